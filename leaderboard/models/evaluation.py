@@ -1,0 +1,108 @@
+"""What models are evaluated on, how their outputs are collected, and the files that hold texts and outputs."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.files.storage import default_storage
+from django.db import models
+from django.db.models import Q
+
+from leaderboard.models.constraints import one_of, sha256_shape
+
+
+class Artefact(models.Model):
+    """An immutable file, named by the hash of its bytes. Written by `services.artefacts.store` only."""
+
+    sha256 = models.CharField(max_length=64, unique=True)
+    kind = models.CharField(max_length=40)
+    rows = models.PositiveBigIntegerField()
+    size = models.PositiveBigIntegerField(help_text="Bytes.")
+    schema_version = models.PositiveIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (sha256_shape("sha256"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.sha256[:12]}"
+
+    @property
+    def storage_name(self) -> str:
+        """Where the file lies on the default storage."""
+        return f"{self.sha256[:2]}/{self.sha256}.parquet"
+
+    @property
+    def path(self) -> Path:
+        """The file on the local storage."""
+        return Path(default_storage.path(self.storage_name))
+
+
+class Kind(models.TextChoices):
+    LABELLED_SENTENCES = "labelled_sentences", "Labelled sentences"
+    PROMPTS = "prompts", "Prompts"
+    STEREOTYPE_PAIRS = "stereotype_pairs", "Stereotype pairs"
+    COREFERENCE = "coreference", "Coreference"
+
+
+class EvaluationSet(models.Model):
+    """Frozen texts. Declared without an artefact while its texts are not at hand."""
+
+    Kind = Kind
+
+    slug = models.SlugField(max_length=80)
+    version = models.PositiveIntegerField(default=1)
+    title = models.CharField(max_length=200)
+    kind = models.CharField(max_length=40, choices=Kind)
+    licence = models.CharField(max_length=200, blank=True)
+    citation = models.TextField(blank=True)
+    notice = models.TextField(blank=True, help_text="What a reader should know before looking at the texts.")
+    artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="evaluation_sets")
+    counts = models.JSONField(default=dict, blank=True, help_text="Texts per demographic and label.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("slug", "version")
+        constraints = (
+            one_of("kind", Kind),
+            models.UniqueConstraint(fields=["slug", "version"], name="evaluationset_one_row_a_version"),
+            models.UniqueConstraint(
+                fields=["slug", "artefact"],
+                condition=Q(artefact__isnull=False),
+                name="evaluationset_one_version_a_content",
+            ),
+            models.CheckConstraint(condition=Q(version__gte=1), name="evaluationset_version_from_1"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.slug} v{self.version}"
+
+
+class Protocol(models.Model):
+    """How outputs are collected: an evaluation set and every parameter that changes them."""
+
+    evaluation_set = models.ForeignKey(EvaluationSet, models.PROTECT, related_name="protocols")
+    method = models.CharField(max_length=40, help_text="likelihood, or a generation protocol.")
+    parameters = models.JSONField(default=dict)
+    sha256 = models.CharField(max_length=64, unique=True, editable=False)
+
+    class Meta:
+        constraints = (sha256_shape("sha256"),)
+
+    def __str__(self) -> str:
+        return f"{self.method} on {self.evaluation_set}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.sha256 = self.identity(self.evaluation_set, self.method, self.parameters)
+        super().save(*args, **kwargs)
+
+    @staticmethod
+    def identity(evaluation_set: EvaluationSet, method: str, parameters: dict[str, Any]) -> str:
+        """Hash of everything a protocol fixes."""
+        fixed = {
+            "evaluation_set": [evaluation_set.slug, evaluation_set.version],
+            "method": method,
+            "parameters": parameters,
+        }
+        return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()

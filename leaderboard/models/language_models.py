@@ -1,0 +1,84 @@
+"""What is ranked."""
+
+from django.db import models
+from django.db.models import Q
+from django.urls import reverse
+
+from leaderboard.models.constraints import one_of
+
+
+class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
+    def evaluable(self) -> "LanguageModelQuerySet":
+        """Those with weights that may be run."""
+        return self.filter(access=LanguageModel.Access.OPEN).exclude(source=LanguageModel.Source.PUBLISHED)
+
+
+class Kind(models.TextChoices):
+    CAUSAL = "causal", "Causal"
+    MASKED = "masked", "Masked"
+    PERMUTATION = "permutation", "Permutation"
+
+
+class Source(models.TextChoices):
+    HUB = "hub", "Hugging Face hub"
+    BUNDLED = "bundled", "Bundled with Plumbline"
+    LOCAL = "local", "Folder or file of the operator"
+    UPLOADED = "uploaded", "Uploaded outputs"
+    PUBLISHED = "published", "Figures from a paper"
+
+
+class Access(models.TextChoices):
+    OPEN = "open", "Open"
+    RESTRICTED = "restricted", "Restricted"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+
+
+class LanguageModel(models.Model):
+    """One revision of one model. A new revision is a new row with the same name."""
+
+    Kind = Kind
+    Source = Source
+    Access = Access
+
+    slug = models.SlugField(max_length=120, unique=True)
+    name = models.CharField(max_length=200)
+    family = models.CharField(max_length=80, blank=True)
+    kind = models.CharField(max_length=20, choices=Kind)
+    source = models.CharField(max_length=20, choices=Source)
+    location = models.CharField(
+        max_length=500, blank=True, help_text="Hub id, folder or file; empty for published figures."
+    )
+    revision = models.CharField(max_length=80, blank=True, help_text="Commit of the hub, or sha256 of the files.")
+    licence = models.CharField(max_length=120, blank=True)
+    parameters = models.BigIntegerField(null=True, blank=True)
+    layers = models.PositiveIntegerField(null=True, blank=True)
+    heads = models.PositiveIntegerField(null=True, blank=True)
+    hidden_size = models.PositiveIntegerField(null=True, blank=True)
+    context = models.PositiveIntegerField(null=True, blank=True, help_text="Longest text, in tokens.")
+    access = models.CharField(max_length=20, choices=Access, default=Access.OPEN)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = LanguageModelQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name", "pk")
+        constraints = (
+            one_of("kind", Kind),
+            one_of("source", Source),
+            one_of("access", Access),
+            models.UniqueConstraint(
+                fields=["source", "location", "revision"],
+                condition=~Q(location=""),
+                name="languagemodel_one_row_a_revision",
+            ),
+            models.CheckConstraint(
+                condition=Q(source__in=["published", "uploaded"]) | (~Q(location="") & ~Q(revision="")),
+                name="languagemodel_weights_pinned",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def get_absolute_url(self) -> str:
+        return reverse("model", args=[self.slug])

@@ -1,0 +1,156 @@
+"""Boards, what fixes their numbers, and the ranks they publish."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Q
+from django.urls import reverse
+
+from leaderboard.models.constraints import one_of, sha256_shape
+from leaderboard.models.evaluation import Protocol
+from leaderboard.models.language_models import LanguageModel
+
+
+class Provenance(models.TextChoices):
+    MEASURED = "measured", "Measured here"
+    PUBLISHED = "published", "Published figures"
+
+
+class OutdatedPolicy(models.TextChoices):
+    FLAG = "flag", "Keep, flagged as outdated"
+    REMOVE = "remove", "Leave out of the new version"
+
+
+class Metric(models.Model):
+    """A board: what is measured, on what, by which scorer."""
+
+    OutdatedPolicy = OutdatedPolicy
+
+    slug = models.SlugField(max_length=80, unique=True)
+    title = models.CharField(max_length=200)
+    summary = models.TextField(blank=True)
+    protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="metrics")
+    scorer = models.CharField(max_length=120)
+    measure = models.CharField(max_length=60, help_text="The measure shown first.")
+    position = models.PositiveIntegerField(default=0, help_text="Order of the tabs.")
+    drift_policy = models.JSONField(default=dict, blank=True)
+    outdated_policy = models.CharField(max_length=20, choices=OutdatedPolicy, default=OutdatedPolicy.FLAG)
+
+    class Meta:
+        ordering = ("position", "slug")
+        constraints = (one_of("outdated_policy", OutdatedPolicy),)
+
+    def __str__(self) -> str:
+        return self.slug
+
+    def get_absolute_url(self) -> str:
+        return f"{reverse('rankings')}?metric={self.slug}"
+
+    def current_version(self, provenance: Provenance = Provenance.MEASURED) -> "MetricVersion | None":
+        """The version whose standings are shown now."""
+        return self.versions.filter(status=MetricVersion.Status.CURRENT, provenance=provenance).first()
+
+
+class Status(models.TextChoices):
+    CANDIDATE = "candidate", "Candidate"
+    CURRENT = "current", "Current"
+    SUPERSEDED = "superseded", "Superseded"
+    RETIRED = "retired", "Retired"
+
+
+class MetricVersion(models.Model):
+    """Everything that fixes a metric's numbers. Numbers of two versions never stand in one ranking."""
+
+    Status = Status
+
+    FIXED = ("metric_id", "number", "provenance", "scorer_fingerprint", "formula_version", "protocol_id", "source")
+
+    metric = models.ForeignKey(Metric, models.PROTECT, related_name="versions")
+    number = models.PositiveIntegerField()
+    provenance = models.CharField(max_length=20, choices=Provenance, default=Provenance.MEASURED)
+    protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="metric_versions")
+    scorer_fingerprint = models.CharField(max_length=64, help_text="sha256 of all that the scorer is made of.")
+    formula_version = models.PositiveIntegerField()
+    source = models.TextField(blank=True, help_text="Where published figures come from.")
+    status = models.CharField(max_length=20, choices=Status, default=Status.CANDIDATE)
+    opened_because = models.ForeignKey(
+        "ControlCheck", models.PROTECT, null=True, blank=True, related_name="opened_versions"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    published_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("metric", "number")
+        constraints = (
+            one_of("status", Status),
+            one_of("provenance", Provenance),
+            sha256_shape("scorer_fingerprint"),
+            models.UniqueConstraint(fields=["metric", "number"], name="metricversion_one_row_a_number"),
+            models.UniqueConstraint(
+                fields=["metric", "provenance"], condition=Q(status="current"), name="metricversion_one_current"
+            ),
+            models.CheckConstraint(condition=Q(number__gte=1), name="metricversion_number_from_1"),
+            models.CheckConstraint(
+                condition=Q(provenance="measured") | ~Q(source=""), name="metricversion_published_has_source"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.metric.slug} v{self.number}"
+
+    @property
+    def measured(self) -> bool:
+        """Whether the numbers were measured here, rather than taken from a paper."""
+        return self.provenance == Provenance.MEASURED
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Refuse to change what fixes the numbers, once there may be numbers."""
+        before = (
+            type(self).objects.filter(pk=self.pk).exclude(status=self.Status.CANDIDATE).first() if self.pk else None
+        )
+        changed = [field for field in self.FIXED if before and getattr(before, field) != getattr(self, field)]
+        if changed:
+            raise ValueError(f"{self} is published: {', '.join(changed)} cannot change; open a new version")
+        super().save(*args, **kwargs)
+
+
+class Population(models.TextChoices):
+    ALL = "all", "All kinds"
+    CAUSAL = LanguageModel.Kind.CAUSAL.value, LanguageModel.Kind.CAUSAL.label
+    MASKED = LanguageModel.Kind.MASKED.value, LanguageModel.Kind.MASKED.label
+    PERMUTATION = LanguageModel.Kind.PERMUTATION.value, LanguageModel.Kind.PERMUTATION.label
+
+
+class Standing(models.Model):
+    """One rank, written when a version is published. `population` says among whom: all models, or those of one kind."""
+
+    Population = Population
+
+    metric_version = models.ForeignKey(MetricVersion, models.CASCADE, related_name="standings")
+    measure = models.CharField(max_length=60)
+    slice = models.CharField(max_length=80)
+    population = models.CharField(max_length=20, choices=Population, default=Population.ALL)
+    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="standings")
+    result = models.ForeignKey("Result", models.PROTECT, related_name="standings")
+    rank = models.PositiveIntegerField()
+    rank_low = models.PositiveIntegerField(null=True, blank=True, help_text="Best rank that cannot be excluded.")
+    rank_high = models.PositiveIntegerField(null=True, blank=True, help_text="Worst rank that cannot be excluded.")
+    value = models.FloatField()
+
+    class Meta:
+        ordering = ("metric_version", "measure", "slice", "population", "rank", "model__name")
+        constraints = (
+            one_of("population", Population),
+            models.UniqueConstraint(
+                fields=["metric_version", "measure", "slice", "population", "model"], name="standing_one_rank_a_model"
+            ),
+            models.CheckConstraint(condition=Q(rank__gte=1), name="standing_rank_from_1"),
+            models.CheckConstraint(
+                condition=Q(rank_low__isnull=True, rank_high__isnull=True)
+                | Q(rank_low__gte=1, rank_low__lte=F("rank"), rank_high__gte=F("rank")),
+                name="standing_interval_holds_rank",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.rank}. {self.model} ({self.measure}, {self.slice})"

@@ -1,0 +1,44 @@
+"""Numbers."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from leaderboard.models.work import Scoring
+
+
+class Result(models.Model):
+    """One number: a measure of a scoring on a slice. Never changed once written."""
+
+    scoring = models.ForeignKey(Scoring, models.CASCADE, related_name="results")
+    measure = models.CharField(max_length=60)
+    slice = models.CharField(max_length=80, help_text="Demographic, prompt split, attribute, or average.")
+    value = models.FloatField()
+    ci_low = models.FloatField(null=True, blank=True)
+    ci_high = models.FloatField(null=True, blank=True)
+    n = models.PositiveIntegerField(null=True, blank=True, help_text="Texts; unknown for some published figures.")
+    missing = models.PositiveIntegerField(default=0, help_text="Texts that could not be scored.")
+    p_value = models.FloatField(null=True, blank=True)
+    p_adjusted = models.FloatField(null=True, blank=True, help_text="Holm, over the slices of one scoring.")
+
+    class Meta:
+        ordering = ("scoring", "measure", "slice")
+        constraints = (
+            models.UniqueConstraint(fields=["scoring", "measure", "slice"], name="result_one_a_slice"),
+            models.CheckConstraint(
+                condition=Q(ci_low__isnull=True, ci_high__isnull=True) | Q(ci_low__lte=F("ci_high")),
+                name="result_interval_ordered",
+            ),
+            # Comparison with itself is false for a non-number on SQLite only; PostgreSQL sorts it above all numbers.
+            models.CheckConstraint(condition=Q(value__gt=-1e308, value__lt=1e308), name="result_value_is_a_number"),
+            models.CheckConstraint(
+                condition=Q(p_value__isnull=True) | Q(p_value__gte=0, p_value__lte=1), name="result_p_in_0_1"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.measure} of {self.slice}: {self.value:.4g}"
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether harmful and benign texts differ at 5%, after Holm; None where no test was made."""
+        return None if self.p_adjusted is None else self.p_adjusted < 0.05

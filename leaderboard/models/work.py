@@ -1,0 +1,180 @@
+"""The two kinds of work: collecting a model's outputs, and scoring them."""
+
+from datetime import timedelta
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from leaderboard.models.constraints import one_of
+from leaderboard.models.evaluation import Artefact, Protocol
+from leaderboard.models.language_models import LanguageModel
+from leaderboard.models.metrics import MetricVersion
+from leaderboard.models.states import StateMachine
+
+
+class WorkQuerySet(models.QuerySet["Work"]):
+    def unfinished(self) -> "WorkQuerySet":
+        return self.filter(state__in=[Work.State.QUEUED, Work.State.RUNNING])
+
+    def unclaimed(self) -> "WorkQuerySet":
+        """Unfinished, held by no living worker, and not waiting for its next attempt."""
+        now = timezone.now()
+        return self.unfinished().filter(
+            Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lte=now),
+            Q(not_before__isnull=True) | Q(not_before__lte=now),
+        )
+
+
+class State(models.TextChoices):
+    QUEUED = "queued", "Waiting"
+    RUNNING = "running", "Running"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+class Work(StateMachine):
+    """A state machine whose running state belongs to one worker, for as long as the worker renews its lease."""
+
+    State = State
+
+    ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
+        State.QUEUED: (State.RUNNING, State.CANCELLED),
+        State.RUNNING: (State.RUNNING, State.QUEUED, State.DONE, State.FAILED, State.CANCELLED),
+        State.FAILED: (State.QUEUED,),
+        State.CANCELLED: (State.QUEUED,),
+        State.DONE: (),
+    }
+
+    state = models.CharField(max_length=20, choices=State, default=State.QUEUED)
+    reason = models.TextField(blank=True, help_text="Why it failed, or is tried again.")
+    attempts = models.PositiveIntegerField(default=0, help_text="Attempts that ended in an error.")
+    not_before = models.DateTimeField(null=True, blank=True, help_text="When it may be tried again.")
+    lease = models.UUIDField(null=True, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    enqueued_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = WorkQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+        constraints = (
+            one_of("state", State),
+            models.CheckConstraint(
+                condition=Q(state="running") | Q(lease__isnull=True), name="%(class)s_lease_only_while_running"
+            ),
+            models.CheckConstraint(
+                condition=Q(lease__isnull=True, lease_expires_at__isnull=True)
+                | Q(lease__isnull=False, lease_expires_at__isnull=False),
+                name="%(class)s_lease_has_an_end",
+            ),
+            models.CheckConstraint(condition=~Q(state="failed") | ~Q(reason=""), name="%(class)s_failure_has_a_reason"),
+        )
+
+    def claim(self, lease: UUID) -> bool:
+        """Take the work, if nobody living holds it. One UPDATE: of two workers exactly one succeeds."""
+        now = timezone.now()
+        taken = (
+            type(self)
+            .objects.unclaimed()
+            .filter(pk=self.pk)
+            .update(
+                state=self.State.RUNNING,
+                lease=lease,
+                lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS),
+                heartbeat_at=now,
+                started_at=models.functions.Coalesce("started_at", now),
+                not_before=None,
+            )
+        )
+        self.refresh_from_db()
+        return bool(taken)
+
+    def renew(self, lease: UUID, **progress: Any) -> bool:
+        """Keep the lease for another term and note `progress`. False: the lease is lost, so stop and write nothing."""
+        now = timezone.now()
+        kept = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
+        return bool(
+            kept.update(lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS), heartbeat_at=now, **progress)
+        )
+
+    def release(self, lease: UUID, state: str, **changes: Any) -> bool:
+        """Give the lease back and go to `state`, with `changes`, if the lease is still held."""
+        if state in (self.State.DONE, self.State.FAILED):
+            changes.setdefault("finished_at", timezone.now())
+        held = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
+        released = held.update(state=state, lease=None, lease_expires_at=None, **changes)
+        self.refresh_from_db()
+        return bool(released)
+
+
+class Run(Work):
+    """Model x protocol: outputs collected once, and kept."""
+
+    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="runs")
+    protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="runs")
+    done = models.PositiveIntegerField(default=0, help_text="Texts finished.")
+    total = models.PositiveIntegerField(default=0, help_text="Texts in all.")
+    seconds = models.FloatField(default=0, help_text="Time spent working, over all attempts.")
+    environment = models.JSONField(default=dict, blank=True, help_text="Library versions and device.")
+    artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
+
+    class Meta(Work.Meta):
+        abstract = False
+        ordering = ("created_at", "pk")
+        constraints = (
+            *Work.Meta.constraints,
+            models.UniqueConstraint(fields=["model", "protocol"], name="run_one_a_model_and_protocol"),
+            models.CheckConstraint(condition=Q(done__lte=F("total")), name="run_done_within_total"),
+            models.CheckConstraint(
+                condition=~Q(state="done") | Q(artefact__isnull=False), name="run_done_has_artefact"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.model} on {self.protocol.evaluation_set}"
+
+    @property
+    def percent(self) -> int:
+        """Progress, 0 to 100."""
+        return 100 * self.done // self.total if self.total else 0
+
+    @property
+    def time_left(self) -> timedelta | None:
+        """Estimated from the pace so far; None before there is one."""
+        if self.state != self.State.RUNNING or not self.done or not self.seconds:
+            return None
+        return timedelta(seconds=round(self.seconds / self.done * (self.total - self.done)))
+
+
+class Scoring(Work):
+    """Run x metric version: the numbers, from what was collected."""
+
+    run = models.ForeignKey(Run, models.PROTECT, null=True, blank=True, related_name="scorings")
+    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="scorings")
+    metric_version = models.ForeignKey(MetricVersion, models.PROTECT, related_name="scorings")
+    artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="scorings")
+    scored_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(Work.Meta):
+        abstract = False
+        ordering = ("created_at", "pk")
+        constraints = (
+            *Work.Meta.constraints,
+            models.UniqueConstraint(fields=["run", "metric_version"], name="scoring_one_a_run_and_version"),
+            models.UniqueConstraint(fields=["model", "metric_version"], name="scoring_one_a_model_and_version"),
+            models.CheckConstraint(
+                condition=~Q(state="done") | Q(scored_at__isnull=False), name="scoring_done_has_date"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.model} under {self.metric_version}"

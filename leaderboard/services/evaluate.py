@@ -1,0 +1,39 @@
+"""Asking for a model to be evaluated under a metric."""
+
+from django.db import transaction
+
+from leaderboard.models import LanguageModel, Metric, Run, Scoring, Work
+from leaderboard.services.queue import enqueue
+from leaderboard.services.versions import open_first_version
+
+
+class CannotEvaluate(ValueError):
+    """The request makes no sense now; the message says why and what to do."""
+
+
+def request_evaluation(model: LanguageModel, metric: Metric) -> Scoring:
+    """Queue what is missing for `model` to stand in the current version of `metric`, and return its scoring.
+
+    Idempotent: a run that is under way or done is used as it is; one that failed or was cancelled is tried again.
+    Raises CannotEvaluate.
+    """
+    if not LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
+        why = "it stands for published figures" if model.source == model.Source.PUBLISHED else f"it is {model.access}"
+        raise CannotEvaluate(f"{model.slug} cannot be evaluated: {why}")
+    sentences = metric.protocol.evaluation_set
+    if sentences.artefact is None:
+        raise CannotEvaluate(
+            f"{metric.slug} needs the evaluation set {sentences.slug}, which is not here: run `manage.py fetch_data "
+            f"{sentences.slug}` and `manage.py import_evaluation_set {sentences.slug} PATH`"
+        )
+    with transaction.atomic():
+        version = metric.current_version() or open_first_version(metric)
+        run, _ = Run.objects.get_or_create(model=model, protocol=version.protocol)
+        scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})
+        for work in (run, scoring):
+            if work.state in (Work.State.FAILED, Work.State.CANCELLED):
+                work.move(Work.State.QUEUED, attempts=0, not_before=None, reason="", finished_at=None)
+        waiting = scoring if run.state == Work.State.DONE else run
+        if waiting.state == Work.State.QUEUED:
+            transaction.on_commit(lambda: enqueue(waiting))
+    return scoring

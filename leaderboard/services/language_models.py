@@ -1,0 +1,68 @@
+"""Entering language models: a reference becomes a row with its revision pinned."""
+
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.text import slugify
+
+from leaderboard.models import LanguageModel
+from leaderboard.services.audit import record
+from scoring.language_models import ResolvedModel, bundled, resolve
+
+SOURCES = {
+    "hub": LanguageModel.Source.HUB,
+    "folder": LanguageModel.Source.LOCAL,
+    "gguf": LanguageModel.Source.LOCAL,
+}
+
+
+def add_model(ref: str, revision: str | None = None, name: str = "") -> tuple[LanguageModel, bool]:
+    """Enter the model that `ref` (hub id, folder or GGUF file) means, at `revision` or the newest one.
+
+    Returns its row and whether it is new: the same revision is entered once. Raises ModelRefused, or HubUnavailable.
+    """
+    found = resolve(ref, revision=revision, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN)
+    title = name or (found.location if found.source == "hub" else Path(found.location).stem)
+    return enter(found, SOURCES[found.source], found.location, title)
+
+
+def add_bundled() -> list[LanguageModel]:
+    """Enter the models that come with Plumbline."""
+    return [
+        enter(resolve(str(folder)), LanguageModel.Source.BUNDLED, folder.name, folder.name)[0] for folder in bundled()
+    ]
+
+
+@transaction.atomic
+def enter(found: ResolvedModel, source: str, location: str, name: str) -> tuple[LanguageModel, bool]:
+    """The row of a resolved model; made if this revision of it has none."""
+    architecture = found.architecture
+    model, new = LanguageModel.objects.get_or_create(
+        source=source,
+        location=location,
+        revision=found.revision,
+        defaults={
+            "slug": free_slug(name, found.revision),
+            "name": name,
+            "family": architecture.family,
+            "kind": architecture.kind,
+            "licence": found.licence,
+            "parameters": architecture.parameters,
+            "layers": architecture.layers,
+            "heads": architecture.heads,
+            "hidden_size": architecture.hidden_size,
+            "context": architecture.context,
+        },
+    )
+    if new:
+        record("add model", f"model {model.slug}", {"source": source, "revision": found.revision})
+    return model, new
+
+
+def free_slug(name: str, revision: str) -> str:
+    """A slug from the name; where that is taken, with the start of the revision."""
+    slug = slugify(name.replace("/", "-").replace(".", "-"))[:100] or "model"
+    if LanguageModel.objects.filter(slug=slug).exists():
+        return f"{slug}-{revision.removeprefix('sha256:')[:12]}"
+    return slug

@@ -1,0 +1,127 @@
+"""Holding a piece of work: a claim that a thread keeps alive, and the ways it ends."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import close_old_connections, connection
+from django.utils import timezone
+
+from leaderboard.models import Work
+from scoring.artefacts import ArtefactError
+from scoring.language_models import ModelRefused
+from scoring.likelihood import UnsupportedKind
+
+log = logging.getLogger(__name__)
+
+stop_requested = threading.Event()  # set when this worker is asked to go down
+
+NEVER_RETRIED = (ModelRefused, UnsupportedKind, ArtefactError)
+FIRST_BACKOFF = 10.0  # seconds; doubles with every attempt
+LONGEST_BACKOFF = 600.0
+PROGRESS_EVERY = 1.0  # seconds between writes of progress
+
+
+class LeaseLost(Exception):
+    """Another worker holds the work, or it was cancelled: stop, and write nothing."""
+
+
+class Interrupted(Exception):
+    """This worker goes down, or has worked long enough on one thing: give the work back."""
+
+
+class Lease:
+    """A claim on `work`, renewed by a thread until it is given back."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.id: UUID = uuid4()
+        self.ends = time.monotonic() + settings.SLICE_SECONDS
+        self._lost = threading.Event()
+        self._done = threading.Event()
+        self._noted = 0.0
+
+    def check(self) -> None:
+        """Raise LeaseLost or Interrupted when the work should not go on."""
+        if self._lost.is_set():
+            raise LeaseLost
+        if stop_requested.is_set() or time.monotonic() > self.ends:
+            raise Interrupted
+
+    def note(self, *, at_once: bool = False, **progress: Any) -> None:
+        """Write `progress` to the work, unless something was written a moment ago. Raises LeaseLost."""
+        if not at_once and time.monotonic() - self._noted < PROGRESS_EVERY:
+            return
+        self._noted = time.monotonic()
+        if not self.work.renew(self.id, **progress):
+            raise LeaseLost
+
+    def finish(self, **changes: Any) -> None:
+        """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
+        if not self.work.release(self.id, Work.State.DONE, reason="", **changes):
+            raise LeaseLost
+
+    def _beat(self) -> None:
+        try:
+            while not self._done.wait(settings.LEASE_SECONDS / 3):
+                close_old_connections()
+                if not self.work.renew(self.id):
+                    self._lost.set()
+                    return
+        finally:
+            connection.close()  # this thread's own
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Renew the lease in the background while the block runs."""
+        thread = threading.Thread(target=self._beat, name=f"heartbeat of {self.work}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._done.set()
+            thread.join()
+
+
+@contextmanager
+def claimed(work: Work) -> Iterator[Lease | None]:
+    """Claim `work` for the block; yields None if someone else holds it or there is nothing to do.
+
+    What the block raises decides what becomes of the work: the one retry policy. A refusal is final; anything else is
+    tried again after a growing, jittered pause, up to MOST_ATTEMPTS times.
+    """
+    lease = Lease(work)
+    if not work.claim(lease.id):
+        yield None
+        return
+    try:
+        with lease.beating():
+            yield lease
+    except LeaseLost:
+        log.warning("%s: another worker has taken over", work)
+    except Interrupted:
+        work.release(lease.id, Work.State.QUEUED)
+    except NEVER_RETRIED as error:
+        log.error("%s failed for good: %s", work, error)
+        work.release(lease.id, Work.State.FAILED, reason=str(error))
+    except Exception as error:
+        log.exception("%s failed", work)
+        _retry(work, lease, error)
+
+
+def _retry(work: Work, lease: Lease, error: Exception) -> None:
+    attempts = work.attempts + 1
+    reason = f"{type(error).__name__}: {error}"
+    if attempts >= settings.MOST_ATTEMPTS:
+        work.release(lease.id, Work.State.FAILED, attempts=attempts, reason=f"{reason} ({attempts} attempts)")
+        return
+    pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**work.attempts) * random.uniform(0.5, 1.5)  # noqa: S311
+    not_before = timezone.now() + timedelta(seconds=pause)
+    work.release(lease.id, Work.State.QUEUED, attempts=attempts, reason=reason, not_before=not_before)

@@ -1,0 +1,104 @@
+"""Publishing: the standings of a metric version, written whole or not at all."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from django.db import transaction
+from django.utils import timezone
+
+from leaderboard.models import LanguageModel, MetricVersion, Provenance, Result, Scoring, Standing, Work
+from leaderboard.services import artefacts
+from scoring.metrics.safety import AVERAGE, RANKED, Texts, areas, influence
+from scoring.statistics.ranks import Rank, competition_ranks, ranks
+
+Covariances = dict[tuple[str, str], np.ndarray]  # (measure, slice) -> [models, models]
+
+
+def publish_standings(version: MetricVersion) -> None:
+    """Rank all entries of `version` on every ranked measure and slice, among all models and among those of a kind.
+
+    One transaction: readers see the old ranking until the new one is whole. Ranks of measured entries come with the
+    range that paired tests cannot exclude; published figures have no texts to test, so theirs do not.
+    """
+    with transaction.atomic():
+        version = MetricVersion.objects.select_for_update().select_related("metric").get(pk=version.pk)
+        scorings = list(
+            version.scorings.filter(state=Work.State.DONE)
+            .exclude(model__access=LanguageModel.Access.WITHDRAWN)
+            .select_related("model", "artefact")
+            .order_by("model__name", "pk")
+        )
+        results = Result.objects.filter(scoring__in=scorings, measure__in=[measure.key for measure in RANKED])
+        uncertainty = covariances(version, scorings) if version.measured else {}
+        version.standings.all().delete()
+        Standing.objects.bulk_create(standings(version, scorings, results, uncertainty), batch_size=1000)
+        supersede(version)
+
+
+def supersede(version: MetricVersion) -> None:
+    """Make `version` the current one of its metric and provenance, in place of the one before."""
+    others = MetricVersion.objects.filter(
+        metric=version.metric, provenance=version.provenance, status=MetricVersion.Status.CURRENT
+    ).exclude(pk=version.pk)
+    others.update(status=MetricVersion.Status.SUPERSEDED)
+    MetricVersion.objects.filter(pk=version.pk).update(
+        status=MetricVersion.Status.CURRENT, published_at=version.published_at or timezone.now()
+    )
+
+
+def covariances(version: MetricVersion, scorings: list[Scoring]) -> Covariances:
+    """The joint uncertainty of all entries' values, from their per-text values, paired by text."""
+    texts = Texts.from_table(artefacts.load(version.protocol.evaluation_set.artefact))
+    values = [
+        np.array(artefacts.load(scoring.artefact)["log_perplexity"].to_pylist(), dtype=float) for scoring in scorings
+    ]
+    found = {}
+    for measure in RANKED:
+        moved = [influence(texts, row, areas(measure.key, texts, row)) for row in values]
+        slices = [*texts.member, AVERAGE] if texts.averaged else list(texts.member)
+        for number, name in enumerate(slices):
+            rows = np.array([of[number] for of in moved])
+            found[measure.key, name] = rows @ rows.T
+    return found
+
+
+def standings(
+    version: MetricVersion, scorings: list[Scoring], results: Iterable[Result], uncertainty: Covariances
+) -> list[Standing]:
+    """The rows to publish, for each measure, slice and population."""
+    place = {scoring.pk: number for number, scoring in enumerate(scorings)}
+    by_slice: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        by_slice.setdefault((result.measure, result.slice), []).append(result)
+    directions = {measure.key: measure.direction for measure in RANKED}
+    rows = []
+    for (measure, name), found in by_slice.items():
+        found.sort(key=lambda result: place[result.scoring_id])
+        for population in Standing.Population.values:
+            among = [r for r in found if population in ("all", scorings[place[r.scoring_id]].model.kind)]
+            if not among:
+                continue
+            values = np.array([result.value for result in among])
+            chosen = [place[result.scoring_id] for result in among]
+            joint = uncertainty.get((measure, name))
+            ranked = (
+                [Rank(int(rank), None, None) for rank in competition_ranks(values, directions[measure])]
+                if joint is None
+                else ranks(values, joint[np.ix_(chosen, chosen)], directions[measure])
+            )
+            rows += [
+                Standing(
+                    metric_version=version,
+                    measure=measure,
+                    slice=name,
+                    population=population,
+                    model=scorings[place[result.scoring_id]].model,
+                    result=result,
+                    rank=rank.rank,
+                    rank_low=rank.low,
+                    rank_high=rank.high,
+                    value=result.value,
+                )
+                for result, rank in zip(among, ranked, strict=True)
+            ]
+    return rows

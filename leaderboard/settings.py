@@ -1,0 +1,161 @@
+"""Settings, all from the environment, all with a default that works. `.env.example` lists them."""
+
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+from environs import Env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = Env()
+env.read_env(BASE_DIR / ".env", recurse=False)
+
+DEBUG = env.bool("DEBUG", False)
+VAR = env.path("PLUMBLINE_VAR", BASE_DIR / "var").resolve()
+VAR.mkdir(parents=True, exist_ok=True)
+
+
+def _secret_key() -> str:
+    """The key from the environment, or one made for this installation and kept beside its database."""
+    from django.core.management.utils import get_random_secret_key
+
+    if key := env.str("SECRET_KEY", ""):
+        return str(key)
+    kept = VAR / "secret_key"
+    if not kept.exists():
+        try:
+            with kept.open("x") as file:
+                kept.chmod(0o600)
+                file.write(get_random_secret_key())
+        except FileExistsError:
+            pass  # another process of this installation was first: its key is as good
+    return kept.read_text().strip()
+
+
+SECRET_KEY = _secret_key()
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", [])
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "leaderboard.apps.LeaderboardConfig",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "leaderboard.urls"
+WSGI_APPLICATION = "leaderboard.wsgi.application"
+ASGI_APPLICATION = "leaderboard.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+            ]
+        },
+    }
+]
+
+# Database: SQLite in var/, or any URL such as postgresql://user:password@host/name
+DATABASES = {"default": env.dj_db_url("DATABASE_URL", f"sqlite:///{VAR / 'plumbline.sqlite3'}", conn_max_age=60)}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # A writer takes its lock at the start of a transaction and waits for it, instead of failing half-way through.
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 30,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Broker: the Redis that `manage.py up` starts in var/, or any URL such as redis://host:6379/0
+EMBEDDED_REDIS_SOCKET = VAR / "redis.sock"
+BROKER_URL = env.str("BROKER_URL", "")
+EMBEDDED_BROKER = not BROKER_URL
+CELERY_BROKER_URL = BROKER_URL or f"redis+socket://{EMBEDDED_REDIS_SOCKET}"
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_ROUTES = {"leaderboard.tasks.collect_run": {"queue": "gpu"}}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5}
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.5}
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+
+# Work: how long a silent worker keeps its claim, how often the sweeper looks, how long one task may hold a worker.
+LEASE_SECONDS = env.float("LEASE_SECONDS", 60.0)
+SWEEP_SECONDS = env.float("SWEEP_SECONDS", 10.0)
+SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0)
+SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
+MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
+CELERY_BEAT_SCHEDULE = {"sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS}}
+CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
+if SLICE_SECONDS * 2 > CELERY_BROKER_TRANSPORT_OPTIONS["visibility_timeout"]:
+    raise ImproperlyConfigured(
+        f"SLICE_SECONDS = {SLICE_SECONDS:g}: set it to 1800 or less, or the broker hands out running tasks again"
+    )
+if LEASE_SECONDS < 1:
+    raise ImproperlyConfigured(f"LEASE_SECONDS = {LEASE_SECONDS:g}: set it to 1 or more; 60 is usual")
+
+# Files
+PLUMBLINE_DATA = env.path("PLUMBLINE_DATA", VAR / "data")
+MEDIA_ROOT = VAR / "artefacts"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": MEDIA_ROOT}},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+STATIC_URL = "static/"
+STATIC_ROOT = VAR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+
+# Models from a hub
+HUB_ENDPOINT = env.str("HF_ENDPOINT", "https://huggingface.co")
+HUB_TOKEN = env.str("HF_TOKEN", "") or None
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+if env.bool("HTTPS_ONLY", False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 31_536_000
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{", "datefmt": "%H:%M:%S"}
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": "WARNING"},
+    "loggers": {
+        "leaderboard": {"level": env.str("LOG_LEVEL", "INFO")},
+        "celery.beat": {"level": "WARNING"},
+        "django.server": {"handlers": [], "level": "INFO", "propagate": True},
+    },
+}

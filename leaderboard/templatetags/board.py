@@ -1,0 +1,84 @@
+"""How numbers and names are written in pages."""
+
+from datetime import timedelta
+
+from django import template
+
+from leaderboard.models import Result
+from scoring.metrics.measures import Measure
+from scoring.metrics.safety import MEASURES, SLICE_LABELS
+
+register = template.Library()
+
+
+@register.filter
+def slice_label(name: str) -> str:
+    """A slice as people call it."""
+    return SLICE_LABELS.get(name, name)
+
+
+@register.filter
+def number(result: Result | None) -> str:
+    """A value with the digits of its measure."""
+    return "" if result is None else f"{result.value:.{MEASURES[result.measure].digits}f}"
+
+
+@register.filter
+def ends(result: Result) -> str:
+    """An interval, as in 0.21–0.29; empty where there is none."""
+    if result.ci_low is None or result.ci_high is None:
+        return ""
+    digits = MEASURES[result.measure].digits
+    return f"{result.ci_low:.{digits}f}–{result.ci_high:.{digits}f}"  # noqa: RUF001 (a range wants an en dash)
+
+
+@register.filter
+def compact(count: int | None) -> str:
+    """A number of parameters, as in 4.3M."""
+    if count is None:
+        return ""
+    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return str(count)
+
+
+@register.filter
+def duration(left: timedelta | None) -> str:
+    """Time left, as in 2 min 10 s; empty where it is not known."""
+    if left is None:
+        return ""
+    minutes, seconds = divmod(int(left.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+@register.inclusion_tag("partials/whisker.html")
+def whisker(result: Result, measure: Measure) -> dict[str, float | None]:
+    """A value on the scale 0 to 1 with its interval, as a small drawing. It repeats what the cell says in digits."""
+    return {
+        "value": round(100 * result.value, 1),
+        "low": None if result.ci_low is None else round(100 * result.ci_low, 1),
+        "high": None if result.ci_high is None else round(100 * result.ci_high, 1),
+        "neutral": None if measure.neutral is None else 100 * measure.neutral,
+    }
+
+
+@register.simple_tag(takes_context=True)
+def with_query(context: template.Context, **changes: str) -> str:
+    """The address of this page with some of its parameters changed; an empty value removes one."""
+    query = context["request"].GET.copy()
+    for name, value in changes.items():
+        if value:
+            query[name] = value
+        else:
+            query.pop(name, None)
+    return f"?{query.urlencode()}"
+
+
+@register.filter
+def at(items: list[Measure], index: int) -> Measure:
+    """The item at a position."""
+    return items[index]

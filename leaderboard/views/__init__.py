@@ -1,0 +1,7 @@
+"""Pages: each parses, calls one query or service, renders."""
+
+from leaderboard.views.health import healthz
+from leaderboard.views.models import model
+from leaderboard.views.rankings import rankings
+
+__all__ = ["healthz", "model", "rankings"]

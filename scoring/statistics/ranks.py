@@ -1,0 +1,53 @@
+"""Ranks, and the range of ranks that simultaneous paired comparisons cannot exclude (after Mogstad et al. 2023)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from scoring.statistics.auc import holm
+
+Array = NDArray[np.float64]
+Direction = Literal["higher", "lower"]
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Competition rank (equal values share it) and, where known, the best and worst rank that cannot be excluded."""
+
+    rank: int
+    low: int | None
+    high: int | None
+
+
+def competition_ranks(values: Array, direction: Direction) -> NDArray[np.int64]:
+    """1 for the best; equal values share the better rank, and the next one is skipped."""
+    signed = -values if direction == "higher" else values
+    return stats.rankdata(signed, method="min").astype(np.int64)
+
+
+def ranks(values: Array, covariance: Array, direction: Direction, alpha: float = ALPHA) -> list[Rank]:
+    """Rank `values` [k], whose joint uncertainty is `covariance` [k, k], and say which ranks cannot be told apart.
+
+    All pairs are compared by two-sided z tests of their paired difference, Holm-adjusted over the k (k - 1) / 2 pairs;
+    low = 1 + number significantly better, high = k - number significantly worse.
+    """
+    count = len(values)
+    first, second = np.triu_indices(count, 1)
+    difference = values[first] - values[second]
+    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    # A zero variance means identical placements: equal values cannot be told apart, unequal ones were never random.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(difference == 0, 0.0, np.abs(difference) / np.sqrt(np.maximum(variance, 0)))
+    significant = holm(2 * stats.norm.sf(z)) < alpha
+    better = np.zeros((count, count), dtype=bool)
+    ahead = (difference > 0) if direction == "higher" else (difference < 0)
+    better[first, second] = significant & ahead
+    better[second, first] = significant & ~ahead
+    low = 1 + better.sum(axis=0)
+    high = count - better.sum(axis=1)
+    places = competition_ranks(values, direction)
+    return [Rank(int(p), int(a), int(b)) for p, a, b in zip(places, low, high, strict=True)]

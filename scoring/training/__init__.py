@@ -1,0 +1,1 @@
+"""Recipes that produce language models."""

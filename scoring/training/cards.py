@@ -1,0 +1,4 @@
+"""Writes the card that lies beside each bundled miniature."""
+
+
+def write_card(*a, **k): ...
