@@ -80,6 +80,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         "timeout": 30,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
+    DATABASES["default"]["TEST"] = {"NAME": VAR / "test.sqlite3"}  # a file, which workers in other processes can open
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Broker: the Redis that `manage.py up` starts in var/, or any URL such as redis://host:6379/0

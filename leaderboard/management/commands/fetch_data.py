@@ -4,7 +4,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.management.progress import file_progress
-from scoring.evaluation_sets import FetchError, UnknownEvaluationSet, fetch, get, load_catalogue
+from scoring.evaluation_sets import FetchError, UnknownEvaluationSetError, fetch, get, load_catalogue
 
 
 class Command(BaseCommand):
@@ -19,7 +19,7 @@ class Command(BaseCommand):
     def handle(self, name: str | None, **options: Any) -> None:
         try:
             entries = [get(name)] if name else [entry for entry in load_catalogue().values() if entry.files]
-        except UnknownEvaluationSet as error:
+        except UnknownEvaluationSetError as error:
             raise CommandError(str(error)) from error
         failed = []
         for entry in entries:

@@ -1,0 +1,36 @@
+"""Evaluation sets: the catalogue of those known, bringing their files, reading and checking them, and a starter set."""
+
+from scoring.evaluation_sets.catalogue import (
+    CatalogueEntry,
+    CatalogueFile,
+    UnknownEvaluationSetError,
+    get,
+    load_catalogue,
+)
+from scoring.evaluation_sets.fetch import FetchError, fetch
+from scoring.evaluation_sets.labelled import (
+    EvaluationSetError,
+    LabelledSentence,
+    counts,
+    from_table,
+    read_safenlp,
+    to_table,
+)
+from scoring.evaluation_sets.starter import build_starter
+
+__all__ = [
+    "CatalogueEntry",
+    "CatalogueFile",
+    "EvaluationSetError",
+    "FetchError",
+    "LabelledSentence",
+    "UnknownEvaluationSetError",
+    "build_starter",
+    "counts",
+    "fetch",
+    "from_table",
+    "get",
+    "load_catalogue",
+    "read_safenlp",
+    "to_table",
+]

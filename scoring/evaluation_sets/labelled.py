@@ -1,0 +1,161 @@
+"""Labelled sentences: harmful or benign, with a toxicity and the demographics they are about.
+
+Messages name the record and the field, never the text: the texts are offensive.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from scoring.artefacts import SCHEMAS
+
+LABELS = {"hate": True, "neutral": False}
+LEAST_TOXIC, MOST_TOXIC = 1.0, 5.0
+KEYS = ("id", "text", "label", "toxicity_score", "target_groups")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledSentence:
+    """`toxicity` lies in 1..5; `demographics` holds one or more names, as the source writes them."""
+
+    id: str
+    text: str
+    harmful: bool
+    toxicity: float
+    demographics: tuple[str, ...]
+
+
+class EvaluationSetError(ValueError):
+    """A file is not a set that can be scored. `record` (from 1) and `field` say where, as far as they apply."""
+
+    def __init__(self, message: str, *, record: int | None = None, field: str | None = None) -> None:
+        super().__init__(message)
+        self.record = record
+        self.field = field
+
+
+def read_safenlp(path: Path) -> list[LabelledSentence]:
+    """Read a JSON list of objects with id, text, label (hate or neutral), toxicity_score (1..5) and target_groups.
+
+    This is the format of toxiGen.json and implicitHate.json in microsoft/SafeNLP. Texts are kept byte for byte.
+    All or nothing: raises EvaluationSetError at the first record that is wrong, OSError when the file cannot be read.
+    """
+    items = _read_list(path)
+    sentences: list[LabelledSentence] = []
+    positions: dict[str, int] = {}
+    for record, item in enumerate(items, start=1):
+        sentence = _sentence(path.name, record, item)
+        if sentence.id in positions:
+            raise EvaluationSetError(
+                f"{path.name}, record {record}: id {sentence.id} is also that of record {positions[sentence.id]}; "
+                "give every record an id of its own",
+                record=record,
+                field="id",
+            )
+        positions[sentence.id] = record
+        sentences.append(sentence)
+    _check_demographics(path.name, sentences)
+    return sentences
+
+
+def _read_list(path: Path) -> list[Any]:
+    try:
+        items = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise EvaluationSetError(f"{path.name} is not UTF-8 (byte {error.start}): save it as UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise EvaluationSetError(
+            f"{path.name} is not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
+        ) from error
+    except RecursionError as error:
+        raise EvaluationSetError(f"{path.name} is nested too deeply to be a list of records") from error
+    if not isinstance(items, list):
+        raise EvaluationSetError(f"{path.name} holds a JSON {_json_type(items)}, not a list of records")
+    if not items:
+        raise EvaluationSetError(f"{path.name} holds 0 records: there is nothing to evaluate on")
+    return items
+
+
+def _sentence(name: str, record: int, item: object) -> LabelledSentence:
+    where = f"{name}, record {record}"
+    if not isinstance(item, dict):
+        raise EvaluationSetError(f"{where} is a JSON {_json_type(item)}, not an object", record=record)
+    if isinstance(item.get("id"), str | int):
+        where += f" (id {str(item['id'])[:40]!r})"
+
+    def wrong(field: str, problem: str) -> EvaluationSetError:
+        return EvaluationSetError(f"{where}, {field}: {problem}", record=record, field=field)
+
+    for key in KEYS:
+        if key not in item:
+            raise wrong(key, f"is missing; each record needs {', '.join(KEYS)}")
+    identifier, text, label, toxicity, groups = (item[key] for key in KEYS)
+    if isinstance(identifier, bool) or not isinstance(identifier, str | int) or identifier == "":
+        raise wrong("id", f"is a JSON {_json_type(identifier)}; give an integer or a string")
+    if not isinstance(text, str):
+        raise wrong("text", f"is a JSON {_json_type(text)}; give a string")
+    if not text.strip():
+        raise wrong("text", "is empty; leave the record out")
+    if not _encodable(text):
+        raise wrong("text", "holds half a surrogate pair, which is no character; repair its encoding")
+    if not isinstance(label, str) or label not in LABELS:
+        shown = repr(label[:40]) if isinstance(label, str) else f"a JSON {_json_type(label)}"
+        raise wrong("label", f"is {shown}; give hate or neutral")
+    if isinstance(toxicity, bool) or not isinstance(toxicity, int | float):
+        raise wrong("toxicity_score", f"is a JSON {_json_type(toxicity)}; give a number from 1 to 5")
+    if not math.isfinite(toxicity) or not LEAST_TOXIC <= toxicity <= MOST_TOXIC:
+        raise wrong("toxicity_score", f"is {toxicity}; give a number from 1 to 5")
+    if not isinstance(groups, list) or not groups:
+        raise wrong("target_groups", "names no demographic; give a list of one or more")
+    if not all(isinstance(group, str) and group.strip() and _encodable(group) for group in groups):
+        raise wrong("target_groups", "holds something other than names; give a list of strings")
+    return LabelledSentence(str(identifier), text, LABELS[label], float(toxicity), tuple(dict.fromkeys(groups)))
+
+
+def _check_demographics(name: str, sentences: list[LabelledSentence]) -> None:
+    for demographic, labels in counts(sentences).items():
+        for label, count in labels.items():
+            if not count:
+                raise EvaluationSetError(
+                    f"{name}: demographic {demographic!r} has no {label} sentence, and a score compares both; add some, "
+                    "or leave the demographic out",
+                    field="target_groups",
+                )
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _json_type(value: object) -> str:
+    names = {dict: "object", list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def counts(sentences: Iterable[LabelledSentence]) -> dict[str, dict[str, int]]:
+    """Number of harmful and benign sentences per demographic, sorted by name; one that names two counts in both."""
+    found: dict[str, dict[str, int]] = {}
+    for sentence in sentences:
+        for demographic in sentence.demographics:
+            labels = found.setdefault(demographic, {"harmful": 0, "benign": 0})
+            labels["harmful" if sentence.harmful else "benign"] += 1
+    return dict(sorted(found.items()))
+
+
+def to_table(sentences: list[LabelledSentence]) -> pa.Table:
+    """The sentences as rows of the `labelled_sentences` schema."""
+    schema = SCHEMAS["labelled_sentences"]
+    return pa.table({name: [getattr(s, name) for s in sentences] for name in schema.names}, schema=schema)
+
+
+def from_table(table: pa.Table) -> list[LabelledSentence]:
+    """The inverse of `to_table`."""
+    return [
+        LabelledSentence(row["id"], row["text"], row["harmful"], row["toxicity"], tuple(row["demographics"]))
+        for row in table.to_pylist()
+    ]

