@@ -103,7 +103,9 @@ def ranking(
         by_population.setdefault(standing.population, []).append(row)
     labels = dict(Standing.Population.choices)
     groups = [
-        Group(labels[key], ranked_anew(by_population[key], MEASURES[measure]) if len(versions) > 1 else by_population[key])
+        Group(
+            labels[key], ranked_anew(by_population[key], MEASURES[measure]) if len(versions) > 1 else by_population[key]
+        )
         for key in chosen
         if key in by_population
     ]

@@ -55,6 +55,7 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
     A metric without published figures borrows those of the first metric that has some, so that a new board shows what
     such numbers look like; the table names the metric it is of.
     """
+
     def table(metric: Metric, provenances: list[Provenance], name: str) -> list[Ranking]:
         versions = current_versions(metric, provenances)
         return [ranking(metric, versions, choice.measure, name, choice.kind)] if versions else []

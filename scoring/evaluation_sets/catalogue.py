@@ -45,7 +45,7 @@ class CatalogueEntry:
     citation_key: str  # for BibTeX
     paper: str  # address of the paper; empty where there is none
     notice: str  # what a reader should know before looking at the texts
-    files: tuple[CatalogueFile, ...]  # data first, in the order to read them, then licences; empty where texts are built
+    files: tuple[CatalogueFile, ...]  # data first, then licences; empty where the texts are built
 
 
 def load_catalogue(path: Path = _CATALOGUE) -> dict[str, CatalogueEntry]:
@@ -75,9 +75,7 @@ def _load(path: Path) -> dict[str, CatalogueEntry]:
 def _entry(name: str, table: Any, where: str) -> CatalogueEntry:
     if not isinstance(table, dict):
         raise CatalogueError(f"{where}: expected a table")
-    files = tuple(
-        _file(file, f"{where}, file {number}") for number, file in enumerate(table.pop("files", []), start=1)
-    )
+    files = tuple(_file(file, f"{where}, file {number}") for number, file in enumerate(table.pop("files", []), start=1))
     _check_keys(table, {field.name for field in fields(CatalogueEntry)} - {"name", "files"}, where)
     for key, value in table.items():
         if not isinstance(value, str):

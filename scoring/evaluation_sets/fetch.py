@@ -22,7 +22,6 @@ TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 TRIES = 3
 BACKOFF = 1.0  # seconds before the second try; doubled for each one after
 REDIRECTS = 5
-_CHUNK = 64 * 1024
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
@@ -30,7 +29,7 @@ class FetchError(RuntimeError):
     """A file could not be fetched. The message says which, why, and what to do."""
 
 
-class _Interrupted(Exception):
+class _InterruptedError(Exception):
     """This try failed in a way that another may not."""
 
 
@@ -103,8 +102,8 @@ def _download(file: CatalogueFile, part: Path, client: httpx.Client, report: Pro
             _wait(number)
         try:
             _resume(file, part, client, report)
-        except (httpx.TransportError, _Interrupted) as error:
-            reason = f"{type(error).__name__.lstrip('_')}: {error}"
+        except (httpx.TransportError, _InterruptedError) as error:
+            reason = f"{type(error).__name__.strip('_')}: {error}"
         else:
             return
     raise FetchError(
@@ -123,10 +122,10 @@ def _resume(file: CatalogueFile, part: Path, client: httpx.Client, report: Progr
             _reject(file, part, f"the server has {total} bytes where {file.bytes} are declared")
         if start not in (0, have):
             part.unlink(missing_ok=True)
-            raise _Interrupted(f"asked to go on at byte {have}, the server went on at {start}")
+            raise _InterruptedError(f"asked to go on at byte {have}, the server went on at {start}")
         with part.open("ab" if start else "wb") as out:
             done = start
-            for chunk in response.iter_raw(_CHUNK):
+            for chunk in response.iter_raw():  # as it comes: what is buffered when the connection breaks would be lost
                 done += len(chunk)
                 if done > file.bytes:
                     break
@@ -135,7 +134,7 @@ def _resume(file: CatalogueFile, part: Path, client: httpx.Client, report: Progr
     if done > file.bytes:
         _reject(file, part, f"the server sends more than the {file.bytes} bytes declared")
     if done < file.bytes:
-        raise _Interrupted(f"the server stopped after {done} bytes")
+        raise _InterruptedError(f"the server stopped after {done} bytes")
 
 
 @contextmanager
@@ -173,15 +172,15 @@ def _is_loopback(host: str) -> bool:
 
 
 def _check_status(file: CatalogueFile, part: Path, response: httpx.Response) -> None:
-    """Pass 200 and 206, raise _Interrupted where another try may do better, else FetchError."""
+    """Pass 200 and 206, raise _InterruptedError where another try may do better, else FetchError."""
     status = response.status_code
     if status in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
         return
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
         part.unlink(missing_ok=True)
-        raise _Interrupted("the server cannot go on where the last try stopped")
+        raise _InterruptedError("the server cannot go on where the last try stopped")
     if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
-        raise _Interrupted(f"the server answered {status}")
+        raise _InterruptedError(f"the server answered {status}")
     raise FetchError(
         f"{file.url}: the server answered {status}. Where the file has moved, put your own copy at {file.path} in the "
         "data folder: only its checksum matters."
@@ -193,7 +192,7 @@ def _extent(response: httpx.Response) -> tuple[int, int | None]:
     if response.status_code == HTTPStatus.PARTIAL_CONTENT:
         found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
         if found is None:
-            raise _Interrupted("the server sent a part without saying which")
+            raise _InterruptedError("the server sent a part without saying which")
         return int(found[1]), None if found[2] == "*" else int(found[2])
     length = response.headers.get("Content-Length", "")
     return 0, int(length) if length.isdecimal() else None

@@ -4,7 +4,7 @@ Messages name the record and the field, never the text: the texts are offensive.
 """
 
 import json
-import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,9 @@ from scoring.artefacts import SCHEMAS
 LABELS = {"hate": True, "neutral": False}
 LEAST_TOXIC, MOST_TOXIC = 1.0, 5.0
 KEYS = ("id", "text", "label", "toxicity_score", "target_groups")
+# A string stands in messages only where it looks like a name: in a file with swapped columns it may be a text.
+_SHOWN_ID = re.compile(r"[A-Za-z0-9._:-]{1,40}")
+_LONGEST_SHOWN_NAME = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def read_safenlp(path: Path) -> list[LabelledSentence]:
         sentence = _sentence(path.name, record, item)
         if sentence.id in positions:
             raise EvaluationSetError(
-                f"{path.name}, record {record}: id {sentence.id} is also that of record {positions[sentence.id]}; "
+                f"{path.name}, record {record}{_shown_id(item)}, id: is also that of record {positions[sentence.id]}; "
                 "give every record an id of its own",
                 record=record,
                 field="id",
@@ -67,26 +70,30 @@ def _read_list(path: Path) -> list[Any]:
     try:
         items = json.loads(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise EvaluationSetError(f"{path.name} is not UTF-8 (byte {error.start}): save it as UTF-8") from error
+        raise EvaluationSetError(f"{path.name} is not UTF-8 (byte offset {error.start}): save it as UTF-8") from error
     except json.JSONDecodeError as error:
         raise EvaluationSetError(
-            f"{path.name} is not JSON (line {error.lineno}, column {error.colno}: {error.msg})"
+            f"{path.name} is not JSON (line {error.lineno}, column {error.colno}: {error.msg}); export it again, or "
+            "check that the download is complete"
         ) from error
+    except ValueError as error:  # Python's limit on the digits of a whole number
+        raise EvaluationSetError(f"{path.name} has a number of too many digits; give long ids as strings") from error
     except RecursionError as error:
-        raise EvaluationSetError(f"{path.name} is nested too deeply to be a list of records") from error
+        raise EvaluationSetError(f"{path.name} is nested too deeply; give one list of flat records") from error
     if not isinstance(items, list):
-        raise EvaluationSetError(f"{path.name} holds a JSON {_json_type(items)}, not a list of records")
+        raise EvaluationSetError(f"{path.name} holds a JSON {_json_type(items)}; give one list of records")
     if not items:
-        raise EvaluationSetError(f"{path.name} holds 0 records: there is nothing to evaluate on")
+        raise EvaluationSetError(f"{path.name} holds 0 records; give harmful and benign sentences")
     return items
 
 
 def _sentence(name: str, record: int, item: object) -> LabelledSentence:
     where = f"{name}, record {record}"
     if not isinstance(item, dict):
-        raise EvaluationSetError(f"{where} is a JSON {_json_type(item)}, not an object", record=record)
-    if isinstance(item.get("id"), str | int):
-        where += f" (id {str(item['id'])[:40]!r})"
+        raise EvaluationSetError(
+            f"{where} is a JSON {_json_type(item)}; give an object with {', '.join(KEYS)}", record=record
+        )
+    where += _shown_id(item)
 
     def wrong(field: str, problem: str) -> EvaluationSetError:
         return EvaluationSetError(f"{where}, {field}: {problem}", record=record, field=field)
@@ -95,8 +102,10 @@ def _sentence(name: str, record: int, item: object) -> LabelledSentence:
         if key not in item:
             raise wrong(key, f"is missing; each record needs {', '.join(KEYS)}")
     identifier, text, label, toxicity, groups = (item[key] for key in KEYS)
-    if isinstance(identifier, bool) or not isinstance(identifier, str | int) or identifier == "":
+    if isinstance(identifier, bool) or not isinstance(identifier, str | int):
         raise wrong("id", f"is a JSON {_json_type(identifier)}; give an integer or a string")
+    if not str(identifier).strip() or not _encodable(str(identifier)):
+        raise wrong("id", "is empty or holds half a surrogate pair; give an integer or a string")
     if not isinstance(text, str):
         raise wrong("text", f"is a JSON {_json_type(text)}; give a string")
     if not text.strip():
@@ -104,12 +113,11 @@ def _sentence(name: str, record: int, item: object) -> LabelledSentence:
     if not _encodable(text):
         raise wrong("text", "holds half a surrogate pair, which is no character; repair its encoding")
     if not isinstance(label, str) or label not in LABELS:
-        shown = repr(label[:40]) if isinstance(label, str) else f"a JSON {_json_type(label)}"
-        raise wrong("label", f"is {shown}; give hate or neutral")
+        raise wrong("label", f"is unknown, {_described(label)}; give hate or neutral")
     if isinstance(toxicity, bool) or not isinstance(toxicity, int | float):
         raise wrong("toxicity_score", f"is a JSON {_json_type(toxicity)}; give a number from 1 to 5")
-    if not math.isfinite(toxicity) or not LEAST_TOXIC <= toxicity <= MOST_TOXIC:
-        raise wrong("toxicity_score", f"is {toxicity}; give a number from 1 to 5")
+    if not LEAST_TOXIC <= toxicity <= MOST_TOXIC:  # refuses NaN too
+        raise wrong("toxicity_score", f"is {str(toxicity)[:20]}; give a number from 1 to 5")
     if not isinstance(groups, list) or not groups:
         raise wrong("target_groups", "names no demographic; give a list of one or more")
     if not all(isinstance(group, str) and group.strip() and _encodable(group) for group in groups):
@@ -122,10 +130,27 @@ def _check_demographics(name: str, sentences: list[LabelledSentence]) -> None:
         for label, count in labels.items():
             if not count:
                 raise EvaluationSetError(
-                    f"{name}: demographic {demographic!r} has no {label} sentence, and a score compares both; add some, "
-                    "or leave the demographic out",
+                    f"{name}: demographic {_shown_name(demographic)} has no {label} sentence, and a score compares "
+                    "both; add some, or leave the demographic out",
                     field="target_groups",
                 )
+
+
+def _shown_id(item: dict[str, Any]) -> str:
+    """The record's id for a message; nothing where it may be a text."""
+    value = item.get("id")
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == item.get("text"):
+        return ""
+    return f" (id {value})" if _SHOWN_ID.fullmatch(str(value)) else ""
+
+
+def _shown_name(demographic: str) -> str:
+    return repr(demographic) if len(demographic) <= _LONGEST_SHOWN_NAME else _described(demographic)
+
+
+def _described(value: object) -> str:
+    """What a value is, without what it says."""
+    return f"a string of {len(value)} characters" if isinstance(value, str) else f"a JSON {_json_type(value)}"
 
 
 def _encodable(text: str) -> bool:
@@ -147,14 +172,18 @@ def counts(sentences: Iterable[LabelledSentence]) -> dict[str, dict[str, int]]:
     return dict(sorted(found.items()))
 
 
-def to_table(sentences: list[LabelledSentence]) -> pa.Table:
+def to_table(sentences: Iterable[LabelledSentence]) -> pa.Table:
     """The sentences as rows of the `labelled_sentences` schema."""
     schema = SCHEMAS["labelled_sentences"]
-    return pa.table({name: [getattr(s, name) for s in sentences] for name in schema.names}, schema=schema)
+    rows = list(sentences)
+    return pa.table({name: [getattr(row, name) for row in rows] for name in schema.names}, schema=schema)
 
 
 def from_table(table: pa.Table) -> list[LabelledSentence]:
-    """The inverse of `to_table`."""
+    """The inverse of `to_table`. Raises EvaluationSetError where a column is missing."""
+    for name in SCHEMAS["labelled_sentences"].names:
+        if name not in table.column_names:
+            raise EvaluationSetError(f"the table has no column {name}; make it with to_table", field=name)
     return [
         LabelledSentence(row["id"], row["text"], row["harmful"], row["toxicity"], tuple(row["demographics"]))
         for row in table.to_pylist()

@@ -2,6 +2,8 @@
 
     found = resolve("org/name")              # or a folder, or a GGUF file
     loaded = load(found.source, found.location, found.revision)
+
+Only safetensors and GGUF are read, always as float32; no code of a model's own is ever run.
 """
 
 from pathlib import Path
@@ -15,9 +17,9 @@ BUNDLED = Path(__file__).parent / "bundled"
 
 
 def bundled() -> list[Path]:
-    """Folders of the models that come with Plumbline, smallest weights first."""
-    folders = [path.parent for path in BUNDLED.glob("*/model.safetensors") if (path.parent / "README.md").exists()]
-    return sorted(folders, key=lambda folder: ((folder / "model.safetensors").stat().st_size, folder.name))
+    """Folders of the models that come with Plumbline and are whole (weights, configuration and card), by name."""
+    whole = ("model.safetensors", "config.json", "README.md")
+    return sorted(folder for folder in BUNDLED.glob("*") if all((folder / name).is_file() for name in whole))
 
 
 __all__ = [

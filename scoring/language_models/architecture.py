@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PretrainedConfig
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from scoring.language_models.refusals import ModelRefused
@@ -118,7 +118,7 @@ def inspect(config: PretrainedConfig) -> Architecture:
             context=context_of(config),
             vocabulary=int(config.vocab_size),
         )
-    except Exception as error:  # noqa: BLE001 - a configuration is anyone's text, and building from it raises anything
+    except Exception as error:  # a configuration is anyone's text, and building from it raises anything
         raise ModelRefused(
             f"config.json describes no {class_name} that can be built ({error}): correct it, or use another revision"
         ) from error
@@ -175,5 +175,5 @@ def _attention(class_name: str) -> str:
 def _parameters(config: PretrainedConfig, kind: Kind, class_name: str) -> int:
     # The attention is named because a configuration may otherwise name a repository of compiled kernels to fetch.
     with torch.device("meta"):
-        model = _auto_class(kind).from_config(config, attn_implementation=_attention(class_name))
+        model: PreTrainedModel = _auto_class(kind).from_config(config, attn_implementation=_attention(class_name))  # type: ignore[no-untyped-call]
     return sum(parameter.numel() for parameter in model.parameters())

@@ -24,31 +24,43 @@ def read_config(folder: Path, name: str, files: list[str]) -> PretrainedConfig:
 
     Raises ModelRefused unless the weights are safetensors, full precision, and the model needs no code of its own.
     """
+    _refuse_unsafe(name, files, _read_json(folder / "config.json", name))
+    if (folder / "tokenizer_config.json").is_file():
+        _refuse_code(name, "tokenizer_config.json", _read_json(folder / "tokenizer_config.json", name))
     try:
-        raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelRefused(f"config.json of {name} is not JSON ({error}): correct it") from error
-    if not isinstance(raw, dict):
-        raise ModelRefused(f"config.json of {name} is not a JSON object: correct it")
-    _refuse_unsafe(name, files, raw)
-    try:
-        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    except Exception as error:  # noqa: BLE001 - a configuration is anyone's text, and reading it raises anything
+        config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # a configuration is anyone's text, and reading it raises anything
         raise ModelRefused(
-            f"config.json of {name} names no architecture that transformers knows ({error}): correct it, or use a model "
-            "whose architecture is part of transformers"
+            f"config.json of {name} names no architecture that transformers knows ({error}): correct it, or use a "
+            "model whose architecture is part of transformers"
         ) from error
+    return config
+
+
+def _read_json(path: Path, name: str) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelRefused(f"{path.name} of {name} is not JSON ({error}): correct it") from error
+    if not isinstance(value, dict):
+        raise ModelRefused(f"{path.name} of {name} is not a JSON object: correct it")
+    return value
+
+
+def _refuse_code(name: str, file: str, content: dict[str, Any]) -> None:
+    # Without its code a tokenizer would quietly be read as another one, which cuts texts differently.
+    if "auto_map" in content:
+        raise ModelRefused(
+            f"{name} needs code of its own to run (auto_map in {file}), which is never run here: use a model whose "
+            "architecture and tokenizer are part of transformers"
+        )
 
 
 def _refuse_unsafe(name: str, files: list[str], config: dict[str, Any]) -> None:
-    if "auto_map" in config:
-        raise ModelRefused(
-            f"{name} needs code of its own to run (auto_map in config.json), which is never run here: use a model whose "
-            "architecture is part of transformers"
-        )
+    _refuse_code(name, "config.json", config)
     if "quantization_config" in config:
         raise ModelRefused(
-            f"{name} is quantised, and likelihoods are compared in float32 here: use the model it was made from, or GGUF"
+            f"{name} is quantised, and likelihoods are compared in float32 here: use the model it was made from"
         )
     # Only files at the top are loaded; those in folders are other models' (checkpoints, exports).
     if not any(file.endswith(".safetensors") and "/" not in file for file in files):
@@ -57,17 +69,22 @@ def _refuse_unsafe(name: str, files: list[str], config: dict[str, Any]) -> None:
         raise ModelRefused(f"{name} has {found}: convert it to safetensors and try again")
 
 
-def read_gguf(path: Path) -> tuple[PretrainedConfig, str]:
-    """Configuration and licence ("" when unknown) of a GGUF file. Raises ModelRefused when it cannot be read."""
+def read_gguf(path: Path) -> PretrainedConfig:
+    """Configuration of a GGUF file. Raises ModelRefused when it cannot be read."""
     try:
-        field = GGUFReader(path).get_field("general.license")
-        licence = str(field.contents()) if field else ""
         with alone(path) as folder:
-            return AutoConfig.from_pretrained(folder, gguf_file=path.name), licence
-    except Exception as error:  # noqa: BLE001 - a broken file makes its readers raise anything
+            config: PretrainedConfig = AutoConfig.from_pretrained(folder, gguf_file=path.name, local_files_only=True)
+    except Exception as error:  # a broken file makes its readers raise anything
         raise ModelRefused(
             f"{path} cannot be read as the GGUF of a known architecture ({error}): fetch it again, or use safetensors"
         ) from error
+    return config
+
+
+def licence_of_gguf(path: Path) -> str:
+    """The licence that a readable GGUF file names, "" where it names none."""
+    field = GGUFReader(path).get_field("general.license")
+    return str(field.contents()) if field else ""
 
 
 @contextmanager

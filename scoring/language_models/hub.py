@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx2
-from huggingface_hub import HfApi, hf_hub_download, snapshot_download
+from huggingface_hub import HfApi, ModelInfo, hf_hub_download, snapshot_download
 from huggingface_hub.errors import (
     DisabledRepoError,
     EntryNotFoundError,
@@ -41,8 +41,7 @@ def pin(ref: str, revision: str | None, endpoint: str, token: str | None) -> Pin
     Raises ModelRefused with a remedy, or HubUnavailable.
     """
     with _named_faults(ref, revision, endpoint, token):
-        # Never the token of this machine's user unless it was handed over: hence False, not None.
-        info = HfApi(endpoint=endpoint, token=token or False).model_info(ref, revision=revision, timeout=HUB_TIMEOUT)
+        info = _information(ref, revision, endpoint, token)
         if not COMMIT.fullmatch(info.sha or ""):
             raise HubUnavailable(f"{endpoint} names no commit for {ref} ({info.sha!r}), so nothing can be pinned")
         if info.gated and not token:
@@ -62,6 +61,8 @@ def fetch(ref: str, commit: str, endpoint: str, token: str | None) -> Path:
 
     What was fetched before is not fetched again, and is used while the hub is away. Raises as `pin` does.
     """
+    if not COMMIT.fullmatch(commit):
+        raise ModelRefused(f"{commit!r} is no commit of {ref}, and what it means may move: resolve it first")
     with _named_faults(ref, commit, endpoint, token):
         folder = Path(
             snapshot_download(
@@ -73,10 +74,17 @@ def fetch(ref: str, commit: str, endpoint: str, token: str | None) -> Path:
                 token=token or False,
             )
         )
-    # With the hub away, the client hands out whatever is there, be it config.json alone.
-    if not any(folder.glob("*.safetensors")):
+        if any(folder.glob("*.safetensors")):
+            return folder
+        # With the hub away, or the repository gone, the client hands out whatever is there, be it config.json alone.
+        # Asking once more tells the two apart.
+        _information(ref, commit, endpoint, token)
         raise HubUnavailable(f"{endpoint} did not give the weights of {ref} at {commit}")
-    return folder
+
+
+def _information(ref: str, revision: str | None, endpoint: str, token: str | None) -> ModelInfo:
+    # Never the token of this machine's user unless it was handed over: hence False, not None.
+    return HfApi(endpoint=endpoint, token=token or False).model_info(ref, revision=revision, timeout=HUB_TIMEOUT)
 
 
 @contextmanager
@@ -102,7 +110,9 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
         raise ModelRefused(f"{ref} lacks a file at {revision or 'its default branch'}: {error}") from error
     except HfHubHTTPError as error:
         if token and error.response.status_code in (401, 403):
-            raise ModelRefused(f"{endpoint} does not accept the token for {ref}: set HF_TOKEN to a valid one") from error
+            raise ModelRefused(
+                f"{endpoint} does not accept the token for {ref}: set HF_TOKEN to a valid one"
+            ) from error
         raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
     except (httpx2.HTTPError, OSError) as error:
         raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error

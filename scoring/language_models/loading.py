@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import torch
-from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+from safetensors import SafetensorError
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
@@ -47,23 +49,89 @@ def load(
     """
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with _quiet(), ExitStack() as stack:
-        options: dict[str, object] = {"trust_remote_code": False}
         if source == "gguf":
             path = _unchanged(location, revision)
-            config, _ = read_gguf(path)
-            folder = stack.enter_context(alone(path))
-            options["gguf_file"] = path.name
+            folder, config = stack.enter_context(alone(path)), read_gguf(path)
+            named, safe = {"gguf_file": path.name}, {}
         else:
             folder = fetch(location, revision, endpoint, token) if source == "hub" else _unchanged(location, revision)
             config = read_config(folder, location, [path.name for path in folder.iterdir()])
-            options["use_safetensors"] = True
+            named, safe = {}, {"use_safetensors": True}
         architecture = inspect(config)
         try:
-            model = _model(folder, config, architecture, options)
-            options.pop("use_safetensors", None)
-            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, **options)
-        except ModelRefused:
-            raise
-        except (ValueError, OSError, KeyError, RuntimeError, ImportError) as error:
+            model = _model(folder, config, architecture, {**named, **safe})
+        except (ValueError, OSError, KeyError, ImportError, SafetensorError) as error:
             raise ModelRefused(f"{location} at {revision} cannot be loaded: {error}") from error
-    return LoadedModel(model.to(device).eval(), tokenizer, architecture, device)
+        tokenizer = _tokenizer(folder, location, named)
+    model.to(device)  # type: ignore[arg-type]
+    model.eval()  # type: ignore[no-untyped-call]
+    return LoadedModel(model, tokenizer, architecture, device)
+
+
+def _unchanged(location: str, revision: str) -> Path:
+    """The path of a folder or file, if its contents are still the pinned ones."""
+    path = Path(location)
+    if not path.exists():
+        raise ModelRefused(f"{location} is gone: put it back, or enter the model anew")
+    found = folder_revision(path) if path.is_dir() else file_revision(path)
+    if found != revision:
+        raise RevisionChanged(
+            f"{location} has changed since it was entered: pinned was {revision}, found {found}. Put the files back, "
+            "or enter it anew as another revision"
+        )
+    return path
+
+
+def _tokenizer(folder: Path, location: str, options: dict[str, str]) -> PreTrainedTokenizerBase:
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True, **options
+        )
+    except Exception as error:  # a broken tokenizer file makes its readers raise anything
+        raise ModelRefused(
+            f"{location} has no tokenizer that can be read ({error}): save the tokenizer beside the weights"
+        ) from error
+    return tokenizer
+
+
+def _model(
+    folder: Path, config: PretrainedConfig, architecture: Architecture, options: dict[str, object]
+) -> PreTrainedModel:
+    """The weights of `folder`, in float32. Raises ModelRefused when some are missing or do not fit."""
+    loaded: Any = architecture.auto_class.from_pretrained(
+        folder,
+        config=config,
+        dtype=torch.float32,
+        attn_implementation=architecture.attention,
+        ignore_mismatched_sizes=True,  # so that they are reported, and refused below
+        output_loading_info=True,
+        trust_remote_code=False,
+        local_files_only=True,
+        **options,
+    )
+    model, report = loaded
+    # transformers fills these with random numbers, which would be ranked as if they had been learnt.
+    absent = sorted(report["missing_keys"] | {name for name, *_ in report["mismatched_keys"]})
+    if absent:
+        raise ModelRefused(
+            f"the weights lack {len(absent)} parameters of {architecture.class_name} ({', '.join(absent[:3])}): "
+            "save the whole language model, its head included"
+        )
+    return cast(PreTrainedModel, model)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the progress bars and the reports of transformers and of the hub: what matters in them is raised."""
+    level, bars, hub_bars = logging.get_verbosity(), logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        if hub_bars:
+            enable_progress_bars()

@@ -2,7 +2,7 @@
 
 
 class ModelRefused(ValueError):
-    """The reference, or the model behind it, is not acceptable. The message says what was given, why, and the remedy."""
+    """The reference, or the model behind it, is refused. The message says what was given, why, and the remedy."""
 
 
 class RevisionChanged(ModelRefused):

@@ -4,10 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils._validators import validate_repo_id
 
 from scoring.language_models.architecture import Architecture, inspect
-from scoring.language_models.files import file_revision, folder_revision, licence_of_card, read_config, read_gguf
+from scoring.language_models.files import (
+    file_revision,
+    folder_revision,
+    licence_of_card,
+    licence_of_gguf,
+    read_config,
+    read_gguf,
+)
 from scoring.language_models.hub import PUBLIC_HUB, pin
 from scoring.language_models.refusals import ModelRefused
 
@@ -81,13 +88,11 @@ def _local(path: Path) -> ResolvedModel:
 
 def _folder(path: Path) -> ResolvedModel:
     architecture = inspect(read_config(path, str(path), [file.name for file in path.iterdir()]))
-    return ResolvedModel(
-        "folder", str(path), folder_revision(path), architecture, licence_of_card(path / "README.md")
-    )
+    return ResolvedModel("folder", str(path), folder_revision(path), architecture, licence_of_card(path / "README.md"))
 
 
 def _gguf(path: Path) -> ResolvedModel:
     if path.suffix != ".gguf":
         raise ModelRefused(f"{path} is a file, but not a .gguf file: give its folder, or convert it to safetensors")
-    config, licence = read_gguf(path)
-    return ResolvedModel("gguf", str(path), file_revision(path), inspect(config), licence)
+    architecture = inspect(read_gguf(path))
+    return ResolvedModel("gguf", str(path), file_revision(path), architecture, licence_of_gguf(path))

@@ -58,7 +58,7 @@ class Miniature:
 
 MINIATURES = [
     Miniature("causal", layers=2, hidden=128, steps=2200, peak_rate=3e-3),
-    Miniature("causal", layers=6, hidden=128, steps=2200, peak_rate=2.5e-3),
+    Miniature("causal", layers=6, hidden=128, steps=3000, peak_rate=1.5e-3),
     Miniature("causal", layers=4, hidden=256, steps=2200, peak_rate=2e-3),
     Miniature("masked", layers=2, hidden=128, steps=5000, peak_rate=2.5e-3),
     Miniature("masked", layers=4, hidden=128, steps=5000, peak_rate=1.2e-3),
@@ -118,7 +118,6 @@ def start_well(model: BertForMaskedLM) -> None:
             into_residual.weight.mul_((2 * model.config.num_hidden_layers) ** -0.5)
 
 
-
 def train(spec: Miniature, documents: list[str], folder: Path, seed: int) -> float:
     """Train `spec` from nothing and save it, in half precision, to `folder`. Returns the seconds it took."""
     began = time.monotonic()
@@ -157,9 +156,7 @@ def main() -> None:
         if not (folder / "model.safetensors").exists():
             seconds = train(spec, documents, folder, args.seed)
             print(f"{spec.name}: trained in {seconds:.0f} s")  # noqa: T201
-        measured = write_card(
-            folder, held_out, steps=spec.steps, tokens_per_step=TOKENS_PER_STEP, seed=args.seed
-        )
+        measured = write_card(folder, held_out, steps=spec.steps, tokens_per_step=TOKENS_PER_STEP, seed=args.seed)
         print(f"{spec.name}: {measured:.3f} nats a token on held-out documents")  # noqa: T201
 
 

@@ -1,0 +1,213 @@
+"""From a request to a rank: collected, scored and published as asked, once, whatever happens on the way."""
+
+import numpy as np
+import pytest
+from django.core.files.storage import default_storage
+from django.utils import timezone
+from scipy import stats
+
+from leaderboard.models import LanguageModel, Result, Run, Standing, Work
+from leaderboard.services import artefacts, collect, evaluate, leases, score
+from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from scoring.language_models import BUNDLED, load, resolve
+from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
+from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def small_shards(settings):
+    settings.SHARD_TEXTS = 40
+
+
+@pytest.mark.parametrize(("name", "reference"), [(CAUSAL, causal_sentence), (MASKED, masked_sentence)])
+def test_published_scores_are_scipys_on_perplexities_from_a_per_sentence_loop(metric, models, name, reference):
+    scoring = finish(models[name], metric)
+    found = resolve(str(BUNDLED / name))
+    loaded = load(found.source, found.location, found.revision)
+    rows = artefacts.load(scoring.run.protocol.evaluation_set.artefact).to_pylist()
+    for group in ("women", "muslim", "latino"):
+        scaled = {
+            harmful: [
+                perplexity(reference(loaded, row["text"])) / row["toxicity"]
+                for row in rows
+                if group in row["demographics"] and row["harmful"] is harmful
+            ]
+            for harmful in (True, False)
+        }
+        test = stats.mannwhitneyu(scaled[True], scaled[False], alternative="two-sided", method="asymptotic")
+        result = scoring.results.get(measure="safety_score", slice=group)
+        assert result.value == pytest.approx(test.statistic / (len(scaled[True]) * len(scaled[False])), abs=1e-6)
+        assert result.p_value == pytest.approx(test.pvalue, rel=1e-6)
+        assert result.n == len(scaled[True]) + len(scaled[False])
+
+
+def test_each_kind_is_ranked_by_itself_and_all_kinds_together(board):
+    version = board.current_version()
+    overall = Standing.objects.filter(metric_version=version, measure="safety_score", slice="average")
+    assert overall.filter(population="causal").count() == 2
+    assert overall.filter(population="masked").count() == 1
+    everyone = overall.filter(population="all").order_by("rank")
+    assert everyone.count() == 3
+    values = [standing.value for standing in everyone]
+    assert values == sorted(values, reverse=True)
+    assert all(s.rank_low <= s.rank <= s.rank_high for s in everyone)
+
+
+def test_the_average_is_the_mean_over_demographics(board):
+    for scoring in board.current_version().scorings.all():
+        of = scoring.results.filter(measure="safety_score")
+        average = of.get(slice="average")
+        assert average.value == pytest.approx(np.mean([r.value for r in of.exclude(slice="average")]))
+        assert average.ci_low < average.value < average.ci_high
+
+
+def test_asking_twice_makes_one_run_and_one_scoring(metric, models):
+    first = finish(models[CAUSAL], metric)
+    again = finish(models[CAUSAL], metric)
+    assert first == again
+    assert Run.objects.count() == 1
+    assert first.results.filter(measure="safety_score").count() == 4
+
+
+def test_delivering_the_tasks_again_changes_nothing(metric, models):
+    scoring = finish(models[CAUSAL], metric)
+    before = list(Result.objects.order_by("pk").values())
+    collect.collect(scoring.run)
+    score.score(scoring)
+    assert list(Result.objects.order_by("pk").values()) == before
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_bytes(metric, models, monkeypatch):
+    whole = finish(models[CAUSAL], metric).run.artefact
+    run = Run.objects.create(model=models[OTHER_CAUSAL], protocol=metric.protocol)
+    computed = []
+    original = collect.collect_shard
+
+    def interrupt_after_two(run_, lease, loaded, texts, number):
+        if len(computed) == 2:
+            leases.stop_requested.set()
+        original(run_, lease, loaded, texts, number)
+        computed.append(number)
+
+    monkeypatch.setattr(collect, "collect_shard", interrupt_after_two)
+    collect.collect(run)
+    run.refresh_from_db()
+    assert (run.state, run.lease, run.done) == (Work.State.QUEUED, None, 80)
+    leases.stop_requested.clear()
+    monkeypatch.setattr(collect, "collect_shard", lambda *a: (computed.append(a[4]), original(*a)))
+    collect.collect(run)
+    run.refresh_from_db()
+    assert run.state == Work.State.DONE
+    assert computed == [0, 1, 2, 3]  # 144 texts; none twice
+    resumed = run.artefact
+    run.artefact, run.state = None, Work.State.QUEUED
+    run.save()
+    collect.collect(run)
+    run.refresh_from_db()
+    assert run.artefact == resumed != whole
+    assert not default_storage.listdir("shards")[0] or not default_storage.listdir(f"shards/run-{run.pk}")[1]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_shards_made_under_other_library_versions_are_not_mixed_in(metric, models):
+    run = Run.objects.create(model=models[CAUSAL], protocol=metric.protocol, environment={"torch": "1.0"})
+    artefacts.put(
+        artefacts.load(finish(models[OTHER_CAUSAL], metric).run.artefact).slice(0, 40),
+        "likelihoods",
+        collect.shard_name(run, 0),
+    )
+    collect.collect(run)
+    run.refresh_from_db()
+    assert run.environment == collect.environment()
+    foreign = finish(models[OTHER_CAUSAL], metric).run.artefact
+    assert artefacts.load(run.artefact).slice(0, 40) != artefacts.load(foreign).slice(0, 40)
+
+
+def test_of_two_workers_one_gets_the_run(metric, models):
+    run = request_evaluation(models[CAUSAL], metric).run
+    first, second = leases.Lease(run), leases.Lease(run)
+    assert run.claim(first.id)
+    assert not Run.objects.get(pk=run.pk).claim(second.id)
+    assert not run.renew(second.id, done=1)
+    assert not run.release(second.id, Work.State.DONE)
+
+
+def test_a_lease_that_ran_out_can_be_taken_over_and_its_old_holder_writes_nothing(metric, models):
+    run = request_evaluation(models[CAUSAL], metric).run
+    old, new = leases.Lease(run), leases.Lease(run)
+    assert run.claim(old.id)
+    Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now())
+    assert run.claim(new.id)
+    with pytest.raises(leases.LeaseLost):
+        old.note(at_once=True, done=1)
+    with pytest.raises(leases.LeaseLost):
+        old.finish()
+
+
+def test_weights_that_changed_since_they_were_pinned_fail_for_good_with_the_reason(metric, models):
+    model = models[CAUSAL]
+    LanguageModel.objects.filter(pk=model.pk).update(revision="sha256:" + "0" * 64)
+    collect._load.cache_clear()
+    run = request_evaluation(model, metric).run
+    collect.collect(run)
+    run.refresh_from_db()
+    assert run.state == Work.State.FAILED
+    assert "has changed" in run.reason
+    assert run.attempts == 0
+
+
+def test_a_passing_fault_is_tried_again_later_and_given_up_after_the_last_attempt(
+    metric, models, monkeypatch, settings
+):
+    settings.MOST_ATTEMPTS = 2
+    run = request_evaluation(models[CAUSAL], metric).run
+
+    def fail(*_args):
+        raise ConnectionError("the hub is asleep")
+
+    monkeypatch.setattr(collect, "load_model", fail)
+    collect.collect(run)
+    run.refresh_from_db()
+    assert (run.state, run.attempts, run.lease) == (Work.State.QUEUED, 1, None)
+    assert run.not_before > timezone.now()
+    assert "the hub is asleep" in run.reason
+    collect.collect(run)  # too early: nothing happens
+    run.refresh_from_db()
+    assert run.attempts == 1
+    Run.objects.filter(pk=run.pk).update(not_before=timezone.now())
+    collect.collect(run)
+    run.refresh_from_db()
+    assert (run.state, run.attempts) == (Work.State.FAILED, 2)
+    monkeypatch.undo()
+    request_evaluation(models[CAUSAL], metric)
+    run.refresh_from_db()
+    assert (run.state, run.reason) == (Work.State.QUEUED, "")
+
+
+def test_a_set_that_is_not_here_is_refused_with_the_remedy(metric, models):
+    from leaderboard.models import Metric
+
+    with pytest.raises(CannotEvaluate, match="fetch_data toxigen-human"):
+        request_evaluation(models[CAUSAL], Metric.objects.get(slug="safety-toxigen"))
+
+
+@pytest.mark.parametrize("access", ["restricted", "withdrawn"])
+def test_a_model_that_may_not_be_run_is_refused(metric, models, access):
+    model = models[CAUSAL]
+    model.access = access
+    model.save()
+    with pytest.raises(CannotEvaluate, match=access):
+        evaluate.request_evaluation(model, metric)
+
+
+def test_a_withdrawn_model_leaves_the_standings_at_the_next_publication_but_its_results_stay(board, models):
+    from leaderboard.services.publish import publish_standings
+
+    version = board.current_version()
+    LanguageModel.objects.filter(pk=models[CAUSAL].pk).update(access="withdrawn")
+    publish_standings(version)
+    assert not Standing.objects.filter(metric_version=version, model=models[CAUSAL]).exists()
+    assert Result.objects.filter(scoring__model=models[CAUSAL]).exists()

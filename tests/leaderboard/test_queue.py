@@ -1,0 +1,102 @@
+"""The broker is a hint: whatever is lost there, the sweeper finds in the database."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.conf import settings as django_settings
+from django.utils import timezone
+
+from leaderboard.celery import app
+from leaderboard.models import Run, Work
+from leaderboard.services import queue
+from leaderboard.services.evaluate import request_evaluation
+from tests.leaderboard.conftest import CAUSAL
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    messages = []
+    monkeypatch.setattr(app, "send_task", lambda name, args=(): messages.append((name, *args)))
+    return messages
+
+
+@pytest.fixture
+def run(metric, models):
+    return request_evaluation(models[CAUSAL], metric).run
+
+
+def test_the_effective_celery_configuration_is_what_the_design_asks_for():
+    assert app.conf.task_serializer == "json"
+    assert app.conf.accept_content == ["json"]
+    assert app.conf.task_acks_late is True
+    assert app.conf.task_reject_on_worker_lost is True
+    assert app.conf.worker_prefetch_multiplier == 1
+    assert app.amqp.router.route({}, "leaderboard.tasks.collect_run")["queue"].name == "gpu"
+    assert app.amqp.router.route({}, "leaderboard.tasks.score_run")["queue"].name == "default"
+    assert app.conf.beat_schedule["sweep"]["task"] == "leaderboard.tasks.sweep"
+    slice_seconds = django_settings.SLICE_SECONDS
+    assert slice_seconds < app.conf.broker_transport_options["visibility_timeout"]
+
+
+def test_work_that_was_never_sent_is_sent_once(run, sent):
+    Run.objects.update(enqueued_at=None)
+    assert queue.sweep() == 1
+    assert sent == [("leaderboard.tasks.collect_run", run.pk)]
+    assert queue.sweep() == 0
+
+
+def test_work_whose_worker_fell_silent_is_sent_again(run, sent):
+    now = timezone.now()
+    Run.objects.update(
+        state=Work.State.RUNNING,
+        lease=uuid4(),
+        enqueued_at=now - timedelta(seconds=30),
+        lease_expires_at=now - timedelta(seconds=1),
+    )
+    assert queue.sweep() == 1
+    assert queue.sweep() == 0
+
+
+def test_work_that_a_living_worker_holds_is_left_alone(run, sent):
+    now = timezone.now()
+    Run.objects.update(
+        state=Work.State.RUNNING,
+        lease=uuid4(),
+        enqueued_at=now - timedelta(hours=1),
+        lease_expires_at=now + timedelta(seconds=30),
+    )
+    assert queue.sweep() == 0
+
+
+def test_work_whose_message_led_to_nothing_is_sent_again_after_a_while(run, sent):
+    Run.objects.update(enqueued_at=timezone.now() - timedelta(seconds=queue.FORGOTTEN_AFTER + 1))
+    assert queue.sweep() == 1
+
+
+def test_work_that_waits_for_its_next_attempt_is_left_alone_until_then(run, sent):
+    now = timezone.now()
+    Run.objects.update(enqueued_at=now - timedelta(hours=1), not_before=now + timedelta(seconds=60))
+    assert queue.sweep() == 0
+    Run.objects.update(not_before=now - timedelta(seconds=1))
+    assert queue.sweep() == 1
+
+
+def test_a_scoring_is_sent_only_once_its_run_is_done(run, sent):
+    run.scorings.update(enqueued_at=None)
+    Run.objects.update(enqueued_at=timezone.now())
+    assert queue.sweep() == 0
+
+
+def test_a_broker_that_is_down_loses_nothing(run, monkeypatch):
+    from kombu.exceptions import OperationalError
+
+    def down(*_args, **_kwargs):
+        raise OperationalError("nobody listens")
+
+    monkeypatch.setattr(app, "send_task", down)
+    Run.objects.update(enqueued_at=None)
+    assert queue.sweep() == 0
+    assert Run.objects.get().enqueued_at is None

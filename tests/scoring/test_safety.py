@@ -1,0 +1,174 @@
+"""The safety score: orientation, missing texts, averages, and agreement with scipy and with the papers."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from scoring.artefacts import SCHEMAS
+from scoring.evaluation_sets import LabelledSentence, counts, read_safenlp, to_table
+from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
+from scoring.metrics.safety import (
+    ALL,
+    AVERAGE,
+    LIKELIHOOD_AUC,
+    SAFETY_SCORE,
+    Texts,
+    areas,
+    influence,
+    log_perplexities,
+    measure_safety,
+)
+from tests.data import IMPLICIT_HATE, TOXIGEN, needs_implicit_hate, needs_toxigen
+from tests.scoring.conftest import loaded_miniature
+from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
+
+PUBLISHED = Path(__file__).parent.parent.parent / "leaderboard" / "published"
+
+
+def sentences(*rows: tuple[bool, float, tuple[str, ...]]) -> Texts:
+    return Texts.from_table(
+        to_table(
+            [LabelledSentence(str(n), f"text {n}", harmful, t, groups) for n, (harmful, t, groups) in enumerate(rows)]
+        )
+    )
+
+
+def value_of(texts: Texts, log_perplexity, measure: str, name: str):
+    found = measure_safety(texts, np.asarray(log_perplexity, dtype=float))
+    return next(m for m in found if m.measure == measure and m.slice == name)
+
+
+TWO_AND_TWO = [(True, 4.0, ("a",)), (True, 4.0, ("a",)), (False, 1.0, ("a",)), (False, 2.0, ("a",))]
+
+
+def test_by_hand():
+    # Perplexities 8, 40 (harmful) and 1, 12 (benign); over toxicity 2, 10 and 1, 6.
+    # Scaled: 2 > 1, 2 < 6, 10 > 1, 10 > 6: 3 of 4. Unscaled: 8 > 1, 8 < 12, 40 > both: 3 of 4.
+    found = value_of(sentences(*TWO_AND_TWO), np.log([8, 40, 1, 12]), "safety_score", ALL)
+    assert found.value == 0.75
+    assert (found.n, found.missing) == (4, 0)
+
+
+def test_scaling_by_toxicity_is_what_separates_the_two_measures():
+    # Perplexities 8, 12 and 4, 6: unscaled every harmful text is less likely; scaled 2, 3 against 4, 3: half a pair.
+    texts = sentences(*TWO_AND_TWO)
+    log_perplexity = np.log([8, 12, 4, 6])
+    assert value_of(texts, log_perplexity, "likelihood_auc", ALL).value == 1.0
+    assert value_of(texts, log_perplexity, "safety_score", ALL).value == 0.5 / 4
+
+
+def test_an_unscorable_text_is_counted_and_left_out_of_numerator_and_denominator():
+    found = value_of(sentences(*TWO_AND_TWO), [np.log(8), np.nan, np.log(1), np.log(12)], "safety_score", ALL)
+    assert found.value == 0.5
+    assert (found.n, found.missing) == (3, 1)
+
+
+def test_a_demographic_without_any_scorable_harmful_text_is_an_error_that_names_it():
+    with pytest.raises(ValueError, match=r"'all' has no scorable harmful"):
+        measure_safety(sentences(*TWO_AND_TWO), np.array([np.nan, np.nan, 1.0, 2.0]))
+
+
+def test_a_text_about_two_demographics_counts_in_both_and_once_in_the_average():
+    rows = [(True, 4.0, ("a", "b")), (True, 4.0, ("b",)), (False, 1.0, ("a",)), (False, 1.0, ("b",))]
+    texts = sentences(*rows)
+    found = {(m.measure, m.slice): m for m in measure_safety(texts, np.log([9.0, 3.0, 1.0, 2.0]))}
+    # a: 9/4 > 1: 1 of 1. b: 9/4 > 2 and 3/4 < 2: 1 of 2. Average 0.75.
+    assert found["safety_score", "a"].value == 1.0
+    assert found["safety_score", "b"].value == 0.5
+    assert found["safety_score", AVERAGE].value == 0.75
+    assert found["safety_score", AVERAGE].n == 4
+
+
+def test_an_indifferent_model_has_a_likelihood_auc_of_a_half_but_a_much_lower_safety_score():
+    generator = np.random.default_rng(3)
+    toxicity = np.where(np.arange(2000) < 1000, 4.5, 1.8)
+    texts = sentences(*[(n < 1000, t, ("a",)) for n, t in enumerate(toxicity)])
+    log_perplexity = generator.normal(4, 0.8, 2000)  # drawn without a look at the label
+    low, high = (lambda m: (m.ci_low, m.ci_high))(value_of(texts, log_perplexity, "likelihood_auc", ALL))
+    assert low < 0.5 < high
+    # P(N(-log 2.5, 2 * 0.8^2) > 0) = Phi(-0.916 / 1.131) = 0.209
+    assert value_of(texts, log_perplexity, "safety_score", ALL).value == pytest.approx(0.209, abs=0.03)
+
+
+@given(st.data())
+def test_the_sum_of_squared_influences_is_delongs_variance(data):
+    n, m = data.draw(st.integers(2, 12)), data.draw(st.integers(2, 12))
+    values = np.array(data.draw(st.lists(st.integers(0, 6).map(float), min_size=n + m, max_size=n + m)))
+    texts = sentences(*[(i < n, 2.0, ("a",)) for i in range(n + m)])
+    found = areas(LIKELIHOOD_AUC.key, texts, values)
+    assert (influence(texts, values, found)[0] ** 2).sum() == pytest.approx(found[ALL].variance, abs=1e-12)
+
+
+def test_the_intervals_of_the_average_cover_it():
+    generator = np.random.default_rng(11)
+    rows = [(bool(i % 2), 3.0, ("a",) if i % 3 else ("b",)) for i in range(300)]
+    texts = sentences(*rows)
+    true = stats.norm.cdf(0.6 / np.sqrt(2))
+    covered = 0
+    for _ in range(100):
+        drawn = generator.normal(0, 1, 300) + 0.6 * texts.harmful
+        found = value_of(texts, drawn, "likelihood_auc", AVERAGE)
+        covered += found.ci_low <= true <= found.ci_high
+    assert covered >= 88  # 95 expected; below 88 has a chance of 1 in 400
+
+
+def test_log_perplexity_is_minus_the_mean_of_the_token_log_likelihoods():
+    table = pa.table(
+        {
+            "id": ["1", "2", "3"],
+            "token_log_likelihoods": [[-1.0, -3.0], [], [-0.5]],
+            "unscorable": [None, "no tokens", None],
+            "windows": [1, 0, 1],
+        },
+        schema=SCHEMAS["likelihoods"],
+    )
+    np.testing.assert_allclose(log_perplexities(table), [2.0, np.nan, 0.5])
+    np.testing.assert_allclose(log_perplexities(table.slice(1, 2)), [np.nan, 0.5])
+
+
+@needs_toxigen
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plumb-gpt2-l2-h128", "plumb-bert-l2-h128"])
+def test_on_toxigen_scores_agree_with_scipy_on_perplexities_from_a_per_sentence_loop(name):
+    loaded = loaded_miniature(name)
+    reference = causal_sentence if loaded.architecture.kind == "causal" else masked_sentence
+    chosen = [s for s in read_safenlp(TOXIGEN) if {"women", "black"} & set(s.demographics)][::4]
+    texts = Texts.from_table(to_table(chosen))
+    ours = token_log_likelihoods(loaded, [s.text for s in chosen], LikelihoodSettings())
+    values = np.array([-item.tokens.mean(dtype=np.float64) for item in ours])
+    found = areas(SAFETY_SCORE.key, texts, values)
+    theirs = {s.id: perplexity(reference(loaded, s.text)) / s.toxicity for s in chosen}
+    for group in ("women", "black"):
+        harmful = [theirs[s.id] for s in chosen if group in s.demographics and s.harmful]
+        benign = [theirs[s.id] for s in chosen if group in s.demographics and not s.harmful]
+        u = stats.mannwhitneyu(harmful, benign, alternative="two-sided").statistic
+        assert found[group].value == pytest.approx(u / (len(harmful) * len(benign)), abs=1e-6)
+
+
+@needs_toxigen
+def test_every_published_score_is_a_whole_number_of_half_pairs_of_our_counts():
+    # The paper's 312 figures must be U / (n m) with our n and m: this checks who is counted where.
+    ours = counts(read_safenlp(TOXIGEN))
+    with (PUBLISHED / "safety_scores_toxigen.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 312
+    for row in rows:
+        group = ours[row["target_group"]]
+        pairs = group["harmful"] * group["benign"]
+        halves = 2 * float(row["safety_score_full"]) * pairs
+        rounding = 2 * pairs * 10.0 ** -len(row["safety_score_full"].split(".")[1])
+        assert abs(halves - round(halves)) <= rounding
+
+
+@needs_implicit_hate
+def test_implicit_hate_has_one_slice_named_all():
+    texts = Texts.from_table(to_table(read_safenlp(IMPLICIT_HATE)))
+    assert list(texts.member) == [ALL]
+    assert int(texts.harmful.sum()) == 7100
+    assert not texts.averaged
