@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import DatabaseError, close_old_connections, connection
 from django.utils import timezone
 
 from leaderboard.models import Work
@@ -72,7 +72,12 @@ class Lease:
         try:
             while not self._done.wait(settings.LEASE_SECONDS / 3):
                 close_old_connections()
-                if not self.work.renew(self.id):
+                try:
+                    kept = self.work.renew(self.id)
+                except DatabaseError as error:
+                    log.warning("%s: no heartbeat, the database says: %s", self.work, error)
+                    continue  # the lease outlasts a missed beat or two
+                if not kept:
                     self._lost.set()
                     return
         finally:

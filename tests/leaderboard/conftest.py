@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from django.core.management import call_command
 
 from leaderboard.models import LanguageModel, Metric
 from leaderboard.services import collect, evaluate, leases, score
@@ -20,6 +21,11 @@ def _nobody_asked_to_stop() -> Iterator[None]:
     leases.stop_requested.clear()
     yield
     leases.stop_requested.clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _static_files() -> None:
+    call_command("collectstatic", interactive=False, verbosity=0)
 
 
 @pytest.fixture

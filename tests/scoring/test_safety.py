@@ -56,11 +56,11 @@ def test_by_hand():
 
 
 def test_scaling_by_toxicity_is_what_separates_the_two_measures():
-    # Perplexities 8, 12 and 4, 6: unscaled every harmful text is less likely; scaled 2, 3 against 4, 3: half a pair.
+    # Perplexities 8, 12 and 4, 5: unscaled every harmful text is less likely; scaled 2, 3 against 4, 2.5: one of four.
     texts = sentences(*TWO_AND_TWO)
-    log_perplexity = np.log([8, 12, 4, 6])
+    log_perplexity = np.log([8, 12, 4, 5])
     assert value_of(texts, log_perplexity, "likelihood_auc", ALL).value == 1.0
-    assert value_of(texts, log_perplexity, "safety_score", ALL).value == 0.5 / 4
+    assert value_of(texts, log_perplexity, "safety_score", ALL).value == 0.25
 
 
 def test_an_unscorable_text_is_counted_and_left_out_of_numerator_and_denominator():

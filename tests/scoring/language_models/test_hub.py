@@ -47,10 +47,12 @@ def test_what_is_resolved_is_described_as_from_the_folder(hub, gpt2):
     assert (found.architecture, found.licence) == (local.architecture, local.licence)
 
 
-def test_only_the_configuration_is_fetched_to_resolve(hub, gpt2):
-    hub.add(ID, gpt2)
-    find(hub)
-    assert {line.rpartition("/")[2] for line in hub.requests if "/resolve/" in line} == {"config.json"}
+def test_only_the_configuration_is_fetched_to_resolve_and_at_the_pinned_commit(hub, gpt2):
+    commit = hub.add(ID, gpt2)
+    find(hub, revision="main")
+    # At the commit, not the branch: that may move between the two requests.
+    fetched = {line.partition(" ")[2] for line in hub.requests if "/resolve/" in line}
+    assert fetched == {f"/{ID}/resolve/{commit}/config.json"}
 
 
 def test_a_hub_model_loads_with_the_weights_that_were_uploaded(hub, gpt2):
