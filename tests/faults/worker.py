@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -40,12 +40,13 @@ def worker(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
         **environment,
     }
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True)
     try:
         yield process
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
+        # Beat is a child of its own, and outlives a killed worker: the whole group goes.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

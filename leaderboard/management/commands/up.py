@@ -33,12 +33,11 @@ class Command(BaseCommand):
         supervisor = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "--configuration", str(configuration)]
         )
-        signal.signal(signal.SIGTERM, lambda *_: supervisor.terminate())
-        try:
-            self.announce(supervisor, f"http://{host}:{port}/")
-            supervisor.wait()
-        except KeyboardInterrupt:
-            supervisor.wait()  # Ctrl-C reached it too
+        # Ctrl-C reaches the supervisor too, a signal to this process alone does not: pass every kind on.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: supervisor.terminate())
+        self.announce(supervisor, f"http://{host}:{port}/")
+        supervisor.wait()
         if supervisor.returncode:
             raise CommandError(f"the supervisor ended with status {supervisor.returncode}: see the lines above")
         self.stdout.write("stopped; the data stays in " + str(settings.VAR))

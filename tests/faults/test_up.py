@@ -1,0 +1,113 @@
+"""`manage.py up`: everything from one command, healed by its supervisor, stopped by one signal."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.faults.worker import ROOT
+
+pytestmark = pytest.mark.faults
+
+
+class Board:
+    """A board started by `manage.py up` on a folder of its own, on SQLite and the embedded broker."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.var = folder / "var"
+        self.log = folder / "up.log"
+        variables = {k: v for k, v in os.environ.items() if k not in ("DATABASE_URL", "BROKER_URL", "PLUMBLINE_DATA")}
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up", "--port", str(self.port)],
+                cwd=ROOT,
+                env=variables | {"PLUMBLINE_VAR": str(self.var), "LEASE_SECONDS": "5", "SWEEP_SECONDS": "1"},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def page(self) -> str:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=10) as response:
+            return response.read().decode()
+        return ""
+
+    def wait_for(self, text: str, seconds: float) -> float:
+        """Seconds until `text` stands in the page or the terminal."""
+        began = time.monotonic()
+        while text not in self.page() and text not in self.log.read_text(errors="replace"):
+            assert self.process.poll() is None, self.log.read_text(errors="replace")
+            assert time.monotonic() - began < seconds, self.log.read_text(errors="replace")[-4000:]
+            time.sleep(0.2)
+        return time.monotonic() - began
+
+    def children(self) -> list[int]:
+        """Processes whose environment names this board's folder, the command itself left out."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                mine = entry.name.isdigit() and f"PLUMBLINE_VAR={self.var}".encode() in (entry / "environ").read_bytes()
+                if mine and int(entry.name) != self.process.pid:
+                    found.append(int(entry.name))
+        return found
+
+    def pid_of(self, *words: str) -> int:
+        """The oldest process of this board whose command line holds all `words`."""
+        return min(
+            pid
+            for pid in self.children()
+            if all(word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes() for word in words)
+        )
+
+    def stop(self, number: int) -> int:
+        os.killpg(self.process.pid, number)  # what Ctrl-C does: the whole foreground group gets it
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator:
+    boards = []
+
+    def start_board() -> Board:
+        boards.append(Board(tmp_path))
+        return boards[-1]
+
+    yield start_board
+    for board in boards:
+        for pid in [*board.children(), board.process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        board.process.wait()
+
+
+def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_data(start):
+    board = start()
+    board.wait_for("Plumbline is at", 120)
+    assert "ALBERT-large-v2" in board.page()  # published figures, in the first second
+    board.wait_for("texts (", 90)  # progress, in the terminal
+    os.kill(board.pid_of("celery", "gpu"), signal.SIGKILL)  # the supervisor starts another, which resumes
+    names = ["plumb-gpt2-l2-h128", "plumb-gpt2-l4-h256", "plumb-bert-l2-h128", "plumb-bert-l4-h256"]
+    for name in names:
+        board.wait_for(f"{name} under safety-starter", 240)
+    assert board.stop(signal.SIGINT) == 0
+    assert board.children() == []
+    assert "stopped; the data stays" in board.log.read_text()
+
+    again = start()
+    assert again.wait_for("Plumbline is at", 60) < 30
+    html = again.page()
+    assert all(name in html for name in names)
+    assert "Under way" not in html  # nothing is done twice
+    assert again.stop(signal.SIGTERM) == 0
+    assert again.children() == []
