@@ -8,6 +8,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.models import LanguageModel, Result, Scoring, Work
 from leaderboard.rankings import slices_of
+from leaderboard.views.polling import polling
 from scoring.metrics.measures import Measure
 from scoring.metrics.safety import MEASURES
 
@@ -36,7 +37,7 @@ def model(request: HttpRequest, slug: str) -> HttpResponse:
         "model": found,
         "profiles": [profile(scoring) for scoring in scorings],
         "runs": runs,
-        "moving": any(run.state in (Work.State.QUEUED, Work.State.RUNNING) for run in runs),
+        **polling(request, found.scorings.all()),
     }
     return render(request, "model.html", context)
 

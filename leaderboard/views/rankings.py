@@ -6,8 +6,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from leaderboard.models import Metric, Provenance, Run, Standing, Work
+from leaderboard.models import Metric, Provenance, Run, Scoring, Standing, Work
 from leaderboard.rankings import WITHIN_KIND, Ranking, current_versions, headline_slice, ranking
+from leaderboard.views.polling import polling
 from scoring.metrics.safety import RANKED
 
 BOTH = "both"
@@ -34,7 +35,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         .exclude(state=Work.State.DONE)
         .select_related("model", "protocol__evaluation_set")
     )
-    tables = choose_tables(choice, metrics)
+    poll = polling(request, Scoring.objects.filter(metric_version__metric=choice.metric))
     context = {
         "metrics": metrics,
         "choice": choice,
@@ -42,9 +43,9 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "slices": slices(choice.metric),
         "provenances": [*Provenance.choices, (BOTH, "Both in one ranking")],
         "kinds": [(WITHIN_KIND, "Each kind by itself"), *Standing.Population.choices],
-        "tables": tables,
+        "tables": choose_tables(choice, metrics) if poll["fresh"] else [],
         "runs": runs,
-        "moving": any(run.state in (Work.State.QUEUED, Work.State.RUNNING) for run in runs),
+        **poll,
     }
     return render(request, "rankings.html", context)
 

@@ -40,7 +40,9 @@ def worker(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
         **environment,
     }
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=variables, stdout=output, stderr=output, start_new_session=True
+        )
     try:
         yield process
     finally:

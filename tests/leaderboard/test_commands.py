@@ -53,7 +53,13 @@ def test_a_folder_is_entered_once_with_its_architecture_and_the_hash_of_its_file
     assert "entered" in run("add_model", str(BUNDLED / CAUSAL), "--name", "Mine")
     assert "already here" in run("add_model", str(BUNDLED / CAUSAL))
     model = LanguageModel.objects.get()
-    assert (model.name, model.family, model.kind, model.layers, model.hidden_size) == ("Mine", "GPT-2", "causal", 2, 128)
+    assert (model.name, model.family, model.kind, model.layers, model.hidden_size) == (
+        "Mine",
+        "GPT-2",
+        "causal",
+        2,
+        128,
+    )
     assert model.revision.startswith("sha256:")
     assert model.parameters > 900_000
 

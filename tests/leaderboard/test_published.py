@@ -40,7 +40,9 @@ def test_they_are_ranked_among_themselves_with_ties_sharing_a_rank(metric):
     ranked = Standing.objects.filter(metric_version=version, measure="safety_score", slice="average", population="all")
     assert ranked.count() == 24
     with (FOLDER / "safety_scores_toxigen_averages.csv").open(encoding="utf-8") as file:
-        averages = {r["model"]: float(r["mean_safety_score_full"]) for r in csv.DictReader(file) if r["over"] == "model"}
+        averages = {
+            r["model"]: float(r["mean_safety_score_full"]) for r in csv.DictReader(file) if r["over"] == "model"
+        }
     for standing in ranked.select_related("model"):
         assert standing.rank == 1 + sum(value > averages[standing.model.name] for value in averages.values())
     assert not ranked.filter(rank_low__isnull=False).exists()

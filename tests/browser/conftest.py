@@ -1,0 +1,125 @@
+"""A served board and a browser to read it with."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.db import transaction
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from leaderboard.celery import app
+from leaderboard.models import Metric
+from leaderboard.services.evaluation_sets import import_sentences
+from leaderboard.services.language_models import add_bundled
+from leaderboard.services.published import seed_published
+from leaderboard.services.seed import seed_metrics
+from scoring.evaluation_sets import build_starter, get
+from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, _static_files, finish
+
+__all__ = ["_static_files"]
+
+CHROMIUM = shutil.which("chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+PATIENCE = 15_000  # milliseconds; a busy machine is slow, a wrong page never gets there
+expect.set_options(timeout=PATIENCE)
+
+
+@dataclass
+class Visit:
+    """A page open in the browser, and what went wrong on it so far."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        def on_console(message) -> None:
+            if message.type in ("error", "warning"):
+                self.faults.append(f"console: {message.text}")
+
+        def on_response(response) -> None:
+            if response.status >= 400:
+                self.faults.append(f"{response.status}: {response.url}")
+
+        self.page.on("console", on_console)
+        self.page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("requestfailed", lambda request: self.faults.append(f"{request.failure}: {request.url}"))
+        self.page.on("response", on_response)
+
+
+@pytest.fixture(scope="session")
+def board_rows(
+    django_db_setup: None, django_db_blocker, _static_files: None, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The rows of a measured board, computed once: a file, because every test with a server empties the database."""
+    path = tmp_path_factory.mktemp("board") / "rows.json"
+    with django_db_blocker.unblock(), transaction.atomic():
+        seed_metrics()
+        chosen = [s for s in build_starter() if set(s.demographics) & {"women", "muslim", "latino"}]
+        import_sentences(get("starter"), chosen)
+        models = {model.name: model for model in add_bundled()}
+        seed_published()
+        for name in (CAUSAL, OTHER_CAUSAL, MASKED):
+            finish(models[name], Metric.objects.get(slug="safety-starter"))
+        call_command("dumpdata", "leaderboard", output=str(path), verbosity=0)
+        transaction.set_rollback(True)
+    return path
+
+
+@pytest.fixture
+def board(board_rows: Path, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Metric:
+    """Two causal models and a masked one measured on three demographics, published figures, and no worker."""
+    monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
+    call_command("loaddata", str(board_rows), verbosity=0)
+    return Metric.objects.get(slug="safety-starter")
+
+
+@pytest.fixture(scope="session")
+def live_server(_static_files: None) -> Iterator[LiveServer]:
+    """The site, with its static files served as in production: by WhiteNoise, under the names with hashes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("django.contrib.staticfiles.handlers.StaticFilesHandler", lambda application: application)
+        server = LiveServer("127.0.0.1")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests of a module; it is gone before other tests run, and with it its event loop."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, live_server: LiveServer, board: Metric) -> Iterator[Callable[..., Visit]]:
+    """Open a path of the site in a context of its own: `visit("/", width=360, color_scheme="dark")`."""
+    contexts = []
+
+    def open_page(path: str, width: int = 1440, **options: object) -> Visit:
+        context = browser.new_context(
+            base_url=live_server.url, viewport={"width": width, "height": 900}, reduced_motion="reduce", **options
+        )
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        opened = Visit(context.new_page())
+        opened.page.goto(path, wait_until="load")
+        return opened
+
+    yield open_page
+    for context in contexts:
+        context.close()
