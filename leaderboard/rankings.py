@@ -15,7 +15,7 @@ WITHIN_KIND = ""  # the default population: each kind of likelihood has a rankin
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model in a ranking; `cells` hold its results in the order of the ranking's columns, None where it has none."""
+    """One model in a ranking; `cells` are its results in the order of the ranking's columns, None where it has none."""
 
     model: LanguageModel
     version: MetricVersion

@@ -14,10 +14,13 @@ PYTHON = sys.executable
 def processes(host: str, port: int) -> dict[str, str]:
     """Command lines by name, in the order they start. The broker is among them unless BROKER_URL names one."""
     # Quiet: what a reader of the terminal wants to know comes from the services' own log.
-    celery = f"{PYTHON} -W ignore::celery.platforms.SecurityWarning -m celery --quiet --app leaderboard"
+    celery = f"{PYTHON} -m celery --quiet --app leaderboard"
     worker = f"{celery} worker --loglevel WARNING --without-gossip --without-mingle"
     found = {
-        "web": f"{PYTHON} -m gunicorn leaderboard.wsgi --bind {host}:{port} --workers 2 --threads 4 --log-level warning --no-control-socket",
+        "web": (
+            f"{PYTHON} -m gunicorn leaderboard.wsgi --bind {host}:{port} --workers 2 --threads 4 "
+            "--log-level warning --no-control-socket"
+        ),
         "worker": f"{worker} --queues default --concurrency 1 --hostname default@%%h",
         # Threads, not processes: one model in memory, and a batch hears at once that the worker is asked to stop.
         "gpu-worker": f"{worker} --queues gpu --pool threads --concurrency 1 --hostname gpu@%%h",

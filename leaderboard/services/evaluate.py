@@ -14,8 +14,8 @@ class CannotEvaluate(ValueError):
 def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = True) -> Scoring:
     """Queue what is missing for `model` to stand in the current version of `metric`, and return its scoring.
 
-    `send=False` leaves it to the sweeper to tell the workers, for when there may be no broker yet. Idempotent: a run that is under way or done is used as it is; one that failed or was cancelled is tried again.
-    Raises CannotEvaluate.
+    `send=False` leaves it to the sweeper to tell the workers, for when there may be no broker yet. Idempotent: a run
+    that is under way or done is used as it is; one that failed or was cancelled is tried again. Raises CannotEvaluate.
     """
     if not LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
         why = "it stands for published figures" if model.source == model.Source.PUBLISHED else f"it is {model.access}"

@@ -6,7 +6,7 @@ import numpy as np
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import LanguageModel, MetricVersion, Provenance, Result, Scoring, Standing, Work
+from leaderboard.models import LanguageModel, MetricVersion, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
 from scoring.metrics.safety import AVERAGE, RANKED, Texts, areas, influence
 from scoring.statistics.ranks import Rank, competition_ranks, ranks

@@ -25,7 +25,7 @@ def number(result: Result | None) -> str:
 
 @register.filter
 def ends(result: Result) -> str:
-    """An interval, as in 0.21–0.29; empty where there is none."""
+    """An interval with an en dash between its ends; empty where there is none."""
     if result.ci_low is None or result.ci_high is None:
         return ""
     digits = MEASURES[result.measure].digits

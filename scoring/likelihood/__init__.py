@@ -9,8 +9,8 @@ likelihoods = token_log_likelihoods(load("folder", path, revision), texts, Likel
 from scoring.likelihood.engine import (
     LikelihoodSettings,
     TextLikelihood,
-    UnsupportedKind,
     Unscorable,
+    UnsupportedKind,
     token_log_likelihoods,
 )
 

@@ -79,6 +79,6 @@ def load_corpus(data: Path, seed: int) -> tuple[list[str], list[str]]:
             raise FileNotFoundError(f"{data / folder} is missing: set --data to the folder that holds {folder}")
         documents.update(dict.fromkeys(read(data / folder)))
     kept = [document for document in documents if len(document) >= SHORTEST_DOCUMENT]
-    random.Random(seed).shuffle(kept)
+    random.Random(seed).shuffle(kept)  # noqa: S311 (a shuffle, not a secret)
     held_out = round(len(kept) * HELD_OUT_SHARE)
     return kept[held_out:], kept[:held_out]

@@ -32,7 +32,7 @@ def train_bpe(texts: Iterable[str], vocabulary: int, context: int) -> PreTrained
 
 def train_wordpiece(texts: Iterable[str], vocabulary: int, context: int) -> PreTrainedTokenizerFast:
     """Return a WordPiece tokenizer with BERT's special tokens and template."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106 (a token of text, not a secret)
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()

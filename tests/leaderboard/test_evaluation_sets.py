@@ -56,7 +56,7 @@ def test_an_unknown_set_is_refused_with_the_known_names(good):
 
 
 def test_a_missing_file_is_a_message_not_a_traceback(tmp_path):
-    with pytest.raises(CommandError, match="absent.json"):
+    with pytest.raises(CommandError, match=r"absent\.json"):
         call_command("import_evaluation_set", "toxigen-human", str(tmp_path / "absent.json"))
 
 

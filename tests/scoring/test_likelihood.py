@@ -66,7 +66,7 @@ def test_a_single_token_has_a_pseudo_likelihood_but_no_causal_one(miniature):
     word = next(w for w in ("it", "the", "and") if len(miniature.tokenizer(w, add_special_tokens=False).input_ids) == 1)
     (found,) = token_log_likelihoods(miniature, [word], SETTINGS)
     causal = miniature.architecture.kind == "causal"
-    assert found.unscorable is (Unscorable.ONE_TOKEN if causal else None)
+    assert found.unscorable is (Unscorable.LONE_TOKEN if causal else None)
     assert len(found.tokens) == (0 if causal else 1)
 
 
@@ -87,13 +87,13 @@ def test_a_text_longer_than_the_context_is_scored_in_windows_with_each_token_onc
 
 
 def test_what_progress_raises_passes_through(miniature):
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     def stop(_finished: int) -> None:
-        raise Enough
+        raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         token_log_likelihoods(miniature, SENTENCES, SETTINGS, progress=stop)
 
 

@@ -10,7 +10,6 @@ from leaderboard.management.progress import file_progress
 from leaderboard.services.evaluation_sets import import_file
 from scoring.evaluation_sets import EvaluationSetError, UnknownEvaluationSetError
 
-
 MOST_BYTES = 2**30
 
 
