@@ -26,7 +26,7 @@ class Unscorable(StrEnum):
     """Why a text has no perplexity."""
 
     EMPTY = "no tokens"
-    LONE_TOKEN = "a single token, which nothing precedes"
+    LONE = "a single token, which nothing precedes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def token_log_likelihoods(
     results = {
         text: TextLikelihood(
             tokens=np.concatenate(found) if found else np.empty(0, dtype=np.float32),
-            unscorable=None if found else (Unscorable.LONE_TOKEN if ids else Unscorable.EMPTY),
+            unscorable=None if found else (Unscorable.LONE if ids else Unscorable.EMPTY),
             windows=len(found),
         )
         for text, ids, found in zip(distinct, encoded, parts, strict=True)

@@ -66,7 +66,7 @@ def test_a_single_token_has_a_pseudo_likelihood_but_no_causal_one(miniature):
     word = next(w for w in ("it", "the", "and") if len(miniature.tokenizer(w, add_special_tokens=False).input_ids) == 1)
     (found,) = token_log_likelihoods(miniature, [word], SETTINGS)
     causal = miniature.architecture.kind == "causal"
-    assert found.unscorable is (Unscorable.LONE_TOKEN if causal else None)
+    assert found.unscorable is (Unscorable.LONE if causal else None)
     assert len(found.tokens) == (0 if causal else 1)
 
 
