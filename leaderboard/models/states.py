@@ -17,6 +17,7 @@ class StateMachine(models.Model):
     def move(self, to: str, **changes: Any) -> bool:
         """Go to `to`, with `changes`, if an arrow leads there from the state in the database. Says whether it did."""
         sources = [state for state, targets in self.ARROWS.items() if to in targets]
-        moved = type(self)._default_manager.filter(pk=self.pk, state__in=sources).update(state=to, **changes)
+        rows = type(self)._default_manager.filter(pk=self.pk)
+        moved = rows.filter(state__in=sources).update(state=to, **changes)  # type: ignore[misc]  # subclasses have it
         self.refresh_from_db()
         return bool(moved)

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from leaderboard.models.constraints import one_of
@@ -66,7 +67,7 @@ class Work(StateMachine):
 
     class Meta:
         abstract = True
-        constraints = (
+        constraints: ClassVar[tuple[models.BaseConstraint, ...]] = (
             one_of("state", State),
             models.CheckConstraint(
                 condition=Q(state="running") | Q(lease__isnull=True), name="%(class)s_lease_only_while_running"
@@ -91,7 +92,7 @@ class Work(StateMachine):
                 lease=lease,
                 lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS),
                 heartbeat_at=now,
-                started_at=models.functions.Coalesce("started_at", now),
+                started_at=Coalesce("started_at", now),
                 not_before=None,
             )
         )

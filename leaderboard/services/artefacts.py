@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 from django.core.files import File
@@ -23,7 +24,7 @@ def put(table: pa.Table, kind: str, name: str) -> None:
 def get(name: str, kind: str) -> pa.Table:
     """Read what `put` wrote. Raises FileNotFoundError, or ArtefactError where the file is not of `kind`."""
     with default_storage.open(name, "rb") as file:
-        return artefacts.read(file, kind)
+        return artefacts.read(cast(BinaryIO, file), kind)
 
 
 def store(table: pa.Table, kind: str) -> Artefact:
@@ -44,8 +45,10 @@ def store(table: pa.Table, kind: str) -> Artefact:
     return Artefact.objects.get_or_create(sha256=described.sha256, defaults=values)[0]
 
 
-def load(artefact: Artefact) -> pa.Table:
-    """Read a stored artefact."""
+def load(artefact: Artefact | None) -> pa.Table:
+    """Read a stored artefact. Raises FileNotFoundError where nothing is stored yet."""
+    if artefact is None:
+        raise FileNotFoundError("nothing is stored yet: there is no artefact to read")
     return get(artefact.storage_name, artefact.kind)
 
 

@@ -3,7 +3,7 @@
 import logging
 import platform
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 
 import pyarrow as pa
@@ -36,17 +36,17 @@ def collect(run: Run) -> None:
         texts = artefacts.load(run.protocol.evaluation_set.artefact)
         shards = range(-(-texts.num_rows // settings.SHARD_TEXTS))
         begin(run, lease, texts.num_rows, len(shards))
-        finished = [number for number in shards if default_storage.exists(shard_name(run, number))]
-        loaded = load_model(run.model) if len(finished) < len(shards) else None
-        for number in shards:
-            if number not in finished:
+        missing = [number for number in shards if not default_storage.exists(shard_name(run, number))]
+        if missing:
+            loaded = load_model(run.model)
+            for number in missing:
                 collect_shard(run, lease, loaded, texts, number)
         whole = pa.concat_tables([artefacts.get(shard_name(run, number), "likelihoods") for number in shards])
         artefact = artefacts.store(whole, "likelihoods")
         with transaction.atomic():
             lease.finish(artefact=artefact, done=texts.num_rows)
             for scoring in run.scorings.filter(state=Work.State.QUEUED):
-                transaction.on_commit(lambda scoring=scoring: enqueue(scoring))
+                transaction.on_commit(partial(enqueue, scoring))
         remove_shards(run, len(shards))
         log.info("%s: collected in %.0f s", run, run.seconds)
     run.refresh_from_db()

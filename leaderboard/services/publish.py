@@ -50,7 +50,8 @@ def covariances(version: MetricVersion, scorings: list[Scoring]) -> Covariances:
     """The joint uncertainty of all entries' values, from their per-text values, paired by text."""
     texts = Texts.from_table(artefacts.load(version.protocol.evaluation_set.artefact))
     values = [
-        np.array(artefacts.load(scoring.artefact)["log_perplexity"].to_pylist(), dtype=float) for scoring in scorings
+        np.array(artefacts.load(scoring.artefact)["log_perplexity"].to_pylist(), dtype=np.float64)
+        for scoring in scorings
     ]
     found = {}
     for measure in RANKED:
@@ -70,7 +71,7 @@ def standings(
     by_slice: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         by_slice.setdefault((result.measure, result.slice), []).append(result)
-    directions = {measure.key: measure.direction for measure in RANKED}
+    directions = {measure.key: measure.direction for measure in RANKED if measure.direction}
     rows = []
     for (measure, name), found in by_slice.items():
         found.sort(key=lambda result: place[result.scoring_id])

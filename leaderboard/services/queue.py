@@ -36,15 +36,14 @@ def sweep() -> int:
     """
     forgotten = timezone.now() - timedelta(seconds=max(FORGOTTEN_AFTER, settings.LEASE_SECONDS))
     sent = 0
-    for kind in (Scoring, Run):
+    for kind, ready in ((Scoring, Q(run__state=Work.State.DONE)), (Run, Q())):
         due = kind.objects.unclaimed().filter(
+            ready,
             Q(enqueued_at__isnull=True)
             | Q(enqueued_at__lt=forgotten)
             | Q(enqueued_at__lt=F("lease_expires_at"))
-            | Q(enqueued_at__lt=F("heartbeat_at"), state=Work.State.QUEUED)
+            | Q(enqueued_at__lt=F("heartbeat_at"), state=Work.State.QUEUED),
         )
-        if kind is Scoring:
-            due = due.filter(run__state=Work.State.DONE)
         for work in due:
             if not enqueue(work):
                 return sent

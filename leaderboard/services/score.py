@@ -21,6 +21,8 @@ def score(scoring: Scoring) -> None:
         if lease is None:
             return
         run = scoring.run
+        if run is None:
+            raise ValueError("figures from a paper have no run to score")
         sentences = artefacts.load(run.protocol.evaluation_set.artefact)
         values = log_perplexities(artefacts.load(run.artefact))
         measurements = measure_safety(Texts.from_table(sentences), values)

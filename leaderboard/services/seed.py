@@ -27,7 +27,8 @@ def seed(say: Callable[[str], None] = lambda _line: None) -> None:
     for version in seed_published():
         say(f"published figures: {version.scorings.count()} models under {version} ({version.source})")
     sentences = seed_sentences()
-    say(f"evaluation set: {sentences} ({sentences.artefact.rows} sentences)")
+    if sentences.artefact:
+        say(f"evaluation set: {sentences} ({sentences.artefact.rows} sentences)")
     models = add_bundled()
     say(f"bundled models: {', '.join(model.slug for model in models)}")
     metric = Metric.objects.get(protocol__evaluation_set=sentences)

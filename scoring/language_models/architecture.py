@@ -165,7 +165,9 @@ def context_of(config: PretrainedConfig) -> int:
 
 
 def _auto_class(kind: Kind) -> type[AutoModelForCausalLM] | type[AutoModelForMaskedLM]:
-    return AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+    auto: type[AutoModelForCausalLM] | type[AutoModelForMaskedLM]
+    auto = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+    return auto
 
 
 def _attention(class_name: str) -> str:
@@ -175,5 +177,5 @@ def _attention(class_name: str) -> str:
 def _parameters(config: PretrainedConfig, kind: Kind, class_name: str) -> int:
     # The attention is named because a configuration may otherwise name a repository of compiled kernels to fetch.
     with torch.device("meta"):
-        model: PreTrainedModel = _auto_class(kind).from_config(config, attn_implementation=_attention(class_name))  # type: ignore[no-untyped-call]
+        model: PreTrainedModel = _auto_class(kind).from_config(config, attn_implementation=_attention(class_name))
     return sum(parameter.numel() for parameter in model.parameters())

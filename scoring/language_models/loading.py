@@ -63,8 +63,8 @@ def load(
         except (ValueError, OSError, KeyError, ImportError, SafetensorError) as error:
             raise ModelRefused(f"{location} at {revision} cannot be loaded: {error}") from error
         tokenizer = _tokenizer(folder, location, named)
-    model.to(device)  # type: ignore[arg-type]
-    model.eval()  # type: ignore[no-untyped-call]
+    model.to(device)
+    model.eval()
     return LoadedModel(model, tokenizer, architecture, device)
 
 
@@ -124,14 +124,14 @@ def _model(
 def _quiet() -> Iterator[None]:
     """Without the progress bars and the reports of transformers and of the hub: what matters in them is raised."""
     level, bars, hub_bars = logging.get_verbosity(), logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     disable_progress_bars()
     try:
         yield
     finally:
         logging.set_verbosity(level)
         if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            logging.enable_progress_bar()
         if hub_bars:
             enable_progress_bars()

@@ -30,4 +30,5 @@ def causal_log_likelihoods(loaded: LoadedModel, pieces: list[Piece]) -> Iterator
         with head_only_at(loaded.model, rows, columns - 1):
             logits = loaded.model(input_ids=ids, use_cache=False).logits[0]
         values = log_likelihood(logits, ids[rows, columns]).cpu()
-        yield [(number, part.numpy()) for number, part in zip(batch, values.split(counts), strict=True)]
+        parts = torch.split(values, counts)
+        yield [(number, part.numpy()) for number, part in zip(batch, parts, strict=True)]

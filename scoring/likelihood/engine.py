@@ -107,7 +107,9 @@ def encode(loaded: LoadedModel, texts: list[str]) -> list[list[int]]:
     """Token ids of each text without special tokens; what looks like a special token is ordinary text."""
     if not texts:
         return []
-    return loaded.tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+    encoded = loaded.tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False)
+    ids: list[list[int]] = encoded["input_ids"]
+    return ids
 
 
 def frame(loaded: LoadedModel) -> tuple[list[int], list[int]]:

@@ -26,7 +26,8 @@ class Rank:
 def competition_ranks(values: Array, direction: Direction) -> NDArray[np.int64]:
     """1 for the best; equal values share the better rank, and the next one is skipped."""
     signed = -values if direction == "higher" else values
-    return stats.rankdata(signed, method="min").astype(np.int64)
+    found: NDArray[np.int64] = stats.rankdata(signed, method="min").astype(np.int64)
+    return found
 
 
 def ranks(values: Array, covariance: Array, direction: Direction, alpha: float = ALPHA) -> list[Rank]:
