@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from scoring.language_models import bundled
 from tests.faults.worker import ROOT
 
 pytestmark = pytest.mark.faults
@@ -97,7 +98,7 @@ def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_
     assert "ALBERT-large-v2" in board.page()  # published figures, in the first second
     board.wait_for("texts (", 90)  # progress, in the terminal
     os.kill(board.pid_of("celery", "gpu"), signal.SIGKILL)  # the supervisor starts another, which resumes
-    names = ["plumb-gpt2-l2-h128", "plumb-gpt2-l4-h256", "plumb-bert-l2-h128", "plumb-bert-l4-h256"]
+    names = [folder.name for folder in bundled()]
     for name in names:
         board.wait_for(f"{name} under safety-starter", 240)
     assert board.stop(signal.SIGINT) == 0
