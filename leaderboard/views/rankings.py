@@ -21,6 +21,7 @@ class Choice:
     metric: Metric
     measure: str
     slice: str
+    slices: list[str]  # those to choose from
     provenance: str
     kind: str
 
@@ -40,7 +41,6 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "metrics": metrics,
         "choice": choice,
         "measures": RANKED,
-        "slices": slices(choice.metric),
         "provenances": [*Provenance.choices, (BOTH, "Both in one ranking")],
         "kinds": [(WITHIN_KIND, "Each kind by itself"), *Standing.Population.choices],
         "tables": choose_tables(choice, metrics) if poll["fresh"] else [],
@@ -96,10 +96,12 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         return value
 
     metric = by_slug[pick("metric", default_metric(metrics).slug, list(by_slug))]
+    known_slices = slices(metric)
     return Choice(
         metric=metric,
         measure=pick("measure", metric.measure, [measure.key for measure in RANKED]),
-        slice=pick("slice", slices(metric)[0], slices(metric)),
+        slice=pick("slice", known_slices[0], known_slices),
+        slices=known_slices,
         provenance=pick("provenance", "", ["", *Provenance.values, BOTH]),
         kind=pick("kind", WITHIN_KIND, [WITHIN_KIND, *Standing.Population.values]),
     )
