@@ -83,7 +83,6 @@ class Rescoring(StateMachine):
 
     State = State
 
-    ACTIVE = (State.RUNNING.value, State.PAUSED.value)
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
         State.RUNNING: (State.PAUSED, State.PUBLISHED, State.CANCELLED),
         State.PAUSED: (State.RUNNING, State.CANCELLED),

@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
-from django.core.files.storage import default_storage
 from django.db import models
 from django.db.models import Q
 
@@ -32,11 +30,6 @@ class Artefact(models.Model):
     def storage_name(self) -> str:
         """Where the file lies on the default storage."""
         return f"{self.sha256[:2]}/{self.sha256}.parquet"
-
-    @property
-    def path(self) -> Path:
-        """The file on the local storage."""
-        return Path(default_storage.path(self.storage_name))
 
 
 class Kind(models.TextChoices):

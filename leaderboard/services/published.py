@@ -91,7 +91,7 @@ def publish(metric: Metric, figures: list[Figure], source: str) -> MetricVersion
         formula_version=FORMULA_VERSION,
         source=source,
     )
-    models = published_models(source)
+    models = published_models()
     now = timezone.now()
     scorings = {
         name: Scoring.objects.create(
@@ -113,7 +113,7 @@ def publish(metric: Metric, figures: list[Figure], source: str) -> MetricVersion
     return version
 
 
-def published_models(source: str) -> dict[str, LanguageModel]:
+def published_models() -> dict[str, LanguageModel]:
     """The models of Hosseini et al. by their names in Table 1, with the architecture of Table 13 where it has one."""
     architectures = {row["model"]: row for row in rows("architectures.csv")}
     models = {}

@@ -66,18 +66,6 @@ def whisker(result: Result, measure: Measure) -> dict[str, float | None]:
     }
 
 
-@register.simple_tag(takes_context=True)
-def with_query(context: template.Context, **changes: str) -> str:
-    """The address of this page with some of its parameters changed; an empty value removes one."""
-    query = context["request"].GET.copy()
-    for name, value in changes.items():
-        if value:
-            query[name] = value
-        else:
-            query.pop(name, None)
-    return f"?{query.urlencode()}"
-
-
 @register.filter
 def at(items: list[Measure], index: int) -> Measure:
     """The item at a position."""

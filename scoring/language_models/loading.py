@@ -27,11 +27,6 @@ class LoadedModel:
     architecture: Architecture
     device: torch.device
 
-    @property
-    def context(self) -> int:
-        """The longest text in tokens, special tokens included."""
-        return self.architecture.context
-
 
 def load(
     source: str,

@@ -157,7 +157,7 @@ def test_a_loaded_model_is_float32_in_evaluation_mode(gpt2):
     loaded = load_folder(gpt2)
     assert {parameter.dtype for parameter in loaded.model.parameters()} == {torch.float32}
     assert not loaded.model.training
-    assert loaded.context == tiny.CONTEXT
+    assert loaded.architecture.context == tiny.CONTEXT
     assert loaded.device == torch.device("cpu")
 
 
