@@ -27,7 +27,7 @@ class Board:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.var = folder / "var"
-        self.log = folder / "up.log"
+        self.log = folder / f"up-{self.port}.log"
         variables = {k: v for k, v in os.environ.items() if k not in ("DATABASE_URL", "BROKER_URL", "PLUMBLINE_DATA")}
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
