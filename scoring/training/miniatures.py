@@ -63,7 +63,7 @@ MINIATURES = [
     Miniature("causal", layers=4, hidden=256, steps=2200, peak_rate=2e-3),
     Miniature("masked", layers=2, hidden=128, steps=2500, peak_rate=2.5e-3),
     Miniature("masked", layers=4, hidden=128, steps=5000, peak_rate=1.2e-3),
-    Miniature("masked", layers=2, hidden=256, steps=4000, peak_rate=1.5e-3),
+    Miniature("masked", layers=2, hidden=256, steps=7000, peak_rate=1.5e-3),
 ]
 
 
