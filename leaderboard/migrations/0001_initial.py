@@ -198,6 +198,7 @@ class Migration(migrations.Migration):
                 ('total', models.PositiveIntegerField(default=0, help_text='Texts in all.')),
                 ('seconds', models.FloatField(default=0, help_text='Time spent working, over all attempts.')),
                 ('environment', models.JSONField(blank=True, default=dict, help_text='Library versions and device.')),
+                ('special_tokens', models.CharField(blank=True, help_text='What the tokenizer puts around a text, as in [CLS] text [SEP].', max_length=200)),
                 ('artefact', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='leaderboard.artefact')),
                 ('model', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='leaderboard.languagemodel')),
                 ('protocol', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='leaderboard.protocol')),

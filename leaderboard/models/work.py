@@ -126,6 +126,9 @@ class Run(Work):
     total = models.PositiveIntegerField(default=0, help_text="Texts in all.")
     seconds = models.FloatField(default=0, help_text="Time spent working, over all attempts.")
     environment = models.JSONField(default=dict, blank=True, help_text="Library versions and device.")
+    special_tokens = models.CharField(
+        max_length=200, blank=True, help_text="What the tokenizer puts around a text, as in [CLS] text [SEP]."
+    )
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
 
     class Meta(Work.Meta):

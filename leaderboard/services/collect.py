@@ -17,8 +17,8 @@ from leaderboard.services import artefacts
 from leaderboard.services.leases import Lease, claimed
 from leaderboard.services.queue import enqueue
 from scoring.artefacts import SCHEMAS
-from scoring.language_models import BUNDLED, LoadedModel, load
-from scoring.likelihood import LikelihoodSettings, TextLikelihood, token_log_likelihoods
+from scoring.language_models import BUNDLED, LoadedModel, Precision, load
+from scoring.likelihood import LikelihoodSettings, SpecialTokens, TextLikelihood, token_log_likelihoods
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +38,11 @@ def collect(run: Run) -> None:
         begin(run, lease, texts.num_rows, len(shards))
         missing = [number for number in shards if not default_storage.exists(shard_name(run, number))]
         if missing:
-            loaded = load_model(run.model)
+            how = LikelihoodSettings(**run.protocol.parameters)
+            loaded = load_model(run.model, how.precision)
+            lease.note(at_once=True, special_tokens=SpecialTokens.of(loaded, how).shown(loaded))
             for number in missing:
-                collect_shard(run, lease, loaded, texts, number)
+                collect_shard(run, lease, loaded, how, texts, number)
         whole = pa.concat_tables([artefacts.get(shard_name(run, number), "likelihoods") for number in shards])
         artefact = artefacts.store(whole, "likelihoods")
         with transaction.atomic():
@@ -69,7 +71,9 @@ def begin(run: Run, lease: Lease, texts: int, shards: int) -> None:
     run.total, run.done, run.environment = texts, done, here
 
 
-def collect_shard(run: Run, lease: Lease, loaded: LoadedModel, texts: pa.Table, number: int) -> None:
+def collect_shard(
+    run: Run, lease: Lease, loaded: LoadedModel, how: LikelihoodSettings, texts: pa.Table, number: int
+) -> None:
     """Score the texts of one shard and write it to the storage, noting progress after every batch."""
     began = time.monotonic()
     shard = texts.slice(number * settings.SHARD_TEXTS, settings.SHARD_TEXTS)
@@ -81,9 +85,7 @@ def collect_shard(run: Run, lease: Lease, loaded: LoadedModel, texts: pa.Table, 
         lease.note(done=run.done, seconds=run.seconds)
 
     lease.check()
-    likelihoods = token_log_likelihoods(
-        loaded, shard["text"].to_pylist(), LikelihoodSettings(**run.protocol.parameters), progress
-    )
+    likelihoods = list(token_log_likelihoods(loaded, shard["text"].to_pylist(), how, progress))
     artefacts.put(to_table(shard["id"], likelihoods), "likelihoods", shard_name(run, number))
     run.done, run.seconds = before + shard.num_rows, seconds + time.monotonic() - began
     lease.note(at_once=True, done=run.done, seconds=run.seconds)
@@ -125,13 +127,15 @@ def environment() -> dict[str, str]:
     return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
 
 
-def load_model(model: LanguageModel) -> LoadedModel:
+def load_model(model: LanguageModel, precision: Precision) -> LoadedModel:
     """The weights of `model`, kept until another model is asked for. Raises ModelRefused when they changed."""
     location = str(BUNDLED / model.location) if model.source == LanguageModel.Source.BUNDLED else model.location
     source = "hub" if model.source == LanguageModel.Source.HUB else "gguf" if location.endswith(".gguf") else "folder"
-    return _load(source, location, model.revision)
+    return _load(source, location, model.revision, precision)
 
 
 @lru_cache(maxsize=1)
-def _load(source: str, location: str, revision: str) -> LoadedModel:
-    return load(source, location, revision, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN)
+def _load(source: str, location: str, revision: str, precision: Precision) -> LoadedModel:
+    return load(
+        source, location, revision, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN, precision=precision
+    )

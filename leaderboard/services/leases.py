@@ -17,13 +17,13 @@ from django.utils import timezone
 from leaderboard.models import Work
 from scoring.artefacts import ArtefactError
 from scoring.language_models import ModelRefused
-from scoring.likelihood import UnsupportedKind
+from scoring.likelihood import NotApplicable
 
 log = logging.getLogger(__name__)
 
 stop_requested = threading.Event()  # set when this worker is asked to go down
 
-NEVER_RETRIED = (ModelRefused, UnsupportedKind, ArtefactError)
+NEVER_RETRIED = (ModelRefused, NotApplicable, ArtefactError)
 FIRST_BACKOFF = 10.0  # seconds; doubles with every attempt
 LONGEST_BACKOFF = 600.0
 PROGRESS_EVERY = 1.0  # seconds between writes of progress

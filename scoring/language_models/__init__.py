@@ -3,13 +3,13 @@
     found = resolve("org/name")              # or a folder, or a GGUF file
     loaded = load(found.source, found.location, found.revision)
 
-Only safetensors and GGUF are read, always as float32; no code of a model's own is ever run.
+Only safetensors and GGUF are read, as float32 unless said otherwise; no code of a model's own is ever run.
 """
 
 from pathlib import Path
 
 from scoring.language_models.architecture import Architecture, inspect
-from scoring.language_models.loading import LoadedModel, load
+from scoring.language_models.loading import LoadedModel, Precision, load
 from scoring.language_models.refusals import HubUnavailable, ModelRefused, RevisionChanged
 from scoring.language_models.resolving import ResolvedModel, resolve
 
@@ -28,6 +28,7 @@ __all__ = [
     "HubUnavailable",
     "LoadedModel",
     "ModelRefused",
+    "Precision",
     "ResolvedModel",
     "RevisionChanged",
     "bundled",

@@ -1,10 +1,10 @@
-"""Loading: always float32, always safetensors or GGUF, never code of the model's own."""
+"""Loading: always safetensors or GGUF, never code of the model's own."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
@@ -17,15 +17,18 @@ from scoring.language_models.files import alone, file_revision, folder_revision,
 from scoring.language_models.hub import PUBLIC_HUB, fetch
 from scoring.language_models.refusals import ModelRefused, RevisionChanged
 
+Precision = Literal["float32", "bfloat16"]
+
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to score: float32 weights in evaluation mode on `device`, and its tokenizer."""
+    """A model ready to score: weights of `precision` in evaluation mode on `device`, and its tokenizer."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     architecture: Architecture
     device: torch.device
+    precision: Precision
 
 
 def load(
@@ -36,8 +39,11 @@ def load(
     endpoint: str = PUBLIC_HUB,
     token: str | None = None,
     device: torch.device | None = None,
+    precision: Precision = "float32",
 ) -> LoadedModel:
     """Load what `resolve` pinned, by default on the GPU where there is one.
+
+    Weights are read as float32, whatever they were stored as, and then rounded to `precision`.
 
     Raises RevisionChanged when the files are no longer the pinned ones, ModelRefused when they make no model, and
     HubUnavailable when the hub does not answer.
@@ -59,8 +65,10 @@ def load(
             raise ModelRefused(f"{location} at {revision} cannot be loaded: {error}") from error
         tokenizer = _tokenizer(folder, location, named)
     model.to(device)
+    if precision != "float32":
+        model.to(getattr(torch, precision))
     model.eval()
-    return LoadedModel(model, tokenizer, architecture, device)
+    return LoadedModel(model, tokenizer, architecture, device, precision)
 
 
 def _unchanged(location: str, revision: str) -> Path:

@@ -28,18 +28,18 @@ def windows(length: int, size: int, stride: int) -> list[Window]:
     return cover
 
 
-def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+def token_budget_batches(lengths: Sequence[int], budget: int, *, padding: bool = True) -> Iterator[list[int]]:
     """Yield lists of indices, longest first, so that rows x width of each stays within `budget` tokens.
 
-    Like lengths stand together, so padding is rare; a text longer than the budget gets a batch of its own. The
-    longest go first: if memory does not suffice, that shows at once.
+    Like lengths stand together, so padding is rare; without `padding` only equal lengths do. A text longer than the
+    budget gets a batch of its own. The longest go first: if memory does not suffice, that shows at once.
     """
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
     batch: list[int] = []
     width = 0
     for index in order:
         width = width or lengths[index]
-        if batch and (len(batch) + 1) * width > budget:
+        if batch and ((len(batch) + 1) * width > budget or not (padding or lengths[index] == width)):
             yield batch
             batch, width = [], lengths[index]
         batch.append(index)

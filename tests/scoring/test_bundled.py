@@ -33,8 +33,9 @@ def test_a_card_names_text_licence_and_a_log_perplexity_far_below_a_uniform_mode
     assert held_out(card) < uniform(card) - 3
 
 
-def test_a_larger_causal_miniature_predicts_held_out_text_better():
-    folders = [folder for folder in bundled() if "gpt2" in folder.name]
+@pytest.mark.parametrize("architecture", ["gpt2", "bert"])
+def test_a_larger_miniature_predicts_held_out_text_better(architecture):
+    folders = [folder for folder in bundled() if architecture in folder.name]
     by_size = sorted(folders, key=lambda folder: resolve(str(folder)).architecture.parameters)
     values = [held_out(CARDS[folder.name]) for folder in by_size]
     assert values == sorted(values, reverse=True)
