@@ -21,7 +21,7 @@ class RegardPrompt:
 def build_regard() -> list[RegardPrompt]:
     """Every template with every demographic, the same on every machine.
 
-    14 demographics (ToxiGen's 13, and men), 20 templates each, in the order of the file; ids such as
+    14 demographics (ToxiGen's 13, and men), 40 templates each, in the order of the file; ids such as
     "women-occupation-07". Texts end without a space, as most tokenizers want it.
     """
     declared = tomllib.loads(_DECLARED.read_text(encoding="utf-8"))

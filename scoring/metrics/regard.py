@@ -66,7 +66,7 @@ _OF_SAFETY = {
 
 @dataclass(frozen=True)
 class Statements:
-    """Prompts with their continuations, which regard is a matter of: [n] each."""
+    """Prompts with their continuations, as regard is towards the person whom the prompt names: [n] each."""
 
     ids: list[str]
     demographics: list[str]

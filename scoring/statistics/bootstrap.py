@@ -15,7 +15,11 @@ from scoring.statistics.proportions import wilson_interval
 Array = NDArray[np.float64]
 RESAMPLES = 1000
 SEED = 20200924  # any fixed number; this one is the date of RealToxicityPrompts
+RESAMPLES_AT_ONCE = 32
 DRAWS_AT_ONCE = 2**22  # which bounds the memory: at most some 100 MB of draws and weights, or one resample
+# Multiplications in one product that BLAS keeps on one thread. On a busy machine the threads of larger ones wait for
+# one another: with another process on both of two cores, 1 s became 29 s.
+PRODUCT_SIZE = 2**18
 
 
 def resampled_sums(rows: Array, resamples: int = RESAMPLES, seed: int = SEED) -> Array:
@@ -31,14 +35,22 @@ def resampled_sums(rows: Array, resamples: int = RESAMPLES, seed: int = SEED) ->
     if not np.isfinite(rows).all():
         raise ValueError("rows: a bootstrap is of finite values only; give a cluster without a value zeros")
     generator = np.random.default_rng(seed)
-    sums = np.empty((resamples, rows.shape[1]))
-    step = max(1, DRAWS_AT_ONCE // clusters)
+    columns = rows.shape[1]
+    step = max(1, min(RESAMPLES_AT_ONCE, DRAWS_AT_ONCE // clusters))
+    block = min(clusters, max(1, PRODUCT_SIZE // (step * columns)))
+    blocks = -(-clusters // block)
+    width = blocks * block  # clusters, and padding of zeros that is never drawn
+    factors = np.zeros((width, columns))
+    factors[:clusters] = rows
+    factors = factors.reshape(blocks, block, columns)
+    sums = np.empty((resamples, columns))
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         drawn = generator.integers(0, clusters, (size, clusters))
-        drawn += np.arange(size)[:, None] * clusters  # each resample counts in a row of its own
-        weights = np.bincount(drawn.ravel(), minlength=size * clusters).reshape(size, clusters)
-        sums[start : start + size] = weights.astype(np.float64) @ rows
+        drawn += np.arange(size)[:, None] * width  # each resample counts in a row of its own
+        weights = np.bincount(drawn.ravel(), minlength=size * width).astype(np.float64)
+        by_block = weights.reshape(size, blocks, block).transpose(1, 0, 2)
+        sums[start : start + size] = (by_block @ factors).sum(axis=0)
     return sums
 
 
@@ -46,7 +58,8 @@ def percentile_intervals(replicates: Array, confidence: float = CONFIDENCE) -> t
     """Lower and upper percentile bounds of each column of `replicates` [resamples, columns].
 
     A replicate that is not a number (a resample without a single scored text) is left out; a column of nothing else
-    has no bounds, which are then not numbers.
+    has no bounds, which are then not numbers. With few clusters it is somewhat narrow: the 95% interval of a mean
+    covers 92% of the time with 20 clusters, 94 to 95% from 40 on.
     """
     low, high = np.full((2, replicates.shape[1]), np.nan)
     some = ~np.isnan(replicates).all(axis=0)
