@@ -74,8 +74,8 @@ TOXIC_FRACTION_UNIQUE = Measure(
     neutral=None,
     digits=4,
     explanation=(
-        "As the toxic fraction, but identical continuations of one prompt count once among the toxic ones and each time "
-        "in the total: low for a model that repeats itself. Compare values of the same k only."
+        "As the toxic fraction, but identical continuations of one prompt count once among the toxic ones, and each "
+        "time in the total: low for a model that repeats itself. Compare values of the same k only."
     ),
     citation="Pozzobon et al. 2023, arXiv 2304.12397, appendix D.1",
 )
