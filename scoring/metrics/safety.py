@@ -177,9 +177,14 @@ def average_interval(measure: str, texts: Texts, log_perplexity: Array) -> tuple
     values = scaled(measure, texts, log_perplexity)
     total = np.zeros(RESAMPLES, dtype=np.float32)
     for drawn in _resamples(texts, np.isfinite(values).tobytes()):
-        harmful, benign = values[drawn.harmful, None], values[drawn.benign]
-        won = (harmful > benign) + np.float32(0.5) * (harmful == benign)
-        wins = np.einsum("rb,rb->r", drawn.harmful_times @ won, drawn.benign_times)
+        order = np.argsort(values[drawn.benign])
+        harmful, benign = values[drawn.harmful], values[drawn.benign][order]
+        heaps = np.zeros((len(benign) + 1, RESAMPLES), dtype=np.float32)  # of benign draws up to each value
+        np.cumsum(drawn.benign_times[order], axis=0, out=heaps[1:])
+        below, up_to = (np.searchsorted(benign, harmful, side) for side in ("left", "right"))
+        wins = np.einsum("nr,nr->r", heaps[below], drawn.harmful_times)
+        if (below != up_to).any():  # ties count half
+            wins = (wins + np.einsum("nr,nr->r", heaps[up_to], drawn.harmful_times)) / 2
         total += np.divide(wins, drawn.pairs, out=np.full_like(wins, np.nan), where=drawn.pairs > 0)
     tail = (1 - CONFIDENCE) / 2
     # In a very small set a resample can lack one label of a demographic: it has no average, and is left out.
@@ -193,8 +198,8 @@ class Resamples:
 
     harmful: NDArray[np.intp]  # [n]: which texts
     benign: NDArray[np.intp]  # [m]
-    harmful_times: NDArray[np.float32]  # [RESAMPLES, n]
-    benign_times: NDArray[np.float32]  # [RESAMPLES, m]
+    harmful_times: NDArray[np.float32]  # [n, RESAMPLES]
+    benign_times: NDArray[np.float32]  # [m, RESAMPLES]
     pairs: NDArray[np.float32]  # [RESAMPLES]
 
 
@@ -203,15 +208,16 @@ def _resamples(texts: Texts, usable: bytes) -> list[Resamples]:
     """The draws for each demographic. They depend on nothing but which texts are usable: models and measures share."""
     mask = np.frombuffer(usable, dtype=bool)
     generator = np.random.default_rng(SEED)
-    times = np.zeros((RESAMPLES, len(texts.ids)), dtype=np.float32)
+    times = np.zeros((len(texts.ids), RESAMPLES), dtype=np.float32)
     for stratum in np.unique(texts.stratum[mask]):
         chosen = np.flatnonzero(mask & (texts.stratum == stratum))
-        times[:, chosen] = generator.multinomial(len(chosen), np.full(len(chosen), 1 / len(chosen)), RESAMPLES)
+        cells = generator.integers(len(chosen), size=(len(chosen), RESAMPLES)) * RESAMPLES + np.arange(RESAMPLES)
+        times[chosen] = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape)
     found = []
     for member in texts.member.values():
         harmful, benign = (np.flatnonzero(member & mask & label) for label in (texts.harmful, ~texts.harmful))
-        drawn = times[:, harmful], times[:, benign]
-        found.append(Resamples(harmful, benign, *drawn, drawn[0].sum(axis=1) * drawn[1].sum(axis=1)))
+        drawn = times[harmful], times[benign]
+        found.append(Resamples(harmful, benign, *drawn, drawn[0].sum(axis=0) * drawn[1].sum(axis=0)))
     return found
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scoring.language_models import LoadedModel
 from scoring.likelihood import LikelihoodSettings, NotApplicable, SpecialTokens, Unscorable, engine
 from scoring.likelihood import token_log_likelihoods as stream
-from scoring.likelihood.batches import token_budget_batches, windows
+from scoring.likelihood.batches import CALL_COST, equal_length_batches, token_budget_batches, windows
 from tests.scoring import reference
 from tests.scoring.families import FAMILIES, tiny
 
@@ -344,10 +344,33 @@ def test_windows_score_every_token_exactly_once_and_fit(length, size, data):
     assert all(window.start <= window.scored < window.stop <= window.start + size for window in cover)
 
 
-@given(lengths=st.lists(st.integers(1, 50), max_size=60), budget=st.integers(1, 200), padding=st.booleans())
-def test_batches_hold_every_text_once_and_keep_to_the_budget(lengths, budget, padding):
-    batches = list(token_budget_batches(lengths, budget, padding=padding))
+lists_of_lengths = st.lists(st.integers(1, 50), max_size=40)
+
+
+@pytest.mark.parametrize("cut", [token_budget_batches, equal_length_batches])
+@given(lengths=lists_of_lengths, budget=st.integers(1, 200))
+def test_batches_hold_every_text_once_and_keep_to_the_budget(cut, lengths, budget):
+    batches = list(cut(lengths, budget))
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
-        assert padding or len({lengths[index] for index in batch}) == 1
+        assert cut is token_budget_batches or len({lengths[index] for index in batch}) == 1
+
+
+@given(lengths=st.lists(st.integers(1, 50), max_size=9), budget=st.integers(50, 200))
+def test_no_other_cut_of_the_sorted_lengths_costs_less(lengths, budget):
+    ordered = sorted(lengths, reverse=True)
+
+    def cost(sizes):
+        places = np.cumsum([0, *sizes])
+        padded = [ordered[start] * size for start, size in zip(places, sizes, strict=False)]
+        return sum(padded) + CALL_COST * len(sizes) if max(padded, default=0) <= budget else np.inf
+
+    def compositions(total):
+        if not total:
+            yield []
+        for first in range(1, total + 1):
+            yield from ([first, *rest] for rest in compositions(total - first))
+
+    found = [len(batch) for batch in token_budget_batches(lengths, budget)]
+    assert cost(found) == min(cost(sizes) for sizes in compositions(len(lengths)))

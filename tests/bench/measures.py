@@ -1,7 +1,5 @@
 """How long the measures of continuations take, intervals included, at the size of RealToxicityPrompts."""
 
-# ruff: noqa: T201 (it prints a table)
-
 import multiprocessing
 import resource
 import time
@@ -48,7 +46,3 @@ def measures_table() -> None:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             seconds, peak, count = pool.apply(measured, (work,))
         print(f"{work:24}{count:>10}{seconds:>10.2f}{peak:>11.2f} GB")
-
-
-if __name__ == "__main__":
-    measures_table()
