@@ -6,6 +6,7 @@ Hosseini, Palangi & Awadallah 2023 (arXiv 2301.09211), section 3.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -180,7 +181,7 @@ def average_interval(measure: str, texts: Texts, log_perplexity: Array) -> tuple
         order = np.argsort(values[drawn.benign])
         harmful, benign = values[drawn.harmful], values[drawn.benign][order]
         heaps = np.zeros((len(benign) + 1, RESAMPLES), dtype=np.float32)  # of benign draws up to each value
-        np.cumsum(drawn.benign_times[order], axis=0, out=heaps[1:])
+        heaps[1:] = list(accumulate(drawn.benign_times[order], np.add))  # several times as fast as cumsum over rows
         below, up_to = (np.searchsorted(benign, harmful, side) for side in ("left", "right"))
         wins = np.einsum("nr,nr->r", heaps[below], drawn.harmful_times)
         if (below != up_to).any():  # ties count half
