@@ -19,6 +19,7 @@ class Unscorable(StrEnum):
     EMPTY = "no tokens"
     LONE = "a single token, which nothing precedes"
     NOT_UNICODE = "not valid Unicode: it holds half a surrogate pair"
+    SPECIAL = "a special token's own name, which the tokenizer does not take as text"
     NOT_EMBEDDED = "a token that the model has no embedding for"
     NOT_FINITE = "the model's likelihood of a token is not a finite number"
 
@@ -66,7 +67,7 @@ class Encoded:
 
 
 def encode(loaded: LoadedModel, texts: list[str], settings: LikelihoodSettings) -> list[Encoded]:
-    """Tokenise `texts`; what looks like a special token is ordinary text.
+    """Tokenise `texts`; what looks like a special token is ordinary text, or the text has no likelihood.
 
     Raises NotApplicable where words are asked for and the tokenizer does not know them.
     """
@@ -74,6 +75,7 @@ def encode(loaded: LoadedModel, texts: list[str], settings: LikelihoodSettings) 
     with_words = loaded.architecture.kind == "masked" and settings.variant == "word_l2r"
     if with_words and not tokenizer.is_fast:
         raise NotApplicable("variant = 'word_l2r': the tokenizer does not say which tokens form a word")
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     fewest = 1 if loaded.architecture.kind == "masked" or settings.bos == "prepend" else 2
     found = [Encoded([], None, Unscorable.NOT_UNICODE)] * len(texts)
     valid = [place for place, text in enumerate(texts) if is_unicode(text)]
@@ -87,6 +89,8 @@ def encode(loaded: LoadedModel, texts: list[str], settings: LikelihoodSettings) 
         reason = None
         if len(ids) < fewest:
             reason = Unscorable.LONE if ids else Unscorable.EMPTY
+        elif not special.isdisjoint(ids):  # Unigram vocabularies hold special tokens as pieces like any other
+            reason = Unscorable.SPECIAL
         elif max(ids) >= loaded.architecture.vocabulary:
             reason = Unscorable.NOT_EMBEDDED
         found[place] = Encoded(ids, batch.word_ids(number) if with_words else None, reason)

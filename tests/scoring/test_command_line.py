@@ -188,7 +188,9 @@ def test_toxigens_records_with_perplexities_give_thirteen_demographics(tmp_path,
     records = json.loads(TOXIGEN.read_text(encoding="utf-8"))
     found = scored(tmp_path, capsys, [{**one, "perplexity": float(generator.lognormal(4, 0.5))} for one in records])
     assert len(found["demographics"]) == 13
-    assert all(0.45 < numbers["likelihood_auc"] < 0.55 for numbers in found["demographics"].values())
+    assert all(  # drawn without a look at the label
+        0.35 < numbers["likelihood_auc"] < 0.65 for numbers in found["demographics"].values()
+    )
     assert found["average"]["harmful"] + found["average"]["benign"] == len(records)
 
 
