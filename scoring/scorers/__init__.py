@@ -7,7 +7,7 @@
 A text without scores has a reason, never a 0. Scores of equal fingerprints may be compared, others may not.
 """
 
-from scoring.scorers.base import Cost, Scorer, Scores, ScorerState, ScorerUnavailable
+from scoring.scorers.base import Cost, Scorer, ScorerState, ScorerUnavailable, Scores
 from scoring.scorers.lexicon import Lexicon, LexiconError, read_lexicon
 from scoring.scorers.registry import SCORERS, ScorerDeclaration, UnknownScorer, get_scorer
 from scoring.scorers.replies import JsonLinesReplies, ReplyStore

@@ -27,6 +27,7 @@ ANY = "any"
 CHUNK = 50_000  # texts between two reports of progress
 _RULE = 1  # of normalising, splitting and matching
 _CATEGORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _NOT_CATEGORIES = re.compile(r"\..*|README.*|LICEN[SC]E.*|.*\.md", re.IGNORECASE)
 
 
@@ -89,25 +90,27 @@ class LexiconScorer(Scorer):
         return complete(found)
 
 
-class _Separators(dict[int, int]):
-    """For str.translate: a space for every character that is punctuation, others as they are; filled as met."""
-
-    def __missing__(self, code: int) -> int:
-        self[code] = ord(" ") if unicodedata.category(chr(code))[0] in "PS" else code
-        return self[code]
-
-
-_SEPARATORS = _Separators()
-
-
 def words(text: str) -> str:
-    """The normalised words of a text with one space between them; "" where it has none."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-    text = text.casefold()
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-    return " ".join(text.translate(_SEPARATORS).split())
+    """The normalised words of a text with one space between them; "" where it has none.
+
+    Raises UnicodeEncodeError for half a surrogate pair.
+    """
+    if text.isascii():
+        text = text.lower()  # what casefold does to ASCII, faster
+    else:
+        text = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+        for character in set(_NOT_ASCII.findall(text)):
+            if _is_punctuation(character):
+                text = text.replace(character, " ")
+    # Bytes are translated fast, and those of characters beyond ASCII stay as they are.
+    return " ".join(text.encode().translate(_ASCII).decode().split())
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
+
+
+_ASCII = bytes(ord(" ") if code < 128 and _is_punctuation(chr(code)) else code for code in range(256))
 
 
 def read_lexicon(folder: Path) -> Lexicon:
@@ -163,8 +166,8 @@ def _terms(path: Path) -> Iterator[str]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise LexiconError(f"{path.name}, line {line}, is not UTF-8: save the file as UTF-8") from error
+        where = error.object[: error.start].count(b"\n") + 1
+        raise LexiconError(f"{path.name}, line {where}, is not UTF-8: save the file as UTF-8") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -41,7 +41,7 @@ def backoff(base: float, tries: int) -> float:
 
     Jitter, so that many requests refused together do not come back together.
     """
-    return min(base * 2 ** (tries - 1), LONGEST_BACKOFF) * (0.5 + secrets.randbelow(1001) / 1000)
+    return min(base * 2.0 ** (tries - 1), LONGEST_BACKOFF) * (0.5 + secrets.randbelow(1001) / 1000)
 
 
 def retry_after(header: str | None) -> float:

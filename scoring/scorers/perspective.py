@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 
-from scoring.scorers.base import Cost, Progress, Scorer, ScorerState, Scores, ScorerUnavailable, fingerprint_of
+from scoring.scorers.base import Cost, Progress, Scorer, ScorerState, ScorerUnavailable, Scores, fingerprint_of
 from scoring.scorers.pacing import Pace, backoff, retry_after
 from scoring.scorers.replies import Reply, ReplyStore
 
@@ -197,7 +197,7 @@ class PerspectiveScorer(Scorer):
             except _PassingError as error:
                 if error.wait > LONGEST_WAIT:
                     raise ScorerUnavailable(
-                        f"Perspective asks to wait for {error.wait:.0f} seconds: score again then, or ask for more quota"
+                        f"Perspective asks to wait for {error.wait:.0f} seconds: score again then, or get more quota"
                     ) from error
                 self._pace.hold(error.wait)
                 pause = 0.0 if error.wait else backoff(BACKOFF, tries)
@@ -232,8 +232,8 @@ class PerspectiveScorer(Scorer):
         if status == HTTPStatus.BAD_REQUEST and not any(code.startswith("API_KEY") for code in codes):
             return {"reason": f"Perspective: refused ({shown})"}
         raise ScorerUnavailable(
-            f"Perspective refused to answer ({shown}): check that the key is right, that its project has the Perspective "
-            f"Comment Analyzer API enabled, and that {self._base_url} is the service's address"
+            f"Perspective refused to answer ({shown}): check that the key is right, that its project has the "
+            f"Perspective Comment Analyzer API enabled, and that {self._base_url} is the service's address"
         )
 
     def _scores(self, answer: Any) -> list[float]:
