@@ -91,8 +91,10 @@ class EncoderScorer(Scorer):
         encoded = self._tokenizer(texts, truncation=True, max_length=self.longest, verbose=False)
         lengths = [len(ids) for ids in encoded["input_ids"]]
         values = np.empty((len(texts), len(self.attributes)), dtype=np.float32)
-        # Rows cannot be padded without a padding token, so each is then a batch of its own.
-        budget = MOST_TOKENS[self.device.type] if self._tokenizer.pad_token_id is not None else 0
+        # Models that number positions, or find the last token, by the padding token must know the one that is used.
+        padding = self._tokenizer.pad_token_id
+        paddable = padding is not None and padding == self._model.config.pad_token_id
+        budget = MOST_TOKENS[self.device.type] if paddable else 0  # 0: each text is a batch of its own
         finished = 0
         for batch in token_budget_batches(lengths, budget):
             rows = {name: [column[index] for index in batch] for name, column in encoded.items()}
