@@ -47,7 +47,8 @@ def bert(
     """A classifier whose weights are wide enough for its scores to differ from text to text."""
     torch.manual_seed(seed)
     lengths = {"vocab_size": len(tokenizer()), "max_position_embeddings": CONTEXT, "initializer_range": 0.15}
-    config = BertConfig(**{**lengths, "pad_token_id": 0, "num_labels": outputs, **sizes, **settings})
+    labels = {} if "id2label" in settings else {"num_labels": outputs}
+    config = BertConfig(**{**lengths, "pad_token_id": 0, **labels, **sizes, **settings})
     return BertForSequenceClassification(config).eval()
 
 

@@ -20,6 +20,7 @@ from scoring.scorers.base import Progress, Scorer, Scores, fingerprint_of
 from scoring.scorers.precision import Precision, convert
 
 LIBRARIES = ("torch", "transformers", "tokenizers")
+NO_TOKENS = "no tokens"  # as an empty text has none where the tokenizer adds nothing
 MOST_TOKENS = {"cpu": 512, "cuda": 32768}  # in a batch, padding included
 # Encoders of the layout .encoder.layer[-1].attention.output whose heads read nothing but the first token.
 _FIRST_TOKEN_DECIDES = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
@@ -80,6 +81,8 @@ class EncoderScorer(Scorer):
             # What the last layer makes of the other tokens is never read: a sixteenth of all work.
             last = model.base_model.encoder.layer[-1].attention.output
             last.register_forward_pre_hook(lambda _module, arguments: tuple(tensor[:, :1] for tensor in arguments))
+        # 0: each text is a batch of its own.
+        self._budget = MOST_TOKENS[self.device.type] if self._padding_is_harmless() else 0
         convert(self._model, self.precision, self.device)
 
     def fingerprint(self) -> str:
@@ -90,29 +93,45 @@ class EncoderScorer(Scorer):
     def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
         encoded = self._tokenizer(texts, truncation=True, max_length=self.longest, verbose=False)
         lengths = [len(ids) for ids in encoded["input_ids"]]
-        values = np.empty((len(texts), len(self.attributes)), dtype=np.float32)
-        # Models that number positions, or find the last token, by the padding token must know the one that is used.
-        padding = self._tokenizer.pad_token_id
-        paddable = padding is not None and padding == self._model.config.pad_token_id
-        budget = MOST_TOKENS[self.device.type] if paddable else 0  # 0: each text is a batch of its own
-        finished = 0
-        for batch in token_budget_batches(lengths, budget):
+        values = np.full((len(texts), len(self.attributes)), np.nan, dtype=np.float32)
+        scorable = np.flatnonzero(lengths).tolist()
+        finished = len(texts) - len(scorable)
+        for members in token_budget_batches([lengths[index] for index in scorable], self._budget):
+            batch = [scorable[member] for member in members]
             rows = {name: [column[index] for index in batch] for name, column in encoded.items()}
             values[batch] = self._batch(rows)
             finished += len(batch)
             progress(finished)
-        return Scores(values, (None,) * len(texts), self._truncated(texts, lengths))
+        reasons = tuple(None if length else NO_TOKENS for length in lengths)
+        return Scores(values, reasons, self._truncated(texts, lengths))
 
     def _batch(self, rows: dict[str, list[list[int]]]) -> np.ndarray:
         """Scores of a batch, float32 [n_texts, n_attributes]."""
+        logits = self._logits(rows)
+        scores = logits.sigmoid() if self.activation is Activation.SIGMOID else logits.softmax(dim=-1)
+        found: np.ndarray = scores[:, : len(self.attributes)].cpu().numpy()
+        return found
+
+    def _logits(self, rows: dict[str, list[list[int]]]) -> torch.Tensor:
+        """Outputs for a batch, float32 [n_texts, n_outputs]."""
         if len(rows["input_ids"]) == 1:
             inputs = {name: torch.tensor(column) for name, column in rows.items()}
         else:
             inputs = pad_without_fast_tokenizer_warning(self._tokenizer, rows, return_tensors="pt")
-        logits = self._model(**{name: tensor.to(self.device) for name, tensor in inputs.items()}).logits.float()
-        scores = logits.sigmoid() if self.activation is Activation.SIGMOID else logits.softmax(dim=-1)
-        found: np.ndarray = scores[:, : len(self.attributes)].cpu().numpy()
-        return found
+        logits: torch.Tensor = self._model(**{name: tensor.to(self.device) for name, tensor in inputs.items()}).logits
+        return logits.float()
+
+    @torch.inference_mode()
+    def _padding_is_harmless(self) -> bool:
+        """Whether a text gets the same outputs beside a longer one as alone.
+
+        Not so where a model has no mask (FNet), or looks for the last token on the side that the tokenizer pads
+        (XLNet), or by another padding token.
+        """
+        if self._tokenizer.pad_token_id is None or self._model.config.pad_token_id is None:
+            return False
+        alone, together = dict(self._tokenizer(["a"])), dict(self._tokenizer(["a", "a a a a"]))
+        return torch.allclose(self._logits(together)[:1], self._logits(alone), rtol=1e-4, atol=1e-4)
 
     def _truncated(self, texts: list[str], lengths: list[int]) -> np.ndarray:
         """Which texts were cut, bool [n_texts]: of those that fill the model, those that are longer."""

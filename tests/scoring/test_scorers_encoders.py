@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from scoring.scorers import ScorerUnavailable, get_scorer
-from scoring.scorers.encoder import MOST_TOKENS, EncoderScorer
+from scoring.scorers.encoder import NO_TOKENS, EncoderScorer
 from scoring.scorers.precision import Int8Linear, Precision
 from tests.scoring.language_models import tiny
 from tests.standin_hub import StandInHub
@@ -80,7 +80,7 @@ def test_detoxify_gives_the_scores_of_its_own_predict(checkpoint):
     found = scorer.score(TEXTS)
     assert scorer.attributes == tuple(CLASSES)
     assert found.values.dtype == np.float32
-    assert found.values.std(axis=0).min() > 0.01  # the comparison means something
+    assert found.values.std(axis=0).min() > 0.005  # the comparison means something
     np.testing.assert_allclose(found.values, predicted(checkpoint, TEXTS), atol=1e-5, rtol=0)
     assert found.reasons == (None,) * len(TEXTS)
 
@@ -100,7 +100,7 @@ def test_a_classifier_gives_the_scores_of_its_model_run_on_one_text_at_a_time(tm
     found = scorer.score(TEXTS)
     assert scorer.attributes == tuple(f"LABEL_{number}" for number in range(change["outputs"]))
     np.testing.assert_allclose(found.values, one_by_one(folder, TEXTS, activation), atol=1e-5, rtol=0)
-    assert found.values.std(axis=0).min() > 0.01
+    assert found.values.std(axis=0).min() > 0.005
 
 
 @pytest.mark.parametrize("model_type", ["roberta", "distilbert", "albert", "electra", "xlnet", "gpt2"])
@@ -108,12 +108,20 @@ def test_other_architectures_too(tmp_path, model_type):
     torch.manual_seed(0)
     config = tiny.config(model_type, architectures=None, num_labels=3, initializer_range=0.2)
     AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
-    tokenizer = tiny.tokenizer()
-    tokenizer.padding_side = "left" if model_type == "xlnet" else "right"
-    tokenizer.save_pretrained(tmp_path)
+    tiny.tokenizer().save_pretrained(tmp_path)
     texts = [text[:20] for text in TEXTS if text.strip()]
     found = classifier(tmp_path).score(texts)
     np.testing.assert_allclose(found.values, one_by_one(tmp_path, texts, softmax), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("model_type", "batches"), [("bert", 1), ("xlnet", 3)])
+def test_texts_share_batches_unless_padding_would_change_their_scores(tmp_path, model_type, batches):
+    config = tiny.config(model_type, architectures=None, num_labels=3, initializer_range=0.2)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+    tiny.tokenizer().save_pretrained(tmp_path)  # pads on the right, where XLNet looks for the last token
+    seen: list[int] = []
+    classifier(tmp_path).score(["a", "a b", "a b c"], seen.append)
+    assert len(seen) == batches
 
 
 def test_a_tokenizer_that_cannot_pad_is_run_on_one_text_at_a_time(tmp_path):
@@ -123,6 +131,15 @@ def test_a_tokenizer_that_cannot_pad_is_run_on_one_text_at_a_time(tmp_path):
     tokenizer.save_pretrained(folder)
     found = classifier(folder).score(TEXTS)
     np.testing.assert_allclose(found.values, one_by_one(folder, TEXTS, softmax), atol=1e-5, rtol=0)
+
+
+def test_a_text_without_tokens_has_a_reason_and_no_score(tmp_path):
+    folder = save_classifier(tmp_path)
+    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    (folder / "tokenizer.json").write_text(json.dumps({**content, "post_processor": None}), encoding="utf-8")
+    found = classifier(folder).score(["the", "", "all"])
+    assert found.reasons == (None, NO_TOKENS, None)
+    np.testing.assert_array_equal(np.isnan(found.values).all(axis=1), [False, True, False])
 
 
 def test_attributes_are_the_labels_of_the_model_in_their_order(tmp_path):
@@ -157,7 +174,7 @@ def test_a_tokenizer_that_names_no_length_is_cut_at_the_models(tmp_path):
 def test_neither_order_nor_duplicates_nor_batches_change_a_score(checkpoint, monkeypatch, texts, budget):
     scorer = cached(checkpoint, Precision.FLOAT32)
     alone = {text: scorer.score([text]).values[0] for text in texts}
-    monkeypatch.setitem(MOST_TOKENS, "cpu", budget)
+    monkeypatch.setattr(scorer, "_budget", budget)
     np.testing.assert_allclose(scorer.score(texts).values, [alone[text] for text in texts], atol=1e-5, rtol=0)
 
 
@@ -166,7 +183,7 @@ def test_neither_order_nor_duplicates_nor_batches_change_a_score(checkpoint, mon
 def test_nor_with_int8(checkpoint, monkeypatch, texts, budget):
     scorer = cached(checkpoint, Precision.INT8)
     alone = {text: scorer.score([text]).values[0] for text in texts}
-    monkeypatch.setitem(MOST_TOKENS, "cpu", budget)
+    monkeypatch.setattr(scorer, "_budget", budget)
     # Attention and layer norms stay in float32, and what they round otherwise may round a whole number otherwise.
     np.testing.assert_allclose(scorer.score(texts).values, [alone[text] for text in texts], atol=2e-3, rtol=0)
 
