@@ -1,0 +1,30 @@
+"""Scorers: texts in, scores for each of some attributes out.
+
+    scorer = get_scorer("profanity")
+    scores = scorer.score(texts)             # scores.values is float32 [n_texts, n_attributes], NaN where unscored
+    scorer.attributes, scorer.fingerprint()
+
+A text without scores has a reason, never a 0. Scores of equal fingerprints may be compared, others may not.
+"""
+
+from scoring.scorers.base import Cost, Scorer, ScorerState, ScorerUnavailable, Scores
+from scoring.scorers.lexicon import Lexicon, LexiconError, read_lexicon
+from scoring.scorers.registry import SCORERS, ScorerDeclaration, UnknownScorer, get_scorer
+from scoring.scorers.replies import JsonLinesReplies, ReplyStore
+
+__all__ = [
+    "SCORERS",
+    "Cost",
+    "JsonLinesReplies",
+    "Lexicon",
+    "LexiconError",
+    "ReplyStore",
+    "Scorer",
+    "ScorerDeclaration",
+    "ScorerState",
+    "ScorerUnavailable",
+    "Scores",
+    "UnknownScorer",
+    "get_scorer",
+    "read_lexicon",
+]

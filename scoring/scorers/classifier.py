@@ -1,0 +1,105 @@
+"""Any text classifier of transformers, from a hub or a folder: regard, RoBERTa-ToxiGen, HateBERT-ToxiGen and others.
+
+Only safetensors are read, and no code of a model's own is ever run.
+"""
+
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+
+from scoring.language_models import HubUnavailable, ModelRefused
+from scoring.language_models.files import read_config
+from scoring.language_models.hub import PUBLIC_HUB, fetch, pin
+from scoring.language_models.loading import _quiet, _tokenizer
+from scoring.scorers.base import ScorerUnavailable
+from scoring.scorers.encoder import Activation, EncoderScorer
+from scoring.scorers.precision import Precision
+
+
+class ClassifierScorer(EncoderScorer):
+    """Attributes are the model's labels. `revision` is the commit of a hub's model, "" for a folder."""
+
+    def __init__(
+        self,
+        ref: str,
+        *,
+        revision: str | None = None,
+        endpoint: str = PUBLIC_HUB,
+        token: str | None = None,
+        precision: str = Precision.FLOAT32,
+        device: torch.device | None = None,
+    ) -> None:
+        """Load the classifier in folder `ref`, or of hub id `ref` at `revision` (a branch, tag or commit).
+
+        Labels that exclude each other get shares that sum to 1 (softmax); those of a multi-label model, and a lone
+        one, each a probability (sigmoid). Raises ScorerUnavailable, with a remedy, when there is no such classifier.
+        """
+        try:
+            folder, self.revision = _files(ref, revision, endpoint, token)
+            with _quiet():
+                config = read_config(folder, ref, [path.name for path in folder.iterdir()])
+                activation, labels = _activation(ref, config), _labels(ref, config)
+                model = _model(ref, folder, config)
+                tokenizer = _tokenizer(folder, ref, {})
+        except (ModelRefused, HubUnavailable) as error:
+            raise ScorerUnavailable(str(error)) from error
+        super().__init__(model, tokenizer, labels, activation, precision=precision, device=device)
+
+
+def _files(ref: str, revision: str | None, endpoint: str, token: str | None) -> tuple[Path, str]:
+    """The folder of the classifier's files, and the commit where they come from a hub."""
+    path = Path(ref).expanduser()
+    if path.is_dir():
+        if revision:
+            raise ModelRefused(f"revision {revision!r} was given for the folder {ref}: leave it out")
+        if not (path / "config.json").is_file():
+            raise ModelRefused(f"{ref} has no config.json: give the folder that a transformers model was saved to")
+        return path.resolve(), ""
+    if ref.startswith((".", "/", "~")):
+        raise ModelRefused(f"{ref} is not a folder: give the folder that a transformers model was saved to")
+    pinned = pin(ref, revision, endpoint, token)
+    read_config(pinned.folder, ref, pinned.files)  # refuses what is unsafe before its weights are fetched
+    return fetch(ref, pinned.commit, endpoint, token), pinned.commit
+
+
+def _labels(ref: str, config: PretrainedConfig) -> tuple[str, ...]:
+    labels = tuple(str(config.id2label[number]) for number in range(config.num_labels))
+    if len(set(labels)) < len(labels):
+        raise ModelRefused(f"two labels of {ref} have the same name: give them names of their own in id2label")
+    return labels
+
+
+def _activation(ref: str, config: PretrainedConfig) -> Activation:
+    if config.problem_type == "regression":
+        raise ModelRefused(f"{ref} is a regression, whose outputs are no probabilities: use a classifier")
+    if config.problem_type == "multi_label_classification" or config.num_labels == 1:
+        return Activation.SIGMOID
+    return Activation.SOFTMAX
+
+
+def _model(ref: str, folder: Path, config: PretrainedConfig) -> PreTrainedModel:
+    try:
+        loaded: Any = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,  # so that they are reported, and refused below
+            output_loading_info=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            use_safetensors=True,
+        )
+    except (ValueError, OSError, KeyError, ImportError, SafetensorError) as error:
+        raise ModelRefused(f"{ref} cannot be loaded as a text classifier: {error}") from error
+    model, report = loaded
+    # transformers fills these with random numbers, which would score as if they had been learnt.
+    absent = sorted(report["missing_keys"] | {name for name, *_ in report["mismatched_keys"]})
+    if absent:
+        raise ModelRefused(
+            f"the weights of {ref} lack {len(absent)} parameters of {type(model).__name__} "
+            f"({', '.join(absent[:3])}): use a model trained as a text classifier"
+        )
+    return cast(PreTrainedModel, model)

@@ -1,0 +1,307 @@
+"""Perspective, Google's comment analyser, over HTTPS.
+
+The service has announced its end: after 2026 no score can be had from it any more. From then on the scorer's state is
+`retired`; what was scored before stays, and cannot be repeated.
+
+The API changes without notice, so a fingerprint takes the `epoch` that the caller gives: a string that changes when
+the scores of a control set do.
+"""
+
+import hashlib
+import math
+import re
+import threading
+from collections.abc import Generator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing, suppress
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from http import HTTPStatus
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+
+from scoring.scorers.base import Cost, Progress, Scorer, ScorerState, ScorerUnavailable, Scores, fingerprint_of
+from scoring.scorers.pacing import Pace, backoff, retry_after
+from scoring.scorers.replies import Reply, ReplyStore
+
+PUBLIC_API = "https://commentanalyzer.googleapis.com"
+METHOD = "/v1alpha1/comments:analyze"
+END_OF_SERVICE = date(2026, 12, 31)  # the last day
+
+ATTRIBUTES = ("TOXICITY", "SEVERE_TOXICITY", "IDENTITY_ATTACK", "INSULT", "PROFANITY", "THREAT")
+EXPERIMENTAL = (
+    "SEXUALLY_EXPLICIT",
+    "FLIRTATION",
+    "TOXICITY_EXPERIMENTAL",
+    "SEVERE_TOXICITY_EXPERIMENTAL",
+    "IDENTITY_ATTACK_EXPERIMENTAL",
+    "INSULT_EXPERIMENTAL",
+    "PROFANITY_EXPERIMENTAL",
+    "THREAT_EXPERIMENTAL",
+    "AFFINITY_EXPERIMENTAL",
+    "COMPASSION_EXPERIMENTAL",
+    "CURIOSITY_EXPERIMENTAL",
+    "NUANCE_EXPERIMENTAL",
+    "PERSONAL_STORY_EXPERIMENTAL",
+    "REASONING_EXPERIMENTAL",
+    "RESPECT_EXPERIMENTAL",
+    "ATTACK_ON_AUTHOR",
+    "ATTACK_ON_COMMENTER",
+    "INCOHERENT",
+    "INFLAMMATORY",
+    "LIKELY_TO_REJECT",
+    "OBSCENE",
+    "SPAM",
+    "UNSUBSTANTIAL",
+)
+TRIES = 6
+BACKOFF = 1.0  # seconds before the second try, on average
+LONGEST_WAIT = 300.0  # seconds; a service that wants more is unavailable
+MOST_FAILED = 10  # texts without a usable answer, one after the other, before the service counts as unavailable
+TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+
+PERMANENT = {
+    "COMMENT_EMPTY": "Perspective: the text is empty",
+    "COMMENT_TOO_LONG": "Perspective: the text is too long",
+    "LANGUAGE_NOT_SUPPORTED_BY_ATTRIBUTE": "Perspective: the language is not supported",
+}
+UNANSWERED = f"Perspective: no answer in {TRIES} tries"
+_CODE = re.compile(r"[A-Z][A-Z_]{1,60}")  # what may be shown of an answer: it may quote the text or the key
+
+
+class ScoreKind(StrEnum):
+    """Which score of an attribute: that of the whole text, or that of its first span (the first sentence, mostly)."""
+
+    SUMMARY = "summary"
+    FIRST_SPAN = "first_span"
+
+
+class _PassingError(Exception):
+    """This try failed in a way that another may not; `wait` is in seconds, 0 where the service names none."""
+
+    def __init__(self, wait: float = 0.0) -> None:
+        super().__init__()
+        self.wait = wait
+
+
+class PerspectiveScorer(Scorer):
+    """Asks for one text a request, never faster than the quota. The key stands in a header and nowhere else.
+
+    A text that is refused for what it is (empty, too long, in a language that is not supported) has no scores but a
+    reason; so has one that got no usable answer, which is asked about anew the next time.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        *,
+        attributes: tuple[str, ...] = ATTRIBUTES,
+        kind: str = ScoreKind.SUMMARY,
+        languages: tuple[str, ...] = ("en",),
+        epoch: str = "",
+        requests_per_second: float = 1.0,
+        concurrency: int = 8,
+        replies: ReplyStore | None = None,
+        base_url: str = PUBLIC_API,
+    ) -> None:
+        """`languages` () lets the service guess. `replies` keeps answers, so that interrupted work goes on.
+
+        Raises ScorerUnavailable without a key, and after the end of the service; ValueError for a wrong option.
+        """
+        problem = unavailable(key, base_url)
+        if problem:
+            raise problem
+        _check(key, attributes, requests_per_second, concurrency, base_url)
+        if kind not in list(ScoreKind):
+            raise ValueError(f"kind = {kind!r}: use one of {', '.join(ScoreKind)}")
+        self._key = key
+        self.attributes = tuple(attributes)
+        self.kind = ScoreKind(kind)
+        self.languages = tuple(languages)
+        self.epoch = epoch
+        self.cost = Cost(requests=1, seconds=1 / requests_per_second, usd=0.0)
+        self._concurrency = concurrency
+        self._pace = Pace(requests_per_second)
+        self._replies: ReplyStore = {} if replies is None else replies
+        self._base_url = base_url.rstrip("/")
+
+    def fingerprint(self) -> str:
+        """Covers the service's address, attributes, kind of score, languages and epoch."""
+        return fingerprint_of(
+            scorer="perspective",
+            api=self._base_url + METHOD,
+            attributes=self.attributes,
+            kind=self.kind,
+            languages=self.languages,
+            epoch=self.epoch,
+        )
+
+    def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
+        fingerprint = self.fingerprint()
+        keys = [hashlib.sha256(f"{fingerprint}\n{text}".encode()).hexdigest() for text in texts]
+        unasked = [(key, text) for key, text in zip(keys, texts, strict=True) if key not in self._replies]
+        failed: dict[str, Reply] = {}
+        finished, in_a_row = len(texts) - len(unasked), 0
+        with closing(self._ask_all(unasked)) as answers:
+            for key, reply in answers:
+                if reply.get("reason") in (None, *PERMANENT.values()):
+                    self._replies[key] = reply
+                    in_a_row = 0
+                else:
+                    failed[key] = reply
+                    in_a_row += 1
+                if in_a_row == MOST_FAILED:
+                    raise ScorerUnavailable(
+                        f"{reply['reason']}, for {in_a_row} texts one after the other: score again later. Answers that "
+                        "came are kept where a store was given"
+                    )
+                finished += 1
+                progress(finished)
+        found = [failed.get(key) or self._replies[key] for key in keys]
+        nothing = [math.nan] * len(self.attributes)
+        return Scores(
+            values=np.array([reply.get("scores", nothing) for reply in found], dtype=np.float32),
+            reasons=tuple(reply.get("reason") for reply in found),
+            truncated=np.zeros(len(texts), dtype=bool),
+        )
+
+    def _ask_all(self, texts: list[tuple[str, str]]) -> Generator[tuple[str, Reply]]:
+        """Yield key and reply of each (key, text) as answers come."""
+        stopped = threading.Event()
+        waiting = iter(texts)
+        client = httpx.Client(base_url=self._base_url, headers={"X-Goog-Api-Key": self._key}, timeout=TIMEOUT)
+        with client, ThreadPoolExecutor(self._concurrency) as pool:
+            try:
+                running: dict[Future[Reply], str] = {}
+                while True:
+                    for key, text in islice(waiting, self._concurrency - len(running)):
+                        running[pool.submit(self._ask, client, text, stopped)] = key
+                    if not running:
+                        return
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        yield running.pop(future), future.result()
+            finally:
+                stopped.set()
+
+    def _ask(self, client: httpx.Client, text: str, stopped: threading.Event) -> Reply:
+        """The reply to one text. Raises ScorerUnavailable where no text would get one."""
+        for tries in range(1, TRIES + 1):
+            if not self._pace.take(stopped):
+                break
+            try:
+                return self._read(client.post(METHOD, json=self._request(text)))
+            except _PassingError as error:
+                if error.wait > LONGEST_WAIT:
+                    raise ScorerUnavailable(
+                        f"Perspective asks to wait for {error.wait:.0f} seconds: score again then, or get more quota"
+                    ) from error
+                self._pace.hold(error.wait)
+                pause = 0.0 if error.wait else backoff(BACKOFF, tries)
+            except httpx.RequestError:  # no connection, no answer in time, none that can be decoded
+                pause = backoff(BACKOFF, tries)
+            if tries < TRIES:
+                stopped.wait(pause)
+        return {"reason": UNANSWERED}
+
+    def _request(self, text: str) -> dict[str, Any]:
+        return {
+            "comment": {"text": text, "type": "PLAIN_TEXT"},
+            "requestedAttributes": {name: {} for name in self.attributes},
+            "spanAnnotations": self.kind is ScoreKind.FIRST_SPAN,
+            "doNotStore": True,
+            **({"languages": self.languages} if self.languages else {}),
+        }
+
+    def _read(self, response: httpx.Response) -> Reply:
+        status = response.status_code
+        if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
+            raise _PassingError(retry_after(response.headers.get("Retry-After")))
+        if status == HTTPStatus.OK:
+            return {"scores": self._scores(_json(response))}
+        codes = _codes(_json(response))
+        for code in codes:
+            if code in PERMANENT:
+                return {"reason": PERMANENT[code]}
+        shown = " ".join([str(status), *codes])
+        if status == HTTPStatus.GONE:
+            raise ScorerUnavailable(f"Perspective has ended ({shown}): use another scorer", ScorerState.RETIRED)
+        if status == HTTPStatus.BAD_REQUEST and not any(code.startswith("API_KEY") for code in codes):
+            return {"reason": f"Perspective: refused ({shown})"}
+        raise ScorerUnavailable(
+            f"Perspective refused to answer ({shown}): check that the key is right, that its project has the "
+            f"Perspective Comment Analyzer API enabled, and that {self._base_url} is the service's address"
+        )
+
+    def _scores(self, answer: Any) -> list[float]:
+        """The scores in an answer, in the order of `attributes`. Raises _PassingError where one is missing."""
+        return [self._score(answer, name) for name in self.attributes]
+
+    def _score(self, answer: Any, name: str) -> float:
+        try:
+            found = answer["attributeScores"][name]
+            found = found["summaryScore"] if self.kind is ScoreKind.SUMMARY else found["spanScores"][0]["score"]
+            value = found["value"]
+        except (LookupError, TypeError) as error:
+            raise _PassingError from error
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise _PassingError
+        return float(value)
+
+
+def unavailable(key: str, base_url: str = PUBLIC_API, today: date | None = None) -> ScorerUnavailable | None:
+    """Why Perspective cannot be had, as far as that is known without asking; None where it can."""
+    if base_url.rstrip("/") == PUBLIC_API and (today or datetime.now(UTC).date()) > END_OF_SERVICE:
+        return ScorerUnavailable(
+            f"Perspective ended on {END_OF_SERVICE}, so nothing can be scored with it any more: use another scorer",
+            ScorerState.RETIRED,
+        )
+    if not key:
+        return ScorerUnavailable(
+            "Perspective needs a key, and none is given: get one of a Google Cloud project with the Perspective "
+            "Comment Analyzer API enabled, and set PERSPECTIVE_API_KEY"
+        )
+    return None
+
+
+def _check(key: str, attributes: tuple[str, ...], rate: float, concurrency: int, base_url: str) -> None:
+    if not re.fullmatch(r"[!-~]+", key):
+        raise ValueError("the key has characters that no key has, such as spaces: copy it again")
+    unknown = [name for name in attributes if name not in (*ATTRIBUTES, *EXPERIMENTAL)]
+    if unknown or not attributes or len(set(attributes)) < len(attributes):
+        raise ValueError(
+            f"attributes = {', '.join(map(str, attributes))}: name some, each once, of "
+            f"{', '.join((*ATTRIBUTES, *EXPERIMENTAL))}"
+        )
+    if not 0 < rate < math.inf:
+        raise ValueError(f"requests_per_second = {rate}: give the quota, a number above 0")
+    if concurrency < 1:
+        raise ValueError(f"concurrency = {concurrency}: give 1 or more requests at a time")
+    address = urlsplit(base_url)
+    local = address.hostname in ("localhost", "127.0.0.1", "::1")
+    if address.scheme != "https" and not (address.scheme == "http" and local):
+        raise ValueError("base_url: the key travels with every request, so give an https:// address")
+    if address.username or address.password or address.query or address.fragment:
+        raise ValueError("base_url: give scheme, host and path alone, without a user, a password or a query")
+
+
+def _json(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, nested too deeply
+        if response.status_code == HTTPStatus.OK:
+            raise _PassingError from error
+        return None
+
+
+def _codes(answer: Any) -> list[str]:
+    """The machine-readable words of an error, which tell nothing of text or key: its types and its status."""
+    found: list[Any] = []
+    with suppress(LookupError, TypeError, AttributeError):
+        error = answer["error"]
+        details = [detail for detail in error.get("details", []) if isinstance(detail, dict)]
+        found = [detail.get(name) for detail in details for name in ("errorType", "reason")] + [error.get("status")]
+    return [code for code in found if isinstance(code, str) and _CODE.fullmatch(code)]

@@ -1,0 +1,72 @@
+"""Scorers by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scoring.scorers.base import Scorer
+from scoring.scorers.classifier import ClassifierScorer
+from scoring.scorers.detoxify import VARIANTS, DetoxifyScorer
+from scoring.scorers.lexicon import LexiconScorer, find_lexicon, read_lexicon
+from scoring.scorers.perspective import PerspectiveScorer
+from scoring.scorers.profanity import ProfanityScorer
+
+
+class UnknownScorer(ValueError):
+    """No scorer has that name. The message lists those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerDeclaration:
+    """`name` as people write it, capitals standing for a choice of theirs; what it is; whether texts leave the machine.
+
+    `build` takes what stands for the capitals ("" where there are none) and the scorer's options.
+    """
+
+    name: str
+    title: str
+    remote: bool
+    build: Callable[..., Scorer]
+
+    @property
+    def prefix(self) -> str:
+        """What names of the scorer begin with: all of the name, or up to its colon."""
+        head, colon, _ = self.name.partition(":")
+        return head + colon
+
+
+def _lexicon(name: str, *, folder: Path | None = None) -> Scorer:
+    return LexiconScorer(read_lexicon(find_lexicon(name, folder)))
+
+
+def _detoxify(variant: str) -> Callable[..., Scorer]:
+    return lambda _choice, **options: DetoxifyScorer(variant, **options)
+
+
+SCORERS = (
+    *(
+        ScorerDeclaration(f"detoxify-{variant}", f"Detoxify, {variant}", False, _detoxify(variant))
+        for variant in VARIANTS
+    ),
+    ScorerDeclaration("classifier:HUB_ID_OR_FOLDER", "Text classifier of transformers", False, ClassifierScorer),
+    ScorerDeclaration(
+        "perspective", "Perspective", True, lambda _choice, key="", **options: PerspectiveScorer(key, **options)
+    ),
+    ScorerDeclaration("lexicon:NAME", "Lexicon", False, _lexicon),
+    ScorerDeclaration("profanity", "Packaged profanity model", False, lambda _choice: ProfanityScorer()),
+)
+
+
+def get_scorer(name: str, **options: Any) -> Scorer:
+    """The scorer called `name`, ready to score; `options` are those of its class (`folder` of lexicons, for one).
+
+    Raises UnknownScorer, listing the names; ScorerUnavailable, with what to do, where it cannot be had here;
+    LexiconError for a lexicon that is not there or not right; ValueError for a wrong option.
+    """
+    for declared in SCORERS:
+        choice = name.removeprefix(declared.prefix)
+        takes_choice = declared.prefix.endswith(":")
+        if name == declared.prefix + choice and bool(choice) == takes_choice:
+            return declared.build(choice, **options)
+    raise UnknownScorer(f"there is no scorer {name!r}: use {', '.join(declared.name for declared in SCORERS)}")
