@@ -49,7 +49,7 @@ def load(
     HubUnavailable when the hub does not answer.
     """
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    with _quiet(), ExitStack() as stack:
+    with quiet(), ExitStack() as stack:
         if source == "gguf":
             path = _unchanged(location, revision)
             folder, config = stack.enter_context(alone(path)), read_gguf(path)
@@ -63,7 +63,7 @@ def load(
             model = _model(folder, config, architecture, {**named, **safe})
         except (ValueError, OSError, KeyError, ImportError, SafetensorError) as error:
             raise ModelRefused(f"{location} at {revision} cannot be loaded: {error}") from error
-        tokenizer = _tokenizer(folder, location, named)
+        tokenizer = read_tokenizer(folder, location, named)
     model.to(device)
     if precision != "float32":
         model.to(getattr(torch, precision))
@@ -85,7 +85,8 @@ def _unchanged(location: str, revision: str) -> Path:
     return path
 
 
-def _tokenizer(folder: Path, location: str, options: dict[str, str]) -> PreTrainedTokenizerBase:
+def read_tokenizer(folder: Path, location: str, options: dict[str, str]) -> PreTrainedTokenizerBase:
+    """The tokenizer of `folder`; `location` is its name in messages. Raises ModelRefused where there is none."""
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, **options
@@ -124,7 +125,7 @@ def _model(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the progress bars and the reports of transformers and of the hub: what matters in them is raised."""
     level, bars, hub_bars = logging.get_verbosity(), logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
     logging.set_verbosity_error()

@@ -13,7 +13,7 @@ from transformers import AutoModelForSequenceClassification, PretrainedConfig, P
 from scoring.language_models import HubUnavailable, ModelRefused
 from scoring.language_models.files import read_config
 from scoring.language_models.hub import PUBLIC_HUB, fetch, pin
-from scoring.language_models.loading import _quiet, _tokenizer
+from scoring.language_models.loading import quiet, read_tokenizer
 from scoring.scorers.base import ScorerUnavailable
 from scoring.scorers.encoder import Activation, EncoderScorer
 from scoring.scorers.precision import Precision
@@ -39,11 +39,11 @@ class ClassifierScorer(EncoderScorer):
         """
         try:
             folder, self.revision = _files(ref, revision, endpoint, token)
-            with _quiet():
+            with quiet():
                 config = read_config(folder, ref, [path.name for path in folder.iterdir()])
                 activation, labels = _activation(ref, config), _labels(ref, config)
                 model = _model(ref, folder, config)
-                tokenizer = _tokenizer(folder, ref, {})
+                tokenizer = read_tokenizer(folder, ref, {})
         except (ModelRefused, HubUnavailable) as error:
             raise ScorerUnavailable(str(error)) from error
         super().__init__(model, tokenizer, labels, activation, precision=precision, device=device)

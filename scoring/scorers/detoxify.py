@@ -16,7 +16,7 @@ import torch
 from detoxify import Detoxify
 from transformers import AutoConfig
 
-from scoring.language_models.loading import _quiet
+from scoring.language_models.loading import quiet
 from scoring.scorers.base import ScorerUnavailable
 from scoring.scorers.encoder import LIBRARIES, Activation, EncoderScorer
 from scoring.scorers.precision import Precision
@@ -45,7 +45,7 @@ class DetoxifyScorer(EncoderScorer):
         if (checkpoint is None) != (config_folder is None):
             raise ValueError("checkpoint and config_folder go together: give both, or neither to fetch the published")
         try:
-            with _quiet():
+            with quiet():
                 loaded = _local(checkpoint, config_folder) if checkpoint and config_folder else Detoxify(variant)
         except (OSError, RuntimeError, ValueError, LookupError, TypeError, EOFError, UnpicklingError) as error:
             raise ScorerUnavailable(_remedy(variant, checkpoint, config_folder, error)) from error

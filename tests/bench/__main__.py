@@ -1,6 +1,6 @@
 """`make bench`: the benchmark tables, as ratios against named references measured in the same run.
 
-    python -m tests.bench [likelihood statistics measures ...]
+    python -m tests.bench [likelihood statistics scorers measures]
 
 The machine should do nothing else meanwhile: two processes that share its cores slow each other far more than twofold.
 """
@@ -9,7 +9,7 @@ import argparse
 import warnings
 from importlib import import_module
 
-TABLES = ("likelihood", "statistics", "measures")
+TABLES = ("likelihood", "statistics", "scorers", "measures")
 
 
 def main() -> None:

@@ -4,12 +4,8 @@ The classifier is of BERT-base's size and randomly initialised: speed and roundi
 Texts are ToxiGen's where it is at hand, in their order, else the starter set's.
 """
 
-# ruff: noqa: T201 (a table is printed)
-
 import json
 import random
-import time
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,6 +16,7 @@ from detoxify import Detoxify
 from scoring.evaluation_sets import build_starter
 from scoring.scorers import get_scorer
 from scoring.scorers.precision import Precision
+from tests.bench.timing import seconds
 from tests.data import TOXIGEN
 from tests.tiny_classifiers import BASE, CLASSES, bert, save_detoxify
 
@@ -27,16 +24,6 @@ CPU = torch.device("cpu")
 TEXTS = 256
 BATCH = 32  # texts in a batch of the usual way
 CONTINUATIONS, WORDS = 100_000, 20
-
-
-def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The fastest of some runs."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def sentences() -> tuple[str, list[str]]:
@@ -98,7 +85,3 @@ def scorers_table() -> None:
     with TemporaryDirectory() as folder:
         classifier_table(Path(folder))
     lexicon_table()
-
-
-if __name__ == "__main__":
-    scorers_table()
