@@ -56,6 +56,11 @@ class Ranking:
         return len(self.versions) > 1
 
     @property
+    def sized(self) -> bool:
+        """Whether the number of parameters of any model is known: papers rarely print it."""
+        return any(row.model.parameters for group in self.groups for row in group.rows)
+
+    @property
     def models(self) -> int:
         """How many models it ranks."""
         return sum(len(group.rows) for group in self.groups)

@@ -43,6 +43,12 @@ def test_published_figures_stand_in_a_table_of_their_own(client, board):
     assert "do not compare" in published
 
 
+def test_the_number_of_parameters_has_a_column_where_any_is_known(client, board):
+    measured, published = page(client, "/?metric=safety-starter").split("badge-published", 1)
+    assert "Parameters" in measured
+    assert "Parameters" not in published
+
+
 def test_provenance_chooses_between_measured_and_published(client, board):
     assert "ALBERT-large-v2" not in page(client, "/?metric=safety-starter&provenance=measured")
     assert "ALBERT-large-v2" in page(client, "/?metric=safety-toxigen&provenance=published")

@@ -69,6 +69,7 @@ FAMILIES = {
         "gemma2", "metaspace", {**GROUPED, "head_dim": 8, "sliding_window": 16, "final_logit_softcapping": 2.0}
     ),
     "Gemma 3": Family("gemma3_text", "metaspace", {**GROUPED, "head_dim": 8, "sliding_window": 16}),
+    "DeBERTa": Family("deberta-v2", "unigram", SIZES),
     "ModernBERT": Family("modernbert", "bytes", {**SIZES, "local_attention": 16, "cls_token_id": 0, "sep_token_id": 2}),
     "Mistral": Family("mistral", "metaspace", {**GROUPED, "sliding_window": 16}),
 }
