@@ -16,7 +16,7 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
 class Kind(models.TextChoices):
     CAUSAL = "causal", "Causal"
     MASKED = "masked", "Masked"
-    PERMUTATION = "permutation", "Permutation"
+    PERMUTATION = "permutation", "Permutation (experimental)"
 
 
 class Source(models.TextChoices):

