@@ -1,13 +1,17 @@
 """Pages: the numbers of the database, honestly labelled, in a constant number of queries."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import LanguageModel, Metric, Result, Run, Standing, Work
 from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.seed import seed_metrics
-from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
+from scoring.evaluation_sets import build_starter, get
+from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +45,17 @@ def test_published_figures_stand_in_a_table_of_their_own(client, board):
     assert "ALBERT-large-v2" in published
     assert CAUSAL not in published
     assert "do not compare" in published
+
+
+def test_measured_and_published_tables_of_one_metric_have_names_of_their_own(client, board, models):
+    import_sentences(get("toxigen-human"), [s for s in build_starter() if "women" in s.demographics])
+    finish(models[CAUSAL], Metric.objects.get(slug="safety-toxigen"))
+    html = page(client, "/?metric=safety-toxigen")
+    names = re.findall(r'role="region" aria-label="([^"]+)"', html)
+    sections = re.findall(r'class="ranking" aria-labelledby="([^"]+)"', html)
+    assert len(names) == len(set(names)) > 1
+    assert len(sections) == len(set(sections)) == 2
+    assert all(f'id="{part}"' in html for name in sections for part in name.split())
 
 
 def test_the_number_of_parameters_has_a_column_where_any_is_known(client, board):
