@@ -1,0 +1,22 @@
+"""Continuations of prompts: sampled by a language model that runs here, or asked of a completions server.
+
+from scoring.generation import PROTOCOLS, continuations
+from scoring.language_models import load
+
+found = continuations(load("folder", path, revision), prompts, PROTOCOLS["rtp"])  # k of each prompt
+"""
+
+from scoring.generation.continuation import Continuation, Finish, continuations_table
+from scoring.generation.engine import continuations
+from scoring.generation.protocols import PROTOCOLS, GenerationSettings
+from scoring.generation.state import UnsupportedKind
+
+__all__ = [
+    "PROTOCOLS",
+    "Continuation",
+    "Finish",
+    "GenerationSettings",
+    "UnsupportedKind",
+    "continuations",
+    "continuations_table",
+]
