@@ -9,14 +9,19 @@ found = continuations(load("folder", path, revision), prompts, PROTOCOLS["rtp"])
 from scoring.generation.continuation import Continuation, Finish, continuations_table
 from scoring.generation.engine import continuations
 from scoring.generation.protocols import PROTOCOLS, GenerationSettings
+from scoring.generation.server import CompletionsServer, ServerRefused, ServerUnavailable, server_continuations
 from scoring.generation.state import UnsupportedKind
 
 __all__ = [
     "PROTOCOLS",
+    "CompletionsServer",
     "Continuation",
     "Finish",
     "GenerationSettings",
+    "ServerRefused",
+    "ServerUnavailable",
     "UnsupportedKind",
     "continuations",
     "continuations_table",
+    "server_continuations",
 ]

@@ -1,6 +1,6 @@
 """Continuations from a model that runs here: prefill each prompt once, then decode many continuations together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +67,9 @@ def continuations(
     while waiting:
         batch = waiting.pop()
         if most is None or len(batch) <= most:
-            made = _unless_out_of_memory(loaded, prompts, encoded, batch, settings, lambda done=finished: progress(done))
+            made = _unless_out_of_memory(
+                loaded, prompts, encoded, batch, settings, lambda done=finished: progress(done)
+            )
             if made is not None:
                 found.update(zip(batch, made, strict=True))
                 np.subtract.at(left, [number for number, _ in batch], 1)

@@ -96,7 +96,9 @@ def _allowed(weights: torch.Tensor, total: torch.Tensor | None, settings: Genera
     if settings.top_p < 1:
         whole = weights.sum(-1, keepdim=True) if total is None else total
         reached = weights.double().cumsum(-1) >= settings.top_p * whole
-        last = weights.gather(-1, torch.where(reached.any(-1), reached.int().argmax(-1), weights.shape[-1] - 1)[:, None])
+        last = weights.gather(
+            -1, torch.where(reached.any(-1), reached.int().argmax(-1), weights.shape[-1] - 1)[:, None]
+        )
         weights = torch.where(weights >= last, weights, 0)
     return weights
 
