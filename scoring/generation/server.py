@@ -31,6 +31,7 @@ OF_THE_PROMPT = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
     HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS,
 )
+EXAMPLE = "http://127.0.0.1:8000/v1"
 NO_CONTINUATIONS = "the server's answer holds no continuations"
 
 
@@ -60,9 +61,12 @@ class CompletionsServer:
     seed_each: bool = False
 
     def __post_init__(self) -> None:
-        address = httpx.URL(self.url)
+        try:
+            address = httpx.URL(self.url)
+        except httpx.InvalidURL as error:
+            raise ValueError(f"url = {self.url!r} is no address ({error}): give one as in {EXAMPLE}") from error
         if address.scheme not in ("http", "https") or not address.host:
-            raise ValueError(f"url = {self.url!r}: give an http or https address, as in http://127.0.0.1:8000/v1")
+            raise ValueError(f"url = {self.url!r}: give an http or https address, as in {EXAMPLE}")
         for name in ("concurrency", "tries"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} = {getattr(self, name)}: use 1 or more")
@@ -144,14 +148,14 @@ class _Asking:
 
     def _ask(self, request: dict[str, Any], n: int, most_tokens: int) -> list[Continuation]:
         for number in range(1, self._server.tries + 1):
-            wait, last = 0.0, number == self._server.tries
+            fault, wait, last = "", 0.0, number == self._server.tries
             try:
                 response = self._client.post(self._server.endpoint, json=request)
                 if response.status_code == HTTPStatus.OK:
                     return _read(response, n, most_tokens)
                 self._check_status(response.status_code)
                 fault, wait = f"status {response.status_code}", _asked_wait(response)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 fault = type(error).__name__
             except _UselessError:
                 if last:
@@ -170,14 +174,13 @@ class _Asking:
             return
         if status in OF_THE_PROMPT:
             raise _PromptRefusedError(f"the server answered {status} to the prompt")
-        remedy = {
+        remedies = {
             HTTPStatus.UNAUTHORIZED: "check the key",
             HTTPStatus.FORBIDDEN: "check the key and what it allows",
             HTTPStatus.NOT_FOUND: f"check the address, and that it has a model {self._server.model!r}",
         }
-        raise ServerRefused(
-            f"{self._server.endpoint} answered {status}: {remedy.get(HTTPStatus(status), 'check the address')}"
-        )
+        remedy = next((said for code, said in remedies.items() if code == status), "check the address")
+        raise ServerRefused(f"{self._server.endpoint} answered {status}: {remedy}")
 
 
 def _request(server: CompletionsServer, text: str, settings: GenerationSettings, n: int, seed: int) -> dict[str, Any]:
@@ -203,13 +206,12 @@ def _read(response: httpx.Response, n: int, most_tokens: int) -> list[Continuati
     choices = answer.get("choices") if isinstance(answer, dict) else None
     if not isinstance(choices, list) or not choices or not all(isinstance(choice, dict) for choice in choices):
         raise _UselessError(NO_CONTINUATIONS)
-    if [choice.get("index") for choice in choices] != list(range(n)):
-        choices = sorted(choices, key=lambda choice: str(choice.get("index")).zfill(10))
-        if [choice.get("index") for choice in choices] != list(range(n)):
-            raise _UselessError(f"the server's answer holds {len(choices)} continuations that are not 0 to {n - 1}")
+    by_index = {choice["index"]: choice for choice in choices if type(choice.get("index")) is int}
+    if len(choices) != n or set(by_index) != set(range(n)):
+        raise _UselessError(f"the server's answer does not hold continuations 0 to {n - 1}, each once")
     usage = answer.get("usage")
     used = usage.get("completion_tokens") if isinstance(usage, dict) and n == 1 else None
-    return [_choice(choice, used, most_tokens) for choice in choices]
+    return [_choice(by_index[index], used, most_tokens) for index in range(n)]
 
 
 def _choice(choice: dict[str, Any], used: object, most_tokens: int) -> Continuation:
