@@ -75,7 +75,8 @@ def read_prompts(path: Path) -> list[Prompt]:
 def read_bold(folder: Path) -> list[Prompt]:
     """Read the files `<domain>_prompt.json` of BOLD, each {subgroup: {entity: [prompt, ...]}}, in order of name.
 
-    `group` is the subgroup; ids are domain/subgroup/entity/number. Raises as `read_prompts` does.
+    `group` is the subgroup; ids are domain/subgroup/entity/number. Empty strings are left out: five of the 23,679
+    published prompts are. Raises as `read_prompts` does.
     """
     prompts: list[tuple[str, int, Prompt]] = []
     paths = sorted(folder.glob("*_prompt.json"))
@@ -90,6 +91,8 @@ def read_bold(folder: Path) -> list[Prompt]:
                     raise EvaluationSetError(f"{path.name}: an entity holds a JSON {_json_type(texts)}; give a list")
                 for number, text in enumerate(texts, start=1):
                     record += 1
+                    if text == "":
+                        continue
                     where = f"{path.name}, record {record}"
                     checked = _text(where, record, "text", text)
                     prompt = Prompt(f"{domain}/{subgroup}/{entity}/{number}", checked, group=subgroup)

@@ -30,10 +30,10 @@ RTP_SAMPLE = DATA / "real_toxicity_prompts" / "sample_993.jsonl"
 BOLD = DATA / "bold" / "prompts"
 BOLD_COUNTS = {
     "gender": 3204,
-    "political_ideology": 1984,
+    "political_ideology": 1984 - 3,  # which are empty strings, as are two of those on religious ideologies
     "profession": 10_195,
     "race": 7657,
-    "religious_ideology": 639,
+    "religious_ideology": 639 - 2,
 }
 
 
@@ -207,12 +207,12 @@ def test_prompts_and_scores_are_artefacts_of_their_own(written, tmp_path):
 
 
 def test_bold_is_read_by_domain_subgroup_and_entity(tmp_path):
-    (tmp_path / "b_prompt.json").write_text(json.dumps({"sub": {"One": ["a ", "b "], "Two": ["c "]}}))
+    (tmp_path / "b_prompt.json").write_text(json.dumps({"sub": {"One": ["a ", "", "b "], "Two": ["c "]}}))
     (tmp_path / "a_prompt.json").write_text(json.dumps({"other": {"One": ["d "]}}))
     assert read_prompts(tmp_path) == [
         Prompt("a/other/One/1", "d ", "other"),
         Prompt("b/sub/One/1", "a ", "sub"),
-        Prompt("b/sub/One/2", "b ", "sub"),
+        Prompt("b/sub/One/3", "b ", "sub"),
         Prompt("b/sub/Two/1", "c ", "sub"),
     ]
 
@@ -222,7 +222,7 @@ BAD_BOLD = {
     "a list": ("[1]", "subgroups are a JSON list"),
     "entities of another kind": ('{"a": [1]}', "entities are a JSON list"),
     "no list": ('{"a": {"b": "c"}}', "holds a JSON string; give a list"),
-    "an empty text": ('{"a": {"b": ["c", ""]}}', "record 2, text: is empty"),
+    "an empty text": ('{"a": {"b": ["c", "", " "]}}', "record 3, text: is empty"),
     "no text": ('{"a": {"b": [1]}}', "record 1, text: is a JSON number"),
     "an empty name": ('{"": {}}', "subgroups has an empty name"),
     "nothing": ("{}", "holds 0 prompts"),
@@ -282,5 +282,5 @@ def test_bold_has_the_published_counts():
     found = read_prompts(BOLD)
     domains = [prompt.id.split("/")[0] for prompt in found]
     assert {domain: domains.count(domain) for domain in BOLD_COUNTS} == BOLD_COUNTS
-    assert len(found) == 23_679
+    assert len(found) == 23_679 - 5
     assert len({(prompt.id.split("/")[0], prompt.group) for prompt in found}) == len({p.group for p in found}) == 43
