@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -63,13 +64,11 @@ def continuations(
     found: dict[Row, Generated] = {}
     left = np.array([settings.k if of.ids else 0 for of in encoded], dtype=int)
     finished = int((left == 0).sum())
-    most = None  # rows that memory has room for, once it ran out
+    most: int | None = None  # rows that memory has room for, once it ran out
     while waiting:
         batch = waiting.pop()
         if most is None or len(batch) <= most:
-            made = _unless_out_of_memory(
-                loaded, prompts, encoded, batch, settings, lambda done=finished: progress(done)
-            )
+            made = _unless_out_of_memory(loaded, prompts, encoded, batch, settings, partial(progress, finished))
             if made is not None:
                 found.update(zip(batch, made, strict=True))
                 np.subtract.at(left, [number for number, _ in batch], 1)

@@ -16,7 +16,7 @@ import torch
 from scoring.generation.protocols import GenerationSettings
 
 CANDIDATES = 512  # the likeliest tokens, which nearly always hold the nucleus: sorting all costs more than the model
-MOST_LOGITS = 2**23  # at a time, as many rows as that is; 32 MiB of float32 stay near the processor
+MOST_LOGITS = 2**22  # at a time: 32 MiB of float64, which the allocator hands out again instead of fetching new pages
 _MASKS = {shift: (1 << (64 - shift)) - 1 for shift in (27, 30, 31, 11)}
 
 

@@ -113,7 +113,7 @@ def expand(cache: Cache, rows: torch.Tensor, room: int) -> None:
     Layers that do not simply grow (sliding windows, recurrent states) stay as they are and repeat their rows.
     """
     for number, layer in enumerate(cache.layers):
-        if type(layer) is DynamicLayer:
+        if type(layer) is DynamicLayer and layer.is_initialized:
             cache.layers[number] = RoomyLayer(layer, rows, room)
         else:
             layer.reorder_cache(rows)

@@ -284,7 +284,6 @@ def test_where_memory_runs_out_the_batch_is_halved_and_the_draws_stay(gpt2, monk
     monkeypatch.setattr(gpt2.model, "forward", limited(gpt2.model.forward, 6, error, seen))
     assert continuations(gpt2, PROMPTS, SETTINGS) == expected
     assert max(seen) == 5  # 20, 10 and 5 rows
-    assert 5 * SETTINGS.max_new_tokens <= len(seen) + 5
 
 
 def test_memory_for_less_than_one_continuation_is_an_error(gpt2, monkeypatch):
