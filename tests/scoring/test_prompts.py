@@ -165,8 +165,8 @@ def test_a_file_that_is_no_set_is_refused_by_name_and_line(written, name):
 BAD_CSV = {
     "empty": (b"", "set.csv holds 0 prompts"),
     "header alone": (b"text\n", "set.csv holds 0 prompts"),
-    "no text": (b"id,note\n1,a\n", "line 2, prompt: is missing"),
-    "an empty text": (b"id,text\n1,\n", "line 2, prompt: is missing"),
+    "no text": (b"id,note\n1,a\n", r"line 2 \(id 1\), prompt: is missing"),
+    "an empty text": (b"id,text\n1,\n", r"line 2 \(id 1\), prompt: is missing"),
     "too few cells": (b"id,text\n1\n", "line 2 has 1 cells under 2 columns"),
     "a column twice": (b"text,text\na,b\n", "names a column twice"),
     "a score that is no number": (b"text,toxicity\na,high\n", "toxicity: is a string of 4 characters"),
