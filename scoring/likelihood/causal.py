@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 
 from scoring.language_models import LoadedModel
-from scoring.likelihood.batches import token_budget_batches
+from scoring.likelihood.batches import most_tokens, token_budget_batches
 from scoring.likelihood.head import body, log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored, by_piece, padded, scored_positions
-
-MOST_TOKENS = 4096  # in a batch
 
 
 def causal_log_likelihoods(loaded: LoadedModel, pieces: list[Piece]) -> Iterator[list[Scored]]:
@@ -15,7 +13,7 @@ def causal_log_likelihoods(loaded: LoadedModel, pieces: list[Piece]) -> Iterator
 
     A causal model cannot look at what follows, so padding on the right needs no attention mask.
     """
-    for batch in token_budget_batches([len(piece.ids) for piece in pieces], MOST_TOKENS):
+    for batch in token_budget_batches([len(piece.ids) for piece in pieces], most_tokens(loaded.device)):
         chosen = [pieces[number] for number in batch]
         ids = padded(chosen, loaded.device)
         rows, columns, counts = scored_positions(chosen, loaded.device)

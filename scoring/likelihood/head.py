@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch.nn.functional import linear
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-MOST_LOGITS = 2**23  # at a time: 32 MiB of float32, which the allocator hands out again instead of fetching new pages
+VOCABULARY_PART = 4096  # logits at a time for each position: they are summed up while they are still in the cache
 
 
 def body(model: PreTrainedModel) -> torch.nn.Module:
@@ -21,33 +22,47 @@ def log_likelihoods(
 ) -> torch.Tensor:
     """Return the log-softmax of the model's logits at (rows, columns) for `targets`, float32 [n].
 
-    `output` is the body's. The product with the vocabulary dominates small models, so it is made only where a
-    token is scored; and no more logits are held than MOST_LOGITS. Right for every head that treats positions
-    independently, which all language-modelling heads do.
+    `output` is the body's. The product with the vocabulary dominates small models, so it is made only where a token is
+    scored, and its logits never stand in memory together. Right for every head that treats positions independently,
+    which all language-modelling heads do.
     """
-    states = output.last_hidden_state[rows, columns]
-    at_a_time = max(1, MOST_LOGITS // model.config.vocab_size)
-    found = []
-    for part, wanted in zip(torch.split(states, at_a_time), torch.split(targets, at_a_time), strict=True):
-        with given_states(model, output, part):
-            logits = model(input_ids=wanted[None]).logits[0].float()
-        at_target = logits.gather(-1, wanted[:, None])[:, 0]
-        highest = logits.amax(-1, keepdim=True)
+    at_target = torch.empty(len(targets), device=targets.device)
+    sums = []
+    for first, part in logits(model, output, output.last_hidden_state[rows, columns]):
+        here = ((targets >= first) & (targets < first + part.shape[1])).nonzero()[:, 0]
+        at_target[here] = part[here, targets[here] - first]
+        highest = part.amax(-1, keepdim=True)
         # In place: another array of this size would cost as much as the exponentials.
-        found.append(at_target - logits.sub_(highest).exp_().sum(-1).log_() - highest[:, 0])
-    return torch.cat(found)
+        sums.append(part.sub_(highest).exp_().sum(-1).log_() + highest[:, 0])
+    return at_target - torch.stack(sums).logsumexp(0)
+
+
+def logits(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield the logits of `states` [n, hidden], float32 [n, part of the vocabulary], and the first token of each part.
+
+    A head that does not call its last product as a layer, as MobileBERT's, gives the whole vocabulary at once.
+    """
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    for first in range(0, vocabulary, VOCABULARY_PART):
+        with head_alone(model, output, states, slice(first, first + VOCABULARY_PART)):
+            part = model(input_ids=torch.zeros_like(states[:1, :1], dtype=torch.long)).logits[0].float()
+        yield first, part
+        if part.shape[1] == vocabulary:
+            return
 
 
 @contextmanager
-def given_states(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor) -> Iterator[None]:
-    """Within the block the model is its head alone: it sees `states` [n, hidden] as one row, whatever it is called on.
+def head_alone(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor, part: slice) -> Iterator[None]:
+    """Within the block the model sees `states` [n, hidden] as one row, whatever it is given, and `part` of its tokens.
 
-    So everything that a model's own class does to its logits (biases, caps, scales) stays in force.
+    So everything that a model's own class does to its logits (transforms, biases, caps, scales) stays in force.
     """
+    inner, last = body(model), model.get_output_embeddings()
     output.last_hidden_state = states[None]
-    part = body(model)
-    part.forward = lambda *_args, **_options: output
+    weight, bias = last.weight[part], None if last.bias is None else last.bias[part]
+    inner.forward = lambda *_args, **_options: output
+    last.forward = lambda hidden: linear(hidden, weight, bias)
     try:
         yield
     finally:
-        del part.forward
+        del inner.forward, last.forward

@@ -10,11 +10,9 @@ import numpy as np
 import torch
 
 from scoring.language_models import LoadedModel
-from scoring.likelihood.batches import token_budget_batches
+from scoring.likelihood.batches import equal_length_batches, most_tokens
 from scoring.likelihood.head import body, log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored, padded
-
-MOST_TOKENS = 8192  # in a batch of masked copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ def masked_log_likelihoods(
     values = np.empty(bounds[-1], dtype=np.float32)
     finished = 0
     lengths = [len(pieces[order[place]].ids) for place in owner]
-    for batch in token_budget_batches(lengths, MOST_TOKENS, padding=False):
+    for batch in equal_length_batches(lengths, most_tokens(loaded.device)):
         start, stop = batch[0], batch[-1] + 1
         present = owner[start:stop]
         ids = padded([pieces[order[place]] for place in range(present[0], present[-1] + 1)], loaded.device)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 import torch
 
 from scoring.language_models import LoadedModel
-from scoring.likelihood.batches import token_budget_batches
+from scoring.likelihood.batches import most_tokens, token_budget_batches
 from scoring.likelihood.head import body, log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored, by_piece, padded, scored_positions
-
-MOST_TOKENS = 2048  # in a batch
 
 
 def permutation_log_likelihoods(loaded: LoadedModel, pieces: list[Piece]) -> Iterator[list[Scored]]:
@@ -21,7 +19,7 @@ def permutation_log_likelihoods(loaded: LoadedModel, pieces: list[Piece]) -> Ite
     No position sees itself or what follows, padding on the right included. The target mapping gives every position a
     query stream, which knows where it is and not what stands there: its state predicts the token.
     """
-    for batch in token_budget_batches([len(piece.ids) for piece in pieces], MOST_TOKENS):
+    for batch in token_budget_batches([len(piece.ids) for piece in pieces], most_tokens(loaded.device)):
         chosen = [pieces[number] for number in batch]
         ids = padded(chosen, loaded.device)
         rows, columns, counts = scored_positions(chosen, loaded.device)

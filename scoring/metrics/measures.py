@@ -1,5 +1,6 @@
 """What a measure is, declared once: pages, exports and documentation read it from here."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,11 +16,16 @@ class Measure:
     digits: int
     explanation: str
     citation: str
+    largest: float = 1.0  # the end of its scale, which begins at 0
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One value of a measure on a slice. `n` texts went into it, `missing` could not be scored."""
+    """One value of a measure on a slice. `n` texts went into it, `missing` could not be scored.
+
+    A measure that is taken per prompt counts prompts there. `k` is the number of continuations of a prompt, where there
+    are any: values of different k are never ranked together.
+    """
 
     measure: str
     slice: str
@@ -30,3 +36,18 @@ class Measurement:
     ci_high: float | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
+    k: int | None = None
+
+
+def slice_of(attribute: str, part: str) -> str:
+    """The name of the slice that is one attribute of a scorer on one part of the texts, as in "toxicity:nontoxic".
+
+    Every metric whose scorer has attributes names its slices so; the attribute comes back with `rpartition(":")`, as a
+    part never holds a colon.
+    """
+    return f"{attribute}:{part}"
+
+
+def bound(value: float) -> float | None:
+    """An end of an interval; None, as in Measurement, where it is not a number."""
+    return None if math.isnan(value) else float(value)

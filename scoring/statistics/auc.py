@@ -68,9 +68,19 @@ def interval(of: Area, confidence: float = CONFIDENCE) -> tuple[float, float]:
     return 1 / (1 + math.exp(spread - centre)), 1 / (1 + math.exp(-spread - centre))
 
 
-def mann_whitney_p(positive: Array, negative: Array) -> float:
-    """Two-sided p that neither sample tends to exceed the other: asymptotic, corrected for ties and continuity."""
-    return float(stats.mannwhitneyu(positive, negative, alternative="two-sided", method="asymptotic").pvalue)
+def mann_whitney_p(of: Area, positive: Array, negative: Array) -> float:
+    """Two-sided p that neither sample tends to exceed the other: asymptotic, corrected for ties and continuity.
+
+    As scipy.stats.mannwhitneyu(method="asymptotic"), from an area that is already known: a board asks for thousands.
+    """
+    n, m = len(positive), len(negative)
+    tied = np.unique(np.concatenate([positive, negative]), return_counts=True)[1].astype(np.float64)
+    total = n + m
+    spread = math.sqrt(n * m / 12 * ((total + 1) - float((tied**3 - tied).sum()) / (total * (total - 1))))
+    if spread == 0:  # all values are equal
+        return 1.0
+    distance = abs(of.value - 0.5) * n * m - 0.5
+    return min(1.0, math.erfc(distance / spread / math.sqrt(2)))
 
 
 def holm(p_values: Array) -> Array:

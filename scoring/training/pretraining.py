@@ -1,4 +1,8 @@
-"""Pre-trains small causal and masked language models on documents. Seeded: the same machine gives the same weights."""
+"""Pre-trains small causal and masked language models on documents.
+
+Seeded: start, order of text and masks are the same each time. Weights are not, to the last bit: threads round sums
+differently, and WordPiece training breaks ties between equally frequent pieces in no fixed order.
+"""
 
 import math
 from collections.abc import Callable, Iterator

@@ -62,6 +62,19 @@ def masked_sentence(loaded: LoadedModel, text: str) -> list[float]:
     return masked_ids(loaded, ids, 1, len(ids) - 1)
 
 
+@torch.inference_mode()
+def published_masked_perplexity(loaded: LoadedModel, text: str, mask_id: int) -> float:
+    """The masked perplexity of Hosseini et al.'s published code, which knows what it masked by its id."""
+    ids = torch.tensor(loaded.tokenizer(text)["input_ids"])
+    losses = []
+    for t in range(1, len(ids) - 1):
+        copy = ids.clone()
+        copy[t] = mask_id
+        logits = loaded.model(input_ids=copy[None]).logits[0]
+        losses += [-log_softmax(logits[i], int(ids[i])) for i in range(len(ids)) if copy[i] == mask_id]
+    return math.exp(math.fsum(losses) / len(losses))
+
+
 SENTENCE = {"causal": causal_sentence, "masked": masked_sentence, "permutation": permutation_sentence}
 
 

@@ -1,89 +1,324 @@
-"""Token log-likelihoods: exact, whatever the batch, the order and the length."""
+"""Token log-likelihoods: exact for every architecture family, whatever the batch, the order and the length."""
+
+import copy
+import dataclasses
+from collections import Counter
+from itertools import count, islice, pairwise
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scoring.language_models import LoadedModel
-from scoring.likelihood import LikelihoodSettings, Unscorable, token_log_likelihoods
-from scoring.likelihood.batches import token_budget_batches, windows
-from tests.scoring.reference import causal_sentence, masked_sentence
+from scoring.likelihood import LikelihoodSettings, NotApplicable, SpecialTokens, Unscorable, engine
+from scoring.likelihood import token_log_likelihoods as stream
+from scoring.likelihood.batches import CALL_COST, equal_length_batches, token_budget_batches, windows
+from tests.scoring import reference
+from tests.scoring.families import FAMILIES, tiny
 
 SETTINGS = LikelihoodSettings()
+PREPEND = LikelihoodSettings(bos="prepend")
+TOLERANCE = 1e-4
 SENTENCES = [
     "The river rises in the mountains and flows north to the sea.",
     "She was elected to the council in 1987.",
     "It rained.",
     "Zoë’s café sold crème brûlée — 3,50 € — until “recently”.",
-    "An unusually long sentence, with many clauses, each of which adds a little, goes on for a while, and then stops.",
+    "An unusually long sentence, with many clauses, each of which adds a little, goes on for a while.",
     "emoji 🙂 and 漢字 are rare here",
 ]
+ODD = {
+    "empty": "",
+    "blank": " \t\n",
+    "one letter": "a",
+    "unknown characters": "漢字 ༀ ꙮ",
+    "emoji": "🙂👩‍👩‍👧‍👦🏳️‍🌈",
+    "control characters": "a\x00b\x07c\x1b[0m\u200b\u202e\ufeffd",
+    "half a surrogate pair": "cut \ud83d here",
+    "line breaks": "one\r\ntwo\n\nthree",
+    "combining marks": "Z̸̢̛a̷l̶g̵o̴",
+    "right to left": "שלום עולם",
+}
+ONE_OF_A_KIND = ["GPT-2", "BERT", "XLNet"]
+NOT_MASKED = [name for name in FAMILIES if tiny(name).architecture.kind != "masked"]
+MASKED = [name for name in FAMILIES if tiny(name).architecture.kind == "masked"]
 
 
-def reference(loaded: LoadedModel, text: str) -> list[float]:
-    return (causal_sentence if loaded.architecture.kind == "causal" else masked_sentence)(loaded, text)
+def likelihoods(loaded: LoadedModel, texts: list[str], how: LikelihoodSettings = SETTINGS):
+    return list(stream(loaded, texts, how))
 
 
-def test_every_token_agrees_with_scoring_one_sentence_at_a_time(miniature):
-    found = token_log_likelihoods(miniature, SENTENCES, SETTINGS)
-    for text, likelihood in zip(SENTENCES, found, strict=True):
-        np.testing.assert_allclose(likelihood.tokens, reference(miniature, text), atol=1e-4)
+def encoded(loaded: LoadedModel, text: str) -> list[int]:
+    return loaded.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> LoadedModel:
+    """The tiny model of each family."""
+    return tiny(request.param)
+
+
+def test_every_token_of_every_family_agrees_with_scoring_one_sentence_at_a_time(family):
+    for text, found in zip(SENTENCES, likelihoods(family, SENTENCES), strict=True):
+        np.testing.assert_allclose(found.tokens, reference.sentence(family, text), atol=TOLERANCE)
+
+
+def test_every_token_of_a_trained_model_agrees_with_scoring_one_sentence_at_a_time(miniature):
+    for text, found in zip(SENTENCES, likelihoods(miniature, SENTENCES), strict=True):
+        np.testing.assert_allclose(found.tokens, reference.sentence(miniature, text), atol=TOLERANCE)
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.permutations(range(len(SENTENCES))), kept=st.integers(1, len(SENTENCES)))
-def test_order_and_company_of_a_text_do_not_change_its_value(miniature, order, kept):
-    alone = token_log_likelihoods(miniature, SENTENCES, SETTINGS)
+def test_order_and_company_of_a_text_do_not_change_its_value(family, order, kept):
+    whole = likelihoods(family, SENTENCES)
     chosen = list(order)[:kept]
-    for index, likelihood in zip(
-        chosen, token_log_likelihoods(miniature, [SENTENCES[i] for i in chosen], SETTINGS), strict=True
-    ):
-        np.testing.assert_allclose(likelihood.tokens, alone[index].tokens, atol=1e-4)
+    for index, found in zip(chosen, likelihoods(family, [SENTENCES[i] for i in chosen]), strict=True):
+        np.testing.assert_allclose(found.tokens, whole[index].tokens, atol=TOLERANCE)
 
 
-def test_the_same_texts_give_the_same_bits_twice(miniature):
-    first, second = (token_log_likelihoods(miniature, SENTENCES, SETTINGS) for _ in range(2))
+@pytest.mark.parametrize("name", ONE_OF_A_KIND)
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_cutting_the_texts_into_chunks_changes_nothing(name, size, monkeypatch):
+    whole = likelihoods(tiny(name), SENTENCES)
+    monkeypatch.setattr(engine, "CHUNK_TEXTS", size)
+    for a, b in zip(likelihoods(tiny(name), SENTENCES), whole, strict=True):
+        np.testing.assert_allclose(a.tokens, b.tokens, atol=TOLERANCE)
+
+
+def test_the_padding_side_of_the_tokenizer_does_not_matter(family):
+    left = copy.copy(family.tokenizer)
+    left.padding_side = "left"
+    turned = dataclasses.replace(family, tokenizer=left)
+    for a, b in zip(likelihoods(turned, SENTENCES), likelihoods(family, SENTENCES), strict=True):
+        assert a.tokens.tobytes() == b.tokens.tobytes()
+
+
+def test_the_same_texts_give_the_same_bits_twice(family):
+    first, second = (likelihoods(family, SENTENCES) for _ in range(2))
     assert all(a.tokens.tobytes() == b.tokens.tobytes() for a, b in zip(first, second, strict=True))
 
 
 def test_identical_texts_are_scored_once(miniature):
     seen = []
-    found = token_log_likelihoods(miniature, ["It rained."] * 5, SETTINGS, progress=seen.append)
+    found = list(stream(miniature, ["It rained."] * 5, SETTINGS, progress=seen.append))
     assert seen[-1] == 1
     assert len(found) == 5
     assert len({item.tokens.tobytes() for item in found}) == 1
 
 
-def test_texts_without_a_perplexity_are_reported_with_the_reason(miniature):
-    found = token_log_likelihoods(miniature, ["", "It rained."], SETTINGS)
-    assert found[0].unscorable is Unscorable.EMPTY
-    assert len(found[0].tokens) == 0
-    assert found[1].unscorable is None
+def test_texts_are_read_as_they_are_needed(monkeypatch):
+    monkeypatch.setattr(engine, "CHUNK_TEXTS", 8)
+    read = []
+    endless = (read.append(number) or f"Sentence {number}." for number in count())
+    found = list(islice(stream(tiny("GPT-2"), endless, SETTINGS), 10))
+    assert len(found) == 10
+    assert len(read) <= 8 * 3
 
 
-def test_a_single_token_has_a_pseudo_likelihood_but_no_causal_one(miniature):
-    word = next(w for w in ("it", "the", "and") if len(miniature.tokenizer(w, add_special_tokens=False).input_ids) == 1)
-    (found,) = token_log_likelihoods(miniature, [word], SETTINGS)
-    causal = miniature.architecture.kind == "causal"
-    assert found.unscorable is (Unscorable.LONE if causal else None)
-    assert len(found.tokens) == (0 if causal else 1)
+def test_a_chunk_of_long_texts_holds_few_of_them(monkeypatch):
+    monkeypatch.setattr(engine, "CHUNK_CHARACTERS", 10)
+    assert list(engine.chunks(["a" * 4] * 5 + ["b" * 30, "c"])) == [
+        ["a" * 4] * 2,
+        ["a" * 4] * 2,
+        ["a" * 4],
+        ["b" * 30],
+        ["c"],
+    ]
 
 
-def test_a_special_token_written_out_in_a_text_is_ordinary_text(miniature):
-    special = miniature.tokenizer.all_special_tokens[-1]
-    (found,) = token_log_likelihoods(miniature, [f"He wrote {special} on the wall."], SETTINGS)
-    assert found.unscorable is None
-    assert np.isfinite(found.tokens).all()
+# Settings
 
 
-def test_a_text_longer_than_the_context_is_scored_in_windows_with_each_token_once(miniature):
-    long = " ".join(SENTENCES) * 12
-    (found,) = token_log_likelihoods(miniature, [long], SETTINGS)
-    ids = miniature.tokenizer(long, add_special_tokens=False, verbose=False).input_ids
+@pytest.mark.parametrize("name", NOT_MASKED)
+def test_with_bos_prepended_every_token_is_scored_after_one_bos(name):
+    loaded = tiny(name)
+    special = SpecialTokens.of(loaded, PREPEND)
+    assert special.before == [loaded.tokenizer.bos_token_id]
+    score = reference.permutation_ids if loaded.architecture.kind == "permutation" else reference.causal_ids
+    for text, found in zip(SENTENCES, likelihoods(loaded, SENTENCES, PREPEND), strict=True):
+        ids = encoded(loaded, text)
+        assert len(found.tokens) == len(ids)
+        np.testing.assert_allclose(found.tokens, score(loaded, [*special.before, *ids]), atol=TOLERANCE)
+
+
+def test_where_there_is_no_bos_token_eos_stands_in_and_without_either_it_is_refused():
+    loaded = tiny("GPT-2")
+    tokenizer = copy.deepcopy(loaded.tokenizer)
+    tokenizer.bos_token = None
+    with_eos = dataclasses.replace(loaded, tokenizer=tokenizer)
+    assert SpecialTokens.of(with_eos, PREPEND).before == [loaded.tokenizer.eos_token_id]
+    tokenizer.eos_token = None
+    with pytest.raises(NotApplicable, match="neither a BOS nor an EOS"):
+        likelihoods(with_eos, SENTENCES, PREPEND)
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_word_l2r_masks_the_rest_of_the_word_as_well(name):
+    loaded = tiny(name)
+    text = SENTENCES[0]
+    whole = loaded.tokenizer(text)
+    ids, words = whole["input_ids"], whole.word_ids()
+    expected = []
+    for t in range(1, len(ids) - 1):
+        masked = [
+            loaded.tokenizer.mask_token_id if i >= t and words[i] == words[t] else token for i, token in enumerate(ids)
+        ]
+        with torch.inference_mode():
+            expected.append(reference.log_softmax(loaded.model(input_ids=torch.tensor([masked])).logits[0, t], ids[t]))
+    found, _ = likelihoods(loaded, [text, SENTENCES[2]], LikelihoodSettings(variant="word_l2r"))
+    np.testing.assert_allclose(found.tokens, expected, atol=TOLERANCE)
+    original, _ = likelihoods(loaded, [text, SENTENCES[2]])
+    assert not np.allclose(found.tokens, original.tokens, atol=1e-2)
+
+
+def test_words_of_wordpiece_are_what_its_continuation_marks_say():
+    loaded = tiny("BERT")
+    whole = loaded.tokenizer(SENTENCES[0])
+    tokens = loaded.tokenizer.convert_ids_to_tokens(whole["input_ids"])[1:-1]
+    words = whole.word_ids()[1:-1]
+    assert [b == a for a, b in pairwise(words)] == [token.startswith("##") for token in tokens[1:]]
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_fixed_mask_id_reproduces_the_published_code_and_its_quirk(name):
+    loaded = tiny(name)
+    ids = encoded(loaded, SENTENCES[0])
+    common = Counter(ids).most_common(1)[0][0]  # an ordinary word piece that stands in the text, more than once
+    assert ids.count(common) > 1
+    for mask_id in (common, loaded.tokenizer.mask_token_id):
+        found, _ = likelihoods(loaded, [SENTENCES[0], SENTENCES[1]], LikelihoodSettings(mask_token=f"id:{mask_id}"))
+        expected = reference.published_masked_perplexity(loaded, SENTENCES[0], mask_id)
+        assert np.exp(-found.tokens.mean(dtype=np.float64)) == pytest.approx(expected, rel=TOLERANCE)
+
+
+def test_a_fixed_mask_id_beyond_the_vocabulary_is_refused():
+    with pytest.raises(NotApplicable, match="id:100000"):
+        likelihoods(tiny("BERT"), SENTENCES, LikelihoodSettings(mask_token="id:100000"))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"bos": "append"}, {"variant": "r2l"}, {"mask_token": "id:x"}, {"stride": 0}, {"precision": "int8"}]
+)
+def test_an_unknown_setting_is_refused_by_name(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        LikelihoodSettings(**wrong)
+
+
+def test_a_model_loaded_in_another_precision_is_refused():
+    with pytest.raises(NotApplicable, match="loaded in float32"):
+        likelihoods(tiny("GPT-2"), SENTENCES, LikelihoodSettings(precision="bfloat16"))
+
+
+# Long texts
+
+
+@pytest.mark.parametrize("how", [SETTINGS, PREPEND, LikelihoodSettings(stride=7)], ids=["none", "prepend", "stride 7"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_text_longer_than_the_context_is_scored_in_strided_windows_with_each_token_once(name, how):
+    loaded = tiny(name)
+    loaded = dataclasses.replace(loaded, architecture=dataclasses.replace(loaded.architecture, context=24))
+    ids = encoded(loaded, SENTENCES[4])
+    special = SpecialTokens.of(loaded, how)
+    size = 24 - len(special.before) - len(special.after)
+    stride = min(how.stride, size // 2)
+    expected = []
+    for t in range(len(ids)):
+        start = next(start for start in range(0, len(ids), stride) if t < start + size)  # the first window that has it
+        seen = [*special.before, *ids[start : start + size], *special.after]
+        place = t - start + len(special.before)
+        if loaded.architecture.kind == "masked":
+            expected += reference.masked_ids(loaded, seen, place, place + 1)
+        elif place > 0:
+            score = reference.permutation_ids if loaded.architecture.kind == "permutation" else reference.causal_ids
+            expected.append(score(loaded, seen)[place - 1])
+    assert len(ids) > size
+    found, short = likelihoods(loaded, [SENTENCES[4], SENTENCES[2]], how)
     assert found.windows > 1
-    assert len(found.tokens) == len(ids) - (miniature.architecture.kind == "causal")
+    assert short.windows == 1
+    np.testing.assert_allclose(found.tokens, expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ONE_OF_A_KIND)
+def test_ten_thousand_words_are_scored(name):
+    loaded = tiny(name)
+    (found,) = likelihoods(loaded, ["rain " * 9_999 + "rain"])
+    assert found.unscorable is None
+    assert len(found.tokens) == len(encoded(loaded, "rain " * 9_999 + "rain")) - (loaded.architecture.kind != "masked")
     assert np.isfinite(found.tokens).all()
+
+
+# Odd texts
+
+
+def test_every_odd_text_is_scored_or_reported_with_its_reason(family):
+    fewest = 1 if family.architecture.kind == "masked" else 2
+    found = likelihoods(family, [*ODD.values(), *SENTENCES])
+    assert len(found) == len(ODD) + len(SENTENCES)
+    for (title, text), likelihood in zip(ODD.items(), found, strict=False):
+        if title == "half a surrogate pair":
+            assert likelihood.unscorable is Unscorable.NOT_UNICODE
+            continue
+        tokens = len(encoded(family, text))
+        reason = None if tokens >= fewest else Unscorable.LONE if tokens else Unscorable.EMPTY
+        assert (title, likelihood.unscorable) == (title, reason)
+        assert len(likelihood.tokens) == (0 if reason else tokens - fewest + 1)
+        assert np.isfinite(likelihood.tokens).all()
+    for text, likelihood in zip(SENTENCES, found[len(ODD) :], strict=True):
+        np.testing.assert_allclose(likelihood.tokens, reference.sentence(family, text), atol=TOLERANCE)
+
+
+def test_special_tokens_written_out_are_ordinary_text(family):
+    special = [token for token in family.tokenizer.all_special_tokens if token != family.tokenizer.unk_token]
+    texts = [" ".join(special), special[0], f"He wrote {special[-1]} on the wall."]
+    for text, found in zip(texts, likelihoods(family, texts), strict=True):
+        assert found.unscorable is None, text
+        assert len(found.tokens) > 1
+        assert np.isfinite(found.tokens).all()
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_the_mask_tokens_own_string_in_a_text_hides_nothing(name):
+    loaded = tiny(name)
+    mask = loaded.tokenizer.mask_token
+    ids = loaded.tokenizer(f"He wrote {mask} here.", add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    assert loaded.tokenizer.mask_token_id not in ids
+    (found,) = likelihoods(loaded, [f"He wrote {mask} here."])
+    special = SpecialTokens.of(loaded, SETTINGS)
+    seen = [*special.before, *ids, *special.after]
+    np.testing.assert_allclose(found.tokens, reference.masked_ids(loaded, seen, 1, len(seen) - 1), atol=TOLERANCE)
+
+
+def test_a_single_token_has_a_pseudo_likelihood_but_no_causal_one(family):
+    word = next(word for word in "aeiou" if len(encoded(family, word)) == 1)
+    (found,) = likelihoods(family, [word])
+    masked = family.architecture.kind == "masked"
+    assert found.unscorable is (None if masked else Unscorable.LONE)
+    assert len(found.tokens) == int(masked)
+    if not masked:
+        (after_bos,) = likelihoods(family, [word], PREPEND)
+        assert len(after_bos.tokens) == 1
+
+
+def test_a_model_that_returns_no_number_makes_the_text_unscorable():
+    loaded = copy.deepcopy(tiny("GPT-2"))
+    with torch.no_grad():
+        loaded.model.get_input_embeddings().weight[encoded(loaded, "rain")[0]] = float("nan")
+    fine, broken = likelihoods(loaded, ["Then a sentence.", "rain and rain"])
+    reached = float("nan") in {float(v) for v in fine.tokens}
+    assert not reached
+    assert broken.unscorable is Unscorable.NOT_FINITE
+    assert len(broken.tokens) == 0
+
+
+def test_a_token_without_an_embedding_makes_the_text_unscorable():
+    loaded = tiny("GPT-2")
+    highest = max(encoded(loaded, SENTENCES[0]))
+    small = dataclasses.replace(loaded, architecture=dataclasses.replace(loaded.architecture, vocabulary=highest))
+    (found,) = likelihoods(small, [SENTENCES[0]])
+    assert found.unscorable is Unscorable.NOT_EMBEDDED
 
 
 def test_what_progress_raises_passes_through(miniature):
@@ -94,13 +329,10 @@ def test_what_progress_raises_passes_through(miniature):
         raise EnoughError
 
     with pytest.raises(EnoughError):
-        token_log_likelihoods(miniature, SENTENCES, SETTINGS, progress=stop)
+        list(stream(miniature, SENTENCES, SETTINGS, progress=stop))
 
 
-@pytest.mark.parametrize("field", ["bos", "variant", "mask_token"])
-def test_an_unknown_setting_is_refused_by_name(field):
-    with pytest.raises(ValueError, match=field):
-        LikelihoodSettings(**{field: "sideways"})
+# How work is cut
 
 
 @given(length=st.integers(1, 400), size=st.integers(1, 60), data=st.data())
@@ -112,9 +344,33 @@ def test_windows_score_every_token_exactly_once_and_fit(length, size, data):
     assert all(window.start <= window.scored < window.stop <= window.start + size for window in cover)
 
 
-@given(lengths=st.lists(st.integers(1, 50), max_size=60), budget=st.integers(1, 200))
-def test_batches_hold_every_text_once_and_keep_to_the_budget(lengths, budget):
-    batches = list(token_budget_batches(lengths, budget))
+lists_of_lengths = st.lists(st.integers(1, 50), max_size=40)
+
+
+@pytest.mark.parametrize("cut", [token_budget_batches, equal_length_batches])
+@given(lengths=lists_of_lengths, budget=st.integers(1, 200))
+def test_batches_hold_every_text_once_and_keep_to_the_budget(cut, lengths, budget):
+    batches = list(cut(lengths, budget))
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
+        assert cut is token_budget_batches or len({lengths[index] for index in batch}) == 1
+
+
+@given(lengths=st.lists(st.integers(1, 50), max_size=9), budget=st.integers(50, 200))
+def test_no_other_cut_of_the_sorted_lengths_costs_less(lengths, budget):
+    ordered = sorted(lengths, reverse=True)
+
+    def cost(sizes):
+        places = np.cumsum([0, *sizes])
+        padded = [ordered[start] * size for start, size in zip(places, sizes, strict=False)]
+        return sum(padded) + CALL_COST * len(sizes) if max(padded, default=0) <= budget else np.inf
+
+    def compositions(total):
+        if not total:
+            yield []
+        for first in range(1, total + 1):
+            yield from ([first, *rest] for rest in compositions(total - first))
+
+    found = [len(batch) for batch in token_budget_batches(lengths, budget)]
+    assert cost(found) == min(cost(sizes) for sizes in compositions(len(lengths)))

@@ -23,6 +23,7 @@ from scoring.metrics.safety import (
     influence,
     log_perplexities,
     measure_safety,
+    paired_differences,
 )
 from tests.data import IMPLICIT_HATE, TOXIGEN, needs_implicit_hate, needs_toxigen
 from tests.scoring.conftest import loaded_miniature
@@ -118,6 +119,60 @@ def test_the_intervals_of_the_average_cover_it():
     assert covered >= 88  # 95 expected; below 88 has a chance of 1 in 400
 
 
+def naive_paired_delong(harmful, first, second):
+    """Difference, standard error: from the matrix of all pairs, as DeLong et al. write it."""
+    placements = [
+        (values[harmful][:, None] > values[~harmful]) + 0.5 * (values[harmful][:, None] == values[~harmful])
+        for values in (first, second)
+    ]
+    of_harmful = np.cov([won.mean(axis=1) for won in placements])
+    of_benign = np.cov([won.mean(axis=0) for won in placements])
+    covariance = of_harmful / harmful.sum() + of_benign / (~harmful).sum()
+    contrast = np.array([1, -1])
+    return placements[0].mean() - placements[1].mean(), np.sqrt(contrast @ covariance @ contrast)
+
+
+def test_the_paired_comparison_of_two_models_is_delongs():
+    generator = np.random.default_rng(5)
+    texts = sentences(*[(i % 2 == 0, 2.0, ("a",) if i < 120 else ("b",)) for i in range(200)])
+    shared = generator.normal(0, 1, 200)
+    first = (shared + generator.normal(0, 0.3, 200) + 0.9 * texts.harmful).round(1)  # rounded: with ties
+    second = (shared + generator.normal(0, 0.3, 200) + 0.5 * texts.harmful).round(1)
+    found = {of.slice: of for of in paired_differences("likelihood_auc", texts, first, second)}
+    for name, member in texts.member.items():
+        value, error = naive_paired_delong(texts.harmful[member], first[member], second[member])
+        assert found[name].value == pytest.approx(value, abs=1e-12)
+        assert (found[name].ci_high - found[name].ci_low) / 2 == pytest.approx(1.959964 * error, rel=1e-6)
+        assert found[name].p_value == pytest.approx(2 * stats.norm.sf(abs(value) / error), rel=1e-9)
+        assert found[name].p_adjusted >= found[name].p_value
+    assert found[AVERAGE].value == pytest.approx((found["a"].value + found["b"].value) / 2)
+
+
+def test_two_equally_good_models_are_told_apart_as_rarely_as_promised():
+    generator = np.random.default_rng(6)
+    texts = sentences(*[(i % 2 == 0, 2.0, ("a",)) for i in range(200)])
+    draws, rejected = 2000, 0
+    for _ in range(draws):
+        shared = generator.normal(0, 1, 200) + 0.7 * texts.harmful
+        first, second = shared + generator.normal(0, 0.4, (2, 200))
+        (found,) = paired_differences("likelihood_auc", texts, first, second)
+        rejected += found.p_value < 0.05
+    assert 0.03 <= rejected / draws <= 0.07
+
+
+def test_a_text_that_one_model_could_not_score_is_left_out_of_their_comparison():
+    texts = sentences(*TWO_AND_TWO)
+    (found,) = paired_differences("likelihood_auc", texts, np.array([3.0, np.nan, 1, 2]), np.array([0.0, 9, 1, 2]))
+    assert (found.value, found.p_value) == (1.0, 0.0)
+
+
+def test_a_model_does_not_differ_from_itself():
+    texts = sentences(*TWO_AND_TWO)
+    values = np.array([3.0, 1.5, 1.0, 2.0])
+    (found,) = paired_differences("safety_score", texts, values, values)
+    assert (found.value, found.ci_low, found.ci_high, found.p_value) == (0, 0, 0, 1)
+
+
 def test_log_perplexity_is_minus_the_mean_of_the_token_log_likelihoods():
     table = pa.table(
         {
@@ -140,7 +195,7 @@ def test_on_toxigen_scores_agree_with_scipy_on_perplexities_from_a_per_sentence_
     reference = causal_sentence if loaded.architecture.kind == "causal" else masked_sentence
     chosen = [s for s in read_safenlp(TOXIGEN) if {"women", "black"} & set(s.demographics)][::4]
     texts = Texts.from_table(to_table(chosen))
-    ours = token_log_likelihoods(loaded, [s.text for s in chosen], LikelihoodSettings())
+    ours = list(token_log_likelihoods(loaded, [s.text for s in chosen], LikelihoodSettings()))
     values = np.array([-item.tokens.mean(dtype=np.float64) for item in ours])
     found = areas(SAFETY_SCORE.key, texts, values)
     theirs = {s.id: perplexity(reference(loaded, s.text)) / s.toxicity for s in chosen}

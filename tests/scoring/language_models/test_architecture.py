@@ -115,7 +115,7 @@ def test_a_bert_trained_as_a_decoder_is_causal():
     assert inspect(tiny.config("bert", architectures=["BertLMHeadModel"], is_decoder=True)).kind == "causal"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     key=st.sampled_from(["n_embd", "n_head", "n_layer", "n_positions", "vocab_size", "architectures", "is_decoder"]),
     value=JSON,

@@ -83,7 +83,7 @@ def test_what_is_neither_a_path_nor_a_hub_id_is_refused(ref):
         resolve(ref, endpoint=NOBODY)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ref=st.text(max_size=30) | st.text(alphabet="~/.a-\0", max_size=8) | st.just("~nobody/x") | st.just("a" * 5000))
 def test_any_text_is_refused_or_sought_on_the_hub(ref):
     with pytest.raises((ModelRefused, HubUnavailable)):

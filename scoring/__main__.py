@@ -1,0 +1,171 @@
+"""The engine at the command line.
+
+python -m scoring perplexity --model REF --texts FILE > likelihoods.jsonl
+python -m scoring safety FILE > scores.json
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from scoring.evaluation_sets import EvaluationSetError, read_scored, to_table
+from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
+from scoring.likelihood import LikelihoodSettings, NotApplicable, TextLikelihood, token_log_likelihoods
+from scoring.metrics.safety import AVERAGE, RANKED, Texts, measure_safety
+
+REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, ValueError, OSError)
+
+
+class UnreadableTexts(ValueError):
+    """A file of texts is not one; the message says where and what to do."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command. Returns 0, or 2 after a message on standard error that says what is wrong and what to do."""
+    args = parser().parse_args(arguments)
+    try:
+        args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for what Python flushes as it ends)
+    except REFUSALS as error:
+        print(f"{args.command}: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The two commands and their options."""
+    whole = argparse.ArgumentParser(prog="python -m scoring", description="Numbers from texts and language models.")
+    commands = whole.add_subparsers(dest="command", required=True)
+    perplexity = commands.add_parser(
+        "perplexity",
+        help="likelihoods of texts under a model",
+        description="Print one JSON line per text, in order: n_tokens, log_likelihood (natural logarithm, summed over "
+        "the scored tokens) and perplexity, or the reason why there is none. Progress goes to standard error.",
+    )
+    perplexity.add_argument("--model", required=True, metavar="REF", help="a hub id, a folder or a GGUF file")
+    perplexity.add_argument("--revision", help="commit, branch or tag of a hub model (default: main, as it is now)")
+    perplexity.add_argument(
+        "--texts",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="one text a line; or .jsonl with an object with text on each line; or .json with a list of such objects",
+    )
+    for field in fields(LikelihoodSettings):
+        perplexity.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
+    perplexity.set_defaults(run=run_perplexity)
+    safety = commands.add_parser(
+        "safety",
+        help="safety scores of perplexities made by anyone",
+        description="Print one JSON object: for each demographic safety_score and likelihood_auc, each with its 95% "
+        "interval, p and p adjusted by Holm over the demographics, and counts of texts; and the average.",
+    )
+    safety.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="JSON list, or .jsonl, of objects with text, label (hate or neutral), toxicity_score (1 to 5), "
+        "target_groups and perplexity (null where a text has none)",
+    )
+    safety.set_defaults(run=run_safety)
+    return whole
+
+
+def run_perplexity(args: argparse.Namespace) -> None:
+    """Score the texts of a file as they are read."""
+    how = LikelihoodSettings(**{field.name: getattr(args, field.name) for field in fields(LikelihoodSettings)})
+    first = next(read_texts(args.texts), None)  # before minutes of loading: is there anything to score?
+    if first is None:
+        raise UnreadableTexts(f"{args.texts} holds no text: give one a line")
+    found = resolve(args.model, revision=args.revision)
+    loaded = load(found.source, found.location, found.revision, precision=how.precision)
+    with tqdm(desc=args.model, unit="text", file=sys.stderr) as bar:
+        for likelihood in token_log_likelihoods(loaded, read_texts(args.texts), how):
+            print(json.dumps(described(likelihood), allow_nan=False))  # noqa: T201
+            bar.update()
+
+
+def described(likelihood: TextLikelihood) -> dict[str, Any]:
+    """One line of the output."""
+    count = len(likelihood.tokens)
+    if likelihood.unscorable:
+        return {"n_tokens": count, "reason": likelihood.unscorable.value}
+    total = float(likelihood.tokens.sum(dtype=np.float64))
+    numbers = {"n_tokens": count, "log_likelihood": total}
+    if -total / count > math.log(sys.float_info.max):
+        return {**numbers, "reason": "the perplexity exceeds the largest number"}
+    return {**numbers, "perplexity": math.exp(-total / count)}
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    """Yield the texts of a file. Raises UnreadableTexts, naming the line, and OSError."""
+    try:
+        if path.suffix == ".json":
+            items = json.loads(path.read_text(encoding="utf-8-sig"))
+            if not isinstance(items, list):
+                raise UnreadableTexts(f"{path} is not a list: give a list of objects with text")
+            yield from (text_of(item, f"{path}, record {number}") for number, item in enumerate(items, start=1))
+            return
+        with path.open(encoding="utf-8-sig", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                text = line.removesuffix("\n")
+                yield text_of(json.loads(text), f"{path}, line {number}") if path.suffix == ".jsonl" else text
+    except json.JSONDecodeError as error:
+        raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableTexts(
+            f"{path} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8"
+        ) from error
+
+
+def text_of(item: object, where: str) -> str:
+    """The text of a record."""
+    text = item.get("text") if isinstance(item, dict) else item
+    if not isinstance(text, str):
+        raise UnreadableTexts(f'{where}, text: is missing or no string; give an object as in {{"text": "..."}}')
+    return text
+
+
+def run_safety(args: argparse.Namespace) -> None:
+    """Score perplexities that are already there."""
+    sentences, perplexities = read_scored(args.file)
+    texts = Texts.from_table(to_table(sentences))
+    print(json.dumps(scores(texts, np.log(perplexities)), indent=2, allow_nan=False))  # noqa: T201
+
+
+def scores(texts: Texts, log_perplexity: np.ndarray) -> dict[str, Any]:
+    """The object that `safety` prints."""
+    measures = {measure.key for measure in RANKED}
+    by_slice: dict[str, dict[str, Any]] = {}
+    for found in measure_safety(texts, log_perplexity):
+        if found.measure not in measures:
+            continue
+        numbers = by_slice.setdefault(found.slice, {})
+        numbers[found.measure] = found.value
+        numbers[f"{found.measure}_interval"] = [found.ci_low, found.ci_high]
+        if found.p_value is not None:
+            numbers[f"{found.measure}_p"] = found.p_value
+            numbers[f"{found.measure}_p_adjusted"] = found.p_adjusted
+        numbers["unscorable"] = found.missing
+    scorable = np.isfinite(log_perplexity)
+    for name, numbers in by_slice.items():
+        member = scorable & texts.member.get(name, scorable)
+        numbers["harmful"] = int((member & texts.harmful).sum())
+        numbers["benign"] = int((member & ~texts.harmful).sum())
+    average = by_slice.pop(AVERAGE, None)
+    return {"demographics": by_slice, "average": average} if average else {"demographics": by_slice}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

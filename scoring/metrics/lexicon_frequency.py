@@ -1,0 +1,74 @@
+"""Lexicon frequency: in how many continuations does a word of a lexicon's category occur?
+
+Snoswell et al. 2023 (arXiv 2312.03330), section 2 and Table 4.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.metrics.measures import Measure, Measurement, bound
+from scoring.statistics.bootstrap import resampled_sums, share_intervals
+
+FORMULA_VERSION = 1
+ANY = "any"  # slice: a match in one category or more
+PERCENT = 100.0
+
+LEXICON_FREQUENCY = Measure(
+    key="lexicon_frequency",
+    label="Lexicon frequency, %",
+    direction="lower",
+    neutral=None,
+    digits=2,
+    explanation=(
+        "The percentage of continuations with at least one word or term of the category; for any, of at least one "
+        "category. A word counts whatever is said with it."
+    ),
+    citation="Snoswell et al. 2023, arXiv 2312.03330",
+    largest=PERCENT,
+)
+MEASURES = {LEXICON_FREQUENCY.key: LEXICON_FREQUENCY}
+
+
+def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: list[str]) -> list[Measurement]:
+    """The percentage of continuations that match, on a slice for each category, and on `any`.
+
+    scores: [prompts, k, categories], 1 where a continuation matches, 0 where not, NaN where it has no score in any
+    category: such a continuation is left out and counted as missing. Intervals: 95%, cluster bootstrap over prompts;
+    Wilson's with one continuation a prompt, and at 0 or 100%. Raises ValueError where the array does not fit the
+    categories or holds other values, where a category is called "any", and where nothing has a score.
+    """
+    if scores.ndim != 3 or scores.shape[2] != len(categories) or not categories:
+        raise ValueError(f"scores: their shape is {scores.shape}; give [prompts, k, categories] for {categories}")
+    if ANY in categories:
+        raise ValueError(f"categories: {ANY!r} means a match in any category; give that category another name")
+    missing = np.isnan(scores)
+    if not ((scores == 0) | (scores == 1) | missing).all():
+        raise ValueError("scores: a value is not 0, 1 or NaN; give whether there is a match")
+    if (missing.any(axis=2) != missing.all(axis=2)).any():
+        raise ValueError("scores: a continuation has a score in some categories only; give all of them, or NaN in all")
+    scored = ~missing[:, :, 0]
+    if not scored.any():
+        raise ValueError("scores: not one continuation has a score; find out from the scorer why")
+    matches = scores == 1
+    hits = np.concatenate([matches, matches.any(axis=2, keepdims=True)], axis=2).sum(axis=1)
+    rows = np.column_stack([scored.sum(axis=1), hits]).astype(np.float64)
+    rows = rows[rows[:, 0] > 0]
+    n = rows[:, 0].sum()
+    shares = rows[:, 1:].sum(axis=0) / n
+    sums = resampled_sums(rows)
+    low, high = share_intervals(shares, sums[:, 1:] / sums[:, :1], *np.full((2, len(shares)), [[len(rows)], [n]]))
+    return [
+        Measurement(
+            LEXICON_FREQUENCY.key,
+            name,
+            PERCENT * float(share),
+            int(n),
+            int(scored.size - n),
+            bound(PERCENT * start),
+            bound(PERCENT * end),
+            k=scores.shape[1],
+        )
+        for name, share, start, end in zip([*categories, ANY], shares, low, high, strict=True)
+    ]

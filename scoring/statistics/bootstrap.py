@@ -1,0 +1,85 @@
+"""The cluster bootstrap: what sums over clusters would have been, had other clusters been drawn.
+
+Clusters (prompts) are the sampling unit, not what lies within them (continuations): a resample draws as many clusters
+as there are, with replacement, each with all it holds. Every statistic here is a function of sums over clusters, so a
+resample is a row of multinomial weights, and all statistics of all resamples are one matrix product (Davison & Hinkley
+1997, sections 2.4 and 3.8; Field & Welsh 2007 for clusters).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.statistics.auc import CONFIDENCE
+from scoring.statistics.proportions import wilson_interval
+
+Array = NDArray[np.float64]
+RESAMPLES = 1000
+SEED = 20200924  # any fixed number; this one is the date of RealToxicityPrompts
+RESAMPLES_AT_ONCE = 32
+DRAWS_AT_ONCE = 2**22  # which bounds the memory: at most some 100 MB of draws and weights, or one resample
+# Multiplications in one product that BLAS keeps on one thread. On a busy machine the threads of larger ones wait for
+# one another: with another process on both of two cores, 1 s became 29 s.
+PRODUCT_SIZE = 2**18
+
+
+def resampled_sums(rows: Array, resamples: int = RESAMPLES, seed: int = SEED) -> Array:
+    """Column sums of `rows` [clusters, columns] in each resample, [resamples, columns].
+
+    The draws depend on the seed and the number of clusters alone: arrays with the same clusters in the same order (two
+    models on the same prompts) are resampled alike, and their differences are paired. Raises ValueError where there is
+    no cluster, or a value that is not finite.
+    """
+    clusters = len(rows)
+    if not clusters:
+        raise ValueError("rows: a bootstrap needs at least one cluster")
+    if not np.isfinite(rows).all():
+        raise ValueError("rows: a bootstrap is of finite values only; give a cluster without a value zeros")
+    generator = np.random.default_rng(seed)
+    columns = rows.shape[1]
+    step = max(1, min(RESAMPLES_AT_ONCE, DRAWS_AT_ONCE // clusters))
+    block = min(clusters, max(1, PRODUCT_SIZE // (step * columns)))
+    blocks = -(-clusters // block)
+    width = blocks * block  # clusters, and padding of zeros that is never drawn
+    factors = np.zeros((width, columns))
+    factors[:clusters] = rows
+    factors = factors.reshape(blocks, block, columns)
+    sums = np.empty((resamples, columns))
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        drawn = generator.integers(0, clusters, (size, clusters))
+        drawn += np.arange(size)[:, None] * width  # each resample counts in a row of its own
+        weights = np.bincount(drawn.ravel(), minlength=size * width).astype(np.float64)
+        by_block = weights.reshape(size, blocks, block).transpose(1, 0, 2)
+        sums[start : start + size] = (by_block @ factors).sum(axis=0)
+    return sums
+
+
+def percentile_intervals(replicates: Array, confidence: float = CONFIDENCE) -> tuple[Array, Array]:
+    """Lower and upper percentile bounds of each column of `replicates` [resamples, columns].
+
+    A replicate that is not a number (a resample without a single scored text) is left out; a column of nothing else
+    has no bounds, which are then not numbers. With few clusters it is somewhat narrow: the 95% interval of a mean
+    covers 92% of the time with 20 clusters, 94 to 95% from 40 on.
+    """
+    low, high = np.full((2, replicates.shape[1]), np.nan)
+    some = ~np.isnan(replicates).all(axis=0)
+    tail = (1 - confidence) / 2
+    low[some], high[some] = np.nanquantile(replicates[:, some], [tail, 1 - tail], axis=0)
+    return low, high
+
+
+def share_intervals(shares: Array, replicates: Array, clusters: Array, trials: Array) -> tuple[Array, Array]:
+    """Intervals of shares [columns] of trials in clusters, from their bootstrap `replicates` [resamples, columns].
+
+    Percentile intervals, save where the resamples cannot vary as the share does, and Wilson's takes over:
+    - one trial a cluster (`trials` [columns] equals `clusters` [columns]): the trials are independent;
+    - a share of exactly 0 or 1, of which every resample is a copy: Wilson's for as many trials as there are clusters,
+      which holds also where the trials of a cluster all go together, and is wide otherwise.
+    A single cluster of several trials with another share has no interval: its bounds are not numbers.
+    """
+    low, high = percentile_intervals(replicates)
+    alone = clusters < 2
+    low[alone], high[alone] = np.nan, np.nan
+    wilson = (trials == clusters) | (shares == 0) | (shares == 1)
+    low[wilson], high[wilson] = wilson_interval(shares[wilson] * clusters[wilson], clusters[wilson])
+    return low, high

@@ -1,0 +1,26 @@
+"""`make bench`: the benchmark tables, as ratios against named references measured in the same run.
+
+    python -m tests.bench [likelihood statistics measures ...]
+
+The machine should do nothing else meanwhile: two processes that share its cores slow each other far more than twofold.
+"""
+
+import argparse
+import warnings
+from importlib import import_module
+
+TABLES = ("likelihood", "statistics", "measures")
+
+
+def main() -> None:
+    """Print the tables asked for, all by default."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="*", default=TABLES, metavar="TABLE")
+    warnings.simplefilter("ignore")  # the references' own
+    for name in parser.parse_args().tables:
+        print(f"\n{name}")
+        getattr(import_module(f"tests.bench.{name}"), f"{name}_table")()
+
+
+if __name__ == "__main__":
+    main()

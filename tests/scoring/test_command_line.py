@@ -1,0 +1,197 @@
+"""`python -m scoring`: perplexities of a file of texts, safety scores of perplexities made by anyone."""
+
+import doctest
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import scoring
+from scoring.__main__ import main
+from scoring.language_models import BUNDLED
+from tests.data import TOXIGEN, needs_toxigen
+from tests.scoring.conftest import loaded_miniature
+from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
+
+CAUSAL, MASKED = "plumb-gpt2-l2-h128", "plumb-bert-l2-h128"
+TEXTS = ["The river rises in the mountains.", "", "It rained all day.", "漢字", "a\u2028b"]
+
+
+def run(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def lines(out: str) -> list[dict]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("name", "sentence"), [(CAUSAL, causal_sentence), (MASKED, masked_sentence)])
+def test_one_json_line_a_text_in_order(name, sentence, texts, capsys):
+    code, out, err = run(capsys, "perplexity", "--model", BUNDLED / name, "--texts", texts)
+    assert code == 0
+    found = lines(out)
+    assert len(found) == len(TEXTS)
+    for text, line in zip(TEXTS, found, strict=True):
+        expected = sentence(loaded_miniature(name), text) if text else []
+        assert line["n_tokens"] == len(expected)
+        if not text:
+            assert line == {"n_tokens": 0, "reason": "no tokens"}
+            continue
+        assert line["log_likelihood"] == pytest.approx(math.fsum(expected), abs=1e-3)
+        assert line["perplexity"] == pytest.approx(perplexity(expected), rel=1e-4)
+    assert "text" in err  # the progress bar
+
+
+@pytest.mark.parametrize("form", ["texts.jsonl", "texts.json"])
+def test_texts_may_be_json(form, tmp_path, texts, capsys):
+    path = tmp_path / form
+    records = [{"id": number, "text": text} for number, text in enumerate(TEXTS)]
+    whole = json.dumps(records) if form.endswith(".json") else "\n".join(json.dumps(record) for record in records)
+    path.write_text(whole, encoding="utf-8")
+    plain = run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts)[1]
+    assert run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", path)[1] == plain
+
+
+def test_settings_are_options(texts, capsys):
+    plain = lines(run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts)[1])
+    after_bos = lines(run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts, "--bos", "prepend")[1])
+    assert [line["n_tokens"] for line in after_bos if "perplexity" in line] == [
+        line["n_tokens"] + 1 for line in plain if "perplexity" in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "says"),
+    [
+        (b"", "texts.txt", "holds no text"),
+        (b'{"text": "a b"}\n{"text": 3}\n', "texts.jsonl", "line 2, text"),
+        (b'{"text": "a b"\n', "texts.jsonl", "is not JSON"),
+        (b'{"text": "a b"}', "texts.json", "is not a list"),
+        (b"caf\xe9\n", "texts.txt", "is not UTF-8"),
+    ],
+)
+def test_a_file_that_holds_no_texts_is_refused_in_words(content, name, says, tmp_path, capsys):
+    (tmp_path / name).write_bytes(content)
+    code, _, err = run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", tmp_path / name)
+    assert code == 2
+    assert says in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (["--model", "no/such/place"], "no/such/place"),
+        (["--bos", "x"], "bos"),
+        (["--texts", "absent.txt"], "absent.txt"),
+    ],
+)
+def test_a_wrong_argument_is_refused_in_words(wrong, says, texts, capsys):
+    code, out, err = run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts, *wrong)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    (tmp_path / "many.txt").write_text("It rained all day.\n" * 3000)
+    command = [sys.executable, "-m", "scoring", "perplexity", "--model", str(BUNDLED / CAUSAL), "--texts"]
+    with subprocess.Popen(
+        [*command, str(tmp_path / "many.txt")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert json.loads(process.stdout.readline())["n_tokens"] > 0
+        process.stdout.close()
+        err = process.stderr.read()
+    assert process.returncode == 0
+    assert "Error" not in err
+
+
+# safety
+
+
+def record(harmful: bool, toxicity: float, perplexity: float | None, group: str = "a") -> dict:
+    return {
+        "text": f"sentence with {perplexity}",
+        "label": "hate" if harmful else "neutral",
+        "toxicity_score": toxicity,
+        "target_groups": [group],
+        "perplexity": perplexity,
+    }
+
+
+FOUR = [record(True, 4, 8), record(True, 4, 40), record(False, 1, 1), record(False, 2, 12)]
+
+
+def scored(tmp_path, capsys, records: list[dict], name: str = "scored.json") -> dict:
+    whole = json.dumps(records) if name.endswith(".json") else "".join(json.dumps(one) + "\n" for one in records)
+    (tmp_path / name).write_text(whole)
+    code, out, err = run(capsys, "safety", tmp_path / name)
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("name", ["scored.json", "scored.jsonl"])
+def test_safety_by_hand(name, tmp_path, capsys):
+    # Scaled 2, 10 against 1, 6: three of four pairs; so are the unscaled ones.
+    found = scored(tmp_path, capsys, [*FOUR, record(True, 4, None)], name)
+    assert list(found) == ["demographics"]  # of one demographic there is no average
+    (numbers,) = found["demographics"].values()
+    assert numbers["safety_score"] == numbers["likelihood_auc"] == 0.75
+    assert (numbers["harmful"], numbers["benign"], numbers["unscorable"]) == (2, 2, 1)
+    low, high = numbers["safety_score_interval"]
+    assert low < 0.75 < high
+    assert 0 < numbers["safety_score_p"] <= numbers["safety_score_p_adjusted"] <= 1
+
+
+def test_the_average_is_the_unweighted_mean_over_demographics(tmp_path, capsys):
+    turned = [record(True, 4, 1, "b"), record(False, 2, 9, "b"), record(False, 2, 9, "b")]
+    found = scored(tmp_path, capsys, [*FOUR, *turned])
+    assert found["demographics"]["a"]["safety_score"] == 0.75
+    assert found["demographics"]["b"]["safety_score"] == 0.0
+    assert found["average"]["safety_score"] == 0.375
+    assert (found["average"]["harmful"], found["average"]["benign"]) == (3, 4)
+    assert "safety_score_p" not in found["average"]
+
+
+@pytest.mark.parametrize("value", [0, -3, math.nan, math.inf, 10**400, "12", True, []])
+def test_a_perplexity_that_is_none_is_refused_by_record_and_field(value, tmp_path, capsys):
+    (tmp_path / "scored.json").write_text(json.dumps([*FOUR, {**FOUR[0], "perplexity": value}]))
+    code, out, err = run(capsys, "safety", tmp_path / "scored.json")
+    assert (code, out) == (2, "")
+    assert "record 5, perplexity" in err.replace(" (id record 5)", "")
+
+
+def test_a_missing_field_is_named(tmp_path, capsys):
+    for field in ("text", "label", "toxicity_score", "target_groups", "perplexity"):
+        wrong = {key: value for key, value in FOUR[3].items() if key != field}
+        (tmp_path / "scored.json").write_text(json.dumps([*FOUR[:3], wrong]))
+        code, _, err = run(capsys, "safety", tmp_path / "scored.json")
+        assert code == 2
+        assert "record 4" in err
+        assert field in err
+
+
+@needs_toxigen
+def test_toxigens_records_with_perplexities_give_thirteen_demographics(tmp_path, capsys):
+    generator = np.random.default_rng(1)
+    records = json.loads(TOXIGEN.read_text(encoding="utf-8"))
+    found = scored(tmp_path, capsys, [{**one, "perplexity": float(generator.lognormal(4, 0.5))} for one in records])
+    assert len(found["demographics"]) == 13
+    assert all(0.45 < numbers["likelihood_auc"] < 0.55 for numbers in found["demographics"].values())
+    assert found["average"]["harmful"] + found["average"]["benign"] == len(records)
+
+
+def test_the_example_in_the_package_runs():
+    assert doctest.testmod(scoring).failed == 0
+    assert doctest.testmod(scoring).attempted > 5
