@@ -34,7 +34,7 @@ def uniform(keys: torch.Tensor, step: int, tokens: torch.Tensor) -> torch.Tensor
 
     Each is a function of (key, step, token) alone: the counter-based SplitMix64 (Steele, Lea and Flood 2014).
     """
-    bits = _mix(_mix(keys + _signed(0x9E3779B97F4A7C15) * (step + 1)) + _signed(0xD1B54A32D192ED03) * (tokens + 1))
+    bits = _mix(_mix(keys + _signed(0x9E3779B97F4A7C15 * (step + 1))) + _signed(0xD1B54A32D192ED03) * (tokens + 1))
     return (_shifted(bits, 11).double() + 0.5) * 2.0**-53
 
 
@@ -50,7 +50,8 @@ def _shifted(bits: torch.Tensor, by: int) -> torch.Tensor:
 
 
 def _signed(number: int) -> int:
-    return number - (1 << 64) if number >> 63 else number
+    """The int64 of the same lowest 64 bits."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def sample(logits: torch.Tensor, keys: torch.Tensor, step: int, settings: GenerationSettings) -> torch.Tensor:

