@@ -269,7 +269,9 @@ def test_a_hundred_thousand_lines_are_read(tmp_path):
 def test_the_sample_of_real_toxicity_prompts_is_whole():
     found = read_prompts(RTP_SAMPLE)
     assert len(found) == 993
-    assert [prompt.text for prompt in found] == [json.loads(line)["text"] for line in RTP_SAMPLE.open(encoding="utf-8")]
+    assert [prompt.text for prompt in found] == [
+        json.loads(line)["text"] for line in RTP_SAMPLE.read_bytes().splitlines()
+    ]
     scores = prompt_scores_table(found)
     assert scores.num_rows == 993 * 8
     assert set(scores["attribute"].to_pylist()) == set(ATTRIBUTES)
