@@ -73,7 +73,8 @@ def sample(logits: torch.Tensor, keys: torch.Tensor, step: int, settings: Genera
 def _sample(logits: torch.Tensor, keys: torch.Tensor, step: int, settings: GenerationSettings) -> torch.Tensor:
     highest = logits.amax(-1, keepdim=True).float()
     blocks = -(-logits.shape[-1] // BLOCK)
-    weights = logits.new_zeros(len(logits), blocks * BLOCK, dtype=torch.float32)
+    weights = logits.new_empty(len(logits), blocks * BLOCK, dtype=torch.float32)
+    weights[:, logits.shape[-1] :] = 0
     used = weights[:, : logits.shape[-1]]
     torch.sub(logits, highest, out=used)
     if settings.temperature != 1:
@@ -103,7 +104,7 @@ def _least_of_nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
     least = torch.zeros_like(weights[:, :1])  # everything, where rounding keeps a row from what it needs
     rows, count = torch.arange(len(weights), device=weights.device), CANDIDATES
     while len(rows):
-        largest = _largest(weights[rows], count)
+        largest = _largest(weights if len(rows) == len(weights) else weights[rows], count)
         reached = largest.cumsum(-1, dtype=torch.float64) >= needed[rows, None]
         enough = reached[:, -1]
         last = reached.int().argmax(-1, keepdim=True)
