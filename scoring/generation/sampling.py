@@ -4,7 +4,8 @@ The draw is an exponential race (the Gumbel-max trick in another guise): token j
 exponential, and the first to arrive is drawn, which has exactly the probabilities p_j. Each E_j belongs to (stream,
 step, token) alone. Where rounding moves the logits by e, the race has another winner with probability of the order of
 e. Inverting the cumulative distribution is far more sensitive: rounding then moves every boundary between tokens, and
-there are thousands, and two tokens of nearly the same probability may even swap places.
+there are thousands, and two tokens of nearly the same probability may even swap places. (SmolLM2-135M in batches of 25
+and of 200: expected to differ are 0.25 of 100,000 draws by a race, 9 by inversion.)
 
 A race has two heats: blocks of consecutive token ids race with the sums of their probabilities, then the tokens of the
 block that won, which gives the same distribution by a few hundred random numbers in place of one for each token.
