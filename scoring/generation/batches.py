@@ -9,7 +9,7 @@ from scoring.evaluation_sets.prompts import Prompt
 from scoring.language_models import LoadedModel
 
 Row = tuple[int, int]  # number of a prompt, index of one of its continuations
-MOST_ROWS = 400  # decoded together: beyond, speed hardly grows
+MOST_ROWS = 512  # decoded together: beyond, speed hardly grows
 MOST_LOGITS = 2**26  # of one step: 256 MiB of float32
 MOST_CACHE = 2**30  # bytes of keys and values, in float32
 

@@ -101,7 +101,7 @@ def _race(weights: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 
 def _least_of_nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
     """The weight [n, 1] of the last token that is needed to reach the share `top_p` of each row of `weights`."""
-    needed = weights.sum(-1, dtype=torch.float64) * top_p
+    needed = weights.sum(-1).double() * top_p
     least = torch.zeros_like(weights[:, :1])  # everything, where rounding keeps a row from what it needs
     rows, count = torch.arange(len(weights), device=weights.device), CANDIDATES
     while len(rows):
