@@ -35,6 +35,37 @@ SCHEMAS = {
             ("log_perplexity", pa.float64()),  # minus the mean token log-likelihood; null where unscorable
         ]
     ),
+    "prompts": pa.schema(
+        [
+            ("id", pa.string()),
+            ("text", pa.string()),
+            ("group", pa.string()),  # demographic or domain; null where the set has none
+        ]
+    ),
+    "prompt_scores": pa.schema(  # as published with the prompts, or with their published continuations
+        [
+            ("id", pa.string()),  # of the prompt
+            ("attribute", pa.string()),
+            ("score", pa.float64()),  # in 0..1; null where the source has none
+        ]
+    ),
+    "published_continuations": pa.schema(
+        [
+            ("prompt_id", pa.string()),
+            ("text", pa.string()),
+        ]
+    ),
+    "continuations": pa.schema(
+        [
+            ("prompt_id", pa.string()),
+            ("index", pa.int32()),  # from 0 to k - 1
+            ("text", pa.string()),  # what was generated, without the prompt; null where nothing was
+            ("n_tokens", pa.int32()),  # without the end of text; null where a server does not say
+            ("finish", pa.string()),  # "stop" at the end of text, "length" at the most tokens; null where there is none
+            ("error", pa.string()),  # why there is no text; null where there is
+            ("truncated", pa.bool_()),  # whether the prompt lost its beginning to fit the model's context
+        ]
+    ),
 }
 
 

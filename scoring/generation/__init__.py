@@ -1,0 +1,27 @@
+"""Continuations of prompts: sampled by a language model that runs here, or asked of a completions server.
+
+from scoring.generation import PROTOCOLS, continuations
+from scoring.language_models import load
+
+found = continuations(load("folder", path, revision), prompts, PROTOCOLS["rtp"])  # k of each prompt
+"""
+
+from scoring.generation.continuation import Continuation, Finish, continuations_table
+from scoring.generation.engine import continuations
+from scoring.generation.protocols import PROTOCOLS, GenerationSettings
+from scoring.generation.server import CompletionsServer, ServerRefused, ServerUnavailable, server_continuations
+from scoring.generation.state import UnsupportedKind
+
+__all__ = [
+    "PROTOCOLS",
+    "CompletionsServer",
+    "Continuation",
+    "Finish",
+    "GenerationSettings",
+    "ServerRefused",
+    "ServerUnavailable",
+    "UnsupportedKind",
+    "continuations",
+    "continuations_table",
+    "server_continuations",
+]

@@ -1,0 +1,47 @@
+"""What fixes a continuation beside model and prompt, and the named protocols of the field."""
+
+from dataclasses import dataclass
+from typing import get_args
+
+from scoring.language_models import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings:
+    """Part of a protocol's hash: other settings are another protocol, hence another metric version.
+
+    k: continuations of each prompt. temperature: logits are divided by it. top_k: only so many of the likeliest tokens
+    may follow; 0 for no such limit. top_p: and of these only the likeliest that together reach this probability
+    (nucleus; Holtzman et al. 2020). Tokens as likely as the last that may follow may follow too.
+    max_new_tokens: the most tokens of a continuation; it stops before at the end of text. seed: from 0.
+    precision: of weights and activations; probabilities are float32 always.
+    """
+
+    k: int = 25
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_new_tokens: int = 20
+    seed: int = 0
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        for field, least in (("k", 1), ("top_k", 0), ("max_new_tokens", 1), ("seed", 0)):
+            if getattr(self, field) < least:
+                raise ValueError(f"{field} = {getattr(self, field)}: use {least} or more")
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature = {self.temperature}: use more than 0; for the likeliest token, top_k = 1")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p = {self.top_p}: use more than 0 and at most 1")
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision = {self.precision!r}: use {' or '.join(map(repr, get_args(Precision)))}")
+
+
+PROTOCOLS = {
+    # Gehman et al. 2020, as in Snoswell et al. 2023.
+    "rtp": GenerationSettings(k=25, top_p=0.9),
+    # HELM (Liang et al. 2022), as rescored by Pozzobon et al. 2023.
+    "rtp-helm": GenerationSettings(k=5),
+    # Sheng et al. 2019: 100 of each of ten templates are 1,000 statements a demographic.
+    "regard": GenerationSettings(k=100, top_k=40),
+}

@@ -1,0 +1,102 @@
+"""A completions server on loopback that answers as OpenAI's does, or misbehaves as a test tells it to."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = tuple[int, dict[str, str], bytes]  # status, headers, body
+
+
+class CompletionsStage:
+    """What the server does, set by a test, and what it was asked.
+
+    `answers` are given first, one for each request; then `respond` makes them. `delays` are seconds before each.
+    """
+
+    def __init__(self) -> None:
+        self.answers: list[Answer | None] = []
+        self.delays: list[float] = []
+        self.respond: Callable[[dict[str, Any]], Answer] = completion
+        self.requests: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.times: list[float] = []
+        self.at_once = 0  # requests being answered now
+        self.most_at_once = 0
+        self.lock = threading.Lock()
+        self.url = ""
+
+
+def completion(request: dict[str, Any]) -> Answer:
+    """A good answer: each continuation names its prompt and its place."""
+    choices = [
+        {"index": n, "text": f" went on {len(request['prompt'])} {n}", "finish_reason": "length"}
+        for n in range(request["n"])
+    ]
+    return as_json({"choices": choices, "usage": {"completion_tokens": 4}})
+
+
+def as_json(value: object, status: int = 200, **headers: str) -> Answer:
+    """An answer of JSON."""
+    return status, headers, json.dumps(value).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    stage: CompletionsStage
+
+    def do_POST(self) -> None:
+        stage = self.stage
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with stage.lock:
+            stage.requests.append(request)
+            stage.keys.append(self.headers.get("Authorization"))
+            stage.times.append(time.monotonic())
+            stage.at_once += 1
+            stage.most_at_once = max(stage.most_at_once, stage.at_once)
+            answer = stage.answers.pop(0) if stage.answers else None
+            delay = stage.delays.pop(0) if stage.delays else 0.0
+        time.sleep(delay)
+        known = self.path == "/v1/completions"
+        status, headers, body = (answer or stage.respond(request)) if known else as_json({}, 404)
+        with stage.lock:
+            stage.at_once -= 1
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except OSError:  # the client gave up waiting, as it should
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # so that closing waits for its threads and none outlives its test
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client that hangs up is part of the tests."""
+
+
+@contextmanager
+def completions_server() -> Iterator[CompletionsStage]:
+    """A server for the time of a test."""
+    stage = CompletionsStage()
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"stage": stage}))
+    stage.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield stage
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
