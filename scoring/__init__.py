@@ -21,6 +21,8 @@ The same from a shell: `python -m scoring perplexity --model REF --texts FILE`, 
 
     language_models/   what a reference means, what is refused, loading
     likelihood/        token log-likelihoods: causal, masked, permutation
+    generation/        sampled continuations of prompts
+    scorers/           texts to scores: classifiers, lexicons, a remote API
     evaluation_sets/   labelled sentences, prompts: known ones, fetching, reading and checking
     metrics/           what is measured, with intervals
     statistics/        areas, bootstraps, ranks
