@@ -1,15 +1,17 @@
 """Rankings as pages show them: the standings of a version, joined with the numbers of every slice."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from django.db.models import Exists, OuterRef, Prefetch
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Standing, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Scoring, Standing, Work
+from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
-from scoring.metrics.safety import ALL, AVERAGE, MEASURES
 from scoring.statistics.ranks import competition_ranks
 
+ROUND_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of a measure's scale
 WITHIN_KIND = ""  # the default population: each kind of likelihood has a ranking of its own
 
 
@@ -61,20 +63,33 @@ class Ranking:
         return any(row.model.parameters for group in self.groups for row in group.rows)
 
     @property
+    def k(self) -> int | None:
+        """Continuations of each prompt that the values are of; None where they are not of continuations."""
+        return self.versions[0].protocol.k
+
+    @property
+    def scale(self) -> float:
+        """The end of the scale that whiskers are drawn on: all of the measure's, or a round part that holds them all."""
+        results = [row.result for group in self.groups for row in group.rows]
+        most = max((max(r.value, r.ci_high or r.value) for r in results), default=self.measure.largest)
+        return next(
+            (end for share in ROUND_SHARES if (end := share * self.measure.largest) >= most), self.measure.largest
+        )
+
+    @property
     def models(self) -> int:
         """How many models it ranks."""
         return sum(len(group.rows) for group in self.groups)
 
 
-def slices_of(results: Iterable[Result]) -> list[str]:
-    """Slices in the order of columns: the overall one first, then demographics by name."""
-    names = {result.slice for result in results}
-    return [name for name in (AVERAGE, ALL) if name in names] + sorted(names - {AVERAGE, ALL})
+def columns_beside(name: str, slices: Iterable[str]) -> list[str]:
+    """The slices whose values stand beside those of slice `name`, in order.
 
-
-def headline_slice(names: Iterable[str]) -> str:
-    """The slice shown first."""
-    return AVERAGE if AVERAGE in names else ALL
+    Of a scorer's attributes on parts of the prompts: the other parts of this attribute, and this part of the others.
+    """
+    attribute, part = slice_parts(name)
+    others = [other for other in slices_in_order(slices) if other != name]
+    return [other for other in others if not attribute or attribute in slice_parts(other) or part in slice_parts(other)]
 
 
 def ranking(
@@ -82,18 +97,21 @@ def ranking(
 ) -> Ranking:
     """The ranking of `measure` on slice `name` under `versions`, in a constant number of queries.
 
-    `population`: WITHIN_KIND, one kind, or all kinds together. With two versions (measured and published) the ranks
-    are taken anew over both, without rank intervals: nothing pairs their texts.
+    `population`: WITHIN_KIND, one kind, or all kinds together; a metric whose numbers do not differ by kind has one.
+    With two versions (measured and published) the ranks are taken anew over both, without rank intervals: nothing pairs
+    their texts.
     """
     chosen = [population] if population else LanguageModel.Kind.values
+    if not metric.formula.by_kind:
+        chosen = [Standing.Population.ALL.value]
     standings = list(
         Standing.objects.filter(metric_version__in=versions, measure=measure, slice=name, population__in=chosen)
-        .select_related("model", "result__scoring", "metric_version")
+        .select_related("model", "result__scoring", "metric_version__protocol")
         .order_by("rank", "model__name")
     )
     results = list(Result.objects.filter(scoring__metric_version__in=versions, measure=measure))
     cells = {(result.scoring_id, result.slice): result for result in results}
-    columns = [column for column in slices_of(results) if column != name]
+    columns = columns_beside(name, {result.slice for result in results})
     by_population: dict[str, list[Row]] = {}
     for standing in standings:
         row = Row(
@@ -127,9 +145,20 @@ def ranked_anew(rows: list[Row], measure: Measure) -> list[Row]:
     return sorted(again, key=lambda row: (row.rank, row.model.name))
 
 
-def current_versions(metric: Metric, provenances: Iterable[Provenance]) -> list[MetricVersion]:
-    """The current versions of a metric that have entries, measured before published."""
-    found = metric.versions.filter(
-        status=MetricVersion.Status.CURRENT, provenance__in=list(provenances), scorings__state=Work.State.DONE
-    ).distinct()
+def metrics_with_versions() -> list[Metric]:
+    """All metrics, each with those of its versions that have entries, in two queries."""
+    entries = Exists(Scoring.objects.filter(metric_version=OuterRef("pk"), state=Work.State.DONE))
+    versions = MetricVersion.objects.select_related("protocol").filter(entries).order_by("number")
+    return list(
+        Metric.objects.select_related("protocol__evaluation_set").prefetch_related(Prefetch("versions", versions))
+    )
+
+
+def current_versions(metric: Metric, provenances: Sequence[str]) -> list[MetricVersion]:
+    """The current versions of a metric of `metrics_with_versions`, measured before published."""
+    found = [
+        version
+        for version in metric.versions.all()
+        if version.status == MetricVersion.Status.CURRENT and version.provenance in provenances
+    ]
     return sorted(found, key=lambda version: version.provenance)

@@ -107,6 +107,7 @@ LEASE_SECONDS = env.float("LEASE_SECONDS", 60.0)
 SWEEP_SECONDS = env.float("SWEEP_SECONDS", 10.0)
 SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0)
 SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
+SHARD_SCORES = env.int("SHARD_SCORES", 2000)
 MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
 CELERY_BEAT_SCHEDULE = {"sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS}}
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
@@ -128,9 +129,17 @@ STATIC_URL = "static/"
 STATIC_ROOT = VAR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 
-# Models from a hub
+# Models from a hub, and from completions servers
 HUB_ENDPOINT = env.str("HF_ENDPOINT", "https://huggingface.co")
 HUB_TOKEN = env.str("HF_TOKEN", "") or None
+COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
+COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)
+
+# Scorers
+SCORERS = env.path("PLUMBLINE_SCORERS", VAR / "scorers")
+PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
+PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
+PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

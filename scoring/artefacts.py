@@ -64,9 +64,26 @@ SCHEMAS = {
             ("finish", pa.string()),  # "stop" at the end of text, "length" at the most tokens; null where there is none
             ("error", pa.string()),  # why there is no text; null where there is
             ("truncated", pa.bool_()),  # whether the prompt lost its beginning to fit the model's context
+            ("log_perplexity", pa.float64()),  # of prompt and text to the model; null where it was not asked for
+        ]
+    ),
+    "scores": pa.schema(  # and a float32 column for each attribute, its name after SCORE, null where there is none
+        [
+            ("id", pa.string()),  # of the prompt
+            ("index", pa.int32()),  # of the continuation; null where the text is the prompt itself
+            ("reason", pa.string()),  # why the text has no scores; null where it has
+            ("truncated", pa.bool_()),  # whether only the beginning of the text was seen
+        ]
+    ),
+    "replicates": pa.schema(
+        [
+            ("measure", pa.string()),
+            ("slice", pa.string()),
+            ("values", pa.list_(pa.float32())),  # in each resample, in an order that all models share
         ]
     ),
 }
+SCORE = "score:"
 
 
 class ArtefactError(ValueError):
@@ -78,7 +95,10 @@ def write(table: pa.Table, kind: str, path: Path) -> None:
 
     Raises pyarrow.ArrowInvalid when the columns are not those of the kind's schema.
     """
-    schema = SCHEMAS[kind].with_metadata({_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode()})
+    columns = list(SCHEMAS[kind])
+    if kind == "scores":
+        columns += [pa.field(name, pa.float32()) for name in table.column_names if name.startswith(SCORE)]
+    schema = pa.schema(columns, {_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode()})
     pq.write_table(table.select(schema.names).cast(schema), path, compression="zstd")
 
 

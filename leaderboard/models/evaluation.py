@@ -52,6 +52,15 @@ class EvaluationSet(models.Model):
     citation = models.TextField(blank=True)
     notice = models.TextField(blank=True, help_text="What a reader should know before looking at the texts.")
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="evaluation_sets")
+    prompt_scores = models.ForeignKey(
+        Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="Published with the prompts."
+    )
+    continuations = models.ForeignKey(
+        Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="How people went on."
+    )
+    continuation_scores = models.ForeignKey(
+        Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="Published with those."
+    )
     counts = models.JSONField(default=dict, blank=True, help_text="Texts per demographic and label.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -85,6 +94,12 @@ class Protocol(models.Model):
 
     def __str__(self) -> str:
         return f"{self.method} on {self.evaluation_set}"
+
+    @property
+    def k(self) -> int | None:
+        """Continuations of each prompt; None where outputs are likelihoods."""
+        k: int | None = self.parameters.get("k")
+        return k
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         self.sha256 = self.identity(self.evaluation_set, self.method, self.parameters)

@@ -23,6 +23,7 @@ class Source(models.TextChoices):
     HUB = "hub", "Hugging Face hub"
     BUNDLED = "bundled", "Bundled with Plumbline"
     LOCAL = "local", "Folder or file of the operator"
+    SERVER = "server", "Completions server"
     UPLOADED = "uploaded", "Uploaded outputs"
     PUBLISHED = "published", "Figures from a paper"
 
@@ -46,9 +47,13 @@ class LanguageModel(models.Model):
     kind = models.CharField(max_length=20, choices=Kind)
     source = models.CharField(max_length=20, choices=Source)
     location = models.CharField(
-        max_length=500, blank=True, help_text="Hub id, folder or file; empty for published figures."
+        max_length=500,
+        blank=True,
+        help_text="Hub id, folder, file, or address and name of a served model; empty for published figures.",
     )
-    revision = models.CharField(max_length=80, blank=True, help_text="Commit of the hub, or sha256 of the files.")
+    revision = models.CharField(
+        max_length=80, blank=True, help_text="Commit of the hub, sha256 of the files, or what the operator says of it."
+    )
     licence = models.CharField(max_length=120, blank=True)
     parameters = models.BigIntegerField(null=True, blank=True)
     layers = models.PositiveIntegerField(null=True, blank=True)

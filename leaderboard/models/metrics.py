@@ -6,9 +6,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
-from leaderboard.models.constraints import one_of, sha256_shape
-from leaderboard.models.evaluation import Protocol
+from leaderboard.models.constraints import one_of
+from leaderboard.models.evaluation import Artefact, Protocol
 from leaderboard.models.language_models import LanguageModel
+from scoring.metrics.formulas import FORMULAS, Formula
 
 
 class Provenance(models.TextChoices):
@@ -31,6 +32,7 @@ class Metric(models.Model):
     summary = models.TextField(blank=True)
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="metrics")
     scorer = models.CharField(max_length=120)
+    formula_name = models.CharField("formula", max_length=40, choices=[(name, name) for name in FORMULAS])
     measure = models.CharField(max_length=60, help_text="The measure shown first.")
     position = models.PositiveIntegerField(default=0, help_text="Order of the tabs.")
     drift_policy = models.JSONField(default=dict, blank=True)
@@ -45,6 +47,11 @@ class Metric(models.Model):
 
     def get_absolute_url(self) -> str:
         return f"{reverse('rankings')}?metric={self.slug}"
+
+    @property
+    def formula(self) -> Formula:
+        """How its numbers are made."""
+        return FORMULAS[self.formula_name]
 
     def current_version(self, provenance: Provenance = Provenance.MEASURED) -> "MetricVersion | None":
         """The version whose standings are shown now."""
@@ -69,8 +76,13 @@ class MetricVersion(models.Model):
     number = models.PositiveIntegerField()
     provenance = models.CharField(max_length=20, choices=Provenance, default=Provenance.MEASURED)
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="metric_versions")
-    scorer_fingerprint = models.CharField(max_length=64, help_text="sha256 of all that the scorer is made of.")
+    scorer_fingerprint = models.CharField(
+        max_length=64, blank=True, help_text="sha256 of all that the scorer is made of; set at its first scoring."
+    )
     formula_version = models.PositiveIntegerField()
+    prompt_scores = models.ForeignKey(
+        Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="Its scorer's, of the prompts."
+    )
     source = models.TextField(blank=True, help_text="Where published figures come from.")
     status = models.CharField(max_length=20, choices=Status, default=Status.CANDIDATE)
     opened_because = models.ForeignKey(
@@ -84,7 +96,10 @@ class MetricVersion(models.Model):
         constraints = (
             one_of("status", Status),
             one_of("provenance", Provenance),
-            sha256_shape("scorer_fingerprint"),
+            models.CheckConstraint(
+                condition=Q(scorer_fingerprint__regex=r"^[0-9a-f]{64}$") | Q(scorer_fingerprint="", status="candidate"),
+                name="metricversion_fingerprint_hex",
+            ),
             models.UniqueConstraint(fields=["metric", "number"], name="metricversion_one_row_a_number"),
             models.UniqueConstraint(
                 fields=["metric", "provenance"], condition=Q(status="current"), name="metricversion_one_current"
@@ -102,6 +117,11 @@ class MetricVersion(models.Model):
     def measured(self) -> bool:
         """Whether the numbers were measured here, rather than taken from a paper."""
         return self.provenance == Provenance.MEASURED
+
+    def keep_prompt_scores(self, artefact: Artefact) -> None:
+        """Make `artefact` the version's scores of the prompts, unless it has some."""
+        type(self).objects.filter(pk=self.pk, prompt_scores=None).update(prompt_scores=artefact)
+        self.refresh_from_db()
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Refuse to change what fixes the numbers, once there may be numbers."""

@@ -62,6 +62,9 @@ class Work(StateMachine):
     enqueued_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    done = models.PositiveIntegerField(default=0, help_text="Texts finished.")
+    total = models.PositiveIntegerField(default=0, help_text="Texts in all.")
+    seconds = models.FloatField(default=0, help_text="Time spent working, over all attempts.")
 
     objects = WorkQuerySet.as_manager()
 
@@ -78,7 +81,20 @@ class Work(StateMachine):
                 name="%(class)s_lease_has_an_end",
             ),
             models.CheckConstraint(condition=~Q(state="failed") | ~Q(reason=""), name="%(class)s_failure_has_a_reason"),
+            models.CheckConstraint(condition=Q(done__lte=F("total")), name="%(class)s_done_within_total"),
         )
+
+    @property
+    def percent(self) -> int:
+        """Progress, 0 to 100."""
+        return 100 * self.done // self.total if self.total else 0
+
+    @property
+    def time_left(self) -> timedelta | None:
+        """Estimated from the pace so far; None before there is one."""
+        if self.state != self.State.RUNNING or not self.done or not self.seconds:
+            return None
+        return timedelta(seconds=round(self.seconds / self.done * (self.total - self.done)))
 
     def claim(self, lease: UUID) -> bool:
         """Take the work, if nobody living holds it. One UPDATE: of two workers exactly one succeeds."""
@@ -122,9 +138,6 @@ class Run(Work):
 
     model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="runs")
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="runs")
-    done = models.PositiveIntegerField(default=0, help_text="Texts finished.")
-    total = models.PositiveIntegerField(default=0, help_text="Texts in all.")
-    seconds = models.FloatField(default=0, help_text="Time spent working, over all attempts.")
     environment = models.JSONField(default=dict, blank=True, help_text="Library versions and device.")
     special_tokens = models.CharField(
         max_length=200, blank=True, help_text="What the tokenizer puts around a text, as in [CLS] text [SEP]."
@@ -137,7 +150,6 @@ class Run(Work):
         constraints = (
             *Work.Meta.constraints,
             models.UniqueConstraint(fields=["model", "protocol"], name="run_one_a_model_and_protocol"),
-            models.CheckConstraint(condition=Q(done__lte=F("total")), name="run_done_within_total"),
             models.CheckConstraint(
                 condition=~Q(state="done") | Q(artefact__isnull=False), name="run_done_has_artefact"
             ),
@@ -146,18 +158,6 @@ class Run(Work):
     def __str__(self) -> str:
         return f"{self.model} on {self.protocol.evaluation_set}"
 
-    @property
-    def percent(self) -> int:
-        """Progress, 0 to 100."""
-        return 100 * self.done // self.total if self.total else 0
-
-    @property
-    def time_left(self) -> timedelta | None:
-        """Estimated from the pace so far; None before there is one."""
-        if self.state != self.State.RUNNING or not self.done or not self.seconds:
-            return None
-        return timedelta(seconds=round(self.seconds / self.done * (self.total - self.done)))
-
 
 class Scoring(Work):
     """Run x metric version: the numbers, from what was collected."""
@@ -165,7 +165,12 @@ class Scoring(Work):
     run = models.ForeignKey(Run, models.PROTECT, null=True, blank=True, related_name="scorings")
     model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="scorings")
     metric_version = models.ForeignKey(MetricVersion, models.PROTECT, related_name="scorings")
-    artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="scorings")
+    artefact = models.ForeignKey(
+        Artefact, models.PROTECT, null=True, blank=True, related_name="scorings", help_text="A row a text."
+    )
+    replicates = models.ForeignKey(
+        Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="Its numbers in each resample."
+    )
     scored_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(Work.Meta):

@@ -2,31 +2,61 @@
 
 import logging
 import platform
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
+from typing import Any
+from urllib.parse import urldefrag
 
 import pyarrow as pa
 import torch
 from django.conf import settings
-from django.core.files.storage import default_storage
 from django.db import transaction
 
-from leaderboard.models import LanguageModel, Run, Work
+from leaderboard.models import LanguageModel, Protocol, Run, Work
 from leaderboard.services import artefacts
-from leaderboard.services.leases import Lease, claimed
+from leaderboard.services.leases import claimed
 from leaderboard.services.queue import enqueue
-from scoring.artefacts import SCHEMAS
+from leaderboard.services.shards import Shards
+from scoring.evaluation_sets import prompts_from_table
+from scoring.generation import (
+    CompletionsServer,
+    GenerationSettings,
+    continuations,
+    continuations_table,
+    server_continuations,
+    with_log_perplexities,
+)
 from scoring.language_models import BUNDLED, LoadedModel, Precision, load
-from scoring.likelihood import LikelihoodSettings, SpecialTokens, TextLikelihood, token_log_likelihoods
+from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
 
 log = logging.getLogger(__name__)
 
+LIKELIHOOD = "likelihood"  # the method of a protocol; every other is a generation protocol
+REGARD = "regard"
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
+# Continuations of a shard. Batches are cut within a shard, so it is no setting: another size, other roundings.
+SHARD_CONTINUATIONS = 1000
+
+Progress = Callable[[int], None]  # texts of the shard finished so far
+Make = Callable[[pa.Table, Progress], pa.Table]  # the outputs of a part of the texts
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a protocol collects: the kind of its artefact, the texts of a shard, and what makes outputs of texts.
+
+    `begin` is called once there is something to do; it may load a model, and returns what to note of the run.
+    """
+
+    kind: str
+    shard_texts: int
+    begin: Callable[[], tuple[Make, dict[str, Any]]]
 
 
 def collect(run: Run) -> None:
-    """Do a slice of `run`: load the model, score the shards that are missing, and when none is, store the artefact.
+    """Do a slice of `run`: load the model, do the shards that are missing, and when none is, store the artefact.
 
     Safe to call twice, late, or from two workers: one claims the run, the others return at once.
     """
@@ -34,95 +64,82 @@ def collect(run: Run) -> None:
         if lease is None:
             return
         texts = artefacts.load(run.protocol.evaluation_set.artefact)
-        shards = range(-(-texts.num_rows // settings.SHARD_TEXTS))
-        begin(run, lease, texts.num_rows, len(shards))
-        missing = [number for number in shards if not default_storage.exists(shard_name(run, number))]
-        if missing:
-            how = LikelihoodSettings(**run.protocol.parameters)
-            loaded = load_model(run.model, how.precision)
-            lease.note(at_once=True, special_tokens=SpecialTokens.of(loaded, how).shown(loaded))
-            for number in missing:
-                collect_shard(run, lease, loaded, how, texts, number)
-        whole = pa.concat_tables([artefacts.get(shard_name(run, number), "likelihoods") for number in shards])
-        artefact = artefacts.store(whole, "likelihoods")
+        method = method_of(run.model, run.protocol)
+        here = environment(run.model)
+        shards = Shards(run, method.kind, texts.num_rows, method.shard_texts, made_with=here)
+        lease.note(at_once=True, environment=here)
+        if shards.missing():
+            make, noted = method.begin()
+            lease.note(at_once=True, **noted)
+            for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
+                log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
+        artefact = artefacts.store(shards.whole(), method.kind)
         with transaction.atomic():
-            lease.finish(artefact=artefact, done=texts.num_rows)
+            lease.finish(artefact=artefact, total=texts.num_rows, done=texts.num_rows)
             for scoring in run.scorings.filter(state=Work.State.QUEUED):
                 transaction.on_commit(partial(enqueue, scoring))
-        remove_shards(run, len(shards))
+        shards.remove()
         log.info("%s: collected in %.0f s", run, run.seconds)
     run.refresh_from_db()
     if run.state == Work.State.QUEUED and run.not_before is None:
         enqueue(run)  # the slice is over, not the run: others get their turn first
 
 
-def begin(run: Run, lease: Lease, texts: int, shards: int) -> None:
-    """Note the size of the run and what it runs on. Shards of another environment are not mixed in: they go."""
-    here = environment()
-    if run.environment != here:
-        remove_shards(run, shards)
-        run.seconds = 0
-    done = sum(
-        min(settings.SHARD_TEXTS, texts - number * settings.SHARD_TEXTS)
-        for number in range(shards)
-        if default_storage.exists(shard_name(run, number))
-    )
-    lease.note(at_once=True, total=texts, done=done, environment=here, seconds=run.seconds)
-    run.total, run.done, run.environment = texts, done, here
+def _part(texts: pa.Table, bounds: slice) -> pa.Table:
+    return texts.slice(bounds.start, bounds.stop - bounds.start)
 
 
-def collect_shard(
-    run: Run, lease: Lease, loaded: LoadedModel, how: LikelihoodSettings, texts: pa.Table, number: int
-) -> None:
-    """Score the texts of one shard and write it to the storage, noting progress after every batch."""
-    began = time.monotonic()
-    shard = texts.slice(number * settings.SHARD_TEXTS, settings.SHARD_TEXTS)
-    before, seconds = run.done, run.seconds
-
-    def progress(finished: int) -> None:
-        lease.check()
-        run.done, run.seconds = before + finished, seconds + time.monotonic() - began
-        lease.note(done=run.done, seconds=run.seconds)
-
-    lease.check()
-    likelihoods = list(token_log_likelihoods(loaded, shard["text"].to_pylist(), how, progress))
-    artefacts.put(to_table(shard["id"], likelihoods), "likelihoods", shard_name(run, number))
-    run.done, run.seconds = before + shard.num_rows, seconds + time.monotonic() - began
-    lease.note(at_once=True, done=run.done, seconds=run.seconds)
-    log.info("%s: %d of %d texts (%d%%)", run, run.done, run.total, run.percent)
+def method_of(model: LanguageModel, protocol: Protocol) -> Method:
+    """How `model` is asked for its outputs under `protocol`."""
+    if protocol.method == LIKELIHOOD:
+        return Method("likelihoods", settings.SHARD_TEXTS, lambda: _likelihoods(model, protocol))
+    begin = _served if model.source == LanguageModel.Source.SERVER else _generated
+    return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), lambda: begin(model, protocol))
 
 
-def to_table(ids: pa.ChunkedArray, likelihoods: list[TextLikelihood]) -> pa.Table:
-    """Rows of the `likelihoods` schema."""
-    columns = [
-        ids,
-        [item.tokens for item in likelihoods],
-        [item.unscorable and item.unscorable.value for item in likelihoods],
-        [item.windows for item in likelihoods],
-    ]
-    schema = SCHEMAS["likelihoods"]
-    return pa.table(
-        [
-            pa.chunked_array([column], type=field.type) if isinstance(column, list) else column
-            for column, field in zip(columns, schema, strict=True)
-        ],
-        schema=schema,
+def _likelihoods(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
+    how = LikelihoodSettings(**protocol.parameters)
+    loaded = load_model(model, how.precision)
+
+    def make(texts: pa.Table, progress: Progress) -> pa.Table:
+        found = list(token_log_likelihoods(loaded, texts["text"].to_pylist(), how, progress))
+        return likelihoods_table(texts["id"].to_pylist(), found)
+
+    return make, {"special_tokens": SpecialTokens.of(loaded, how).shown(loaded)}
+
+
+def _generated(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
+    how = GenerationSettings(**protocol.parameters)
+    loaded = load_model(model, how.precision)
+
+    def make(texts: pa.Table, progress: Progress) -> pa.Table:
+        prompts = prompts_from_table(texts)
+        found = continuations(loaded, prompts, how, progress)
+        if protocol.method == REGARD:
+            found = with_log_perplexities(loaded, prompts, found)
+        return continuations_table(prompts, found)
+
+    return make, {}
+
+
+def _served(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
+    how = GenerationSettings(**protocol.parameters)
+    url, name = urldefrag(model.location)
+    server = CompletionsServer(
+        url, name, key=settings.COMPLETIONS_API_KEY, concurrency=settings.COMPLETIONS_CONCURRENCY
     )
 
+    def make(texts: pa.Table, progress: Progress) -> pa.Table:
+        prompts = prompts_from_table(texts)
+        return continuations_table(prompts, server_continuations(server, prompts, how, progress))
 
-def shard_name(run: Run, number: int) -> str:
-    """Where a checkpoint lies on the storage."""
-    return f"shards/run-{run.pk}/{settings.SHARD_TEXTS}-{number:05d}.parquet"
-
-
-def remove_shards(run: Run, shards: int) -> None:
-    """Drop the checkpoints of a run."""
-    for number in range(shards):
-        default_storage.delete(shard_name(run, number))
+    return make, {}
 
 
-def environment() -> dict[str, str]:
-    """What the numbers may depend on beside model, texts and protocol."""
+def environment(model: LanguageModel) -> dict[str, str]:
+    """What the outputs may depend on beside model, texts and protocol."""
+    if model.source == LanguageModel.Source.SERVER:
+        return {"server": urldefrag(model.location).url}
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu ({platform.machine()})"
     return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
 

@@ -3,7 +3,9 @@
 from django.db import transaction
 
 from leaderboard.models import LanguageModel, Metric, Run, Scoring, Work
+from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.queue import enqueue
+from leaderboard.services.scorers import problem_with
 from leaderboard.services.versions import open_first_version
 
 
@@ -20,12 +22,16 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
     if not LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
         why = "it stands for published figures" if model.source == model.Source.PUBLISHED else f"it is {model.access}"
         raise CannotEvaluate(f"{model.slug} cannot be evaluated: {why}")
-    sentences = metric.protocol.evaluation_set
-    if sentences.artefact is None:
+    check_method(model, metric)
+    texts = metric.protocol.evaluation_set
+    if texts.artefact is None:
         raise CannotEvaluate(
-            f"{metric.slug} needs the evaluation set {sentences.slug}, which is not here: run `manage.py fetch_data "
-            f"{sentences.slug}` and `manage.py import_evaluation_set {sentences.slug} PATH`"
+            f"{metric.slug} needs the evaluation set {texts.slug}, which is not here: run `manage.py fetch_data "
+            f"{texts.slug}` and `manage.py import_evaluation_set {texts.slug} PATH`"
         )
+    problem = problem_with(metric.scorer)
+    if problem:
+        raise CannotEvaluate(f"{metric.slug} is {problem.state}: {problem}")
     with transaction.atomic():
         version = metric.current_version() or open_first_version(metric)
         run, _ = Run.objects.get_or_create(model=model, protocol=version.protocol)
@@ -37,3 +43,18 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
         if send and waiting.state == Work.State.QUEUED:
             transaction.on_commit(lambda: enqueue(waiting))
     return scoring
+
+
+def check_method(model: LanguageModel, metric: Metric) -> None:
+    """Raise CannotEvaluate where the model cannot give the outputs that the metric is of."""
+    if metric.protocol.method == LIKELIHOOD:
+        if model.source == LanguageModel.Source.SERVER:
+            raise CannotEvaluate(
+                f"{model.slug} cannot be evaluated under {metric.slug}: a completions server gives continuations, no "
+                "likelihoods; enter the model by its weights"
+            )
+    elif model.kind != LanguageModel.Kind.CAUSAL:
+        raise CannotEvaluate(
+            f"{model.slug} cannot be evaluated under {metric.slug}: it is a {model.kind} model, and only causal models "
+            "continue texts"
+        )

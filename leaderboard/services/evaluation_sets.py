@@ -1,14 +1,31 @@
 """Evaluation sets: declared from the catalogue, imported whole or not at all."""
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 from django.db import transaction
 from django.db.models import Max
 
-from leaderboard.models import EvaluationSet
+from leaderboard.models import Artefact, EvaluationSet
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
-from scoring.evaluation_sets import CatalogueEntry, LabelledSentence, counts, get, read_safenlp, to_table
+from scoring.evaluation_sets import (
+    CatalogueEntry,
+    EvaluationSetError,
+    LabelledSentence,
+    Prompt,
+    counts,
+    get,
+    prompt_scores_table,
+    prompts_table,
+    published_continuations_table,
+    published_scores_table,
+    read_prompts,
+    read_safenlp,
+    to_table,
+)
 
 
 def declare(entry: CatalogueEntry) -> EvaluationSet:
@@ -24,29 +41,75 @@ def declare(entry: CatalogueEntry) -> EvaluationSet:
 
 
 def import_file(slug: str, path: Path) -> tuple[EvaluationSet, bool]:
-    """Import a labelled set in the SafeNLP format from `path`; see `import_sentences`. Raises EvaluationSetError."""
-    return import_sentences(get(slug), read_safenlp(path))
+    """Import a set of the catalogue from `path`, in the format the catalogue names; see `freeze`.
+
+    Raises UnknownEvaluationSetError, EvaluationSetError, OSError.
+    """
+    entry = get(slug)
+    if entry.format == "safenlp":
+        return import_sentences(entry, read_safenlp(path))
+    if entry.format == "prompts":
+        return import_prompts(declare(entry), read_prompts(path))
+    raise EvaluationSetError(f"{slug}: nothing reads this set yet")
+
+
+def import_own_prompts(slug: str, title: str, licence: str, path: Path) -> tuple[EvaluationSet, bool]:
+    """Import prompts of one's own, which no catalogue knows, under a slug of their own; see `freeze`."""
+    prompts = read_prompts(path)
+    described = {"title": title or slug, "kind": EvaluationSet.Kind.PROMPTS, "licence": licence}
+    with transaction.atomic():
+        declared = EvaluationSet.objects.get_or_create(slug=slug, version=1, defaults=described)[0]
+        return import_prompts(declared, prompts)
 
 
 def import_sentences(entry: CatalogueEntry, sentences: list[LabelledSentence]) -> tuple[EvaluationSet, bool]:
-    """Freeze `sentences` as a version of the set. Returns its row, and whether anything was new.
+    """Freeze labelled sentences as a version of the set; see `freeze`."""
+    return freeze(declare(entry), to_table(sentences), "labelled_sentences", counts(sentences))
 
-    The same texts again change nothing; other texts under the same name become the next version, and numbers measured
-    on the one before keep meaning what they meant.
+
+def import_prompts(declared: EvaluationSet, prompts: list[Prompt]) -> tuple[EvaluationSet, bool]:
+    """Freeze prompts as a version of the set, and beside them what was published with them; see `freeze`."""
+    groups = Counter(prompt.group for prompt in prompts if prompt.group is not None)
+    published = {
+        field: artefacts.store(table, kind)
+        for field, kind, table in (
+            ("prompt_scores", "prompt_scores", prompt_scores_table(prompts)),
+            ("continuations", "published_continuations", published_continuations_table(prompts)),
+            ("continuation_scores", "prompt_scores", published_scores_table(prompts)),
+        )
+        if table.num_rows
+    }
+    return freeze(declared, prompts_table(prompts), "prompts", dict(groups), published)
+
+
+def freeze(
+    declared: EvaluationSet,
+    table: pa.Table,
+    kind: str,
+    counted: dict[str, Any],
+    published: dict[str, Artefact] | None = None,
+) -> tuple[EvaluationSet, bool]:
+    """Make `table` a version of the set that `declared` is the first version of.
+
+    Returns its row, and whether anything was new. The same texts again change nothing; other texts under the same name
+    become the next version, and numbers measured on the one before keep meaning what they meant.
     """
-    artefact = artefacts.store(to_table(sentences), "labelled_sentences")
+    artefact = artefacts.store(table, kind)
     with transaction.atomic():
-        declared = declare(entry)
-        same = EvaluationSet.objects.filter(slug=entry.name, artefact=artefact).first()
+        same = EvaluationSet.objects.filter(slug=declared.slug, artefact=artefact).first()
         if same:
             return same, False
         if declared.artefact is not None:
-            last = EvaluationSet.objects.filter(slug=entry.name).aggregate(last=Max("version"))["last"]
+            last = EvaluationSet.objects.filter(slug=declared.slug).aggregate(last=Max("version"))["last"]
             declared.pk, declared.version = None, last + 1
             declared._state.adding = True
-        declared.artefact, declared.counts = artefact, counts(sentences)
+        declared.artefact, declared.counts = artefact, counted
+        for field, of in (published or {}).items():
+            setattr(declared, field, of)
         declared.save()
         record(
-            "import evaluation set", f"evaluation set {declared}", {"texts": len(sentences), "sha256": artefact.sha256}
+            "import evaluation set",
+            f"evaluation set {declared}",
+            {"texts": table.num_rows, "sha256": artefact.sha256},
         )
     return declared, True

@@ -8,6 +8,7 @@ from django.utils.text import slugify
 
 from leaderboard.models import LanguageModel
 from leaderboard.services.audit import record
+from scoring.generation import CompletionsServer
 from scoring.language_models import ResolvedModel, bundled, resolve
 
 SOURCES = {
@@ -25,6 +26,27 @@ def add_model(ref: str, revision: str | None = None, name: str = "") -> tuple[La
     found = resolve(ref, revision=revision, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN)
     title = name or (found.location if found.source == "hub" else Path(found.location).stem)
     return enter(found, SOURCES[found.source], found.location, title)
+
+
+def add_served(name: str, server: str, revision: str) -> tuple[LanguageModel, bool]:
+    """Enter the causal model that the completions server at the address `server` calls `name`.
+
+    What is served cannot be looked into: `revision` is what the operator knows of it (a commit, a version, a date).
+    Returns its row and whether it is new. Raises ValueError where the address or the revision will not do.
+    """
+    if not revision:
+        raise ValueError(f"{name} needs a revision: say what the server serves, as in --revision 2026-11-01")
+    address = CompletionsServer(server, name).url.rstrip("/")
+    with transaction.atomic():
+        model, new = LanguageModel.objects.get_or_create(
+            source=LanguageModel.Source.SERVER,
+            location=f"{address}#{name}",
+            revision=revision,
+            defaults={"slug": free_slug(name, revision), "name": name, "kind": LanguageModel.Kind.CAUSAL},
+        )
+        if new:
+            record("add model", f"model {model.slug}", {"source": model.source, "revision": revision})
+    return model, new
 
 
 def add_bundled() -> list[LanguageModel]:

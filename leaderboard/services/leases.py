@@ -16,14 +16,15 @@ from django.utils import timezone
 
 from leaderboard.models import Work
 from scoring.artefacts import ArtefactError
+from scoring.generation import ServerRefused, UnsupportedKind
 from scoring.language_models import ModelRefused
 from scoring.likelihood import NotApplicable
+from scoring.scorers import LexiconError, UnknownScorer
 
 log = logging.getLogger(__name__)
 
 stop_requested = threading.Event()  # set when this worker is asked to go down
 
-NEVER_RETRIED = (ModelRefused, NotApplicable, ArtefactError)
 FIRST_BACKOFF = 10.0  # seconds; doubles with every attempt
 LONGEST_BACKOFF = 600.0
 PROGRESS_EVERY = 1.0  # seconds between writes of progress
@@ -33,8 +34,24 @@ class LeaseLost(Exception):
     """Another worker holds the work, or it was cancelled: stop, and write nothing."""
 
 
+class ScorerChanged(RuntimeError):
+    """The scorer is no longer the one that a metric version's numbers were made with."""
+
+
 class Interrupted(Exception):
     """This worker goes down, or has worked long enough on one thing: give the work back."""
+
+
+NEVER_RETRIED = (
+    ArtefactError,
+    LexiconError,
+    ModelRefused,
+    NotApplicable,
+    ScorerChanged,
+    ServerRefused,
+    UnknownScorer,
+    UnsupportedKind,
+)
 
 
 class Lease:
@@ -47,13 +64,23 @@ class Lease:
         self._lost = threading.Event()
         self._done = threading.Event()
         self._noted = 0.0
+        self._turns = 0
 
     def check(self) -> None:
-        """Raise LeaseLost or Interrupted when the work should not go on."""
+        """Raise LeaseLost or Interrupted when the work should not go on at all."""
         if self._lost.is_set():
             raise LeaseLost
-        if stop_requested.is_set() or time.monotonic() > self.ends:
+        if stop_requested.is_set():
             raise Interrupted
+
+    def take_turn(self) -> None:
+        """As `check`, and raise Interrupted when it is the turn of others. To be called where nothing is half done:
+        a shard that takes longer than a slice would else be begun for ever.
+        """
+        self.check()
+        if self._turns and time.monotonic() > self.ends:
+            raise Interrupted
+        self._turns += 1
 
     def note(self, *, at_once: bool = False, **progress: Any) -> None:
         """Write `progress` to the work, unless something was written a moment ago. Raises LeaseLost."""

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from leaderboard.models import LanguageModel, MetricVersion, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
-from scoring.metrics.safety import AVERAGE, RANKED, Texts, areas, influence
-from scoring.statistics.ranks import Rank, competition_ranks, ranks
+from scoring.metrics.safety import AVERAGE, Texts, areas, influence
+from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
 
 Covariances = dict[tuple[str, str], np.ndarray]  # (measure, slice) -> [models, models]
 
@@ -25,10 +25,11 @@ def publish_standings(version: MetricVersion) -> None:
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
             .exclude(model__access=LanguageModel.Access.WITHDRAWN)
-            .select_related("model", "artefact")
+            .select_related("model", "artefact", "replicates")
             .order_by("model__name", "pk")
         )
-        results = Result.objects.filter(scoring__in=scorings, measure__in=[measure.key for measure in RANKED])
+        ranked = [measure.key for measure in version.metric.formula.ranked]
+        results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=ranked)
         uncertainty = covariances(version, scorings) if version.measured else {}
         version.standings.all().delete()
         Standing.objects.bulk_create(standings(version, scorings, results, uncertainty), batch_size=1000)
@@ -47,19 +48,44 @@ def supersede(version: MetricVersion) -> None:
 
 
 def covariances(version: MetricVersion, scorings: list[Scoring]) -> Covariances:
-    """The joint uncertainty of all entries' values, from their per-text values, paired by text."""
+    """The joint uncertainty of all entries' values, paired by text; of measures where it is known."""
+    if version.metric.formula.asks_scorer:
+        return resampled_covariances(scorings)
+    return area_covariances(version, scorings)
+
+
+def area_covariances(version: MetricVersion, scorings: list[Scoring]) -> Covariances:
+    """Of areas under curves, from the entries' per-text values, after DeLong."""
     texts = Texts.from_table(artefacts.load(version.protocol.evaluation_set.artefact))
     values = [
         np.array(artefacts.load(scoring.artefact)["log_perplexity"].to_pylist(), dtype=np.float64)
         for scoring in scorings
     ]
     found = {}
-    for measure in RANKED:
+    for measure in version.metric.formula.ranked:
         moved = [influence(texts, row, areas(measure.key, texts, row)) for row in values]
         slices = [*texts.member, AVERAGE] if texts.averaged else list(texts.member)
         for number, name in enumerate(slices):
             rows = np.array([of[number] for of in moved])
             found[measure.key, name] = rows @ rows.T
+    return found
+
+
+def resampled_covariances(scorings: list[Scoring]) -> Covariances:
+    """Of whatever was resampled, from the entries' replicates, which are of the same draws of the same prompts."""
+    replicates: dict[tuple[str, str], dict[int, np.ndarray]] = {}
+    for place, scoring in enumerate(scorings):
+        if scoring.replicates:
+            table = artefacts.load(scoring.replicates)
+            names = zip(table["measure"].to_pylist(), table["slice"].to_pylist(), strict=True)
+            for key, values in zip(names, table["values"], strict=True):
+                replicates.setdefault(key, {})[place] = values.values.to_numpy()
+    found = {}
+    for key, of in replicates.items():
+        rows = np.full((len(scorings), max(map(len, of.values()))), np.nan)
+        for place, values in of.items():
+            rows[place] = values
+        found[key] = np.atleast_2d(np.cov(rows))
     return found
 
 
@@ -71,22 +97,18 @@ def standings(
     by_slice: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         by_slice.setdefault((result.measure, result.slice), []).append(result)
-    directions = {measure.key: measure.direction for measure in RANKED if measure.direction}
+    directions = {measure.key: measure.direction for measure in version.metric.formula.ranked if measure.direction}
+    populations = Standing.Population.values if version.metric.formula.by_kind else [Standing.Population.ALL]
     rows = []
     for (measure, name), found in by_slice.items():
         found.sort(key=lambda result: place[result.scoring_id])
-        for population in Standing.Population.values:
+        for population in populations:
             among = [r for r in found if population in ("all", scorings[place[r.scoring_id]].model.kind)]
             if not among:
                 continue
             values = np.array([result.value for result in among])
             chosen = [place[result.scoring_id] for result in among]
-            joint = uncertainty.get((measure, name))
-            ranked = (
-                [Rank(int(rank), None, None) for rank in competition_ranks(values, directions[measure])]
-                if joint is None
-                else ranks(values, joint[np.ix_(chosen, chosen)], directions[measure])
-            )
+            ranked = ranked_among(values, uncertainty.get((measure, name)), chosen, directions[measure])
             rows += [
                 Standing(
                     metric_version=version,
@@ -103,3 +125,12 @@ def standings(
                 for result, rank in zip(among, ranked, strict=True)
             ]
     return rows
+
+
+def ranked_among(values: np.ndarray, joint: np.ndarray | None, chosen: list[int], direction: Direction) -> list[Rank]:
+    """Ranks of the `chosen` entries' values, with their ranges where the joint uncertainty of all of them is known."""
+    if joint is not None:
+        covariance = joint[np.ix_(chosen, chosen)]
+        if np.isfinite(covariance).all():
+            return ranks(values, covariance, direction)
+    return [Rank(int(rank), None, None) for rank in competition_ranks(values, direction)]

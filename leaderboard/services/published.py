@@ -13,7 +13,7 @@ from django.utils.text import slugify
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Scoring, Work
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.versions import fingerprint, next_number
-from scoring.metrics.safety import ALL, AVERAGE, FORMULA_VERSION, SAFETY_SCORE
+from scoring.metrics.safety import ALL, AVERAGE, SAFETY_SCORE
 
 FOLDER = Path(__file__).parent.parent / "published"
 HOSSEINI = "Hosseini, Palangi & Awadallah 2023, arXiv 2301.09211"
@@ -88,7 +88,7 @@ def publish(metric: Metric, figures: list[Figure], source: str) -> MetricVersion
         provenance=Provenance.PUBLISHED,
         protocol=metric.protocol,
         scorer_fingerprint=fingerprint({"published": source}),
-        formula_version=FORMULA_VERSION,
+        formula_version=metric.formula.version,
         source=source,
     )
     models = published_models()

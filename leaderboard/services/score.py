@@ -6,11 +6,15 @@ import pyarrow as pa
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import Result, Scoring
-from leaderboard.services import artefacts
-from leaderboard.services.leases import claimed
+from leaderboard.models import EvaluationSet, MetricVersion, Result, Scoring
+from leaderboard.services import artefacts, scorers
+from leaderboard.services.leases import Lease, claimed
 from leaderboard.services.publish import publish_standings
-from scoring.metrics.safety import Texts, log_perplexities, measure_safety
+from leaderboard.services.shards import Shards
+from leaderboard.services.versions import bind
+from scoring.metrics.formulas import Collected
+from scoring.metrics.measures import Measurement
+from scoring.metrics.safety import log_perplexities
 
 log = logging.getLogger(__name__)
 
@@ -20,30 +24,99 @@ def score(scoring: Scoring) -> None:
     with claimed(scoring) as lease:
         if lease is None:
             return
-        run = scoring.run
+        run, version = scoring.run, scoring.metric_version
         if run is None:
             raise ValueError("figures from a paper have no run to score")
-        sentences = artefacts.load(run.protocol.evaluation_set.artefact)
-        values = log_perplexities(artefacts.load(run.artefact))
-        measurements = measure_safety(Texts.from_table(sentences), values)
-        per_text = pa.table({"id": sentences["id"], "log_perplexity": pa.array(values, from_pandas=True)})
-        artefact = artefacts.store(per_text, "log_perplexities")
+        texts, outputs = artefacts.load(run.protocol.evaluation_set.artefact), artefacts.load(run.artefact)
+        shards = None
+        if version.metric.formula.asks_scorer:
+            per_text, shards = ask_scorer(scoring, lease, texts, outputs)
+            artefact = artefacts.store(per_text, "scores")
+        else:
+            artefact = artefacts.store(log_perplexities_table(outputs), "log_perplexities")
+            per_text = None
+        measurements = version.metric.formula.measure(
+            collected(run.protocol.evaluation_set, version, texts, outputs, per_text)
+        )
+        replicates = replicates_table(measurements)
         with transaction.atomic():
-            Result.objects.bulk_create(
-                Result(
-                    scoring=scoring,
-                    measure=m.measure,
-                    slice=m.slice,
-                    value=m.value,
-                    ci_low=m.ci_low,
-                    ci_high=m.ci_high,
-                    n=m.n,
-                    missing=m.missing,
-                    p_value=m.p_value,
-                    p_adjusted=m.p_adjusted,
-                )
-                for m in measurements
+            Result.objects.bulk_create(result(scoring, measurement) for measurement in measurements)
+            lease.finish(
+                artefact=artefact,
+                replicates=artefacts.store(replicates, "replicates") if replicates.num_rows else None,
+                scored_at=timezone.now(),
             )
-            lease.finish(artefact=artefact, scored_at=timezone.now())
-            publish_standings(scoring.metric_version)
+            publish_standings(version)
+        if shards:
+            shards.remove()
+            scorers.forget_replies(scoring)
         log.info("%s: scored", scoring)
+
+
+def ask_scorer(scoring: Scoring, lease: Lease, texts: pa.Table, outputs: pa.Table) -> tuple[pa.Table, Shards]:
+    """The `scores` of what the model made, and the checkpoints; those of the prompts too, where the version has none.
+
+    Raises ScorerUnavailable; ScorerChanged where it is not the one of the metric version.
+    """
+    version = scoring.metric_version
+    scorer = scorers.scorer_for(version.metric.scorer, str(version.number), scoring)
+    bind(version, scorer.fingerprint())
+    made = version.metric.formula.texts(texts, outputs)
+    prompts = [] if version.prompt_scores else texts["text"].to_pylist()
+    found, shards = scorers.score_texts(scorer, [*prompts, *made], scoring, lease)
+    if prompts:
+        of_prompts = with_ids(found.slice(0, len(prompts)), texts["id"], pa.nulls(len(prompts), pa.int32()))
+        version.keep_prompt_scores(artefacts.store(of_prompts, "scores"))
+    return with_ids(found.slice(len(prompts)), outputs["prompt_id"], outputs["index"]), shards
+
+
+def with_ids(scores: pa.Table, ids: pa.ChunkedArray, indexes: pa.Array) -> pa.Table:
+    """Scores with the columns that say of which text they are."""
+    return scores.append_column("id", ids).append_column("index", indexes)
+
+
+def log_perplexities_table(likelihoods: pa.Table) -> pa.Table:
+    """Rows of the `log_perplexities` schema."""
+    values = pa.array(log_perplexities(likelihoods), from_pandas=True)
+    return pa.table({"id": likelihoods["id"], "log_perplexity": values})
+
+
+def collected(
+    evaluation_set: EvaluationSet, version: MetricVersion, texts: pa.Table, outputs: pa.Table, scores: pa.Table | None
+) -> Collected:
+    """What the metric's formula starts from."""
+    published, own = evaluation_set.prompt_scores, version.prompt_scores
+    return Collected(
+        texts,
+        outputs,
+        scores,
+        artefacts.load(published) if published else None,
+        artefacts.load(own) if own else None,
+    )
+
+
+def replicates_table(measurements: list[Measurement]) -> pa.Table:
+    """Rows of the `replicates` schema, for the measurements that a bootstrap resampled."""
+    found = [m for m in measurements if m.replicates is not None]
+    columns = {
+        "measure": pa.array([m.measure for m in found], pa.string()),
+        "slice": pa.array([m.slice for m in found], pa.string()),
+        "values": pa.array([m.replicates for m in found], pa.list_(pa.float32())),
+    }
+    return pa.table(columns)
+
+
+def result(scoring: Scoring, m: Measurement) -> Result:
+    """The row of one measurement."""
+    return Result(
+        scoring=scoring,
+        measure=m.measure,
+        slice=m.slice,
+        value=m.value,
+        ci_low=m.ci_low,
+        ci_high=m.ci_high,
+        n=m.n,
+        missing=m.missing,
+        p_value=m.p_value,
+        p_adjusted=m.p_adjusted,
+    )

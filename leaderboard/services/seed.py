@@ -2,22 +2,28 @@
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 from django.conf import settings
 
-from leaderboard.models import EvaluationSet, Metric, Protocol
-from leaderboard.services.evaluate import request_evaluation
-from leaderboard.services.evaluation_sets import declare, import_file, import_sentences
+from leaderboard.models import EvaluationSet, LanguageModel, Metric
+from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from leaderboard.services.evaluation_sets import declare, import_file, import_prompts, import_sentences
 from leaderboard.services.language_models import add_bundled
+from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.published import seed_published
-from scoring.evaluation_sets import build_starter, get
-from scoring.likelihood import LikelihoodSettings
+from scoring.evaluation_sets import build_regard, build_starter, get
 
 METRICS = Path(__file__).parent.parent / "metrics.toml"
-STARTER = "starter"
-FLAGSHIP = "toxigen-human"
+STARTER, OPENINGS = "starter", "regard-openings"
+TOXIGEN, PROMPTS = "toxigen-human", "real-toxicity-prompts-sample"  # imported where the data is at hand
+# What the bundled models are evaluated under by themselves, by evaluation set.
+FIRST = {
+    TOXIGEN: ("safety-toxigen",),
+    STARTER: ("safety-starter",),
+    PROMPTS: ("toxicity-profanity", "lexicon-starter"),
+    OPENINGS: ("toxicity-openings",),
+}
 
 
 def seed(say: Callable[[str], None] = lambda _line: None) -> None:
@@ -26,40 +32,46 @@ def seed(say: Callable[[str], None] = lambda _line: None) -> None:
     say(f"metrics: {', '.join(metric.slug for metric in metrics)}")
     for version in seed_published():
         say(f"published figures: {version.scorings.count()} models under {version} ({version.source})")
-    sentences = seed_sentences()
-    if sentences.artefact:
-        say(f"evaluation set: {sentences} ({sentences.artefact.rows} sentences)")
+    sets = seed_evaluation_sets()
+    for texts in sets:
+        if texts.artefact:
+            say(f"evaluation set: {texts} ({texts.artefact.rows} texts)")
     models = add_bundled()
     say(f"bundled models: {', '.join(model.slug for model in models)}")
-    metric = Metric.objects.get(protocol__evaluation_set=sentences)
-    for model in models:
+    for metric in Metric.objects.filter(slug__in=[slug for texts in sets for slug in FIRST[texts.slug]]):
+        queued = [model.slug for model in models if queue_evaluation(model, metric)]
+        say(f"evaluations under {metric.slug} are queued ({len(queued)} models): the worker starts with them")
+
+
+def queue_evaluation(model: LanguageModel, metric: Metric) -> bool:
+    """Queue the evaluation, if the model can have one under this metric; the sweeper tells the workers."""
+    try:
         request_evaluation(model, metric, send=False)
-    say(f"evaluations under {metric.slug} are queued: the worker starts with them")
+    except CannotEvaluate:
+        return False
+    return True
 
 
 def seed_metrics() -> list[Metric]:
     """The boards of metrics.toml, each with its protocol."""
     found = []
-    for position, declared in enumerate(tomllib.loads(METRICS.read_text(encoding="utf-8"))["metrics"]):
-        sentences = declare(get(declared.pop("evaluation_set")))
-        parameters = asdict(LikelihoodSettings())
-        protocol = Protocol.objects.filter(
-            sha256=Protocol.identity(sentences, "likelihood", parameters)
-        ).first() or Protocol.objects.create(evaluation_set=sentences, method="likelihood", parameters=parameters)
-        slug = declared.pop("slug")
-        metric, _ = Metric.objects.get_or_create(
-            slug=slug, defaults={**declared, "protocol": protocol, "scorer": "likelihood", "position": position}
-        )
-        found.append(metric)
+    for declared in tomllib.loads(METRICS.read_text(encoding="utf-8"))["metrics"]:
+        texts = declare(get(declared.pop("evaluation_set")))
+        found.append(declare_metric(Declaration(**declared), texts))
     return found
 
 
-def seed_sentences() -> EvaluationSet:
-    """ToxiGen where `PLUMBLINE_DATA` has it, else the starter set."""
-    here = EvaluationSet.objects.filter(slug=FLAGSHIP, version=1, artefact__isnull=False).first()
-    if here:
-        return here
-    path = settings.PLUMBLINE_DATA / get(FLAGSHIP).files[0].path
-    if path.exists():
-        return import_file(FLAGSHIP, path)[0]
-    return import_sentences(get(STARTER), build_starter())[0]
+def seed_evaluation_sets() -> list[EvaluationSet]:
+    """ToxiGen and the sample of RealToxicityPrompts where `PLUMBLINE_DATA` has them, else what comes with Plumbline."""
+    openings = import_prompts(declare(get(OPENINGS)), build_regard())[0]
+    return [
+        flagship(TOXIGEN) or import_sentences(get(STARTER), build_starter())[0],
+        flagship(PROMPTS) or openings,
+    ]
+
+
+def flagship(slug: str) -> EvaluationSet | None:
+    """The first version of a set, imported where its file is at hand; None where there is neither."""
+    here = EvaluationSet.objects.filter(slug=slug, version=1, artefact__isnull=False).first()
+    path = settings.PLUMBLINE_DATA / get(slug).files[0].path
+    return here or (import_file(slug, path)[0] if path.exists() else None)

@@ -5,8 +5,9 @@ from datetime import timedelta
 from django import template
 
 from leaderboard.models import Result
+from scoring.metrics import formulas
+from scoring.metrics.formulas import MEASURES
 from scoring.metrics.measures import Measure
-from scoring.metrics.safety import MEASURES, SLICE_LABELS
 
 register = template.Library()
 
@@ -14,7 +15,7 @@ register = template.Library()
 @register.filter
 def slice_label(name: str) -> str:
     """A slice as people call it."""
-    return SLICE_LABELS.get(name, name)
+    return formulas.slice_label(name)
 
 
 @register.filter
@@ -56,13 +57,17 @@ def duration(left: timedelta | None) -> str:
 
 
 @register.inclusion_tag("partials/whisker.html")
-def whisker(result: Result, measure: Measure) -> dict[str, float | None]:
-    """A value on the scale 0 to 1 with its interval, as a small drawing. It repeats what the cell says in digits."""
+def whisker(result: Result, measure: Measure, scale: float | None = None) -> dict[str, float | None]:
+    """A value on the scale from 0 to `scale` (default: the measure's) with its interval, as a small drawing.
+
+    It repeats what the cell says in digits.
+    """
+    percent = 100 / (scale or measure.largest)
     return {
-        "value": round(100 * result.value, 1),
-        "low": None if result.ci_low is None else round(100 * result.ci_low, 1),
-        "high": None if result.ci_high is None else round(100 * result.ci_high, 1),
-        "neutral": None if measure.neutral is None else 100 * measure.neutral,
+        "value": round(percent * result.value, 1),
+        "low": None if result.ci_low is None else round(percent * result.ci_low, 1),
+        "high": None if result.ci_high is None else round(percent * result.ci_high, 1),
+        "neutral": None if measure.neutral is None else percent * measure.neutral,
     }
 
 

@@ -7,10 +7,9 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from leaderboard.models import LanguageModel, Result, Scoring, Work
-from leaderboard.rankings import slices_of
 from leaderboard.views.polling import polling
+from scoring.metrics.formulas import slices_in_order
 from scoring.metrics.measures import Measure
-from scoring.metrics.safety import MEASURES
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,8 @@ def profile(scoring: Scoring) -> Profile:
     """Arrange a scoring's results."""
     results = list(scoring.results.all())
     cells = {(result.slice, result.measure): result for result in results}
-    measures = [measure for measure in MEASURES.values() if any(r.measure == measure.key for r in results)]
-    rows = [(name, [cells.get((name, measure.key)) for measure in measures]) for name in slices_of(results)]
+    declared = scoring.metric_version.metric.formula.measures.values()
+    measures = [measure for measure in declared if any(r.measure == measure.key for r in results)]
+    slices = slices_in_order(result.slice for result in results)
+    rows = [(name, [cells.get((name, measure.key)) for measure in measures]) for name in slices]
     return Profile(scoring, measures, rows)

@@ -1,15 +1,22 @@
 """Who stands where, now?"""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from leaderboard.models import Metric, Provenance, Run, Scoring, Standing, Work
-from leaderboard.rankings import WITHIN_KIND, Ranking, current_versions, headline_slice, ranking
+from leaderboard.models import Metric, MetricVersion, Provenance, Run, Scoring, Standing, Work
+from leaderboard.rankings import WITHIN_KIND, Ranking, current_versions, metrics_with_versions, ranking
+from leaderboard.services.scorers import problem_with
 from leaderboard.views.polling import polling
-from scoring.metrics.safety import RANKED
+from scoring.metrics.formulas import FORMULAS, slice_parts, slices_in_order
+from scoring.metrics.measures import slice_of
+from scoring.metrics.safety import ALL, AVERAGE
+from scoring.metrics.toxicity import PARTS, RESCORED, TOXIC
 
 BOTH = "both"
 
@@ -24,63 +31,139 @@ class Choice:
     slices: list[str]  # those to choose from
     provenance: str
     kind: str
+    version: MetricVersion | None  # one that is chosen by its number; None for the current ones
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One of the three views of Pozzobon et al. 2023 of the same outputs."""
+
+    label: str
+    note: str
+    address: str
+    chosen: bool
 
 
 @require_safe
 def rankings(request: HttpRequest) -> HttpResponse:
     """The ranking page. Without `provenance` published figures follow in a table of their own."""
-    metrics = list(Metric.objects.select_related("protocol__evaluation_set"))
+    metrics = metrics_with_versions()
     choice = parse(request, metrics)
-    runs = list(
-        Run.objects.filter(protocol=choice.metric.protocol)
-        .exclude(state=Work.State.DONE)
-        .select_related("model", "protocol__evaluation_set")
-    )
     poll = polling(request, Scoring.objects.filter(metric_version__metric=choice.metric))
     context = {
-        "metrics": metrics,
+        "families": families(metrics),
         "choice": choice,
-        "measures": RANKED,
+        "measures": choice.metric.formula.ranked,
         "provenances": [*Provenance.choices, (BOTH, "Both in one ranking")],
         "kinds": [(WITHIN_KIND, "Each kind by itself"), *Standing.Population.choices],
+        "versions": published_versions(choice.metric),
+        "problem": problem_with(choice.metric.scorer),
+        "scenarios": scenarios(choice),
+        "reading": f"reading/{choice.metric.formula_name}.html",
         "tables": choose_tables(choice, metrics) if poll["fresh"] else [],
-        "runs": runs,
+        "works": list(work_under_way(choice.metric)),
         **poll,
     }
     return render(request, "rankings.html", context)
 
 
+def published_versions(metric: Metric) -> list[MetricVersion]:
+    """Those that a reader may look at, oldest first."""
+    return [version for version in metric.versions.all() if version.status != MetricVersion.Status.CANDIDATE]
+
+
+def scenarios(choice: Choice) -> list[Scenario]:
+    """Which version's scores of the continuations are shown, and whose scores of the prompts split them.
+
+    Nothing where the prompts are not split by published scores, or nothing is ranked yet.
+    """
+    attribute, part = slice_parts(choice.slice)
+    versions = published_versions(choice.metric)
+    base = part.removesuffix(RESCORED) if part in PARTS and part != ALL else TOXIC
+    if not versions or slice_of(attribute, base) not in choice.slices:
+        return []
+    first, last = versions[0], versions[-1]
+    shown = choice.version or last
+    views = [(first, "", "As first scored")] if first != last else []
+    views += [(last, "", "Generations rescored" if views else "As first scored")]
+    views += [(last, RESCORED, "Generations and prompts rescored")]
+    return [
+        Scenario(
+            label,
+            f"version {version.number}, prompts split by {'its own' if suffix else 'published'} scores",
+            "?"
+            + urlencode(
+                {
+                    "metric": choice.metric.slug,
+                    "measure": choice.measure,
+                    "slice": slice_of(attribute, base + suffix),
+                    "version": version.number,
+                }
+            ),
+            choice.version is not None and version == shown and part == base + suffix,
+        )
+        for version, suffix, label in views
+        if slice_of(attribute, base + suffix) in choice.slices
+    ]
+
+
+def families(metrics: list[Metric]) -> list[tuple[str, list[Metric]]]:
+    """The metrics by formula, in the order of the formulas."""
+    order = list(FORMULAS)
+    found = sorted(metrics, key=lambda metric: (order.index(metric.formula_name), metric.position))
+    return [(formula.title, list(of)) for formula, of in groupby(found, key=lambda metric: metric.formula)]
+
+
+def work_under_way(metric: Metric) -> Iterator[Run | Scoring]:
+    """Evaluations that are waiting, running or failed: models still at their outputs, then outputs not scored yet."""
+    protocol = metric.protocol
+    yield from (
+        Run.objects.filter(protocol=protocol)
+        .exclude(state=Work.State.DONE)
+        .select_related("model", "protocol__evaluation_set")
+    )
+    yield from (
+        Scoring.objects.filter(metric_version__metric=metric, run__state=Work.State.DONE)
+        .exclude(state=Work.State.DONE)
+        .select_related("model", "run__protocol__evaluation_set")
+    )
+
+
 def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
     """One ranking; or, where the viewer made no choice, the measured one and then the published one.
 
-    A metric without published figures borrows those of the first metric that has some, so that a new board shows what
-    such numbers look like; the table names the metric it is of.
+    A metric of likelihoods without published figures borrows those of the first metric that has some, so that a new
+    board shows what such numbers look like; the table names the metric it is of.
     """
 
-    def table(metric: Metric, provenances: list[Provenance], name: str) -> list[Ranking]:
-        versions = current_versions(metric, provenances)
+    def table(metric: Metric, versions: list[MetricVersion], name: str) -> list[Ranking]:
         return [ranking(metric, versions, choice.measure, name, choice.kind)] if versions else []
 
+    if choice.version:
+        return table(choice.metric, [choice.version], choice.slice)
     if choice.provenance == BOTH:
-        return table(choice.metric, list(Provenance), choice.slice)
+        return table(choice.metric, current_versions(choice.metric, list(Provenance)), choice.slice)
     if choice.provenance:
-        return table(choice.metric, [Provenance(choice.provenance)], choice.slice)
-    measured = table(choice.metric, [Provenance.MEASURED], choice.slice)
+        return table(choice.metric, current_versions(choice.metric, [Provenance(choice.provenance)]), choice.slice)
+    measured = table(choice.metric, current_versions(choice.metric, [Provenance.MEASURED]), choice.slice)
     for metric in [choice.metric, *metrics]:
-        name = choice.slice if metric == choice.metric else headline_slice(slices(metric))
-        published = table(metric, [Provenance.PUBLISHED], name)
+        if metric.formula_name != choice.metric.formula_name:
+            continue
+        name = choice.slice if metric == choice.metric else slices(metric, choice.measure)[0]
+        published = table(metric, current_versions(metric, [Provenance.PUBLISHED]), name)
         if any(of.models for of in published):
             return measured + published
     return measured
 
 
-def slices(metric: Metric) -> list[str]:
-    """The slices of a metric's headline measure, from its evaluation set or its published standings."""
-    names = Standing.objects.filter(metric_version__metric=metric).values_list("slice", flat=True).distinct()
+def slices(metric: Metric, measure: str) -> list[str]:
+    """The slices that a measure is ranked on, the overall one first; what is to come where nothing is ranked yet."""
+    ranked = Standing.objects.filter(metric_version__metric=metric, measure=measure).values_list("slice", flat=True)
+    found = set(ranked.distinct().order_by())
     counts = metric.protocol.evaluation_set.counts
-    found = set(names.order_by()) | (set(counts) | {"average"} if len(counts) > 1 else set())
-    overall = headline_slice(found)
-    return [overall, *sorted(found - {overall})]
+    if not found and metric.formula.by_kind:
+        found = set(counts) | ({AVERAGE} if len(counts) > 1 else set())
+    return slices_in_order(found) or [AVERAGE]
 
 
 def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
@@ -96,14 +179,18 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         return value
 
     metric = by_slug[pick("metric", default_metric(metrics).slug, list(by_slug))]
-    known_slices = slices(metric)
+    measure = pick("measure", metric.measure, [measure.key for measure in metric.formula.ranked])
+    known_slices = slices(metric, measure)
+    versions = {str(version.number): version for version in published_versions(metric)}
+    number = pick("version", "", ["", *versions])
     return Choice(
         metric=metric,
-        measure=pick("measure", metric.measure, [measure.key for measure in RANKED]),
+        measure=measure,
         slice=pick("slice", known_slices[0], known_slices),
         slices=known_slices,
         provenance=pick("provenance", "", ["", *Provenance.values, BOTH]),
         kind=pick("kind", WITHIN_KIND, [WITHIN_KIND, *Standing.Population.values]),
+        version=versions.get(number),
     )
 
 

@@ -17,7 +17,16 @@ from scoring.evaluation_sets.labelled import (
     read_scored,
     to_table,
 )
-from scoring.evaluation_sets.regard import RegardPrompt, build_regard
+from scoring.evaluation_sets.prompts import (
+    Prompt,
+    prompt_scores_table,
+    prompts_from_table,
+    prompts_table,
+    published_continuations_table,
+    published_scores_table,
+    read_prompts,
+)
+from scoring.evaluation_sets.regard import build_regard
 from scoring.evaluation_sets.starter import build_starter
 
 __all__ = [
@@ -26,7 +35,7 @@ __all__ = [
     "EvaluationSetError",
     "FetchError",
     "LabelledSentence",
-    "RegardPrompt",
+    "Prompt",
     "UnknownEvaluationSetError",
     "build_regard",
     "build_starter",
@@ -35,6 +44,12 @@ __all__ = [
     "from_table",
     "get",
     "load_catalogue",
+    "prompt_scores_table",
+    "prompts_from_table",
+    "prompts_table",
+    "published_continuations_table",
+    "published_scores_table",
+    "read_prompts",
     "read_safenlp",
     "read_scored",
     "to_table",

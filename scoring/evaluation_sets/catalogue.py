@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 KINDS = ("labelled_sentences", "prompts", "stereotype_pairs", "coreference", "text")
-FORMATS = ("", "safenlp")  # what can be imported; empty where nothing reads the set yet
+FORMATS = ("", "safenlp", "prompts")  # what can be imported; empty where nothing reads the set from a file
 _CATALOGUE = Path(__file__).with_name("catalogue.toml")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -45,7 +45,7 @@ class CatalogueEntry:
     citation_key: str  # for BibTeX
     paper: str  # address of the paper; empty where there is none
     notice: str  # what a reader should know before looking at the texts
-    files: tuple[CatalogueFile, ...]  # data first, then licences; empty where the texts are built
+    files: tuple[CatalogueFile, ...]  # data first, then licences; none where texts are built, or have no pinned home
 
 
 def load_catalogue(path: Path = _CATALOGUE) -> dict[str, CatalogueEntry]:

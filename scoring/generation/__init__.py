@@ -11,6 +11,7 @@ from scoring.generation.engine import continuations
 from scoring.generation.protocols import PROTOCOLS, GenerationSettings
 from scoring.generation.server import CompletionsServer, ServerRefused, ServerUnavailable, server_continuations
 from scoring.generation.state import UnsupportedKind
+from scoring.generation.statements import with_log_perplexities
 
 __all__ = [
     "PROTOCOLS",
@@ -24,4 +25,5 @@ __all__ = [
     "continuations",
     "continuations_table",
     "server_continuations",
+    "with_log_perplexities",
 ]

@@ -22,7 +22,8 @@ class Continuation:
     """`text` is what was generated, without the prompt and without special tokens; None where `error` says why not.
 
     `n_tokens` does not count the end of text; None where a server does not say. `truncated`: the prompt lost its
-    beginning to fit the model's context.
+    beginning to fit the model's context. `log_perplexity` is that of prompt and text to the model, in nats a token;
+    None where it was not asked for, or there is none.
     """
 
     text: str | None
@@ -30,6 +31,7 @@ class Continuation:
     finish: Finish | None
     error: str | None = None
     truncated: bool = False
+    log_perplexity: float | None = None
 
 
 def failed(error: str, k: int) -> list[Continuation]:
@@ -40,7 +42,16 @@ def failed(error: str, k: int) -> list[Continuation]:
 def continuations_table(prompts: Sequence[Prompt], found: Sequence[Sequence[Continuation]]) -> pa.Table:
     """Rows of the `continuations` schema, prompt by prompt and in the order of the continuations."""
     rows = [
-        (prompt.id, index, item.text, item.n_tokens, item.finish and item.finish.value, item.error, item.truncated)
+        (
+            prompt.id,
+            index,
+            item.text,
+            item.n_tokens,
+            item.finish and item.finish.value,
+            item.error,
+            item.truncated,
+            item.log_perplexity,
+        )
         for prompt, items in zip(prompts, found, strict=True)
         for index, item in enumerate(items)
     ]

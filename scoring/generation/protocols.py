@@ -42,6 +42,6 @@ PROTOCOLS = {
     "rtp": GenerationSettings(k=25, top_p=0.9),
     # HELM (Liang et al. 2022), as rescored by Pozzobon et al. 2023.
     "rtp-helm": GenerationSettings(k=5),
-    # Sheng et al. 2019: 100 of each of ten templates are 1,000 statements a demographic.
-    "regard": GenerationSettings(k=100, top_k=40),
+    # Sheng et al. 2019: 1,000 statements a demographic. 25 of each of the 40 templates that come with Plumbline.
+    "regard": GenerationSettings(k=25, top_k=40),
 }

@@ -9,7 +9,7 @@ for text, likelihood in zip(texts, token_log_likelihoods(loaded, texts, Likeliho
     print(text, likelihood.tokens.sum())
 """
 
-from scoring.likelihood.engine import TextLikelihood, token_log_likelihoods
+from scoring.likelihood.engine import TextLikelihood, likelihoods_table, token_log_likelihoods
 from scoring.likelihood.settings import LikelihoodSettings
 from scoring.likelihood.tokens import NotApplicable, SpecialTokens, Unscorable
 
@@ -19,5 +19,6 @@ __all__ = [
     "SpecialTokens",
     "TextLikelihood",
     "Unscorable",
+    "likelihoods_table",
     "token_log_likelihoods",
 ]

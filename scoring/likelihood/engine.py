@@ -1,12 +1,14 @@
 """Scores texts: tokenise, cut into windows, run the model batch by batch, put the token log-likelihoods in order."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 import torch
 
+from scoring.artefacts import SCHEMAS
 from scoring.language_models import LoadedModel
 from scoring.likelihood.causal import causal_log_likelihoods
 from scoring.likelihood.masked import masked_log_likelihoods
@@ -27,6 +29,23 @@ class TextLikelihood:
     tokens: np.ndarray
     unscorable: Unscorable | None
     windows: int
+
+    @property
+    def log_perplexity(self) -> float | None:
+        """Minus the mean token log-likelihood; None where there is none."""
+        return None if self.unscorable else -float(self.tokens.mean(dtype=np.float64))
+
+
+def likelihoods_table(ids: Sequence[str], likelihoods: Sequence[TextLikelihood]) -> pa.Table:
+    """Rows of the `likelihoods` schema, for texts of these ids."""
+    schema = SCHEMAS["likelihoods"]
+    columns = {
+        "id": ids,
+        "token_log_likelihoods": [item.tokens for item in likelihoods],
+        "unscorable": [item.unscorable and item.unscorable.value for item in likelihoods],
+        "windows": [item.windows for item in likelihoods],
+    }
+    return pa.table(columns, schema=schema)
 
 
 def token_log_likelihoods(

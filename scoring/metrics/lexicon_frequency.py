@@ -54,11 +54,13 @@ def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: lis
     matches = scores == 1
     hits = np.concatenate([matches, matches.any(axis=2, keepdims=True)], axis=2).sum(axis=1)
     rows = np.column_stack([scored.sum(axis=1), hits]).astype(np.float64)
-    rows = rows[rows[:, 0] > 0]
     n = rows[:, 0].sum()
     shares = rows[:, 1:].sum(axis=0) / n
     sums = resampled_sums(rows)
-    low, high = share_intervals(shares, sums[:, 1:] / sums[:, :1], *np.full((2, len(shares)), [[len(rows)], [n]]))
+    with np.errstate(invalid="ignore"):  # a resample without a single scored continuation
+        replicates = sums[:, 1:] / sums[:, :1]
+    prompts = (rows[:, 0] > 0).sum()
+    low, high = share_intervals(shares, replicates, *np.full((2, len(shares)), [[prompts], [n]]))
     return [
         Measurement(
             LEXICON_FREQUENCY.key,
@@ -69,6 +71,7 @@ def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: lis
             bound(PERCENT * start),
             bound(PERCENT * end),
             k=scores.shape[1],
+            replicates=PERCENT * of,
         )
-        for name, share, start, end in zip([*categories, ANY], shares, low, high, strict=True)
+        for name, share, start, end, of in zip([*categories, ANY], shares, low, high, replicates.T, strict=True)
     ]

@@ -1,8 +1,11 @@
 """What a measure is, declared once: pages, exports and documentation read it from here."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Measurement:
     """One value of a measure on a slice. `n` texts went into it, `missing` could not be scored.
 
     A measure that is taken per prompt counts prompts there. `k` is the number of continuations of a prompt, where there
-    are any: values of different k are never ranked together.
+    are any: values of different k are never ranked together. `replicates` [resamples] is what a bootstrap made of the
+    value; those of two models on the same prompts are of the same draws, so their differences are paired.
     """
 
     measure: str
@@ -37,6 +41,7 @@ class Measurement:
     p_value: float | None = None
     p_adjusted: float | None = None
     k: int | None = None
+    replicates: NDArray[np.floating[Any]] | None = field(default=None, compare=False, repr=False)
 
 
 def slice_of(attribute: str, part: str) -> str:

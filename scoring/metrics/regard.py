@@ -141,6 +141,7 @@ def _regard_scores(statements: Statements) -> Iterator[Measurement]:
             int(missing[row]),
             bound(low[row]),
             bound(high[row]),
+            replicates=replicates[:, row],
         )
 
 

@@ -8,8 +8,9 @@ A text without scores has a reason, never a 0. Scores of equal fingerprints may 
 """
 
 from scoring.scorers.base import Cost, Scorer, ScorerState, ScorerUnavailable, Scores
-from scoring.scorers.lexicon import Lexicon, LexiconError, read_lexicon
-from scoring.scorers.registry import SCORERS, ScorerDeclaration, UnknownScorer, get_scorer
+from scoring.scorers.lexicon import Lexicon, LexiconError, find_lexicon, read_lexicon
+from scoring.scorers.perspective import unavailable as perspective_problem
+from scoring.scorers.registry import SCORERS, ScorerDeclaration, UnknownScorer, get_scorer, is_scorer
 from scoring.scorers.replies import JsonLinesReplies, ReplyStore
 
 __all__ = [
@@ -25,6 +26,9 @@ __all__ = [
     "ScorerUnavailable",
     "Scores",
     "UnknownScorer",
+    "find_lexicon",
     "get_scorer",
+    "is_scorer",
+    "perspective_problem",
     "read_lexicon",
 ]

@@ -35,6 +35,11 @@ class ScorerDeclaration:
         head, colon, _ = self.name.partition(":")
         return head + colon
 
+    def covers(self, name: str) -> bool:
+        """Whether `name` is one of the scorer's."""
+        choice = name.removeprefix(self.prefix)
+        return name == self.prefix + choice and bool(choice) == self.prefix.endswith(":")
+
 
 def _lexicon(name: str, *, folder: Path | None = None) -> Scorer:
     return LexiconScorer(read_lexicon(find_lexicon(name, folder)))
@@ -58,6 +63,11 @@ SCORERS = (
 )
 
 
+def is_scorer(name: str) -> bool:
+    """Whether `get_scorer` knows the name."""
+    return any(declared.covers(name) for declared in SCORERS)
+
+
 def get_scorer(name: str, **options: Any) -> Scorer:
     """The scorer called `name`, ready to score; `options` are those of its class (`folder` of lexicons, for one).
 
@@ -65,8 +75,6 @@ def get_scorer(name: str, **options: Any) -> Scorer:
     LexiconError for a lexicon that is not there or not right; ValueError for a wrong option.
     """
     for declared in SCORERS:
-        choice = name.removeprefix(declared.prefix)
-        takes_choice = declared.prefix.endswith(":")
-        if name == declared.prefix + choice and bool(choice) == takes_choice:
-            return declared.build(choice, **options)
+        if declared.covers(name):
+            return declared.build(name.removeprefix(declared.prefix), **options)
     raise UnknownScorer(f"there is no scorer {name!r}: use {', '.join(declared.name for declared in SCORERS)}")

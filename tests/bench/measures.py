@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
-from scoring.metrics.toxicity import ScoresOf, measure_toxicity, scenarios
+from scoring.metrics.toxicity import measure_toxicity
 
 PROMPTS, CONTINUATIONS, ATTRIBUTES = 100_000, 25, 7
 SHAPE = (PROMPTS, CONTINUATIONS, ATTRIBUTES)
@@ -30,8 +30,8 @@ def measured(work: str) -> tuple[float, float, int]:
     if work == "toxicity":
         count = len(measure_toxicity(scores, names, texts, prompts))
     elif work == "three scenarios":
-        again = ScoresOf(prompts**1.1, scores**1.1)
-        count = sum(len(found) for found in scenarios(ScoresOf(prompts, scores), again, names, texts).values())
+        count = len(measure_toxicity(scores, names, texts, prompts))
+        count += len(measure_toxicity(scores**1.1, names, texts, prompts, prompts**1.1))
     else:
         count = len(measure_lexicon_frequency(np.where(np.isnan(scores), np.nan, scores > 0.9), names))
     seconds = time.perf_counter() - began

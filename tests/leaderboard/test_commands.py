@@ -35,18 +35,31 @@ def test_seeding_twice_changes_nothing(settings, tmp_path):
 def test_without_better_data_the_starter_set_is_seeded_and_every_bundled_model_queued_on_it(settings, tmp_path):
     settings.PLUMBLINE_DATA = tmp_path
     seed()
-    assert EvaluationSet.objects.get(artefact__isnull=False).slug == "starter"
-    assert Run.objects.count() == LanguageModel.objects.filter(source="bundled").count() >= 6
+    here = EvaluationSet.objects.filter(artefact__isnull=False)
+    assert {texts.slug for texts in here} == {"starter", "regard-openings"}
+    bundled = LanguageModel.objects.filter(source="bundled")
+    assert Run.objects.filter(protocol__evaluation_set__slug="starter").count() == bundled.count() >= 6
+    # Only causal models continue texts.
+    continued = Run.objects.filter(protocol__evaluation_set__slug="regard-openings")
+    assert set(continued.values_list("model__kind", flat=True)) == {"causal"}
+    assert continued.count() == bundled.filter(kind="causal").count()
 
 
 @needs_toxigen
-def test_with_toxigen_at_hand_it_is_used_instead(settings):
+def test_with_real_data_at_hand_it_is_used_instead(settings):
     settings.PLUMBLINE_DATA = DATA
     seed()
-    assert EvaluationSet.objects.get(artefact__isnull=False).slug == "toxigen-human"
+    here = EvaluationSet.objects.filter(artefact__isnull=False)
+    assert {texts.slug for texts in here} >= {"toxigen-human", "real-toxicity-prompts-sample"}
+    assert not here.filter(slug="starter").exists()
     assert set(Scoring.objects.filter(run__isnull=False).values_list("metric_version__metric__slug", flat=True)) == {
-        "safety-toxigen"
+        "safety-toxigen",
+        "toxicity-profanity",
+        "lexicon-starter",
     }
+    # The metrics of continuations share what is generated once.
+    continued = Run.objects.filter(protocol__method="rtp")
+    assert continued.count() == LanguageModel.objects.filter(source="bundled", kind="causal").count()
 
 
 def test_a_folder_is_entered_once_with_its_architecture_and_the_hash_of_its_files():

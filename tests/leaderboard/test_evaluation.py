@@ -10,6 +10,7 @@ from leaderboard.models import LanguageModel, Result, Run, Standing, Work
 from leaderboard.services import artefacts, collect, evaluate, leases, score
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
+from leaderboard.services.shards import Shards
 from scoring.language_models import BUNDLED, load, resolve
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 from tests.scoring.families import tiny
@@ -103,20 +104,19 @@ def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_byt
     whole = finish(models[CAUSAL], metric).run.artefact
     run = Run.objects.create(model=models[OTHER_CAUSAL], protocol=metric.protocol)
     computed = []
-    original = collect.collect_shard
+    original = artefacts.put
 
-    def interrupt_after_two(*arguments):
+    def put(table, kind, name):
+        original(table, kind, name)
+        computed.append(int(name.rpartition("-")[2].removesuffix(".parquet")))
         if len(computed) == 2:
             leases.stop_requested.set()
-        original(*arguments)
-        computed.append(arguments[-1])
 
-    monkeypatch.setattr(collect, "collect_shard", interrupt_after_two)
+    monkeypatch.setattr(artefacts, "put", put)
     collect.collect(run)
     run.refresh_from_db()
     assert (run.state, run.lease, run.done) == (Work.State.QUEUED, None, 80)
     leases.stop_requested.clear()
-    monkeypatch.setattr(collect, "collect_shard", lambda *a: (computed.append(a[-1]), original(*a)))
     collect.collect(run)
     run.refresh_from_db()
     assert run.state == Work.State.DONE
@@ -132,17 +132,16 @@ def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_byt
 
 @pytest.mark.usefixtures("small_shards")
 def test_shards_made_under_other_library_versions_are_not_mixed_in(metric, models):
-    run = Run.objects.create(model=models[CAUSAL], protocol=metric.protocol, environment={"torch": "1.0"})
-    artefacts.put(
-        artefacts.load(finish(models[OTHER_CAUSAL], metric).run.artefact).slice(0, 40),
-        "likelihoods",
-        collect.shard_name(run, 0),
-    )
+    run = Run.objects.create(model=models[CAUSAL], protocol=metric.protocol)
+    foreign = artefacts.load(finish(models[OTHER_CAUSAL], metric).run.artefact)
+    old = Shards(run, "likelihoods", 144, 40, made_with=collect.environment(run.model) | {"torch": "1.0"})
+    for number in old.numbers():
+        artefacts.put(foreign[old.bounds(number)], "likelihoods", old.name(number))
     collect.collect(run)
     run.refresh_from_db()
-    assert run.environment == collect.environment()
-    foreign = finish(models[OTHER_CAUSAL], metric).run.artefact
-    assert artefacts.load(run.artefact).slice(0, 40) != artefacts.load(foreign).slice(0, 40)
+    assert run.environment == collect.environment(run.model)
+    assert artefacts.load(run.artefact) != foreign
+    assert not default_storage.exists(old.folder) or default_storage.listdir(old.folder)[1] == []
 
 
 def test_of_two_workers_one_gets_the_run(metric, models):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scoring.evaluation_sets.regard import build_regard
+from scoring.evaluation_sets.regard import build_regard, template_of
 from scoring.metrics.regard import MEASURES, TOXICITY, Statements, measure_regard, toxicity_of_labels
 
 NAN = np.nan
@@ -28,11 +28,12 @@ def measured(of: Statements, log_perplexity=None):
 
 def test_every_demographic_has_the_same_templates_in_two_contexts():
     prompts = build_regard()
-    assert Counter(prompt.demographic for prompt in prompts) == dict.fromkeys({p.demographic for p in prompts}, 40)
-    assert len({prompt.demographic for prompt in prompts}) == 14
+    assert Counter(prompt.group for prompt in prompts) == dict.fromkeys({p.group for p in prompts}, 40)
+    assert len({prompt.group for prompt in prompts}) == 14
     assert len({prompt.id for prompt in prompts}) == len({prompt.text for prompt in prompts}) == 560
-    assert Counter(prompt.context for prompt in prompts) == {"occupation": 280, "respect": 280}
-    assert len({prompt.template for prompt in prompts}) == 40
+    templates = [template_of(prompt.id, prompt.group) for prompt in prompts]
+    assert Counter(templates) == dict.fromkeys(templates, 14)
+    assert Counter(template.split("-")[0] for template in templates) == {"occupation": 280, "respect": 280}
 
 
 def test_prompts_are_openings_of_sentences():
@@ -46,7 +47,7 @@ def test_prompts_are_openings_of_sentences():
 def test_prompts_of_two_demographics_differ_in_the_person_only():
     by_demographic = {}
     for prompt in build_regard():
-        by_demographic.setdefault(prompt.demographic, []).append(prompt.text.casefold())
+        by_demographic.setdefault(prompt.group, []).append(prompt.text.casefold())
     women, men = by_demographic["women"], by_demographic["men"]
     assert [text.replace("a woman", "a man") for text in women] == men
 

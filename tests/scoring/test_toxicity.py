@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from scoring.metrics.toxicity import MEASURES, ScoresOf, measure_toxicity, scenarios
+from scoring.metrics.toxicity import MEASURES, measure_toxicity
 from tests.data import DATA
 
 SAMPLE = DATA / "real_toxicity_prompts" / "sample_993.jsonl"
@@ -274,9 +274,14 @@ def test_single_precision_scores_give_the_numbers_of_double_precision():
 
 def test_the_three_scenarios_take_prompt_scores_and_generation_scores_each_from_where_they_say():
     # Three prompts, of which the scorer calls the second toxic only at release; every generation is milder now.
-    published = ScoresOf(np.array([0.9, 0.6, 0.1]), np.array([[[0.8]], [[0.7]], [[0.2]]]))
-    rescored = ScoresOf(np.array([0.9, 0.4, 0.1]), np.array([[[0.6]], [[0.3]], [[0.1]]]))
-    views = scenarios(published, rescored, ["toxicity"], np.zeros((3, 1), dtype=np.int64))
+    prompts, prompts_again = np.array([0.9, 0.6, 0.1]), np.array([0.9, 0.4, 0.1])
+    texts = np.zeros((3, 1), dtype=np.int64)
+    views = {
+        "published": measure_toxicity(np.array([[[0.8]], [[0.7]], [[0.2]]]), ["toxicity"], texts, prompts),
+        "rescored": measure_toxicity(
+            np.array([[[0.6]], [[0.3]], [[0.1]]]), ["toxicity"], texts, prompts, prompts_again
+        ),
+    }
     found = {
         (name, m.slice): m.value for name, view in views.items() for m in view if m.measure == "expected_max_toxicity"
     }
@@ -285,12 +290,11 @@ def test_the_three_scenarios_take_prompt_scores_and_generation_scores_each_from_
             ("published", "toxicity:all"): 1.7 / 3,
             ("published", "toxicity:toxic"): 0.75,
             ("published", "toxicity:nontoxic"): 0.2,
-            ("rescored_generations", "toxicity:all"): 1.0 / 3,
-            ("rescored_generations", "toxicity:toxic"): 0.45,
-            ("rescored_generations", "toxicity:nontoxic"): 0.1,
             ("rescored", "toxicity:all"): 1.0 / 3,
-            ("rescored", "toxicity:toxic"): 0.6,
-            ("rescored", "toxicity:nontoxic"): 0.2,
+            ("rescored", "toxicity:toxic"): 0.45,
+            ("rescored", "toxicity:nontoxic"): 0.1,
+            ("rescored", "toxicity:toxic-rescored"): 0.6,
+            ("rescored", "toxicity:nontoxic-rescored"): 0.2,
         }
     )
 

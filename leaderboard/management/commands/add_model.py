@@ -2,24 +2,33 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from leaderboard.services.language_models import add_model
+from leaderboard.services.language_models import add_model, add_served
 from scoring.language_models import HubUnavailable, ModelRefused
 
 
 class Command(BaseCommand):
-    help = "Enter a language model: a hub id, a local folder, or a GGUF file. Its revision is pinned."
+    help = "Enter a language model: a hub id, a local folder, a GGUF file, or a model behind a completions server."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("ref", help="org/name on the hub, a folder with safetensors, or a .gguf file")
-        parser.add_argument("--revision", help="branch, tag or commit on the hub (default: main); pinned to its commit")
+        parser.add_argument(
+            "ref", help="org/name on the hub, a folder with safetensors, a .gguf file, or the model's name on --server"
+        )
+        parser.add_argument("--server", default="", help="address of a server that speaks OpenAI's /v1/completions")
+        parser.add_argument(
+            "--revision",
+            default="",
+            help="branch, tag or commit on the hub (default: main), pinned to its commit; of a server, what it serves",
+        )
         parser.add_argument("--name", default="", help="name on the board (default: from the reference)")
 
-    def handle(self, ref: str, revision: str | None, name: str, **options: Any) -> None:
+    def handle(self, ref: str, server: str, revision: str, name: str, **options: Any) -> None:
         try:
-            model, new = add_model(ref, revision, name)
-        except (ModelRefused, HubUnavailable) as error:
+            if server:
+                model, new = add_served(ref, server, revision)
+                about = f"served at {server}"
+            else:
+                model, new = add_model(ref, revision or None, name)
+                about = f"{model.family}, {model.kind}, {model.parameters:,} parameters, {model.layers} layers"
+        except (ModelRefused, HubUnavailable, ValueError) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(
-            f"{model.slug} {'entered' if new else 'is already here'}: {model.family}, {model.kind}, "
-            f"{model.parameters:,} parameters, {model.layers} layers, revision {model.revision}"
-        )
+        self.stdout.write(f"{model.slug} {'entered' if new else 'is already here'}: {about}, revision {model.revision}")

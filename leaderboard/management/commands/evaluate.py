@@ -6,6 +6,8 @@ from tqdm import tqdm
 
 from leaderboard.models import LanguageModel, Metric, Scoring, Standing, Work
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from leaderboard.services.metrics import CannotDeclare, with_k
+from scoring.metrics.formulas import slice_label, slices_in_order
 
 POLL_SECONDS = 0.5
 SILENCE_SECONDS = 15.0
@@ -17,17 +19,19 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("model", help="slug of the model, as add_model prints it")
         parser.add_argument("--metric", required=True, help="slug of the metric, as in safety-toxigen")
+        parser.add_argument("--k", type=int, help="continuations of each prompt: as a metric of its own, METRIC-kK")
         parser.add_argument("--wait", action="store_true", help="show progress until the standings are published")
 
-    def handle(self, model: str, metric: str, wait: bool, **options: Any) -> None:
-        scoring = self.request(model, metric)
+    def handle(self, model: str, metric: str, k: int | None, wait: bool, **options: Any) -> None:
+        scoring = self.request(model, metric, k)
         if wait:
             self.watch(scoring)
             self.show(scoring)
         else:
-            self.stdout.write(f"{scoring}: {scoring.run.get_state_display().lower()}; see its page for progress")
+            work = scoring if scoring.run.state == Work.State.DONE else scoring.run
+            self.stdout.write(f"{scoring}: {work.get_state_display().lower()}; see its page for progress")
 
-    def request(self, model: str, metric: str) -> Scoring:
+    def request(self, model: str, metric: str, k: int | None) -> Scoring:
         found_model = LanguageModel.objects.filter(slug=model).first()
         found_metric = Metric.objects.filter(slug=metric).first()
         if found_model is None:
@@ -36,38 +40,58 @@ class Command(BaseCommand):
             known = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none: run `manage.py seed`"
             raise CommandError(f"there is no metric {metric!r}; known: {known}")
         try:
-            return request_evaluation(found_model, found_metric)
-        except CannotEvaluate as error:
+            return request_evaluation(found_model, found_metric if k is None else with_k(found_metric, k))
+        except (CannotEvaluate, CannotDeclare) as error:
             raise CommandError(str(error)) from error
 
     def watch(self, scoring: Scoring) -> None:
-        """Follow the work to its end. Ctrl-C stops the watching, not the work."""
+        """Follow the work to its end, collecting and then scoring. Ctrl-C stops the watching, not the work."""
         began = time.monotonic()
         silent = True
-        with tqdm(desc=str(scoring), unit="text") as bar:
-            while scoring.state != Work.State.DONE:
-                scoring = Scoring.objects.select_related("run", "model", "metric_version__metric").get(pk=scoring.pk)
-                run = scoring.run
-                for work in (run, scoring):
+        for step in ("run", None):
+            work = self.again(scoring, step)
+            if step is None and work.state == Work.State.DONE and not work.total:
+                break  # nothing of it was there to see
+            with tqdm(desc=str(work), unit="text") as bar:
+                while True:
+                    work = self.again(scoring, step)
                     if work.state in (Work.State.FAILED, Work.State.CANCELLED):
-                        raise CommandError(f"{scoring}: {work.get_state_display().lower()}. {work.reason}")
-                bar.total = run.total or None
-                bar.update(run.done - bar.n)
-                if silent and run.state == Work.State.QUEUED and time.monotonic() - began > SILENCE_SECONDS:
-                    silent = False
-                    bar.write(run.reason or "Waiting for a worker: none has taken this yet. `make run` starts one.")
-                time.sleep(POLL_SECONDS)
+                        raise CommandError(f"{work}: {work.get_state_display().lower()}. {work.reason}")
+                    bar.total = work.total or None
+                    bar.update(work.done - bar.n)
+                    if work.state == Work.State.DONE:
+                        break
+                    if silent and work.state == Work.State.QUEUED and time.monotonic() - began > SILENCE_SECONDS:
+                        silent = False
+                        bar.write(
+                            work.reason or "Waiting for a worker: none has taken this yet. `make run` starts one."
+                        )
+                    time.sleep(POLL_SECONDS)
+
+    def again(self, scoring: Scoring, step: str | None) -> Work:
+        """The run of the scoring, or the scoring itself, as it is now."""
+        found = Scoring.objects.select_related("run__model", "run__protocol__evaluation_set", "model").get(
+            pk=scoring.pk
+        )
+        return getattr(found, step) if step else found
 
     def show(self, scoring: Scoring) -> None:
-        """The numbers it came to."""
+        """The numbers it came to: every ranked measure, on the slices that the metric is read by."""
+        metric = scoring.metric_version.metric
+        population = scoring.model.kind if metric.formula.by_kind else Standing.Population.ALL
         standings = Standing.objects.filter(
-            metric_version=scoring.metric_version, model=scoring.model, population=scoring.model.kind
-        ).select_related("result", "metric_version__metric")
-        measure = scoring.metric_version.metric.measure
-        for standing in standings.filter(measure=measure).order_by("slice"):
-            result = standing.result
-            self.stdout.write(
-                f"{standing.slice:>16}  {measure} {result.value:.6f}  "
-                f"95% {result.ci_low:.3f} to {result.ci_high:.3f}  rank {standing.rank} "
-                f"({standing.rank_low} to {standing.rank_high}) among {scoring.model.kind} models  n {result.n}"
-            )
+            metric_version=scoring.metric_version, model=scoring.model, population=population
+        ).select_related("result")
+        by_place = {(standing.measure, standing.slice): standing for standing in standings}
+        k = metric.protocol.k
+        among = f"{scoring.model.kind} models" if metric.formula.by_kind else "all models"
+        for measure in metric.formula.ranked:
+            for name in slices_in_order(name for key, name in by_place if key == measure.key):
+                standing = by_place[measure.key, name]
+                result = standing.result
+                ends = "" if result.ci_low is None else f"95% {result.ci_low:.4f} to {result.ci_high:.4f}  "
+                place = "" if standing.rank_low is None else f" ({standing.rank_low} to {standing.rank_high})"
+                self.stdout.write(
+                    f"{slice_label(name):>36}  {measure.key} {result.value:.6f}  {ends}"
+                    f"rank {standing.rank}{place} among {among}  n {result.n}{f'  k {k}' if k else ''}"
+                )

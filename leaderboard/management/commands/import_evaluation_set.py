@@ -7,33 +7,55 @@ import httpx
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.management.progress import file_progress
-from leaderboard.services.evaluation_sets import import_file
-from scoring.evaluation_sets import EvaluationSetError, UnknownEvaluationSetError
+from leaderboard.models import EvaluationSet
+from leaderboard.services.evaluation_sets import import_file, import_own_prompts
+from scoring.evaluation_sets import EvaluationSetError, UnknownEvaluationSetError, load_catalogue
 
 MOST_BYTES = 2**30
 
 
 class Command(BaseCommand):
-    help = "Import a labelled evaluation set (toxigen-human, implicit-hate) from a file in the SafeNLP JSON format."
+    help = (
+        "Import an evaluation set of the catalogue (toxigen-human, implicit-hate, real-toxicity-prompts-sample, "
+        "real-toxicity-prompts, bold), or with --prompts your own prompts as JSON lines or CSV."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("slug", help="toxigen-human or implicit-hate")
-        parser.add_argument("source", metavar="PATH|URL", help="the JSON file, or its https address")
+        parser.add_argument("slug", help="a name of the catalogue; with --prompts, one of your choice")
+        parser.add_argument("source", metavar="PATH|URL", help="the file (of BOLD its folder), or its https address")
+        parser.add_argument(
+            "--prompts", action="store_true", help="your own prompts: `prompt` or `text`, and `id`, `group`"
+        )
+        parser.add_argument("--title", default="", help="with --prompts: what pages call them")
+        parser.add_argument("--licence", default="", help="with --prompts: their licence")
 
     def handle(self, slug: str, source: str, **options: Any) -> None:
         try:
             if source.startswith(("https://", "http://")):
                 with tempfile.TemporaryDirectory() as folder:
-                    sentences, new = import_file(slug, self.download(source, Path(folder)))
+                    texts, new = self.read(slug, self.download(source, Path(folder)), **options)
             else:
-                sentences, new = import_file(slug, Path(source))
+                texts, new = self.read(slug, Path(source), **options)
         except (EvaluationSetError, UnknownEvaluationSetError, httpx.HTTPError, OSError) as error:
             raise CommandError(str(error)) from error
-        rows = sentences.artefact.rows if sentences.artefact else 0
+        rows = texts.artefact.rows if texts.artefact else 0
+        what = "prompts" if texts.kind == EvaluationSet.Kind.PROMPTS else "sentences"
         if new:
-            self.stdout.write(f"{sentences}: {rows:,} sentences, {len(sentences.counts)} demographics")
+            scored = f", with {texts.prompt_scores.rows:,} published scores" if texts.prompt_scores else ""
+            groups = f", {len(texts.counts)} demographics or domains" if texts.counts else ""
+            self.stdout.write(f"{texts}: {rows:,} {what}{groups}{scored}")
         else:
-            self.stdout.write(f"{sentences} already has exactly these {rows:,} sentences: nothing to do")
+            self.stdout.write(f"{texts} already has exactly these {rows:,} {what}: nothing to do")
+
+    def read(
+        self, slug: str, path: Path, *, prompts: bool, title: str, licence: str, **_options: Any
+    ) -> tuple[EvaluationSet, bool]:
+        """Import what is at `path`."""
+        if not prompts:
+            return import_file(slug, path)
+        if slug in load_catalogue():
+            raise CommandError(f"{slug} is a set of the catalogue: leave --prompts out, or choose another slug")
+        return import_own_prompts(slug, title, licence, path)
 
     def download(self, url: str, folder: Path) -> Path:
         """Bring the file at `url` into `folder`, with a progress bar."""

@@ -19,8 +19,10 @@ NAMES = [
     "winobias",
     "bold",
     "real-toxicity-prompts-sample",
+    "real-toxicity-prompts",
     "wikitext-2",
     "starter",
+    "regard-openings",
 ]
 FILES = [file for entry in load_catalogue().values() for file in entry.files]
 PINNED = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/([0-9a-f]{7,40}|2\.7\.0)/\S+")
@@ -55,16 +57,20 @@ def test_a_set_says_where_it_comes_from_on_one_line(name: str) -> None:
     assert "\n" not in entry.citation
     assert "  " not in entry.citation + entry.notice
     assert re.fullmatch(r"[a-z0-9-]+", entry.citation_key)
-    assert entry.paper.startswith("https://arxiv.org/abs/") or name == "starter"
+    assert entry.paper.startswith("https://arxiv.org/abs/") or name in ("starter", "regard-openings")
     assert len(entry.licence) <= 200
     assert len(entry.title) <= 200
 
 
 def test_the_importable_sets_begin_with_the_file_to_import() -> None:
-    importable = {entry.name: entry.files[0].path for entry in load_catalogue().values() if entry.format}
+    importable = {
+        entry.name: entry.files[0].path for entry in load_catalogue().values() if entry.format and entry.files
+    }
     assert importable == {
         "toxigen-human": "safenlp/toxiGen.json",
         "implicit-hate": "safenlp/implicitHate.json",
+        "bold": "bold/prompts/gender_prompt.json",  # of a folder
+        "real-toxicity-prompts-sample": "real_toxicity_prompts/sample_993.jsonl",
     }
 
 
@@ -119,7 +125,7 @@ def test_a_good_catalogue_file_is_read(tmp_path: Path) -> None:
         ('title = "One"', "title = 1", "title is not a string"),
         ('licence = "MIT"', 'licence = ""', "licence is empty"),
         ('kind = "text"', 'kind = "txt"', "kind 'txt' is none of"),
-        ('format = ""', 'format = "csv"', "format 'csv' is none of safenlp"),
+        ('format = ""', 'format = "csv"', "format 'csv' is none of safenlp, prompts"),
         ("bytes = 3", "", "file 1: missing bytes"),
         ("bytes = 3", "bytes = 0", "bytes is not a positive whole number"),
         ("bytes = 3", "bytes = true", "bytes is not a positive whole number"),

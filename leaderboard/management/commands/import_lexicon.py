@@ -1,0 +1,32 @@
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from leaderboard.services.metrics import CannotDeclare, declare_lexicon_metric
+from leaderboard.services.scorers import import_lexicon
+from scoring.evaluation_sets import UnknownEvaluationSetError
+from scoring.scorers import LexiconError
+
+
+class Command(BaseCommand):
+    help = (
+        "Import a lexicon (a folder of UTF-8 files, one category a file, one term a line) as the metric lexicon-NAME."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="small letters, digits and -, as in farrell")
+        parser.add_argument("folder", type=Path)
+
+    def handle(self, name: str, folder: Path, **options: Any) -> None:
+        try:
+            lexicon, new = import_lexicon(name, folder)
+            metric = declare_lexicon_metric(name)
+        except (LexiconError, CannotDeclare, UnknownEvaluationSetError, OSError) as error:
+            raise CommandError(str(error)) from error
+        terms = sum(len(category) for category in lexicon.terms.values())
+        self.stdout.write(
+            f"lexicon {name}{'' if new else ' is already here'}: {len(lexicon.categories)} categories, {terms:,} "
+            f"terms, fingerprint {lexicon.fingerprint[:12]}. Its metric is {metric.slug}: "
+            f"`manage.py evaluate MODEL --metric {metric.slug}`"
+        )

@@ -1,0 +1,114 @@
+"""Metrics: boards, made from an evaluation set, a protocol, a scorer and a formula."""
+
+import re
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from django.db.models import Max
+
+from leaderboard.models import EvaluationSet, Metric, Protocol
+from leaderboard.services.collect import LIKELIHOOD
+from leaderboard.services.evaluation_sets import declare
+from scoring.evaluation_sets import get
+from scoring.generation import PROTOCOLS, GenerationSettings
+from scoring.likelihood import LikelihoodSettings
+from scoring.metrics.formulas import FORMULAS
+from scoring.scorers import SCORERS, is_scorer
+
+
+class CannotDeclare(ValueError):
+    """The parts do not make a metric; the message says which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a metric is made of. `method`: "likelihood" or a generation protocol; `parameters`: what differs from it."""
+
+    slug: str
+    title: str
+    scorer: str
+    formula: str
+    method: str
+    parameters: dict[str, Any]
+    summary: str = ""
+
+
+def declare_metric(declared: Declaration, evaluation_set: EvaluationSet) -> Metric:
+    """The metric of that slug, made where there is none. Raises CannotDeclare."""
+    if declared.formula not in FORMULAS:
+        raise CannotDeclare(f"formula = {declared.formula!r}: use one of {', '.join(FORMULAS)}")
+    formula = FORMULAS[declared.formula]
+    if formula.asks_scorer == (declared.method == LIKELIHOOD):
+        raise CannotDeclare(f"formula = {formula.name!r} does not go with method = {declared.method!r}")
+    if not re.fullmatch(r"[a-z0-9-]{1,80}", declared.slug):
+        raise CannotDeclare(f"slug = {declared.slug!r}: use up to 80 small letters, digits and -")
+    if formula.asks_scorer:
+        if evaluation_set.kind != EvaluationSet.Kind.PROMPTS:
+            raise CannotDeclare(f"{evaluation_set.slug} is of {evaluation_set.kind}: {formula.name} needs prompts")
+        if not is_scorer(declared.scorer):
+            known = ", ".join(scorer.name for scorer in SCORERS)
+            raise CannotDeclare(f"scorer = {declared.scorer!r}: use one of {known}")
+    protocol = protocol_of(evaluation_set, declared.method, declared.parameters)
+    last = Metric.objects.aggregate(last=Max("position"))["last"]
+    metric, _ = Metric.objects.get_or_create(
+        slug=declared.slug,
+        defaults={
+            "title": declared.title,
+            "summary": declared.summary,
+            "protocol": protocol,
+            "scorer": declared.scorer,
+            "formula_name": formula.name,
+            "measure": formula.ranked[0].key,
+            "position": 0 if last is None else last + 1,
+        },
+    )
+    return metric
+
+
+def protocol_of(evaluation_set: EvaluationSet, method: str, parameters: dict[str, Any]) -> Protocol:
+    """The protocol that collects by `method`, with these parameters in place of its own. Raises CannotDeclare."""
+    known: dict[str, LikelihoodSettings | GenerationSettings] = {LIKELIHOOD: LikelihoodSettings(), **PROTOCOLS}
+    if method not in known:
+        raise CannotDeclare(f"protocol = {method!r}: use one of {', '.join(known)}")
+    try:
+        whole = asdict(replace(known[method], **parameters))
+    except (TypeError, ValueError) as error:
+        raise CannotDeclare(f"the protocol {method}: {error}") from error
+    found = Protocol.objects.filter(sha256=Protocol.identity(evaluation_set, method, whole)).first()
+    return found or Protocol.objects.create(evaluation_set=evaluation_set, method=method, parameters=whole)
+
+
+def with_k(metric: Metric, k: int) -> Metric:
+    """The metric with k continuations a prompt: one of its own, as values of different k are never ranked together.
+
+    Raises CannotDeclare where the metric is not of continuations, or k is less than 1.
+    """
+    protocol = metric.protocol
+    if protocol.k is None:
+        raise CannotDeclare(f"k = {k}: {metric.slug} is of likelihoods, which have no continuations; leave k out")
+    if protocol.k == k:
+        return metric
+    declared = Declaration(
+        slug=f"{metric.slug}-k{k}",
+        title=f"{metric.title}, k = {k}",
+        scorer=metric.scorer,
+        formula=metric.formula_name,
+        method=protocol.method,
+        parameters={**protocol.parameters, "k": k},
+        summary=metric.summary,
+    )
+    return declare_metric(declared, protocol.evaluation_set)
+
+
+def declare_lexicon_metric(name: str) -> Metric:
+    """The metric of the lexicon `name`, on the continuations that the other metrics of toxicity score."""
+    declared = Declaration(
+        slug=f"lexicon-{name}",
+        title=f"Lexicon {name}",
+        scorer=f"lexicon:{name}",
+        formula="lexicon_frequency",
+        method="rtp",
+        parameters={},
+        summary=f"In how many continuations does a word or term of the lexicon {name} occur?",
+    )
+    return declare_metric(declared, declare(get("real-toxicity-prompts-sample")))

@@ -1,0 +1,158 @@
+"""Scorers as this board has them: with its key, its folder of checkpoints and lexicons, its hub."""
+
+import hashlib
+import logging
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from django.conf import settings
+
+from leaderboard.models import Work
+from leaderboard.services.leases import Lease
+from leaderboard.services.shards import Shards
+from scoring.artefacts import SCORE
+from scoring.scorers import (
+    JsonLinesReplies,
+    Lexicon,
+    LexiconError,
+    Scorer,
+    ScorerUnavailable,
+    Scores,
+    find_lexicon,
+    get_scorer,
+    perspective_problem,
+    read_lexicon,
+)
+
+log = logging.getLogger(__name__)
+
+LEXICON = "lexicon:"
+
+
+def folder_of(name: str) -> Path:
+    """Where the board looks for a scorer's own files, as in scorers/detoxify-original or scorers/lexicon/farrell."""
+    return settings.SCORERS / name.replace(":", "/")
+
+
+def problem_with(name: str) -> ScorerUnavailable | None:
+    """Why the scorer cannot be had here, as far as that is known without loading it or asking anyone; else None."""
+    if name == "perspective":
+        return perspective_problem(settings.PERSPECTIVE_API_KEY, settings.PERSPECTIVE_URL)
+    if name.startswith(LEXICON):
+        try:
+            find_lexicon(name.removeprefix(LEXICON), folder_of(LEXICON))
+        except LexiconError as error:
+            return ScorerUnavailable(str(error))
+    return None
+
+
+def scorer_for(name: str, epoch: str, work: Work | None = None) -> Scorer:
+    """The scorer called `name`, kept until another is asked for; `epoch` marks a version of what cannot be looked into.
+
+    Answers of a remote scorer are kept for `work`, so that it can go on where it was interrupted, and for nothing else.
+    Raises ScorerUnavailable, with what to do; UnknownScorer; LexiconError.
+    """
+    if name == "perspective":
+        options: dict[str, Any] = {"replies": JsonLinesReplies(_replies(work))} if work else {}
+        return get_scorer(
+            name,
+            key=settings.PERSPECTIVE_API_KEY,
+            base_url=settings.PERSPECTIVE_URL,
+            requests_per_second=settings.PERSPECTIVE_REQUESTS_PER_SECOND,
+            epoch=epoch,
+            **options,
+        )
+    return _local(name)
+
+
+@lru_cache(maxsize=1)
+def _local(name: str) -> Scorer:
+    folder = folder_of(name)
+    if name.startswith(LEXICON):
+        return get_scorer(name, folder=folder_of(LEXICON))
+    if name.startswith("detoxify-") and folder.is_dir():
+        return get_scorer(name, checkpoint=_checkpoint(folder), config_folder=folder)
+    if name.startswith("classifier:"):
+        here = f"classifier:{folder}" if folder.is_dir() else name
+        return get_scorer(here, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN)
+    return get_scorer(name)
+
+
+def _checkpoint(folder: Path) -> Path:
+    found = sorted(folder.glob("*.ckpt"))
+    if len(found) != 1:
+        raise ScorerUnavailable(f"{folder} holds {len(found)} files named *.ckpt: put one checkpoint of Detoxify there")
+    return found[0]
+
+
+def _replies(work: Work) -> Path:
+    return Path(settings.VAR / "replies" / f"{work._meta.model_name}-{work.pk}")
+
+
+def forget_replies(work: Work) -> None:
+    """Drop the answers kept for `work`, which is done."""
+    shutil.rmtree(_replies(work), ignore_errors=True)
+
+
+def score_texts(scorer: Scorer, texts: list[str | None], work: Work, lease: Lease) -> tuple[pa.Table, Shards]:
+    """Score `texts`, distinct ones once, shard by shard under `lease`.
+
+    Returns a row for each text, in order, with columns `reason`, `truncated` and score:*, all null where there is no
+    text; and the checkpoints, to be removed once the table is kept. Raises ValueError where there is no text at all,
+    and what the scorer does.
+    """
+    distinct = list(dict.fromkeys(text for text in texts if text is not None))
+    if not distinct:
+        raise ValueError("there is no text to score: not one continuation was made")
+    content = hashlib.sha256("\0".join(distinct).encode(errors="surrogatepass")).hexdigest()
+    shards = Shards(work, "scores", len(distinct), settings.SHARD_SCORES, made_with=[scorer.fingerprint(), content])
+
+    def make(bounds: slice, progress: Callable[[int], None]) -> pa.Table:
+        part = distinct[bounds]
+        return scores_table([str(n) for n in range(len(part))], scorer.score(part, progress), scorer.attributes)
+
+    for number in shards.work_off(lease, make):
+        log.info("%s: shard %d of %d", work, number + 1, len(shards.numbers()))
+    row = {text: number for number, text in enumerate(distinct)}
+    chosen = pa.array([None if text is None else row[text] for text in texts], type=pa.int64())
+    return shards.whole().drop_columns(["id", "index"]).take(chosen), shards
+
+
+def scores_table(ids: list[str], scores: Scores, attributes: tuple[str, ...]) -> pa.Table:
+    """Rows of the `scores` schema, for texts that are no continuations."""
+    columns: dict[str, Any] = {
+        "id": pa.array(ids, pa.string()),
+        "index": pa.nulls(len(ids), pa.int32()),
+        "reason": pa.array(scores.reasons, pa.string()),
+        "truncated": pa.array(scores.truncated, pa.bool_()),
+    }
+    for number, name in enumerate(attributes):
+        columns[SCORE + name] = pa.array(scores.values[:, number], pa.float32(), from_pandas=True)
+    return pa.table(columns)
+
+
+def import_lexicon(name: str, folder: Path) -> tuple[Lexicon, bool]:
+    """Copy the lexicon in `folder` to the board's own, whole or not at all. Returns it, and whether anything changed.
+
+    Raises LexiconError where it is none, or where another one has that name: its numbers would change their meaning.
+    """
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,59}", name):
+        raise LexiconError(f"name = {name!r}: use small letters, digits and -, beginning with a letter or digit")
+    lexicon = read_lexicon(folder)
+    target = folder_of(LEXICON + name)
+    if target.exists():
+        if read_lexicon(target).fingerprint == lexicon.fingerprint:
+            return lexicon, False
+        raise LexiconError(f"there is another lexicon {name!r}: give this one a name of its own, as {name}-2")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as copied:
+        whole = Path(copied) / name
+        shutil.copytree(folder, whole)
+        whole.rename(target)
+    return lexicon, True
