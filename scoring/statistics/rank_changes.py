@@ -191,7 +191,7 @@ def rank_changes(
         direction,
         tie_rule,
         decimals,
-        tuple(sorted(models, key=lambda of: (of.to_rank, of.model))),
+        tuple(sorted(models, key=lambda of: of.to_rank)),  # stable: then by name
         apart[0],
         apart[1],
         kendall(*orders),

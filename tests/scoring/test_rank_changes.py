@@ -380,7 +380,7 @@ def test_figures_of_the_papers_summary_that_its_table_gives():
 def test_figures_of_the_papers_summary_that_its_table_does_not_give():
     # 13 values: the notebook counted on unrounded values, which it does not print; 15 differ as printed.
     assert summary("toxic_frac", "models with a changed value") == ["13"]
-    # Expected maximum toxicity: 18 values, 21 ranks, curie from 34 to 23, mean difference 0.041; not so in either split.
+    # Expected maximum toxicity: 18 values, 21 ranks, curie from 34 to 23, mean difference 0.041; in neither split.
     emt = "expected_max_toxicity"
     found = {
         (split, rule): rank_changes(helm(emt, split, RELEASED), helm(emt, split, RESCORED), "lower", rule, 3)
