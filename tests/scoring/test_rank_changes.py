@@ -171,6 +171,12 @@ def test_ranks_that_a_board_carries_are_kept_under_either_rule():
         assert {name: (found[name].from_rank, found[name].to_rank) for name in expected} == expected
 
 
+@pytest.mark.parametrize("tie_rule", ["equal", "first"])
+def test_ties_of_carried_ranks_stay_as_the_source_counts_them(tie_rule):
+    board = {"a": Entry(0.1, 1), "b": Entry(0.1, 1), "c": Entry(0.2, 2)}
+    assert [of.from_rank for of in rank_changes(board, board, "lower", tie_rule).models] == [1, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("before", "said"),
     [
