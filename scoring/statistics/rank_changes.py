@@ -1,0 +1,300 @@
+"""What changed between two boards of the same models: ranks, values, and how far the two orders agree.
+
+Intervals of Kendall's tau and Spearman's rho treat the models as a sample of models like them. They are those of the
+jackknife on Fisher's z scale: Tukey 1958 (Ann. Math. Stat. 29:614) for the variance, Fisher 1921 (Metron 1:3) for the
+scale, Long & Cliff 1997 (Br. J. Math. Stat. Psychol. 50:31) for tau. The usual closed forms (Fieller et al. 1957;
+Bonett & Wright 2000) suppose a normal population; where most models stay where they were, as on a board scored anew,
+they cover 65 to 80% instead of 95%.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from scoring.statistics.auc import CONFIDENCE
+from scoring.statistics.ranks import Direction, competition_ranks
+
+Array = NDArray[np.float64]
+TieRule = Literal["equal", "first"]
+ROUNDING = 1e-12  # of a coefficient
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model's value on a board; `rank` where the source gives exact ranks beside rounded values."""
+
+    value: float
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """A coefficient in -1..1 of n pairs with its 95% interval; None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+    @property
+    def interval(self) -> list[float] | None:
+        """Both bounds; None where there are none."""
+        return None if self.low is None or self.high is None else [self.low, self.high]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChange:
+    """A model that is on both boards.
+
+    `from_rank` and `to_rank` count the models of both boards only, so that a model which came or went moves no other;
+    `from_board_rank` and `to_board_rank` are the ranks as the whole boards show them. Without such models they agree.
+    """
+
+    model: str
+    from_rank: int
+    to_rank: int
+    from_value: float
+    to_value: float
+    from_board_rank: int
+    to_board_rank: int
+
+    @property
+    def change(self) -> int:
+        """Ranks gained: positive for a model that rose."""
+        return self.from_rank - self.to_rank
+
+    @property
+    def difference(self) -> float:
+        """Of the values, after less before."""
+        return self.to_value - self.from_value
+
+
+@dataclass(frozen=True, slots=True)
+class ModelApart:
+    """A model that is on one of the boards only, with its rank there."""
+
+    model: str
+    rank: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankChanges:
+    """The record of what changed from one board to another.
+
+    `models` are those of both boards, by rank after and then by name. `changed_values` counts values that differ when
+    printed with `decimals` digits, or at all where that is None; differences are of the values as given.
+    """
+
+    direction: Direction
+    tie_rule: TieRule
+    decimals: int | None
+    models: tuple[ModelChange, ...]
+    only_before: tuple[ModelApart, ...]
+    only_after: tuple[ModelApart, ...]
+    kendall: Correlation
+    spearman: Correlation
+
+    @property
+    def changed_ranks(self) -> int:
+        """Models whose rank among the models of both boards is another."""
+        return sum(model.change != 0 for model in self.models)
+
+    @property
+    def changed_values(self) -> int:
+        """Models whose value is another; see `decimals`."""
+        return sum(
+            _as_printed(of.from_value, self.decimals) != _as_printed(of.to_value, self.decimals) for of in self.models
+        )
+
+    @property
+    def mean_abs_difference(self) -> float | None:
+        """Mean over models of the absolute difference of their values; None without a model on both boards."""
+        if not self.models:
+            return None
+        return math.fsum(abs(model.difference) for model in self.models) / len(self.models)
+
+    @property
+    def largest_difference(self) -> ModelChange | None:
+        """The model whose value changed most, the first by name of several; None without a model on both boards."""
+        return min(self.models, key=lambda of: (-abs(of.difference), of.model), default=None)
+
+    def as_json(self) -> dict[str, Any]:
+        """The record as JSON can hold it. `change` is positive for a model that rose."""
+        largest = self.largest_difference
+        return {
+            "n_models": len(self.models),
+            "changed_ranks": self.changed_ranks,
+            "changed_values": self.changed_values,
+            "mean_abs_difference": self.mean_abs_difference,
+            "largest_difference": largest and {"model": largest.model, "difference": largest.difference},
+            "kendall_tau": self.kendall.value,
+            "kendall_tau_interval": self.kendall.interval,
+            "spearman": self.spearman.value,
+            "spearman_interval": self.spearman.interval,
+            "direction": self.direction,
+            "tie_rule": self.tie_rule,
+            "decimals": self.decimals,
+            "models": [asdict(of) | {"change": of.change, "difference": of.difference} for of in self.models],
+            "only_before": [asdict(model) for model in self.only_before],
+            "only_after": [asdict(model) for model in self.only_after],
+        }
+
+
+def rank_changes(
+    before: Mapping[str, Entry],
+    after: Mapping[str, Entry],
+    direction: Direction,
+    tie_rule: TieRule = "equal",
+    decimals: int | None = None,
+) -> RankChanges:
+    """Compare two boards, each a mapping from the model's name to its entry.
+
+    direction: which values are better.
+    tie_rule: "equal" gives equal values the same rank, as everywhere on the board; "first" orders them by name (in
+      code points), as Pozzobon et al. 2023 did by pandas' rank(method="first"). A board that carries ranks has these
+      under either rule.
+    decimals: digits that the values were printed with, which decide what counts as a changed value; None where they
+      are exact.
+
+    The correlations are of the order before ties are broken by name: of the ranks that a board carries, else of its
+    values. Both count pairs tied on a board as such (tau-b; mean ranks). Raises ValueError for a value that is not
+    finite, a rank below 1, ranks for some models of a board only, and an unknown direction or tie rule.
+    """
+    for name, given, known in (("direction", direction, Direction), ("tie_rule", tie_rule, TieRule)):
+        if given not in get_args(known):
+            raise ValueError(f"{name} = {given!r}: use one of {', '.join(get_args(known))}")
+    _check("before", before)
+    _check("after", after)
+    places = [_board_ranks(board, direction, tie_rule) for board in (before, after)]
+    common = sorted(before.keys() & after.keys())
+    apart = [
+        tuple(
+            ModelApart(name, rank, board[name].value)
+            for name, rank in sorted(ranks.items(), key=lambda item: (item[1], item[0]))
+            if name not in other
+        )
+        for board, other, ranks in ((before, after, places[0]), (after, before, places[1]))
+    ]
+    among = [_among(common, ranks, gone) for ranks, gone in zip(places, apart, strict=True)]
+    models = [
+        ModelChange(name, first, second, before[name].value, after[name].value, places[0][name], places[1][name])
+        for name, first, second in zip(common, *among, strict=True)
+    ]
+    orders = [_order([board[name] for name in common], direction) for board in (before, after)]
+    return RankChanges(
+        direction,
+        tie_rule,
+        decimals,
+        tuple(sorted(models, key=lambda of: of.to_rank)),  # stable: then by name
+        apart[0],
+        apart[1],
+        kendall(*orders),
+        spearman(*orders),
+    )
+
+
+def _check(which: str, board: Mapping[str, Entry]) -> None:
+    for name, entry in board.items():
+        if not math.isfinite(entry.value):
+            raise ValueError(f"{which}: the value of {name} is {entry.value}; leave out a model without a value")
+        if entry.rank is not None and entry.rank < 1:
+            raise ValueError(f"{which}: the rank of {name} is {entry.rank}; ranks begin at 1")
+    without = sorted(name for name, entry in board.items() if entry.rank is None)
+    if without and len(without) < len(board):
+        raise ValueError(f"{which}: {without[0]} has no rank and others have one; give all of a board's ranks, or none")
+
+
+def _order(entries: list[Entry], direction: Direction) -> Array:
+    """Numbers [models] that are lower for the better model: the ranks that the board carries, else from its values."""
+    ranks = [entry.rank for entry in entries if entry.rank is not None]
+    if ranks:
+        return np.array(ranks, dtype=np.float64)
+    values = np.array([entry.value for entry in entries], dtype=np.float64)
+    return -values if direction == "higher" else values
+
+
+def _board_ranks(board: Mapping[str, Entry], direction: Direction, tie_rule: TieRule) -> dict[str, int]:
+    """The rank of each model on the whole board."""
+    carried = {name: entry.rank for name, entry in board.items() if entry.rank is not None}
+    if carried:
+        return carried
+    names = sorted(board)
+    order = _order([board[name] for name in names], direction)
+    found = competition_ranks(order, "lower") if tie_rule == "equal" else stats.rankdata(order, method="ordinal")
+    return dict(zip(names, (int(rank) for rank in found), strict=True))
+
+
+def _among(common: list[str], ranks: Mapping[str, int], apart: tuple[ModelApart, ...]) -> list[int]:
+    """Ranks of the `common` models had those `apart` not been on the board: each takes up one rank ahead of others."""
+    gone = np.array([model.rank for model in apart], dtype=np.int64)
+    return [ranks[name] - int((gone < ranks[name]).sum()) for name in common]
+
+
+def _as_printed(value: float, decimals: int | None) -> float:
+    return value if decimals is None else round(value, decimals)
+
+
+def kendall(first: Array, second: Array) -> Correlation:
+    """Kendall's tau-b of two finite arrays [n]; no value where one of them is constant. Memory grows with n squared."""
+    pairs = [np.sign(values[:, None] - values) for values in (first, second)]
+    # Each pair counts twice in these sums by row, and a row goes as a row and as a column when its model is left out.
+    both, *alone = ((a * b).sum(axis=1) for a, b in ((pairs[0], pairs[1]), (pairs[0],) * 2, (pairs[1],) * 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = both.sum() / np.sqrt(alone[0].sum() * alone[1].sum())
+        left_out = [sums.sum() - 2 * sums for sums in (both, *alone)]
+        return with_interval(value, left_out[0] / np.sqrt(left_out[1] * left_out[2]), first)
+
+
+def spearman(first: Array, second: Array) -> Correlation:
+    """Spearman's rho of two finite arrays [n], ties at mean ranks; no value where one of them is constant."""
+    n = len(first)
+    whole, left_out = [], []
+    for values in (first, second):
+        ranks = stats.rankdata(values)
+        whole.append(ranks - (n + 1) / 2)
+        # Row i: the ranks without i, less their mean. Whoever stood behind i moves up one, whoever stood level, a half.
+        rest = ranks - (np.sign(values - values[:, None]) + 1) / 2 - n / 2
+        np.fill_diagonal(rest, 0)
+        left_out.append(rest)
+    return with_interval(float(_cosine(*whole)), _cosine(*left_out), first)
+
+
+def _cosine(first: Array, second: Array) -> Array:
+    """Of the last axis: the correlation of what has mean 0. Not a number where one is all 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Array = (first * second).sum(-1) / np.sqrt((first**2).sum(-1) * (second**2).sum(-1))
+    return found
+
+
+def with_interval(value: float, left_out: Array, either: Array) -> Correlation:
+    """A correlation with its interval from its values [n] with each of the n pairs left out in turn.
+
+    tanh(atanh(r) -+ t s / (1 - r^2)), s the jackknife's standard error and t Student's quantile with n - 2 degrees of
+    freedom. At complete agreement, whose jackknife does not vary, the lower bound is 2 p - 1, p being Clopper and
+    Pearson's for as many pairs, all concordant, as can be formed of different values of `either` side [n], each used
+    once; and its mirror image at complete disagreement. No interval where leaving out a pair leaves no correlation, or
+    changes nothing.
+
+    Coverage, as simulated for n of 10 to 100: of tau 94 to 99%; of rho and r 92 to 99%, but down to 81% of a rho that
+    is truly above 0.99.
+    """
+    n = len(left_out)
+    if not math.isfinite(value):
+        return Correlation(None, None, None, n)
+    value = min(1.0, max(-1.0, float(value)))
+    tail = (1 - CONFIDENCE) / 2
+    if abs(value) > 1 - ROUNDING:
+        most_tied = int(np.unique(either, return_counts=True)[1].max())
+        bound = 2 * tail ** (1 / min(n // 2, n - most_tied)) - 1
+        return Correlation(value, bound, 1.0, n) if value > 0 else Correlation(value, -1.0, -bound, n)
+    error = math.sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
+    if not math.isfinite(error) or error < ROUNDING:
+        return Correlation(value, None, None, n)
+    centre, spread = math.atanh(value), stats.t.ppf(1 - tail, n - 2) * error / (1 - value**2)
+    return Correlation(value, math.tanh(centre - spread), math.tanh(centre + spread), n)
