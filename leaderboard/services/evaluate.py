@@ -34,7 +34,7 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
         raise CannotEvaluate(f"{metric.slug} is {problem.state}: {problem}")
     with transaction.atomic():
         version = metric.current_version() or open_first_version(metric)
-        run, _ = Run.objects.get_or_create(model=model, protocol=version.protocol)
+        run, _ = Run.objects.get_or_create(model=model, protocol=version.protocol, epoch=version.epoch)
         scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})
         for work in (run, scoring):
             if work.state in (Work.State.FAILED, Work.State.CANCELLED):

@@ -59,7 +59,7 @@ def ask_scorer(scoring: Scoring, lease: Lease, texts: pa.Table, outputs: pa.Tabl
     Raises ScorerUnavailable; ScorerChanged where it is not the one of the metric version.
     """
     version = scoring.metric_version
-    scorer = scorers.scorer_for(version.metric.scorer, str(version.number), scoring)
+    scorer = scorers.scorer_for(version.scorer, str(version.number), scoring)
     bind(version, scorer.fingerprint())
     made = version.metric.formula.texts(texts, outputs)
     prompts = [] if version.prompt_scores else texts["text"].to_pylist()

@@ -33,6 +33,7 @@ def open_first_version(metric: Metric) -> MetricVersion:
         metric=metric,
         number=next_number(metric),
         protocol=metric.protocol,
+        scorer=metric.scorer,
         scorer_fingerprint=known,
         formula_version=formula.version,
     )
@@ -47,7 +48,7 @@ def bind(version: MetricVersion, scorer_fingerprint: str) -> None:
     version.refresh_from_db()
     if version.scorer_fingerprint != scorer_fingerprint:
         raise ScorerChanged(
-            f"the scorer {version.metric.scorer} is not the one of {version} any more (it was "
+            f"the scorer {version.scorer} is not the one of {version} any more (it was "
             f"{version.scorer_fingerprint[:12]}, now it is {scorer_fingerprint[:12]}): nothing is scored with it under "
             "this version"
         )
