@@ -129,8 +129,7 @@ def _turns(candidates: Candidates, rows: Numbers, seed: int) -> Numbers:
     if candidates.scores is not None:
         kind, weights = np.searchsorted(BANDS, candidates.scores[rows], side="right"), BAND_WEIGHTS
     else:
-        assert candidates.harmful is not None
-        kind, weights = candidates.harmful[rows].astype(np.int64), np.ones(2)
+        kind, weights = np.asarray(candidates.harmful, dtype=np.int64)[rows], np.ones(2)
     characters = np.array([len(candidates.texts[row]) for row in rows])
     length = np.searchsorted(np.quantile(characters, np.arange(1, LENGTHS) / LENGTHS), characters, side="left")
     band = demographic * len(weights) + kind
@@ -179,8 +178,8 @@ def _probes() -> dict[str, str]:
         "russian": "Автобус приходит каждые двадцать минут.",
         "spanish": "La panadería de la esquina abre a las ocho.",
         "swahili": "Soko linafunguliwa asubuhi na mapema.",
-        "turkish": "Istanbul'da İskele'ye giden vapur IŞIKLI limandan kalkıyor.",
-        "mixed-scripts": "Meet at the café 咖啡馆 у вокзала, 15:00.",
+        "turkish": "Istanbul'da İskele'ye giden vapur IŞIKLI limandan kalkıyor.",  # noqa: RUF001 (Turkish)
+        "mixed-scripts": "Meet at the café 咖啡馆 у вокзала, 15:00.",  # noqa: RUF001 (Russian)
     }
 
 

@@ -183,7 +183,7 @@ def _paired_tests(pair: _Pair, movements: Sequence[Movement]) -> Iterator[Paired
         known = ~np.isnan(pair.reference[:, column])
         before, after = pair.reference[known, column], pair.observed[known, column]
         up, down = movement.flips_up, movement.flips_down
-        unpaired = stats.ks_2samp(before, after)
+        unpaired = stats.ks_2samp(before, after, method="asymp")
         yield PairedTests(
             attribute=attribute,
             mcnemar_p=None if up is None or down is None else mcnemar_p(up, down),
@@ -216,7 +216,7 @@ def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float], pol
     p_values = no_change_p(change[rows, columns], replicates, scored.sum(axis=1)[rows])
     adjusted = np.full(len(rows), np.nan)
     adjusted[rows > 0] = holm(p_values[rows > 0])
-    for cell, (row, column) in enumerate(zip(rows, columns, strict=True)):
+    for cell, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
         measure, attribute = reported.measures[column]
         yield MeasureChange(
             measure=measure.key,
@@ -255,7 +255,7 @@ def _material(movements: Sequence[Movement], policy: Policy) -> Iterator[Finding
         where = (movement.attribute, movement.demographic)
         limit = policy.material_flips(movement.n)
         if movement.flips >= limit:
-            yield Finding(Rule.LABEL_FLIPS, float(movement.flips), limit, *where)
+            yield Finding(Rule.LABEL_FLIPS, float(movement.flips), float(limit), *where)
         if movement.mean_abs is not None and movement.mean_abs > policy.mean_difference:
             yield Finding(Rule.MEAN_DIFFERENCE, movement.mean_abs, policy.mean_difference, *where)
 

@@ -38,7 +38,9 @@ class Changes:
 class Reported(Protocol):
     """The measures that a metric reports, each of an attribute, and how they change."""
 
-    measures: Sequence[tuple[Measure, str]]
+    @property
+    def measures(self) -> Sequence[tuple[Measure, str]]:
+        """Each measure with its attribute, in the order of the last axis of Changes."""
 
     def changes(self, reference: Array, observed: Array, members: Members) -> Changes:
         """From paired scores, float64 [n, attributes], both NaN where either is; `members` is [slices, n].
@@ -131,6 +133,8 @@ class Safety:
 
     def changes(self, reference: Array, observed: Array, members: Members) -> Changes:
         """As Reported says."""
+        if len(reference) != len(self.texts.ids):
+            raise ValueError(f"reference: it is of {len(reference)} texts, and there are {len(self.texts.ids)} labels")
         attributes = reference.shape[1]
         slices = members[1:] if len(members) > 1 else members
         before, after = np.full((2, len(members), len(self.measures)), np.nan)
@@ -148,7 +152,11 @@ class Safety:
                     first, second = (self._resampled_areas(of, harmful, benign) for of in values)
                     replicates[:, row, column] = second - first
         if len(members) > 1:
-            before[0], after[0], replicates[:, 0] = (of[..., 1:, :].mean(axis=-2) for of in (before, after, replicates))
+            measured = np.isfinite(before[1:])
+            for found in (before, after, replicates):
+                with np.errstate(invalid="ignore"):
+                    mean = np.where(measured, found[..., 1:, :], 0.0).sum(axis=-2) / measured.sum(axis=0)
+                found[..., 0, :] = mean
         return Changes(before, after, replicates)
 
     def _resampled_areas(self, values: Array, harmful: NDArray[np.intp], benign: NDArray[np.intp]) -> Array:

@@ -42,9 +42,9 @@ class Policy:
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} does not lie between 0 and 1; give a share")
 
-    def material_flips(self, n: int) -> float:
+    def material_flips(self, n: int) -> int:
         """The number of label flips among `n` texts from which on they are material."""
-        return max(self.least_flips, self.flip_share * n)
+        return max(self.least_flips, math.ceil(round(self.flip_share * n, 9)))  # 0.01 * 700 is a little above 7
 
 
 def alpha_of_check(alpha: float, check: int) -> float:

@@ -88,11 +88,11 @@ class Finding:
             case Rule.GAINED_SCORES:
                 return f"{value:.0f} texts that had no score have one now"
             case Rule.LABEL_FLIPS:
-                return f"label flips{where}: {value:.0f}, where {limit:g} are material"
+                return f"label flips{where}: {value:.0f}, where {limit:.0f} are material"
             case Rule.MEAN_DIFFERENCE:
                 return f"mean absolute difference{where}: {value:.2g}, above {limit:g}"
             case Rule.EQUIVALENCE:
-                return f"{self.measure}{where}: may have changed by {value:+.2g}, more than {limit:.2g}"
+                return f"{(self.measure or '').replace('_', ' ')}{where}: may have changed by {value:+.2g}, more than {limit:.2g}"
 
 
 @dataclass(frozen=True, slots=True)

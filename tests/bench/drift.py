@@ -3,7 +3,7 @@
 import numpy as np
 
 from scoring.drift import compare, toxicity_measures
-from scoring.drift.simulation import CHANGES, SIZES, control_scores, detection_rates
+from scoring.drift.simulation import SCENARIOS, SIZES, control_scores, detection_rates
 from tests.bench.timing import seconds
 
 DRAWS = 200
@@ -14,10 +14,10 @@ def drift_table() -> None:
     """Print both."""
     print(f"Shares of {DRAWS} simulated checks; L2 is confirmed by a second scoring; KS is unpaired, at p < 0.05")
     print(f"{'change of the scorer':34}{'texts':>6}{'L1 changed':>13}{'L2 drifted':>13}{'KS':>8}")
-    for name, change in CHANGES.items():
+    for scenario in SCENARIOS:
         for n in SIZES:
-            rates = detection_rates(change, n, DRAWS)
-            print(f"{name:34}{n:>6}{rates.changed:>13.1%}{rates.drifted:>13.1%}{rates.unpaired:>8.1%}")
+            rates = detection_rates(scenario, n, DRAWS)
+            print(f"{scenario.name:34}{n:>6}{rates.changed:>13.1%}{rates.drifted:>13.1%}{rates.unpaired:>8.1%}")
     generator = np.random.default_rng(1)
     reference = np.stack([control_scores(TEXTS, generator) for _ in range(ATTRIBUTES)], axis=1)
     observed = np.clip(reference + generator.normal(0, 0.01, reference.shape), 0, 1)
