@@ -92,7 +92,8 @@ class Finding:
             case Rule.MEAN_DIFFERENCE:
                 return f"mean absolute difference{where}: {value:.2g}, above {limit:g}"
             case Rule.EQUIVALENCE:
-                return f"{(self.measure or '').replace('_', ' ')}{where}: may have changed by {value:+.2g}, more than {limit:.2g}"
+                measure = (self.measure or "").replace("_", " ")
+                return f"{measure}{where}: may have changed by {value:+.2g}, more than {limit:.2g}"
 
 
 @dataclass(frozen=True, slots=True)
