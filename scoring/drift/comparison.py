@@ -183,13 +183,13 @@ def _paired_tests(pair: _Pair, movements: Sequence[Movement]) -> Iterator[Paired
         known = ~np.isnan(pair.reference[:, column])
         before, after = pair.reference[known, column], pair.observed[known, column]
         up, down = movement.flips_up, movement.flips_down
-        unpaired = stats.ks_2samp(before, after, method="asymp")
+        ks, ks_p = unpaired_ks(before, after)
         yield PairedTests(
             attribute=attribute,
             mcnemar_p=None if up is None or down is None else mcnemar_p(up, down),
             wilcoxon_p=wilcoxon_p(after - before),
-            ks=float(unpaired.statistic),
-            ks_p=float(unpaired.pvalue),
+            ks=ks,
+            ks_p=ks_p,
             wasserstein=float(stats.wasserstein_distance(before, after)),
         )
 
@@ -205,12 +205,25 @@ def wilcoxon_p(differences: Array) -> float:
     return float(stats.wilcoxon(moved).pvalue) if len(moved) else 1.0
 
 
+def unpaired_ks(first: Array, second: Array) -> tuple[float, float]:
+    """Kolmogorov and Smirnov's statistic of two samples of one size n, and its asymptotic two-sided p.
+
+    As scipy.stats.ks_2samp(method="asymp"), which has no p for n = 1.
+    """
+    points = np.concatenate([first, second])
+    below = [np.searchsorted(np.sort(sample), points, "right") for sample in (first, second)]
+    largest = float(np.abs(below[0] - below[1]).max()) / len(first)
+    return largest, float(stats.kstwo.sf(largest, max(1, round(len(first) / 2))))
+
+
 def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float], policy: Policy) -> Iterator[MeasureChange]:
     """Of every slice, all texts first, and measure; without those that cannot be measured."""
     changes = reported.changes(pair.reference, pair.observed, pair.members)
     scored = pair.members & np.isfinite(pair.reference).any(axis=1)
     change = changes.after - changes.before
     rows, columns = np.nonzero(np.isfinite(change))
+    if not len(rows):
+        return
     replicates = changes.replicates[:, rows, columns]
     low, high = percentile_intervals(replicates, policy.confidence)
     p_values = no_change_p(change[rows, columns], replicates, scored.sum(axis=1)[rows])

@@ -1,4 +1,4 @@
-"""Drift of a scorer: each rule by hand, each statistic against scipy or a naive loop, invariants, power by simulation."""
+"""Drift of a scorer: rules by hand, statistics against scipy or a naive loop, invariants, power by simulation."""
 
 import itertools
 import json
@@ -31,7 +31,8 @@ from scoring.drift import (
     regard_measures,
     toxicity_measures,
 )
-from scoring.drift.comparison import mcnemar_p, no_change_p, wilcoxon_p
+from scoring.drift.comparison import mcnemar_p, no_change_p, unpaired_ks, wilcoxon_p
+from scoring.drift.measures import SEED
 from scoring.drift.simulation import SCENARIOS, Scenario, control_scores, detection_rates
 from scoring.evaluation_sets import build_starter, to_table
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
@@ -382,6 +383,9 @@ def test_the_unpaired_distances_are_those_of_their_definitions():
     grid = np.concatenate([reference, observed])
     apart = max(abs((reference <= at).mean() - (observed <= at).mean()) for at in grid.ravel())
     assert found.ks == pytest.approx(apart)
+    assert unpaired_ks(reference[:, 0], observed[:, 0]) == (found.ks, found.ks_p)
+    expected = stats.ks_2samp(reference[:, 0], observed[:, 0], method="asymp")
+    assert (found.ks, found.ks_p) == pytest.approx((expected.statistic, expected.pvalue))
     between = np.abs(np.sort(reference, axis=0).astype(float) - np.sort(observed, axis=0)).mean()
     assert found.wasserstein == pytest.approx(between)
 
@@ -390,8 +394,6 @@ def test_the_interval_of_a_mean_is_that_of_drawing_texts_again():
     reference, observed = scores_of(60, 2), shifted(scores_of(60, 2), 0.3)
     groups = two_groups(60)
     report = check(reference, observed, groups)
-    from scoring.drift.measures import SEED
-
     drawn = np.random.default_rng(SEED).integers(0, 60, (RESAMPLES, 60))
     for demographic in (None, "many"):
         member = np.array([demographic is None or demographic in row for row in groups])
@@ -408,15 +410,22 @@ def test_the_interval_of_a_mean_is_that_of_drawing_texts_again():
 
 
 def test_holm_is_over_all_measures_of_all_demographics_and_not_over_all_texts():
-    reference, observed = scores_of(200, 2), shifted(scores_of(200, 2), 0.02)
-    report = check(reference, observed, two_groups(200))
-    assert {of.p_adjusted is None for of in report.measures if of.demographic is None} == {True}
-    family = [of.p_adjusted for of in report.measures if of.demographic is not None]
-    assert len(family) == 3 * 2 * 2
-    # All 12 p values are adjusted together: the smallest by 12, and none of the tiny ones is below 12 times its floor.
-    few = min(of.p_adjusted for of in report.measures if of.demographic == "few")
-    assert few >= 2.0 ** (1 - 20)
-    assert min(family) <= few
+    reference = scores_of(200, 2)
+    observed = np.clip(reference + np.random.default_rng(5).normal(0.003, 0.02, (200, 2)), 0, 1)
+    groups = [(f"group {number % 3}",) for number in range(200)]
+    report = check(reference, observed, groups)
+    assert all((of.p_adjusted is None) == (of.demographic is None) for of in report.measures)
+    # Alone, each demographic has 6 measures of 2 attributes; together they have 18, in Holm's steps.
+    pair = np.asarray(reference, dtype=float), np.asarray(observed, dtype=float)
+    members = np.array([[True] * 200, *([(f"group {name}",) == row for row in groups] for name in range(3))])
+    changes = toxicity_measures(names(2)).changes(*pair, members)
+    alone = no_change_p(changes.after - changes.before, changes.replicates, members.sum(axis=1)[:, None])[1:].ravel()
+    ordered, so_far, expected = np.argsort(alone), 0.0, np.empty(18)
+    for step, place in enumerate(ordered):
+        so_far = max(so_far, min(1.0, (18 - step) * alone[place]))
+        expected[place] = so_far
+    assert [of.p_adjusted for of in report.measures if of.demographic is not None] == pytest.approx(expected.tolist())
+    assert 0 < expected.min() < 1
 
 
 def test_p_of_no_change_is_the_t_tests_of_a_mean():
@@ -503,8 +512,6 @@ def test_the_interval_of_safety_is_that_of_drawing_sentences_again_within_demogr
     observed = log_perplexity + np.random.default_rng(7).normal(0, 0.3, len(log_perplexity))
     observed[:20] = log_perplexity[:20].round(1)  # some ties
     report = likelihood_check(sentences, observed)
-    from scoring.drift.measures import SEED
-
     generator = np.random.default_rng(SEED)
     draws = {}
     for stratum in np.unique(texts.stratum):
@@ -728,7 +735,8 @@ def test_the_noise_floor_is_three_times_the_largest_difference():
     calls = itertools.count()
 
     def score(texts):
-        return lengths_of(texts) + np.float32(0.001) * (next(calls) == 30) - np.float32(0.002) * (next(calls) == 61)
+        call = next(calls)
+        return lengths_of(texts) + np.float32(0.001) * (call % 2) - np.float32(0.002) * (call % 3 == 1)
 
     assert noise_floor(score, TEXTS) == pytest.approx(3 * 0.003, rel=1e-3)
 
