@@ -44,6 +44,7 @@ class Scenario:
 
 
 SCENARIOS = (
+    Scenario("1 logit, all texts", shift=1.0),
     Scenario("0.1 logit, all texts", shift=0.1),
     Scenario("0.01 logit, all texts", shift=0.01),
     Scenario("1 logit, 5% of texts", few=1.0),
