@@ -1,5 +1,6 @@
 """Drift of a scorer: rules by hand, statistics against scipy or a naive loop, invariants, power by simulation."""
 
+import doctest
 import itertools
 import json
 import math
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import special, stats
 
+from scoring import drift
 from scoring.control_sets import PROBES
 from scoring.drift import (
     LARGEST_MARGIN,
@@ -824,7 +826,13 @@ def test_the_rule_with_a_false_alarm_rate_keeps_it():
     assert alarms / draws <= spent + 3 * math.sqrt(spent * (1 - spent) / draws)
 
 
-# Real scorers
+# Real scorers, and what the documentation shows
+
+
+def test_the_example_of_the_documentation_is_true():
+    found = doctest.testmod(drift)
+    assert found.attempted > 5
+    assert found.failed == 0
 
 
 def test_a_real_scorer_is_stable_against_itself():
