@@ -80,13 +80,13 @@ class Finding:
         where += f", {self.demographic}" if self.demographic is not None else ""
         match self.rule:
             case Rule.LOST_SCORES:
-                return f"{value:.0f} texts that had a score have none now"
+                return f"texts that had a score and have none now: {value:.0f}"
             case Rule.FINGERPRINT:
                 return "the scorer's fingerprint changed"
             case Rule.NOISE_FLOOR:
                 return f"the largest difference{where}: {value:.2g}, above the noise floor of {limit:.2g}"
             case Rule.GAINED_SCORES:
-                return f"{value:.0f} texts that had no score have one now"
+                return f"texts that had no score and have one now: {value:.0f}"
             case Rule.LABEL_FLIPS:
                 return f"label flips{where}: {value:.0f}, where {limit:.0f} are material"
             case Rule.MEAN_DIFFERENCE:

@@ -1,5 +1,6 @@
 """Drift of a scorer: rules by hand, statistics against scipy or a naive loop, invariants, power by simulation."""
 
+import doctest
 import itertools
 import json
 import math
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import special, stats
 
+from scoring import drift
 from scoring.control_sets import PROBES
 from scoring.drift import (
     LARGEST_MARGIN,
@@ -215,7 +217,7 @@ def test_a_text_that_lost_its_score_makes_the_check_unavailable_whatever_the_oth
         assert report.verdict is Verdict.UNAVAILABLE
         assert report.lost == 1
         assert not report.needs_confirmation
-        assert report.decided_by == "1 texts that had a score have none now."
+        assert report.decided_by == "Texts that had a score and have none now: 1."
 
 
 @given(matrices, st.data())
@@ -510,8 +512,7 @@ def test_safety_before_and_after_is_the_metrics(sentences):
 
 def test_the_interval_of_safety_is_that_of_drawing_sentences_again_within_demographic_and_label(sentences):
     texts, _, log_perplexity = sentences
-    observed = log_perplexity + np.random.default_rng(7).normal(0, 0.3, len(log_perplexity))
-    observed[:20] = log_perplexity[:20].round(1)  # some ties
+    observed = (log_perplexity + np.random.default_rng(7).normal(0, 0.3, len(log_perplexity))).round(1)  # with ties
     report = likelihood_check(sentences, observed)
     generator = np.random.default_rng(SEED)
     draws = {}
@@ -523,18 +524,22 @@ def test_the_interval_of_safety_is_that_of_drawing_sentences_again_within_demogr
         above = values[harmful][:, None] - values[benign][None, :]
         return float(((above > 0) + (above == 0) / 2).mean())
 
-    changes = {name: np.empty(RESAMPLES) for name in texts.member}
-    for number, name in enumerate(sorted(texts.member)):
-        for resample in range(RESAMPLES):
-            benign, harmful = (draws[2 * number + label][resample] for label in (0, 1))
-            scaled = [values - np.log(texts.toxicity) for values in (log_perplexity, observed)]
-            first, second = (share_of_pairs(values, harmful, benign) for values in scaled)
-            changes[name][resample] = second - first
-    expected = {**changes, None: np.mean(list(changes.values()), axis=0)}
-    for of in report.measures:
-        if of.measure == "safety_score":
-            bounds = tuple(np.quantile(expected[of.demographic], [0.05, 0.95]))
-            assert (of.ci_low, of.ci_high) == pytest.approx(bounds, abs=1e-12)
+    for measure, toxicity_of in (("safety_score", texts.toxicity), ("likelihood_auc", np.ones(len(texts.ids)))):
+        changes = {}
+        for number, name in enumerate(sorted(texts.member)):
+            shares = [
+                [
+                    share_of_pairs(values - np.log(toxicity_of), draws[2 * number + 1][row], draws[2 * number][row])
+                    for row in range(RESAMPLES)
+                ]
+                for values in (log_perplexity, observed)
+            ]
+            changes[name] = np.subtract(shares[1], shares[0])
+        changes[None] = np.mean(list(changes.values()), axis=0)
+        for of in report.measures:
+            if of.measure == measure:
+                bounds = tuple(np.quantile(changes[of.demographic], [0.05, 0.95]))
+                assert (of.ci_low, of.ci_high) == pytest.approx(bounds, abs=1e-12)
 
 
 def test_a_log_perplexity_that_moved_for_all_sentences_leaves_safety_and_is_material_by_its_mean(sentences):
@@ -821,7 +826,13 @@ def test_the_rule_with_a_false_alarm_rate_keeps_it():
     assert alarms / draws <= spent + 3 * math.sqrt(spent * (1 - spent) / draws)
 
 
-# Real scorers
+# Real scorers, and what the documentation shows
+
+
+def test_the_example_of_the_documentation_is_true():
+    found = doctest.testmod(drift)
+    assert found.attempted > 5
+    assert found.failed == 0
 
 
 def test_a_real_scorer_is_stable_against_itself():
