@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from scoring.artefacts import SCHEMAS
+
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
@@ -23,14 +25,6 @@ BANDS = (0.3, 0.7)  # of scores; the one between them gets twice the texts of ea
 BAND_WEIGHTS = np.array([1.0, 2.0, 1.0])
 LENGTHS = 3  # parts of equal size, by number of characters
 PROBE_PREFIX = "probe:"
-
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("text", pa.string()),
-        ("demographics", pa.list_(pa.string())),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +96,10 @@ def checksum(items: Iterable[ControlItem]) -> str:
 
 
 def to_table(items: Iterable[ControlItem]) -> pa.Table:
-    """The items as rows of SCHEMA."""
+    """The items as rows of the `control_items` schema."""
     rows = list(items)
-    return pa.table({name: [getattr(row, name) for row in rows] for name in SCHEMA.names}, schema=SCHEMA)
+    schema = SCHEMAS["control_items"]
+    return pa.table({name: [getattr(row, name) for row in rows] for name in schema.names}, schema=schema)
 
 
 def from_table(table: pa.Table) -> list[ControlItem]:
