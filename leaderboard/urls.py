@@ -1,3 +1,4 @@
+from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
 from leaderboard import views
@@ -5,5 +6,11 @@ from leaderboard import views
 urlpatterns = [
     path("", views.rankings, name="rankings"),
     path("models/<slug:slug>/", views.model, name="model"),
+    path("operate/", views.operate, name="operate"),
+    path("operate/<slug:slug>/check/", views.check_now, name="check-now"),
+    path("operate/<slug:slug>/rescore/", views.rescore_metric, name="rescore"),
+    path("operate/rescorings/<int:pk>/<slug:step>/", views.steer_rescoring, name="steer-rescoring"),
+    path("accounts/login/", LoginView.as_view(), name="login"),
+    path("accounts/logout/", LogoutView.as_view(), name="logout"),
     path("healthz", views.healthz, name="healthz"),
 ]

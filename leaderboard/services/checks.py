@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Scoring, Standing, Work
 from leaderboard.services import artefacts, scorers
+from leaderboard.services.audit import record
 from leaderboard.services.control import Instrument, here, instrument_of, reported_by, scores_artefact
+from leaderboard.services.impact import impact_of
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import open_rescoring
@@ -32,7 +35,7 @@ class CannotCheck(ValueError):
     """There is nothing to check yet; the message says why."""
 
 
-def request_check(metric: Metric, trigger: str, *, send: bool = True) -> ControlCheck:
+def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User | None = None) -> ControlCheck:
     """Queue a check of `metric`; one that is under way already is returned as it is. Raises CannotCheck."""
     version = newest_version(metric)
     if version is None or not ControlSet.objects.filter(metric_version=version).exists():
@@ -40,6 +43,8 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True) -> Control
     try:
         with transaction.atomic():
             check = ControlCheck.objects.create(metric=metric, trigger=trigger)
+            if trigger == Trigger.MANUAL:
+                record("request control check", f"metric {metric.slug}", {"check": check.pk}, user)
     except IntegrityError:  # one is under way; or was, a moment ago
         return ControlCheck.objects.filter(metric=metric).unfinished().first() or request_check(metric, trigger)
     if send:
@@ -61,6 +66,10 @@ def perform(check: ControlCheck) -> None:
         except ScorerUnavailable as error:
             finish_unavailable(check, lease, control, str(error))
             return
+        impact = None
+        if report.verdict.value == Verdict.DRIFTED and check.metric.formula.asks_scorer:
+            checked = control.metric_version
+            impact = impact_of(checked, scorers.scorer_for(checked.scorer, str(checked.number), check))
         ids = artefacts.load(control.items)["id"].to_pylist()
         artefact = scores_artefact(ids, observed, instrument.attributes)
         with transaction.atomic():
@@ -69,7 +78,7 @@ def perform(check: ControlCheck) -> None:
                 verdict=report.verdict.value,
                 fingerprint=instrument.fingerprint,
                 environment=instrument.environment,
-                statistics=report.as_json(),
+                statistics=report.as_json() | {"impact": impact},
                 artefact=artefact,
             )
             check.refresh_from_db()

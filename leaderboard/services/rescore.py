@@ -24,8 +24,9 @@ from leaderboard.models import (
 from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
-from leaderboard.services.scorers import cost_of
+from leaderboard.services.scorers import cost_of, problem_with
 from leaderboard.services.versions import known_fingerprint, next_number
+from scoring.scorers import is_scorer
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,11 @@ def open_rescoring(
     """
     if not reason.strip():
         raise CannotRescore("reason: it is empty; say why, the record shows it for ever")
+    if scorer and not (metric.formula.asks_scorer and is_scorer(scorer)):
+        raise CannotRescore(f"scorer = {scorer!r}: {metric.slug} cannot be scored with it")
+    problem = problem_with(scorer or metric.scorer)
+    if problem:
+        raise CannotRescore(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
     metric = Metric.objects.select_for_update().get(pk=metric.pk)
     current = version_to_leave(metric)
     left = [current]
@@ -219,6 +225,7 @@ def advance(rescoring: Rescoring) -> bool:
             end(rescoring, Rescoring.State.CANCELLED, "not one entry could be scored: see the reasons of the entries")
             return False
         publish_standings(version)
+        Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
         rescoring.move(Rescoring.State.PUBLISHED, finished_at=timezone.now())
         record(
             "publish version",

@@ -6,7 +6,7 @@ import pyarrow as pa
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import EvaluationSet, MetricVersion, Rescoring, Result, Scoring
+from leaderboard.models import EvaluationSet, MetricVersion, OutdatedEntry, Rescoring, Result, Scoring
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.checks import require_check
 from leaderboard.services.control import ensure_control_set
@@ -53,6 +53,7 @@ def score(scoring: Scoring) -> None:
                 replicates=artefacts.store(replicates, "replicates") if replicates.num_rows else None,
                 scored_at=timezone.now(),
             )
+            OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
             if not rescoring_to(version):
                 publish_standings(version)
         if shards:

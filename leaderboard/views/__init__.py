@@ -2,6 +2,7 @@
 
 from leaderboard.views.health import healthz
 from leaderboard.views.models import model
+from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
 from leaderboard.views.rankings import rankings
 
-__all__ = ["healthz", "model", "rankings"]
+__all__ = ["check_now", "healthz", "model", "operate", "rankings", "rescore_metric", "steer_rescoring"]
