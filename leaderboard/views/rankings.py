@@ -117,7 +117,7 @@ def work_under_way(metric: Metric) -> list[Run | Scoring]:
     """What evaluations that are waiting, running or failed are at: the model's outputs, then their scores."""
     unfinished = (
         Scoring.objects.filter(metric_version__metric=metric, run__isnull=False)
-        .exclude(state=Work.State.DONE)
+        .exclude(state__in=[Work.State.DONE, Work.State.CANCELLED])
         .select_related("model", "run__model", "run__protocol__evaluation_set")
     )
     return [scoring if scoring.run.state == Work.State.DONE else scoring.run for scoring in unfinished if scoring.run]
