@@ -112,9 +112,9 @@ def test_what_cannot_be_imported_is_refused_with_what_to_do_and_leaves_nothing(j
         imported(SAMPLE, jsonl, "--prompts")
     with pytest.raises(CommandError, match=r"absent\.jsonl"):
         imported(SAMPLE, tmp_path / "absent.jsonl")
+    bad = records()[:2]
+    bad[1]["prompt"]["toxicity"] = 7
     with pytest.raises(CommandError, match=r"line 2, prompt\.toxicity: is 7"):
-        bad = records()[:2]
-        bad[1]["prompt"]["toxicity"] = 7
         imported(SAMPLE, written(jsonl, bad))
     with pytest.raises(CommandError, match="regard-openings: nothing reads this set yet"):
         imported("regard-openings", jsonl)
