@@ -104,10 +104,10 @@ def test_a_worker_that_is_asked_to_stop_gives_its_run_back_at_once(metric, model
 
 @pytest.fixture
 def openings() -> EvaluationSet:
-    """Twelve openings of sentences, and the metrics that there are."""
+    """Ten openings of sentences, and the metrics that there are."""
     seed_metrics()
     prompts = [prompt for prompt in build_regard() if prompt.group == "women"]
-    return import_prompts(declare(get("regard-openings")), prompts[:12])[0]
+    return import_prompts(declare(get("regard-openings")), prompts[:10])[0]
 
 
 def of_openings(openings: EvaluationSet, scorer: str, k: int) -> Metric:
@@ -124,7 +124,7 @@ def killed_when(condition: Callable[[], bool], **environment: str) -> None:
 
 
 def test_a_worker_killed_twice_while_it_generates_changes_no_byte(openings, models):  # noqa: F811
-    # Six shards, of two prompts each.
+    # Five shards, of two prompts each.
     scoring = finish(models[CAUSAL], of_openings(openings, "profanity", k=500))
     expected = outcome(scoring)
     start_over(scoring)
@@ -139,14 +139,14 @@ def test_a_worker_killed_twice_while_it_generates_changes_no_byte(openings, mode
         half = Run.objects.get(pk=run.pk)
         assert (half.state, half.artefact) == (Work.State.RUNNING, None)  # nobody could say goodbye
         written.append(shards())
-        assert written[-2] < written[-1] < 6
+        assert written[-2] < written[-1] < 5
     with worker():
         wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
     assert outcome(scoring) == expected
     assert shards() == 0
 
 
-def test_a_worker_killed_while_it_scores_asks_for_little_twice_and_changes_no_byte(openings, models, settings):  # noqa: F811
+def test_a_worker_killed_while_it_scores_asks_for_little_again_and_changes_no_byte(openings, models, settings):  # noqa: F811
     with standin_perspective.serving() as service:
         slow = {
             "PERSPECTIVE_API_KEY": standin_perspective.KEY,
@@ -156,7 +156,7 @@ def test_a_worker_killed_while_it_scores_asks_for_little_twice_and_changes_no_by
         }
         for name, value in (slow | {"PERSPECTIVE_REQUESTS_PER_SECOND": 1000.0, "SHARD_SCORES": 20}).items():
             setattr(settings, name, value)
-        scoring = finish(models[CAUSAL], of_openings(openings, "perspective", k=5))
+        scoring = finish(models[CAUSAL], of_openings(openings, "perspective", k=10))
         expected, distinct = outcome(scoring), len(service.requests)
         forget_scores(scoring)
         service.requests.clear()
@@ -168,6 +168,6 @@ def test_a_worker_killed_while_it_scores_asks_for_little_twice_and_changes_no_by
         with worker(**slow):
             wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
         assert outcome(scoring) == expected
-        assert distinct > 60
+        assert distinct > 100
         assert distinct <= len(service.requests) <= distinct + 8  # those under way as it was killed
     assert not (settings.VAR / "replies" / f"scoring-{scoring.pk}").exists()
