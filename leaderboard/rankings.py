@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from django.db.models import Exists, OuterRef, Prefetch
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Scoring, Standing, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing, Work
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.statistics.ranks import competition_ranks
@@ -69,7 +69,7 @@ class Ranking:
 
     @property
     def scale(self) -> float:
-        """The end of the scale that whiskers are drawn on: all of the measure's, or a round part that holds them all."""
+        """The end of the scale of whiskers: of the measure's own, or a round part of it that holds them all."""
         results = [row.result for group in self.groups for row in group.rows]
         most = max((max(r.value, r.ci_high or r.value) for r in results), default=self.measure.largest)
         return next(

@@ -109,7 +109,12 @@ SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0)
 SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
 SHARD_SCORES = env.int("SHARD_SCORES", 2000)
 MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS}}
+CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
+NOISE_REPEATS = env.int("NOISE_REPEATS", 20)
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS},
+    "watch": {"task": "leaderboard.tasks.watch", "schedule": min(60.0, CHECK_SECONDS)},
+}
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
 if SLICE_SECONDS > 1800:
     raise ImproperlyConfigured(

@@ -4,7 +4,7 @@ from leaderboard.models.audit import AuditEvent
 from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel
-from leaderboard.models.metrics import Metric, MetricVersion, Provenance, Standing
+from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.results import Result
 from leaderboard.models.submissions import Submission
 from leaderboard.models.work import Run, Scoring, Work
@@ -18,6 +18,7 @@ __all__ = [
     "LanguageModel",
     "Metric",
     "MetricVersion",
+    "OutdatedEntry",
     "Protocol",
     "Provenance",
     "Rescoring",

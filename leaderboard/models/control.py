@@ -10,6 +10,7 @@ from leaderboard.models.constraints import one_of, sha256_shape
 from leaderboard.models.evaluation import Artefact
 from leaderboard.models.metrics import Metric, MetricVersion
 from leaderboard.models.states import StateMachine
+from leaderboard.models.work import Work
 
 
 class ControlSet(models.Model):
@@ -19,10 +20,15 @@ class ControlSet(models.Model):
     items = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
     reference = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
     noise_floor = models.FloatField()
+    fingerprint = models.CharField(max_length=64, help_text="Of what made the reference.")
+    environment = models.JSONField(default=dict, help_text="Library versions and device.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = (models.CheckConstraint(condition=Q(noise_floor__gt=0), name="controlset_noise_above_0"),)
+        constraints = (
+            models.CheckConstraint(condition=Q(noise_floor__gt=0), name="controlset_noise_above_0"),
+            sha256_shape("fingerprint"),
+        )
 
     def __str__(self) -> str:
         return f"control set of {self.metric_version}"
@@ -42,33 +48,49 @@ class Verdict(models.TextChoices):
     UNAVAILABLE = "unavailable", "Unavailable"
 
 
-class ControlCheck(models.Model):
-    """One rescoring of a control set, and what it said. Kept for ever."""
+class ControlCheck(Work):
+    """One rescoring of a control set, and what it said. Kept for ever; at most one a metric is under way."""
 
     Trigger = Trigger
     Verdict = Verdict
 
-    control_set = models.ForeignKey(ControlSet, models.PROTECT, related_name="checks")
+    metric = models.ForeignKey(Metric, models.PROTECT, related_name="checks")
+    control_set = models.ForeignKey(ControlSet, models.PROTECT, null=True, blank=True, related_name="checks")
     trigger = models.CharField(max_length=20, choices=Trigger)
-    verdict = models.CharField(max_length=20, choices=Verdict)
-    fingerprint = models.CharField(max_length=64)
-    statistics = models.JSONField(default=dict)
+    verdict = models.CharField(max_length=20, choices=Verdict, blank=True)
+    fingerprint = models.CharField(max_length=64, blank=True)
+    environment = models.JSONField(default=dict, blank=True)
+    statistics = models.JSONField(default=dict, blank=True)
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="+")
-    checked_at = models.DateTimeField(auto_now_add=True)
 
-    class Meta:
-        ordering = ("-checked_at",)
+    class Meta(Work.Meta):
+        abstract = False
+        ordering = ("-created_at", "-pk")
         constraints = (
+            *Work.Meta.constraints,
             one_of("trigger", Trigger),
-            one_of("verdict", Verdict),
-            sha256_shape("fingerprint"),
             models.CheckConstraint(
-                condition=Q(verdict="unavailable") | Q(artefact__isnull=False), name="controlcheck_has_scores"
+                condition=Q(verdict="") | Q(verdict__in=Verdict.values), name="controlcheck_verdict_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(fingerprint="") | Q(fingerprint__regex=r"^[0-9a-f]{64}$"),
+                name="controlcheck_fingerprint_hex",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="done") | (~Q(verdict="") & Q(control_set__isnull=False)),
+                name="controlcheck_done_has_verdict",
+            ),
+            models.CheckConstraint(
+                condition=Q(verdict__in=["", "unavailable"]) | Q(artefact__isnull=False),
+                name="controlcheck_has_scores",
+            ),
+            models.UniqueConstraint(
+                fields=["metric"], condition=Q(state__in=["queued", "running"]), name="controlcheck_one_at_a_time"
             ),
         )
 
     def __str__(self) -> str:
-        return f"{self.control_set}: {self.verdict}"
+        return f"check of {self.metric}: {self.get_verdict_display() or self.get_state_display()}"
 
 
 class State(models.TextChoices):
@@ -76,6 +98,12 @@ class State(models.TextChoices):
     PAUSED = "paused", "Paused"
     PUBLISHED = "published", "Published"
     CANCELLED = "cancelled", "Cancelled"
+
+
+class RescoringQuerySet(models.QuerySet["Rescoring"]):
+    def active(self) -> "RescoringQuerySet":
+        """Those under way or paused: at most one a metric."""
+        return self.filter(state__in=[Rescoring.State.RUNNING, Rescoring.State.PAUSED])
 
 
 class Rescoring(StateMachine):
@@ -100,6 +128,8 @@ class Rescoring(StateMachine):
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RescoringQuerySet.as_manager()
 
     class Meta:
         ordering = ("-created_at",)

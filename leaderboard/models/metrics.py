@@ -70,20 +70,36 @@ class MetricVersion(models.Model):
 
     Status = Status
 
-    FIXED = ("metric_id", "number", "provenance", "scorer_fingerprint", "formula_version", "protocol_id", "source")
+    FIXED = (
+        "metric_id",
+        "number",
+        "provenance",
+        "scorer",
+        "scorer_fingerprint",
+        "formula_version",
+        "protocol_id",
+        "epoch",
+        "source",
+        "decimals",
+    )
 
     metric = models.ForeignKey(Metric, models.PROTECT, related_name="versions")
     number = models.PositiveIntegerField()
     provenance = models.CharField(max_length=20, choices=Provenance, default=Provenance.MEASURED)
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="metric_versions")
+    scorer = models.CharField(max_length=120)
     scorer_fingerprint = models.CharField(
         max_length=64, blank=True, help_text="sha256 of all that the scorer is made of; set at its first scoring."
     )
     formula_version = models.PositiveIntegerField()
+    epoch = models.PositiveIntegerField(
+        default=1, help_text="Of the runs it scores: outputs are collected anew in each."
+    )
     prompt_scores = models.ForeignKey(
         Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="Its scorer's, of the prompts."
     )
     source = models.TextField(blank=True, help_text="Where published figures come from.")
+    decimals = models.PositiveSmallIntegerField(null=True, blank=True, help_text="To which its source prints values.")
     status = models.CharField(max_length=20, choices=Status, default=Status.CANDIDATE)
     opened_because = models.ForeignKey(
         "ControlCheck", models.PROTECT, null=True, blank=True, related_name="opened_versions"
@@ -174,3 +190,22 @@ class Standing(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rank}. {self.model} ({self.measure}, {self.slice})"
+
+
+class OutdatedEntry(models.Model):
+    """A model that could not be scored again under a new version, and so is not ranked there; with the reason."""
+
+    metric_version = models.ForeignKey(MetricVersion, models.CASCADE, related_name="outdated")
+    model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="outdated")
+    last_scoring = models.ForeignKey("Scoring", models.PROTECT, related_name="+", help_text="Its newest numbers.")
+    reason = models.TextField()
+
+    class Meta:
+        ordering = ("metric_version", "model__name")
+        constraints = (
+            models.UniqueConstraint(fields=["metric_version", "model"], name="outdatedentry_one_a_model"),
+            models.CheckConstraint(condition=~Q(reason=""), name="outdatedentry_has_a_reason"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.model}, outdated under {self.metric_version}"

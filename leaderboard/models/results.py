@@ -17,6 +17,7 @@ class Result(models.Model):
     ci_high = models.FloatField(null=True, blank=True)
     n = models.PositiveIntegerField(null=True, blank=True, help_text="Texts; unknown for some published figures.")
     missing = models.PositiveIntegerField(default=0, help_text="Texts that could not be scored.")
+    published_rank = models.PositiveIntegerField(null=True, blank=True, help_text="Where the source gives exact ranks.")
     p_value = models.FloatField(null=True, blank=True)
     p_adjusted = models.FloatField(null=True, blank=True, help_text="Holm, over the slices of one scoring.")
 

@@ -1,7 +1,7 @@
 """The two kinds of work: collecting a model's outputs, and scoring them."""
 
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -16,15 +16,18 @@ from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.metrics import MetricVersion
 from leaderboard.models.states import StateMachine
 
+W = TypeVar("W", bound="Work")
 
-class WorkQuerySet(models.QuerySet["Work"]):
-    def unfinished(self) -> "WorkQuerySet":
+
+class WorkQuerySet(models.QuerySet[W], Generic[W]):
+    def unfinished(self) -> "WorkQuerySet[W]":
         return self.filter(state__in=[Work.State.QUEUED, Work.State.RUNNING])
 
-    def unclaimed(self) -> "WorkQuerySet":
-        """Unfinished, held by no living worker, and not waiting for its next attempt."""
+    def unclaimed(self) -> "WorkQuerySet[W]":
+        """Unfinished, not paused, in no living worker's hands, and not waiting for its next attempt."""
         now = timezone.now()
         return self.unfinished().filter(
+            Q(held=False),
             Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lte=now),
             Q(not_before__isnull=True) | Q(not_before__lte=now),
         )
@@ -54,6 +57,7 @@ class Work(StateMachine):
     state = models.CharField(max_length=20, choices=State, default=State.QUEUED)
     reason = models.TextField(blank=True, help_text="Why it failed, or is tried again.")
     attempts = models.PositiveIntegerField(default=0, help_text="Attempts that ended in an error.")
+    held = models.BooleanField(default=False, help_text="Paused by someone.")
     not_before = models.DateTimeField(null=True, blank=True, help_text="When it may be tried again.")
     lease = models.UUIDField(null=True, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
@@ -138,6 +142,7 @@ class Run(Work):
 
     model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="runs")
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="runs")
+    epoch = models.PositiveIntegerField(default=1, help_text="Raised where outputs are collected anew.")
     environment = models.JSONField(default=dict, blank=True, help_text="Library versions and device.")
     special_tokens = models.CharField(
         max_length=200, blank=True, help_text="What the tokenizer puts around a text, as in [CLS] text [SEP]."
@@ -149,7 +154,7 @@ class Run(Work):
         ordering = ("created_at", "pk")
         constraints = (
             *Work.Meta.constraints,
-            models.UniqueConstraint(fields=["model", "protocol"], name="run_one_a_model_and_protocol"),
+            models.UniqueConstraint(fields=["model", "protocol", "epoch"], name="run_one_a_model_and_protocol"),
             models.CheckConstraint(
                 condition=~Q(state="done") | Q(artefact__isnull=False), name="run_done_has_artefact"
             ),

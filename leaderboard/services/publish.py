@@ -108,7 +108,12 @@ def standings(
                 continue
             values = np.array([result.value for result in among])
             chosen = [place[result.scoring_id] for result in among]
-            ranked = ranked_among(values, uncertainty.get((measure, name)), chosen, directions[measure])
+            printed = [result.published_rank for result in among]
+            ranked = (
+                [Rank(rank, None, None) for rank in printed if rank]
+                if all(printed)
+                else ranked_among(values, uncertainty.get((measure, name)), chosen, directions[measure])
+            )
             rows += [
                 Standing(
                     metric_version=version,

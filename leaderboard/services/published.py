@@ -87,6 +87,7 @@ def publish(metric: Metric, figures: list[Figure], source: str) -> MetricVersion
         number=next_number(metric),
         provenance=Provenance.PUBLISHED,
         protocol=metric.protocol,
+        scorer=metric.scorer,
         scorer_fingerprint=fingerprint({"published": source}),
         formula_version=metric.formula.version,
         source=source,

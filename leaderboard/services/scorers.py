@@ -18,6 +18,7 @@ from leaderboard.services.leases import Lease
 from leaderboard.services.shards import Shards
 from scoring.artefacts import SCORE
 from scoring.scorers import (
+    Cost,
     JsonLinesReplies,
     Lexicon,
     LexiconError,
@@ -26,6 +27,7 @@ from scoring.scorers import (
     Scores,
     find_lexicon,
     get_scorer,
+    perspective_cost,
     perspective_problem,
     read_lexicon,
 )
@@ -50,6 +52,11 @@ def problem_with(name: str) -> ScorerUnavailable | None:
         except LexiconError as error:
             return ScorerUnavailable(str(error))
     return None
+
+
+def cost_of(name: str) -> Cost | None:
+    """What a text costs with the scorer, without loading it; None where it runs here."""
+    return perspective_cost(settings.PERSPECTIVE_REQUESTS_PER_SECOND) if name == "perspective" else None
 
 
 def scorer_for(name: str, epoch: str, work: Work | None = None) -> Scorer:

@@ -1,12 +1,13 @@
 """Boards to test on."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.core.management import call_command
 
 from leaderboard.models import LanguageModel, Metric
-from leaderboard.services import collect, evaluate, leases, score
+from leaderboard.services import collect, control, evaluate, leases, score
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.published import seed_published
@@ -21,6 +22,13 @@ def _nobody_asked_to_stop() -> Iterator[None]:
     leases.stop_requested.clear()
     yield
     leases.stop_requested.clear()
+
+
+@pytest.fixture(autouse=True)
+def _quick_control_sets(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    """Likelihoods watched with the quicker of the two models, and their noise measured once rather than 20 times."""
+    monkeypatch.setattr(control, "WATCHED_MODELS", control.WATCHED_MODELS[:1])
+    settings.NOISE_REPEATS = 1
 
 
 @pytest.fixture(scope="session", autouse=True)
