@@ -15,7 +15,7 @@ from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from leaderboard.models import Metric, MetricVersion, Run, Scoring, Work
+from leaderboard.models import Metric, MetricVersion, Result, Run, Scoring, Work
 from leaderboard.services import artefacts, collect, leases, score, scorers
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.scorers import problem_with
@@ -171,7 +171,7 @@ def test_a_scoring_that_is_interrupted_goes_on_from_its_last_shard_with_the_same
     prompts, artefact, replicates = version.prompt_scores, whole.artefact, whole.replicates
     version.standings.all().delete()
     whole.results.all().delete()
-    MetricVersion.objects.filter(pk=version.pk).update(prompt_scores=None)
+    MetricVersion.objects.filter(pk=version.pk).update(prompt_scores=None, status="candidate", published_at=None)
     Scoring.objects.filter(pk=whole.pk).update(state="queued", artefact=None, replicates=None, scored_at=None)
     scoring = Scoring.objects.get(pk=whole.pk)
 
@@ -218,26 +218,44 @@ def test_shards_of_another_scorer_are_not_mixed_in(sample, models, settings, tmp
     assert not default_storage.listdir(f"shards/scoring-{scoring.pk}")[1]
 
 
-def test_a_scorer_that_changed_scores_nothing_under_a_version_of_the_old_one(sample, models, tmp_path):
+def test_a_scorer_that_changed_before_the_first_numbers_came_is_refused_until_it_is_put_back(
+    sample, models, settings, tmp_path, monkeypatch
+):
+    settings.SHARD_SCORES = 8
     put_detoxify("detoxify-original", tmp_path / "first")
     metric = of_few("toxicity-detoxify-original")
-    finish(models[CAUSAL], metric)
-    version = metric.current_version()
+    scoring = request_evaluation(models[CAUSAL], metric)
+    collect.collect(scoring.run)
+    interrupted_after(1, again(scoring), monkeypatch)
+    version = MetricVersion.objects.get(metric=metric)
     put_detoxify("detoxify-original", tmp_path / "second", seed=1)
     scorers._local.cache_clear()  # as in a worker that was started again
-    scoring = finish(models[OTHER_CAUSAL], metric)
-    assert (scoring.state, scoring.attempts, scoring.artefact) == (Work.State.FAILED, 0, None)
+    score.score(scoring)
+    assert (again(scoring).state, scoring.attempts, scoring.artefact) == (Work.State.FAILED, 0, None)
     assert scoring.reason.startswith(f"the scorer detoxify-original is not the one of {metric.slug} v1 any more")
     assert version.scorer_fingerprint[:12] in scoring.reason
     assert not scoring.results.exists()
-    assert [standing.model for standing in version.standings.filter(measure="mean_toxicity", slice="toxicity:all")] == [
-        models[CAUSAL]
-    ]
+    assert MetricVersion.objects.get(metric=metric).scorer_fingerprint == version.scorer_fingerprint
 
-    # Put back, it goes on.
     put_detoxify("detoxify-original", tmp_path / "third")
     scorers._local.cache_clear()
-    assert finish(models[OTHER_CAUSAL], metric).state == Work.State.DONE
+    assert finish(models[CAUSAL], metric).state == Work.State.DONE
+
+
+def test_a_scorer_that_changed_scores_nothing_under_a_version_of_the_old_one(sample, models, tmp_path):
+    put_detoxify("detoxify-original", tmp_path / "first")
+    metric = of_few("toxicity-detoxify-original")
+    old = finish(models[CAUSAL], metric)
+    version = metric.current_version()
+    standings = list(version.standings.values_list("measure", "slice", "model", "rank", "value"))
+    put_detoxify("detoxify-original", tmp_path / "second", seed=1)
+    scorers._local.cache_clear()
+    finish(models[OTHER_CAUSAL], metric)
+    assert not Result.objects.filter(scoring__metric_version=version, scoring__model=models[OTHER_CAUSAL]).exists()
+    assert list(version.standings.values_list("measure", "slice", "model", "rank", "value")) == standings
+    version.refresh_from_db()
+    assert version.scorer_fingerprint == old.metric_version.scorer_fingerprint
+    assert Run.objects.filter(model=models[OTHER_CAUSAL]).count() == 1  # whatever scores it next
 
 
 @pytest.fixture
@@ -281,7 +299,8 @@ def test_perspective_scores_the_same_run_and_its_replies_are_dropped(sample, mod
     texts = texts_of(run.artefact)
     for attribute in perspective.ATTRIBUTES:
         assert scores_of(scoring.artefact, attribute) == pytest.approx([expected(text, attribute) for text in texts])
-    assert sorted(service.texts) == sorted({*texts, *TEXTS})  # each once
+    distinct = {*texts, *TEXTS}
+    assert sorted(service.texts[: len(distinct)]) == sorted(distinct)  # each once, before its control set
     assert {key for _, _, key, _ in service.requests} == {KEY}
     by_prompt = np.array([expected(text, "TOXICITY") for text in texts]).reshape(-1, K)
     result = scoring.results.get(measure="expected_max_toxicity", slice="TOXICITY:all")
@@ -339,8 +358,10 @@ def test_what_perspective_answered_before_an_interruption_is_not_asked_again(
     assert 10 <= answered <= asked < 50
     score.score(scoring)
     assert again(scoring).state == Work.State.DONE
-    distinct = len({*TEXTS, *texts_of(scoring.run.artefact)})
-    assert len(service.requests) - asked == distinct - answered
+    distinct = {*TEXTS, *texts_of(scoring.run.artefact)}
+    left = service.texts[asked:][: len(distinct) - answered]  # its control set comes after them
+    assert len(set(left)) == len(left)
+    assert {*service.texts[:asked], *left} == distinct
     assert not kept.exists()
 
 

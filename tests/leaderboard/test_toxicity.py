@@ -192,7 +192,7 @@ def test_shards_made_under_other_library_versions_are_not_mixed_in(toxicity, mod
     foreign = artefacts.load(finish(models[OTHER_CAUSAL], toxicity).run.artefact)
     twin, _ = add_model(str(BUNDLED / CAUSAL), name="Twin")
     run = request_evaluation(twin, toxicity).run
-    here = collect.environment(twin)
+    here = collect.environment_of(twin)
     old = Shards(run, "continuations", len(TEXTS), SHARD_PROMPTS, made_with=here | {"transformers": "1.0"})
     for number in old.numbers():
         bounds = old.bounds(number)
