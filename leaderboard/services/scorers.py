@@ -153,8 +153,9 @@ def import_lexicon(name: str, folder: Path) -> tuple[Lexicon, bool]:
         raise LexiconError(f"name = {name!r}: use small letters, digits and -, beginning with a letter or digit")
     lexicon = read_lexicon(folder)
     target = folder_of(LEXICON + name)
-    if target.exists():
-        if read_lexicon(target).fingerprint == lexicon.fingerprint:
+    there = _lexicon_there(name)
+    if there:
+        if there.fingerprint == lexicon.fingerprint:
             return lexicon, False
         raise LexiconError(f"there is another lexicon {name!r}: give this one a name of its own, as {name}-2")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -163,3 +164,12 @@ def import_lexicon(name: str, folder: Path) -> tuple[Lexicon, bool]:
         shutil.copytree(folder, whole)
         whole.rename(target)
     return lexicon, True
+
+
+def _lexicon_there(name: str) -> Lexicon | None:
+    """The lexicon of that name, imported or one that comes with Plumbline."""
+    try:
+        folder = find_lexicon(name, folder_of(LEXICON))
+    except LexiconError:
+        return None
+    return read_lexicon(folder)

@@ -141,10 +141,11 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
         return table(choice.metric, current_versions(choice.metric, [Provenance(choice.provenance)]), choice.slice)
     measured = table(choice.metric, current_versions(choice.metric, [Provenance.MEASURED]), choice.slice)
     for metric in [choice.metric, *metrics]:
-        if metric.formula_name != choice.metric.formula_name:
+        versions = current_versions(metric, [Provenance.PUBLISHED])
+        if metric.formula_name != choice.metric.formula_name or not versions:
             continue
         name = choice.slice if metric == choice.metric else slices(metric, choice.measure)[0]
-        published = table(metric, current_versions(metric, [Provenance.PUBLISHED]), name)
+        published = table(metric, versions, name)
         if any(of.models for of in published):
             return measured + published
     return measured
