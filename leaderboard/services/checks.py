@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -20,12 +21,13 @@ from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.versions import newest_version
 from scoring.drift import DriftReport, Policy, compare, confirm, equivalence_margin
-from scoring.metrics.formulas import slices_in_order, values_of
+from scoring.metrics.formulas import attributes_of, slices_in_order, values_of
 from scoring.scorers import ScorerUnavailable
 
 log = logging.getLogger(__name__)
 
 Trigger, Verdict = ControlCheck.Trigger, ControlCheck.Verdict
+TERMS_CHANGED = "The terms of the lexicon changed: numbers of two lexicons do not compare."
 WAIT_SECONDS = 2.0  # for a check that another worker makes
 FIRST_PAUSE = timedelta(minutes=1)  # after a check that found the scorer unavailable; doubles with every further one
 LONGEST_PAUSE = timedelta(hours=6)
@@ -59,70 +61,81 @@ def perform(check: ControlCheck) -> None:
             return
         version = newest_version(check.metric)
         control = ControlSet.objects.select_related("items", "reference").get(metric_version=version)
-        check.control_set = control
         try:
             instrument = instrument_of(control.metric_version, check)
-            report, observed = observe(check, control, instrument, lease)
+            statistics, observed = observe(check, control, instrument, lease)
         except ScorerUnavailable as error:
             finish_unavailable(check, lease, control, str(error))
             return
-        impact = None
-        if report.verdict.value == Verdict.DRIFTED and check.metric.formula.asks_scorer:
+        drifted = statistics["verdict"] == Verdict.DRIFTED
+        if drifted and check.metric.formula.asks_scorer:
             checked = control.metric_version
-            impact = impact_of(checked, scorers.scorer_for(checked.scorer, str(checked.number), check))
+            scorer = scorers.scorer_for(checked.scorer, str(checked.number), check)
+            statistics["impact"] = impact_of(checked, scorer)
         ids = artefacts.load(control.items)["id"].to_pylist()
         artefact = scores_artefact(ids, observed, instrument.attributes)
         with transaction.atomic():
             lease.finish(
                 control_set=control,
-                verdict=report.verdict.value,
+                verdict=statistics["verdict"],
                 fingerprint=instrument.fingerprint,
                 environment=instrument.environment,
-                statistics=report.as_json() | {"impact": impact},
+                statistics=statistics,
                 artefact=artefact,
             )
-            check.refresh_from_db()
-            if check.verdict == Verdict.DRIFTED:
-                open_rescoring(check.metric, report.decided_by, check=check)
+            if drifted:
+                open_rescoring(check.metric, statistics["decided_by"], check=check)
         scorers.forget_replies(check)
-        log.info("%s: %s %s", check.metric, report.verdict.value, report.decided_by)
+        log.info("%s: %s. %s", check.metric, statistics["verdict"], statistics["decided_by"])
 
 
 def observe(
     check: ControlCheck, control: ControlSet, instrument: Instrument, lease: Lease
-) -> tuple[DriftReport, np.ndarray]:
-    """The report on the control set, confirmed by a second scoring where the first is material; and the scores."""
-    version = control.metric_version
+) -> tuple[dict[str, Any], np.ndarray]:
+    """What the check found, as it is kept, and the scores of now, float32 [n, attributes].
+
+    A material change is confirmed by a second scoring. A scorer of other attributes, and a lexicon of other terms, is
+    another one by definition: its numbers mean something else, whatever it says of the control set.
+    """
     items = artefacts.load(control.items)
     texts = items["text"].to_pylist()
-    reference = values_of(artefacts.load(control.reference))
-    reported = reported_by(version, items, instrument.attributes)
-    policy = policy_of(version)
-    number = 1 + control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE).count()
+    before = artefacts.load(control.reference)
     lease.note(at_once=True, total=len(texts), done=0)
-
-    def report_of(observed: np.ndarray) -> DriftReport:
-        return compare(
-            reference,
-            observed,
-            instrument.attributes,
-            [tuple(names) for names in items["demographics"].to_pylist()],
-            reported,
-            control.noise_floor,
-            (control.fingerprint, instrument.fingerprint),
-            margins_of(version),
-            number,
-            policy,
-        )
-
     first = instrument.score(texts)
     lease.note(at_once=True, done=len(texts))
-    report = report_of(first)
+    if attributes_of(before) != instrument.attributes:
+        names = ", ".join(instrument.attributes)
+        return {"verdict": Verdict.DRIFTED.value, "decided_by": f"The scorer has other attributes now: {names}."}, first
+    report = compared(control, instrument, items, values_of(before), first)
     if report.needs_confirmation:
         scorers.forget_replies(check)  # a second opinion, not the first one's echo
-        again = instrument_of(version, check).score(texts)
-        report = confirm(report, report_of(again))
-    return report, first
+        again = instrument_of(control.metric_version, check).score(texts)
+        report = confirm(report, compared(control, instrument, items, values_of(before), again))
+    found = report.as_json()
+    is_lexicon = control.metric_version.scorer.startswith(scorers.LEXICON)
+    if is_lexicon and report.fingerprint_changed and report.verdict.value != Verdict.UNAVAILABLE:
+        found |= {"verdict": Verdict.DRIFTED.value, "decided_by": f"{TERMS_CHANGED} {report.decided_by}"}
+    return found, first
+
+
+def compared(
+    control: ControlSet, instrument: Instrument, items: pa.Table, before: np.ndarray, now: np.ndarray
+) -> DriftReport:
+    """The report on the scores of a control set then and now."""
+    version = control.metric_version
+    checks = control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE)
+    return compare(
+        before,
+        now,
+        instrument.attributes,
+        [tuple(names) for names in items["demographics"].to_pylist()],
+        reported_by(version, items, instrument.attributes),
+        control.noise_floor,
+        (control.fingerprint, instrument.fingerprint),
+        margins_of(version),
+        1 + checks.count(),
+        policy_of(version),
+    )
 
 
 def finish_unavailable(check: ControlCheck, lease: Lease, control: ControlSet, reason: str) -> None:
