@@ -160,8 +160,11 @@ def counterpart_of(name: str, names: list[str]) -> str | None:
 
 def side(version: MetricVersion, measure: str, name: str, population: str) -> Side:
     """The board of `version` on a measure and a slice, as published."""
-    standings = Standing.objects.filter(metric_version=version, measure=measure, slice=name, population=population)
-    return Side(version, MEASURES[measure], name, list(standings.select_related("model", "result")))
+    of = Standing.objects.filter(metric_version=version, measure=measure, slice=name, population=population)
+    standings = list(of.select_related("model", "result"))
+    if not standings:
+        raise NoRecord(f"kind = {population!r}: {version} ranks no such models; use all")
+    return Side(version, MEASURES[measure], name, standings)
 
 
 def compared(before: Side, after: Side, tie_rule: TieRule = "equal") -> RankChanges:

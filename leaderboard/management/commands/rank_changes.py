@@ -51,7 +51,7 @@ class Command(BaseCommand):
         if options["format"] == "json":
             self.stdout.write(json.dumps(record.as_json(), indent=2, ensure_ascii=False))
         elif options["format"] == "csv":
-            self.stdout.write(as_csv(table_of(record, digits=None)))
+            self.stdout.write(as_csv(table_of(record, record.changes.decimals)))
         else:
             self.stdout.write(as_text(table_of(record, digits_of(record))))
             self.stdout.write("\n" + "\n".join(sentences(record.changes)))
