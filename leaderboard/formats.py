@@ -84,7 +84,11 @@ def as_latex(table: Table) -> str:
 def as_markdown(table: Table) -> str:
     """A pipe table under its title."""
     rule = ["---:" if column.numeric else ":---" for column in table.columns]
-    rows = [[markdown(column.heading) for column in table.columns], rule, *([markdown(c) for c in r] for r in table.rows)]
+    rows = [
+        [markdown(column.heading) for column in table.columns],
+        rule,
+        *([markdown(c) for c in r] for r in table.rows),
+    ]
     return "\n".join([markdown(table.title), "", *(f"| {' | '.join(row)} |" for row in rows)])
 
 

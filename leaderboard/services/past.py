@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from django.db.models import QuerySet
-
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Scoring, Standing, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Standing, Work
 from leaderboard.services.publish import covariances, standings
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
@@ -47,8 +45,7 @@ def ranked(
     if chosen not in {of.key for of in metric.formula.ranked}:
         known = ", ".join(of.key for of in metric.formula.ranked)
         raise NoStandings(f"measure = {chosen!r}: {metric.slug} ranks {known}")
-    rows = stored(version) if end is None else taken_anew(version, end)
-    rows = [row for row in rows if row.measure == chosen]
+    rows = stored(version, chosen) if end is None else taken_anew(version, chosen, end)
     there = slices_in_order(row.slice for row in rows)
     found = next((of for of in there if name in (None, of)), None) or next(
         (of for of in there if slice_parts(of)[1] == name), None
@@ -78,7 +75,9 @@ def version_of(metric: Metric, number: int | None, end: datetime | None) -> Metr
         fitting = [of for of in known if of.number == number]
     elif end is not None:
         # A version is current from its publication to that of the next one of its provenance.
-        fitting = sorted((of for of in known if of.published_at and of.published_at < end), key=lambda of: of.published_at)
+        fitting = sorted(
+            (of for of in known if of.published_at and of.published_at < end), key=lambda of: of.published_at
+        )
     else:
         fitting = [of for of in known if of.status == MetricVersion.Status.CURRENT]
     for provenance in Provenance.values:
@@ -89,31 +88,21 @@ def version_of(metric: Metric, number: int | None, end: datetime | None) -> Metr
     raise NoStandings(f"{metric.slug} has no published {what}; there is {there or 'none yet'}")
 
 
-def stored(version: MetricVersion) -> list[Standing]:
+def stored(version: MetricVersion, measure: str) -> list[Standing]:
     """The standings that were published."""
-    return list(version.standings.select_related("model", "result__scoring"))
+    return list(version.standings.filter(measure=measure).select_related("model", "result__scoring"))
 
 
-def taken_anew(version: MetricVersion, end: datetime) -> list[Standing]:
-    """Standings of the entries scored before `end`, not saved."""
-    scorings = entries(version).filter(scored_at__lt=end)
-    return computed(version, list(scorings))
-
-
-def entries(version: MetricVersion) -> QuerySet[Scoring]:
-    """What publication ranks, in its order."""
-    return (
+def taken_anew(version: MetricVersion, measure: str, end: datetime) -> list[Standing]:
+    """Standings of the entries scored before `end`, as publication ranks them; not saved."""
+    scorings = list(
         version.scorings.filter(state=Work.State.DONE)
+        .filter(scored_at__lt=end)
         .exclude(model__access=LanguageModel.Access.WITHDRAWN)
         .select_related("model", "artefact", "replicates")
         .order_by("model__name", "pk")
     )
-
-
-def computed(version: MetricVersion, scorings: list[Scoring]) -> list[Standing]:
-    """Standings of these entries as publication ranks them, not saved."""
     if not scorings:
         return []
-    keys = [measure.key for measure in version.metric.formula.ranked]
-    results = Result.objects.filter(scoring__in=scorings, measure__in=keys).select_related("scoring")
+    results = Result.objects.filter(scoring__in=scorings, measure=measure).select_related("scoring")
     return standings(version, scorings, results, covariances(version, scorings) if version.measured else {})

@@ -98,14 +98,18 @@ def versions(metric: Metric, from_number: int | None, to_number: int | None) -> 
         .order_by("number")
     )
     by_number = {version.number: version for version in known}
-    there = ", ".join(f"{v.number} ({v.get_provenance_display().lower()}, {v.get_status_display().lower()})" for v in known)
+    there = ", ".join(
+        f"{v.number} ({v.get_provenance_display().lower()}, {v.get_status_display().lower()})" for v in known
+    )
     for number in (from_number, to_number):
         if number is not None and number not in by_number:
             raise NoRecord(f"{metric.slug} has no published version {number}; there is {there or 'none yet'}")
     of_one = ([v for v in known if v.provenance == provenance] for provenance in Provenance.values)
     last = next((found[-2:] for found in of_one if len(found) > 1), None)
     if last is None and None in (from_number, to_number):
-        raise NoRecord(f"{metric.slug} has no two versions of one provenance to compare; there is {there or 'none yet'}")
+        raise NoRecord(
+            f"{metric.slug} has no two versions of one provenance to compare; there is {there or 'none yet'}"
+        )
     chosen = last or known
     return (
         chosen[0] if from_number is None else by_number[from_number],

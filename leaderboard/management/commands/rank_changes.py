@@ -19,7 +19,9 @@ class Command(BaseCommand):
         parser.add_argument("metric", help="slug of the metric")
         parser.add_argument("--measure", help="as in toxic_fraction (default: the one its page shows first)")
         parser.add_argument("--slice", help="whole or its part alone: toxic finds TOXICITY:toxic (default: the first)")
-        parser.add_argument("--from", type=int, dest="from_number", metavar="V", help="default: the last but one version")
+        parser.add_argument(
+            "--from", type=int, dest="from_number", metavar="V", help="default: the last but one version"
+        )
         parser.add_argument("--to", type=int, dest="to_number", metavar="V", help="default: the last version")
         parser.add_argument(
             "--tie-rule",
