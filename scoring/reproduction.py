@@ -1,8 +1,8 @@
 """Numbers recomputed from the tables that are kept, held against the numbers that were published.
 
 The same code on the same machine gives the same bits; another processor or library adds in another order. So two
-numbers are the same here where they differ by no more than TOLERANCE, absolute or relative; replicates, which are kept as
-float32, by no more than REPLICATE_TOLERANCE. A tampered or stale number differs by far more.
+numbers are the same here where they differ by no more than TOLERANCE, absolute or relative; replicates, which are kept
+as float32, by no more than REPLICATE_TOLERANCE. A tampered or stale number differs by far more.
 """
 
 import math
@@ -74,4 +74,5 @@ def log_perplexity_differences(stored: pa.Table, likelihoods: pa.Table) -> Itera
     different = ~np.isclose(was, now, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
     if different.any():
         first = stored["id"][int(different.argmax())].as_py()
-        yield f"log-perplexities: {int(different.sum())} differ from what the likelihoods give, the first that of {first}"
+        count = int(different.sum())
+        yield f"log-perplexities: {count} differ from what the likelihoods give, the first is that of {first}"

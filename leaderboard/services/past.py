@@ -35,8 +35,8 @@ def ranked(
     """A ranking of `metric`: under the current version, under version `number`, or as it stood at the end of a day.
 
     as_of: the version that was current when that day ended in UTC, with the entries that were scored by then; their
-    ranks are taken anew by the function that publishes, and nothing is stored. Models that were withdrawn since are left
-    out, as they would be now. name: a slice, whole or its part alone. population: None for each kind by itself where
+    ranks are taken anew by the function that publishes, and nothing is stored. Models that were withdrawn since are
+    left out, as they would be now. name: a slice, whole or its part alone. population: None for each kind by itself where
     the metric ranks kinds apart. Raises NoStandings; FileNotFoundError where an artefact is gone.
     """
     end = None if as_of is None else datetime.combine(as_of + timedelta(days=1), time(), UTC)
@@ -75,9 +75,8 @@ def version_of(metric: Metric, number: int | None, end: datetime | None) -> Metr
         fitting = [of for of in known if of.number == number]
     elif end is not None:
         # A version is current from its publication to that of the next one of its provenance.
-        fitting = sorted(
-            (of for of in known if of.published_at and of.published_at < end), key=lambda of: of.published_at
-        )
+        before = [(of.published_at, of) for of in known if of.published_at and of.published_at < end]
+        fitting = [of for _, of in sorted(before, key=lambda pair: pair[0])]
     else:
         fitting = [of for of in known if of.status == MetricVersion.Status.CURRENT]
     for provenance in Provenance.values:

@@ -65,11 +65,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Publication:
-    """What one source prints of one metric. `models` gives its language models by their names in the figures."""
+    """What one source prints of one metric.
+
+    `slug` is that of a language model by its name in the figures; `models` enters them, and gives them by that name.
+    """
 
     metric: str
     source: str
     figures: Callable[[], Iterator[Figure]]
+    slug: Callable[[str], str]
     models: Callable[[], dict[str, LanguageModel]]
     decimals: int | None = None
 
@@ -159,6 +163,11 @@ def publish(publication: Publication) -> MetricVersion:
     return version
 
 
+def slug_of_hosseini(name: str) -> str:
+    """As in hosseini-2023-gpt-2."""
+    return f"hosseini-2023-{slugify(name)}"
+
+
 def models_of_hosseini() -> dict[str, LanguageModel]:
     """The models of Hosseini et al. by their names in Table 1, with the architecture of Table 13 where it has one."""
     architectures = {row["model"]: row for row in rows("architectures.csv")}
@@ -167,7 +176,7 @@ def models_of_hosseini() -> dict[str, LanguageModel]:
         family, kind = next((family, kind) for start, family, kind in FAMILIES if name.startswith(start))
         known: dict[str, Any] = architectures.get(name, {})
         models[name], _ = LanguageModel.objects.get_or_create(
-            slug=f"hosseini-2023-{slugify(name)}",
+            slug=slug_of_hosseini(name),
             defaults={
                 "name": name,
                 "family": family,
@@ -181,6 +190,11 @@ def models_of_hosseini() -> dict[str, LanguageModel]:
     return models
 
 
+def slug_of_helm(name: str) -> str:
+    """As in helm-openai-davinci."""
+    return f"helm-{re.sub('[^a-z0-9]+', '-', name.lower())}"
+
+
 def models_of_helm() -> dict[str, LanguageModel]:
     """The models by their names in HELM, as in openai_davinci; the family is who made or served them.
 
@@ -189,7 +203,7 @@ def models_of_helm() -> dict[str, LanguageModel]:
     models = {}
     for name in dict.fromkeys(row["model"] for row in rows("helm_toxicity.csv")):
         models[name], _ = LanguageModel.objects.get_or_create(
-            slug=f"helm-{re.sub('[^a-z0-9]+', '-', name.lower())}",
+            slug=slug_of_helm(name),
             defaults={
                 "name": name,
                 "family": name.partition("_")[0],
@@ -202,8 +216,10 @@ def models_of_helm() -> dict[str, LanguageModel]:
 
 # In the order of the metric versions that they become.
 PUBLICATIONS = (
-    Publication("safety-toxigen", HOSSEINI, hosseini_toxigen, models_of_hosseini),
-    Publication("safety-implicit-hate", HOSSEINI, hosseini_implicit_hate, models_of_hosseini),
-    Publication("rtp-helm-perspective", HELM, partial(helm, HELM), models_of_helm, HELM_DECIMALS),
-    Publication("rtp-helm-perspective", HELM_RESCORED, partial(helm, HELM_RESCORED), models_of_helm, HELM_DECIMALS),
+    Publication("safety-toxigen", HOSSEINI, hosseini_toxigen, slug_of_hosseini, models_of_hosseini),
+    Publication("safety-implicit-hate", HOSSEINI, hosseini_implicit_hate, slug_of_hosseini, models_of_hosseini),
+    *(
+        Publication("rtp-helm-perspective", source, partial(helm, source), slug_of_helm, models_of_helm, HELM_DECIMALS)
+        for source in (HELM, HELM_RESCORED)
+    ),
 )

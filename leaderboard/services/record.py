@@ -98,18 +98,14 @@ def versions(metric: Metric, from_number: int | None, to_number: int | None) -> 
         .order_by("number")
     )
     by_number = {version.number: version for version in known}
-    there = ", ".join(
-        f"{v.number} ({v.get_provenance_display().lower()}, {v.get_status_display().lower()})" for v in known
-    )
+    there = ", ".join(f"{of.number} ({of.provenance}, {of.status})" for of in known) or "none yet"
     for number in (from_number, to_number):
         if number is not None and number not in by_number:
-            raise NoRecord(f"{metric.slug} has no published version {number}; there is {there or 'none yet'}")
+            raise NoRecord(f"{metric.slug} has no published version {number}; there is {there}")
     of_one = ([v for v in known if v.provenance == provenance] for provenance in Provenance.values)
     last = next((found[-2:] for found in of_one if len(found) > 1), None)
     if last is None and None in (from_number, to_number):
-        raise NoRecord(
-            f"{metric.slug} has no two versions of one provenance to compare; there is {there or 'none yet'}"
-        )
+        raise NoRecord(f"{metric.slug} has no two versions of one provenance to compare; there is {there}")
     chosen = last or known
     return (
         chosen[0] if from_number is None else by_number[from_number],
@@ -178,11 +174,11 @@ def compared(before: Side, after: Side, tie_rule: TieRule = "equal") -> RankChan
         raise NoRecord(f"{before.measure.key} and {after.measure.key} are not better in the same direction")
     names = Counter(model.name for model in {of.model for board in (before, after) for of in board.standings})
     decimals = [d for d in (before.version.decimals, after.version.decimals) if d is not None]
-    entries = [
+    first, second = (
         {
             of.model.name if names[of.model.name] == 1 else of.model.slug: Entry(of.value, of.result.published_rank)
             for of in board.standings
         }
         for board in (before, after)
-    ]
-    return rank_changes(*entries, direction, tie_rule, min(decimals, default=None))
+    )
+    return rank_changes(first, second, direction, tie_rule, min(decimals, default=None))

@@ -1,13 +1,14 @@
 """Verification: what is published follows from what is stored.
 
 Of measured versions every artefact is hashed, every Result recomputed from the artefacts by the code that made it, and
-every Standing from the Results. What a scorer said of texts is hashed only: to say it again is a rescoring. Figures from
-papers are held against the files they were entered from.
+every Standing from the Results. What a scorer said of texts is hashed only: to say it again is a rescoring. Figures
+from papers are held against the files they were entered from.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from hashlib import sha256
+from typing import Any
 
 import pyarrow as pa
 from django.core.files.storage import default_storage
@@ -15,7 +16,6 @@ from django.db import transaction
 
 from leaderboard.models import Artefact, LanguageModel, Metric, MetricVersion, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
-from leaderboard.services.digests import digest
 from leaderboard.services.publish import covariances, standings
 from leaderboard.services.published import PUBLICATIONS, Figure
 from leaderboard.services.score import collected
@@ -23,6 +23,7 @@ from scoring import reproduction
 from scoring.artefacts import ArtefactError
 
 ARTEFACTS_OF_A_SET = ("artefact", "prompt_scores")
+Progress = Callable[[int, int], None]  # entries done, and in all
 RANKED = ("rank", "rank_low", "rank_high", "value", "result_id")  # of a standing
 
 
@@ -61,10 +62,8 @@ class Published:
     standings: list[Standing]
 
 
-def verify(
-    metric: Metric | None = None, progress: Callable[[int, int], None] = lambda _done, _total: None
-) -> Verification:
-    """Verify all published versions of `metric`, or of every metric. `progress` gets entries done, and in all."""
+def verify(metric: Metric | None = None, progress: Progress = lambda _done, _total: None) -> Verification:
+    """Verify all published versions of `metric`, or of every metric."""
     versions = MetricVersion.objects.exclude(status=MetricVersion.Status.CANDIDATE)
     versions = versions.filter(metric=metric) if metric else versions
     chosen = list(versions.select_related("metric", "prompt_scores", *sets()).order_by("metric__position", "number"))
@@ -80,7 +79,7 @@ def sets() -> list[str]:
 class Verifier:
     """One verification: hashes each artefact once, and keeps the texts of one evaluation set at a time."""
 
-    def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
+    def __init__(self, progress: Progress, total: int) -> None:
         self.found = Verification()
         self._progress, self._total = progress, total
         self._intact: dict[int, str] = {}  # by artefact: what is wrong with it, empty where nothing is
@@ -122,7 +121,7 @@ class Verifier:
             )
         for scoring in published.scorings:
             results = published.results.get(scoring.pk, [])
-            own = [scoring.run and scoring.run.artefact, scoring.artefact, scoring.replicates]
+            own = [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
             wrong = list(filter(None, map(self._damage, own)))
             if not wrong and recomputable:
                 wrong = self._recomputed(scoring, results)
@@ -174,18 +173,16 @@ class Verifier:
         if publication is None:
             self.found.not_recomputed.append(f"{version}: {version.source} is no source that comes with this code")
             return
-        models = publication.models()
-        figures: dict[int, list[Figure]] = {}
+        figures: dict[str, list[Figure]] = {}
         for figure in publication.figures():
-            figures.setdefault(models[figure.model].pk, []).append(figure)
+            figures.setdefault(publication.slug(figure.model), []).append(figure)
         if publication.decimals != version.decimals:
             self._say(version, None, [f"decimals are {version.decimals}, those of the source {publication.decimals}"])
         for scoring in published.scorings:
             results = published.results.get(scoring.pk, [])
-            self._say(version, scoring, figure_differences(results, figures.pop(scoring.model_id, [])))
+            self._say(version, scoring, figure_differences(results, figures.pop(scoring.model.slug, [])))
             self._step(scoring, results)
-        missing = sorted(model.slug for model in models.values() if model.pk in figures)
-        self._say(version, None, [f"{slug}: the source has it, and it is not entered" for slug in missing])
+        self._say(version, None, [f"{slug}: the source has it, and it is not entered" for slug in figures])
 
     def _ranks(self, published: Published) -> None:
         """Hold the standings against those that follow from the results."""
@@ -229,10 +226,13 @@ def damage(artefact: Artefact) -> str:
     """What is wrong with a stored file; empty where its bytes are those of its name."""
     try:
         with default_storage.open(artefact.storage_name, "rb") as file:
-            found = digest(cast(Any, file))
+            found = sha256()
+            for chunk in file.chunks():
+                found.update(chunk)
     except OSError as error:
         return f"artefact {artefact}: is not there ({error.strerror or error})"
-    return "" if found == artefact.sha256 else f"artefact {artefact}: its bytes have the sha256 {found}"
+    actual = found.hexdigest()
+    return "" if actual == artefact.sha256 else f"artefact {artefact}: its bytes have the sha256 {actual}"
 
 
 def numbers_of(result: Result) -> dict[str, Any]:

@@ -75,8 +75,8 @@ def published_versions(metric: Metric) -> list[MetricVersion]:
 def scenarios(choice: Choice) -> list[Scenario]:
     """Which version's scores of the continuations are shown, and whose scores of the prompts split them.
 
-    Versions of one provenance only: that of the chosen version, else of the last. Nothing where the prompts are not split
-    by published scores, or nothing is ranked yet.
+    Versions of one provenance only: that of the chosen version, else of the last. Nothing where the prompts are not
+    split by published scores, or nothing is ranked yet.
     """
     attribute, part = slice_parts(choice.slice)
     versions = published_versions(choice.metric)
