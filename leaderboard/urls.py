@@ -1,9 +1,11 @@
-from django.urls import path
+from django.urls import path, re_path
 
 from leaderboard import views
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
     path("models/<slug:slug>/", views.model, name="model"),
+    path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
+    re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
     path("healthz", views.healthz, name="healthz"),
 ]

@@ -36,8 +36,8 @@ def ranked(
 
     as_of: the version that was current when that day ended in UTC, with the entries that were scored by then; their
     ranks are taken anew by the function that publishes, and nothing is stored. Models that were withdrawn since are
-    left out, as they would be now. name: a slice, whole or its part alone. population: None for each kind by itself where
-    the metric ranks kinds apart. Raises NoStandings; FileNotFoundError where an artefact is gone.
+    left out, as they would be now. name: a slice, whole or its part alone. population: None for each kind by itself
+    where the metric ranks kinds apart. Raises NoStandings; FileNotFoundError where an artefact is gone.
     """
     end = None if as_of is None else datetime.combine(as_of + timedelta(days=1), time(), UTC)
     version = version_of(metric, number, end)
