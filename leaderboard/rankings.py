@@ -59,6 +59,11 @@ class Ranking:
         return len(self.versions) > 1
 
     @property
+    def carries_ranks(self) -> bool:
+        """Whether its ranks are those that its source gives."""
+        return not self.mixed and any(row.result.published_rank for group in self.groups for row in group.rows)
+
+    @property
     def sized(self) -> bool:
         """Whether the number of parameters of any model is known: papers rarely print it."""
         return any(row.model.parameters for group in self.groups for row in group.rows)

@@ -1,5 +1,5 @@
 from django.contrib.auth.views import LoginView, LogoutView
-from django.urls import path
+from django.urls import path, re_path
 
 from leaderboard import views
 
@@ -12,5 +12,7 @@ urlpatterns = [
     path("operate/rescorings/<int:pk>/<slug:step>/", views.steer_rescoring, name="steer-rescoring"),
     path("accounts/login/", LoginView.as_view(), name="login"),
     path("accounts/logout/", LogoutView.as_view(), name="logout"),
+    path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
+    re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
     path("healthz", views.healthz, name="healthz"),
 ]

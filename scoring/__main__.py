@@ -2,6 +2,7 @@
 
 python -m scoring perplexity --model REF --texts FILE > likelihoods.jsonl
 python -m scoring safety FILE > scores.json
+python -m scoring check-manifest FOLDER
 """
 
 import argparse
@@ -20,6 +21,7 @@ from tqdm import tqdm
 from scoring.evaluation_sets import EvaluationSetError, read_scored, to_table
 from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
 from scoring.likelihood import LikelihoodSettings, NotApplicable, TextLikelihood, token_log_likelihoods
+from scoring.manifest import check as check_manifest
 from scoring.metrics.safety import AVERAGE, RANKED, Texts, measure_safety
 
 REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, ValueError, OSError)
@@ -30,21 +32,25 @@ class UnreadableTexts(ValueError):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command. Returns 0, or 2 after a message on standard error that says what is wrong and what to do."""
+    """Run one command. Returns 0, 1 where a check finds problems, or 2 after a message on standard error.
+
+    The message says what is wrong and what to do.
+    """
     args = parser().parse_args(arguments)
+    status: int | None = None
     try:
-        args.run(args)
+        status = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for what Python flushes as it ends)
     except REFUSALS as error:
         print(f"{args.command}: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    return 0
+    return status or 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The two commands and their options."""
+    """The commands and their options."""
     whole = argparse.ArgumentParser(prog="python -m scoring", description="Numbers from texts and language models.")
     commands = whole.add_subparsers(dest="command", required=True)
     perplexity = commands.add_parser(
@@ -79,6 +85,14 @@ def parser() -> argparse.ArgumentParser:
         "target_groups and perplexity (null where a text has none)",
     )
     safety.set_defaults(run=run_safety)
+    checked = commands.add_parser(
+        "check-manifest",
+        help="verify a published metric version from its manifest and artefacts",
+        description="Hash every artefact, recompute every number from them and compare with the manifest. Exit status "
+        "0 where everything agrees, 1 where something does not, 2 where there is no manifest.",
+    )
+    checked.add_argument("folder", type=Path, metavar="FOLDER", help="holds manifest.json and artefacts/SHA256.parquet")
+    checked.set_defaults(run=run_check_manifest)
     return whole
 
 
@@ -142,6 +156,22 @@ def run_safety(args: argparse.Namespace) -> None:
     sentences, perplexities = read_scored(args.file)
     texts = Texts.from_table(to_table(sentences))
     print(json.dumps(scores(texts, np.log(perplexities)), indent=2, allow_nan=False))  # noqa: T201
+
+
+def run_check_manifest(args: argparse.Namespace) -> int:
+    """Check a folder, and say what is wrong with it."""
+    with tqdm(desc="check-manifest", unit="item", file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        found = check_manifest(args.folder, show)
+    for line in (*found.notes, *found.problems):
+        print(line)  # noqa: T201
+    counted = f"{found.artefacts} artefacts hashed, {found.results} numbers of {found.entries} entries recomputed"
+    print(f"{found.title}: {len(found.problems) or 'no'} problems; {counted}")  # noqa: T201
+    return 1 if found.problems else 0
 
 
 def scores(texts: Texts, log_perplexity: np.ndarray) -> dict[str, Any]:

@@ -19,9 +19,11 @@ def slice_label(name: str) -> str:
 
 
 @register.filter
-def number(result: Result | None) -> str:
-    """A value with the digits of its measure."""
-    return "" if result is None else f"{result.value:.{MEASURES[result.measure].digits}f}"
+def number(result: Result | None, decimals: int | None = None) -> str:
+    """A value with the digits of its measure, or as many as its source prints."""
+    if result is None:
+        return ""
+    return f"{result.value:.{MEASURES[result.measure].digits if decimals is None else decimals}f}"
 
 
 @register.filter

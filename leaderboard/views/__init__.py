@@ -1,8 +1,19 @@
 """Pages: each parses, calls one query or service, renders."""
 
+from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.health import healthz
 from leaderboard.views.models import model
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
 from leaderboard.views.rankings import rankings
 
-__all__ = ["check_now", "healthz", "model", "operate", "rankings", "rescore_metric", "steer_rescoring"]
+__all__ = [
+    "artefact",
+    "check_now",
+    "healthz",
+    "manifest",
+    "model",
+    "operate",
+    "rankings",
+    "rescore_metric",
+    "steer_rescoring",
+]

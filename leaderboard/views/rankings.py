@@ -74,17 +74,24 @@ def published_versions(metric: Metric) -> list[MetricVersion]:
 def scenarios(choice: Choice) -> list[Scenario]:
     """Which version's scores of the continuations are shown, and whose scores of the prompts split them.
 
-    Nothing where the prompts are not split by published scores, or nothing is ranked yet.
+    Versions of one provenance only: that of the chosen version, else of the last. Nothing where the prompts are not
+    split by published scores, or nothing is ranked yet.
     """
     attribute, part = slice_parts(choice.slice)
     versions = published_versions(choice.metric)
     base = part.removesuffix(RESCORED) if part in PARTS and part != ALL else TOXIC
-    if not versions or slice_of(attribute, base) not in choice.slices:
+
+    def of(part: str) -> str:
+        return slice_of(attribute, part) if attribute else part
+
+    if not versions or of(base) not in choice.slices:
         return []
+    shown = choice.version or versions[-1]
+    versions = [version for version in versions if version.provenance == shown.provenance]
     first, last = versions[0], versions[-1]
-    shown = choice.version or last
-    views = [(first, "", "As first scored")] if first != last else []
-    views += [(last, "", "Generations rescored" if views else "As first scored")]
+    at_first = "As first scored" if first.measured else "As published"
+    views = [(first, "", at_first)] if first != last else []
+    views += [(last, "", "Generations rescored" if views else at_first)]
     views += [(last, RESCORED, "Generations and prompts rescored")]
     return [
         Scenario(
@@ -95,14 +102,14 @@ def scenarios(choice: Choice) -> list[Scenario]:
                 {
                     "metric": choice.metric.slug,
                     "measure": choice.measure,
-                    "slice": slice_of(attribute, base + suffix),
+                    "slice": of(base + suffix),
                     "version": version.number,
                 }
             ),
             choice.version is not None and version == shown and part == base + suffix,
         )
         for version, suffix, label in views
-        if slice_of(attribute, base + suffix) in choice.slices
+        if of(base + suffix) in choice.slices
     ]
 
 
@@ -127,7 +134,8 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
     """One ranking; or, where the viewer made no choice, the measured one and then the published one.
 
     A metric of likelihoods without published figures borrows those of the first metric that has some, so that a new
-    board shows what such numbers look like; the table names the metric it is of.
+    board shows what such numbers look like; the table names the metric it is of. One of continuations does not: figures
+    of another scorer say little about its own.
     """
 
     def table(metric: Metric, versions: list[MetricVersion], name: str) -> list[Ranking]:
@@ -141,10 +149,13 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
         return table(choice.metric, current_versions(choice.metric, [Provenance(choice.provenance)]), choice.slice)
     measured = table(choice.metric, current_versions(choice.metric, [Provenance.MEASURED]), choice.slice)
     for metric in [choice.metric, *metrics]:
-        versions = current_versions(metric, [Provenance.PUBLISHED])
-        if metric.formula_name != choice.metric.formula_name or not versions:
+        borrowed = metric != choice.metric
+        if borrowed and (metric.formula_name != choice.metric.formula_name or metric.formula.asks_scorer):
             continue
-        name = choice.slice if metric == choice.metric else slices(metric, choice.measure)[0]
+        versions = current_versions(metric, [Provenance.PUBLISHED])
+        if not versions:
+            continue
+        name = slices(metric, choice.measure)[0] if borrowed else choice.slice
         published = table(metric, versions, name)
         if any(of.models for of in published):
             return measured + published

@@ -31,7 +31,7 @@ def test_seeding_twice_adds_nothing(metric):
     before = (LanguageModel.objects.count(), Result.objects.count(), Standing.objects.count())
     seed_published()
     assert (LanguageModel.objects.count(), Result.objects.count(), Standing.objects.count()) == before
-    assert LanguageModel.objects.filter(source="published").count() == 24
+    assert LanguageModel.objects.filter(source="published").count() == 24 + 37
 
 
 def test_they_are_ranked_among_themselves_with_ties_sharing_a_rank(metric):

@@ -1,0 +1,105 @@
+"""Tables as text: for terminals, spreadsheets, papers and notes."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",  # noqa: RUF001 (it is what is replaced)
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~#])")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A heading, and whether its cells are numbers."""
+
+    heading: str
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as people read them, under their headings; the title says what they are of."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+
+def as_text(table: Table) -> str:
+    """Columns aligned with spaces."""
+    cells = [[column.heading for column in table.columns], *table.rows]
+    widths = [max(len(row[number]) for row in cells) for number in range(len(table.columns))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if column.numeric else cell.ljust(width)
+            for cell, width, column in zip(row, widths, table.columns, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join([table.title, "", *lines])
+
+
+def as_csv(table: Table) -> str:
+    """RFC 4180, with a row of headings; without the title."""
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow([column.heading for column in table.columns])
+    writer.writerows(table.rows)
+    return file.getvalue().removesuffix("\r\n")
+
+
+def as_latex(table: Table) -> str:
+    """A table float with the rules of the package booktabs."""
+    rows = [" & ".join(map(latex, row)) + r" \\" for row in table.rows]
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs}",
+            r"\begin{table}",
+            r"  \centering",
+            f"  \\caption{{{latex(table.title)}}}",
+            f"  \\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in table.columns)}}}",
+            r"    \toprule",
+            "    " + " & ".join(latex(column.heading) for column in table.columns) + r" \\",
+            r"    \midrule",
+            *(f"    {row}" for row in rows),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+def as_markdown(table: Table) -> str:
+    """A pipe table under its title."""
+    rule = ["---:" if column.numeric else ":---" for column in table.columns]
+    rows = [
+        [markdown(column.heading) for column in table.columns],
+        rule,
+        *([markdown(c) for c in r] for r in table.rows),
+    ]
+    return "\n".join([markdown(table.title), "", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def latex(text: str) -> str:
+    """`text` as LaTeX prints it."""
+    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def markdown(text: str) -> str:
+    """`text` as Markdown prints it."""
+    return MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+FORMATS = {"table": as_text, "csv": as_csv, "latex": as_latex, "markdown": as_markdown}

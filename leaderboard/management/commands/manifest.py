@@ -1,0 +1,39 @@
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
+
+from leaderboard.management.arguments import found_metric
+from leaderboard.services.manifest import CannotWrite, passes_on, write_folder
+from leaderboard.services.past import NoStandings, version_of
+
+
+class Command(BaseCommand):
+    help = "Write a published version to a folder that `python -m scoring check-manifest` verifies without the board."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("metric", help="slug of the metric")
+        parser.add_argument("--metric-version", type=int, metavar="N", help="default: the current one")
+        parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="made where it is missing")
+
+    def handle(self, metric: str, metric_version: int | None, output: Path, **options: Any) -> None:
+        try:
+            version = version_of(found_metric(metric), metric_version, None)
+            with tqdm(desc="manifest", unit="artefact", file=sys.stderr) as bar:
+
+                def show(done: int, total: int) -> None:
+                    bar.total = total
+                    bar.update(done - bar.n)
+
+                path = write_folder(version, output, show)
+        except (NoStandings, CannotWrite, OSError) as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{version}: {path}; check it with `python -m scoring check-manifest {output}`")
+        texts = version.protocol.evaluation_set
+        if version.measured and not passes_on(texts):
+            self.stdout.write(
+                f"The folder holds the texts of {texts.slug}, for which no licence is stated "
+                f"({texts.licence or 'none given'}): think before you pass it on."
+            )

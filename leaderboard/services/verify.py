@@ -1,0 +1,272 @@
+"""Verification: what is published follows from what is stored.
+
+Of measured versions every artefact is hashed, every Result recomputed from the artefacts by the code that made it, and
+every Standing from the Results. What a scorer said of texts is hashed only: to say it again is a rescoring. Figures
+from papers are held against the files they were entered from.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import pyarrow as pa
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from leaderboard.models import Artefact, LanguageModel, Metric, MetricVersion, Result, Scoring, Standing, Work
+from leaderboard.services import artefacts
+from leaderboard.services.publish import covariances, standings
+from leaderboard.services.published import PUBLICATIONS, Figure
+from leaderboard.services.score import collected
+from scoring import reproduction
+from scoring.artefacts import ArtefactError
+
+ARTEFACTS_OF_A_SET = ("artefact", "prompt_scores")
+Progress = Callable[[int, int], None]  # entries done, and in all
+RANKED = ("rank", "rank_low", "rank_high", "value", "result_id")  # of a standing
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What is published is not what is stored, or what is stored is damaged."""
+
+    version: str
+    entry: str  # slug of the model; empty where it is of the version as a whole
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.version}{f', {self.entry}' if self.entry else ''}: {self.what}"
+
+
+@dataclass
+class Verification:
+    """What was looked at, and what was found."""
+
+    versions: int = 0
+    entries: int = 0
+    results: int = 0
+    standings: int = 0
+    artefacts: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    not_recomputed: list[str] = field(default_factory=list)  # of a formula that this code does not have
+
+
+@dataclass(frozen=True)
+class Published:
+    """A version as it stood at one moment."""
+
+    version: MetricVersion
+    scorings: list[Scoring]
+    results: dict[int, list[Result]]  # by scoring
+    standings: list[Standing]
+
+
+def verify(metric: Metric | None = None, progress: Progress = lambda _done, _total: None) -> Verification:
+    """Verify all published versions of `metric`, or of every metric."""
+    versions = MetricVersion.objects.exclude(status=MetricVersion.Status.CANDIDATE)
+    versions = versions.filter(metric=metric) if metric else versions
+    chosen = list(versions.select_related("metric", "prompt_scores", *sets()).order_by("metric__position", "number"))
+    total = Scoring.objects.filter(metric_version__in=chosen, state=Work.State.DONE).count()
+    return Verifier(progress, total).all(chosen)
+
+
+def sets() -> list[str]:
+    """What belongs to a version's evaluation set, for select_related."""
+    return [f"protocol__evaluation_set__{name}" for name in ARTEFACTS_OF_A_SET]
+
+
+class Verifier:
+    """One verification: hashes each artefact once, and keeps the texts of one evaluation set at a time."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self.found = Verification()
+        self._progress, self._total = progress, total
+        self._intact: dict[int, str] = {}  # by artefact: what is wrong with it, empty where nothing is
+        self._texts: tuple[int, pa.Table] | None = None
+
+    def all(self, versions: Iterable[MetricVersion]) -> Verification:
+        """Verify `versions`."""
+        for version in versions:
+            published = snapshot(version)
+            self.found.versions += 1
+            if version.measured:
+                self._measured(published)
+            else:
+                self._printed(published)
+            self._ranks(published)
+        return self.found
+
+    def _say(self, version: MetricVersion, scoring: Scoring | None, what: Iterable[str]) -> None:
+        entry = scoring.model.slug if scoring else ""
+        self.found.differences += [Difference(str(version), entry, sentence) for sentence in what]
+
+    def _step(self, scoring: Scoring, results: list[Result]) -> None:
+        self.found.entries += 1
+        self.found.results += len(results)
+        self._progress(self.found.entries, self._total)
+
+    def _measured(self, published: Published) -> None:
+        version = published.version
+        texts = version.protocol.evaluation_set
+        shared = [texts.artefact, texts.prompt_scores, version.prompt_scores]
+        damaged = list(filter(None, map(self._damage, shared)))
+        self._say(version, None, damaged)
+        formula = version.metric.formula
+        recomputable = not damaged and version.formula_version == formula.version
+        if version.formula_version != formula.version:
+            self.found.not_recomputed.append(
+                f"{version}: of version {version.formula_version} of the formula {formula.name}, this code has "
+                f"{formula.version}; only hashes and ranks were verified"
+            )
+        for scoring in published.scorings:
+            results = published.results.get(scoring.pk, [])
+            own = [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
+            wrong = list(filter(None, map(self._damage, own)))
+            if not wrong and recomputable:
+                wrong = self._recomputed(scoring, results)
+            self._say(version, scoring, wrong)
+            self._step(scoring, results)
+
+    def _recomputed(self, scoring: Scoring, results: list[Result]) -> list[str]:
+        """What differs in one entry whose artefacts are whole."""
+        if scoring.run is None or scoring.run.artefact is None or scoring.artefact is None:
+            return ["has no stored outputs or scores: nothing can be recomputed"]
+        version = scoring.metric_version
+        try:
+            texts, outputs = self._load_texts(version), artefacts.load(scoring.run.artefact)
+            stored = artefacts.load(scoring.artefact)
+            replicates = artefacts.load(scoring.replicates) if scoring.replicates else None
+            formula = version.metric.formula
+            per_text = stored if formula.asks_scorer else None
+            measured = formula.measure(collected(version.protocol.evaluation_set, version, texts, outputs, per_text))
+        except (ArtefactError, ValueError, KeyError) as error:
+            return [f"cannot be recomputed: {error}"]
+        found = [] if formula.asks_scorer else list(reproduction.log_perplexity_differences(stored, outputs))
+        found += reproduction.replicate_differences(replicates, measured)
+        found += reproduction.result_differences({(r.measure, r.slice): numbers_of(r) for r in results}, measured)
+        return found
+
+    def _load_texts(self, version: MetricVersion) -> pa.Table:
+        artefact = version.protocol.evaluation_set.artefact
+        if artefact is None:
+            raise ArtefactError("the evaluation set has no texts here")
+        if self._texts is None or self._texts[0] != artefact.pk:
+            self._texts = artefact.pk, artefacts.load(artefact)
+        return self._texts[1]
+
+    def _damage(self, artefact: Artefact | None) -> str:
+        """What is wrong with a stored file; empty where nothing is, or none is meant to be there."""
+        if artefact is None:
+            return ""
+        if artefact.pk not in self._intact:
+            self.found.artefacts += 1
+            self._intact[artefact.pk] = damage(artefact)
+        return self._intact[artefact.pk]
+
+    def _printed(self, published: Published) -> None:
+        """Hold figures from a paper against the file they were entered from."""
+        version = published.version
+        publication = next(
+            (of for of in PUBLICATIONS if (of.metric, of.source) == (version.metric.slug, version.source)), None
+        )
+        if publication is None:
+            self.found.not_recomputed.append(f"{version}: {version.source} is no source that comes with this code")
+            return
+        figures: dict[str, list[Figure]] = {}
+        for figure in publication.figures():
+            figures.setdefault(publication.slug(figure.model), []).append(figure)
+        if publication.decimals != version.decimals:
+            self._say(version, None, [f"decimals are {version.decimals}, those of the source {publication.decimals}"])
+        for scoring in published.scorings:
+            results = published.results.get(scoring.pk, [])
+            self._say(version, scoring, figure_differences(results, figures.pop(scoring.model.slug, [])))
+            self._step(scoring, results)
+        self._say(version, None, [f"{slug}: the source has it, and it is not entered" for slug in figures])
+
+    def _ranks(self, published: Published) -> None:
+        """Hold the standings against those that follow from the results."""
+        version, stored = published.version, published.standings
+        self.found.standings += len(stored)
+        ranked = {standing.model_id for standing in stored}
+        # Who was withdrawn after the last publication stays on it until the next.
+        among = [
+            of
+            for of in published.scorings
+            if of.model_id in ranked or of.model.access != LanguageModel.Access.WITHDRAWN
+        ]
+        keys = {measure.key for measure in version.metric.formula.ranked}
+        results = [r for of in among for r in published.results.get(of.pk, []) if r.measure in keys]
+        try:
+            uncertainty = covariances(version, among) if version.measured and among else {}
+        except (OSError, ArtefactError, ValueError) as error:
+            self._say(version, None, [f"ranks cannot be recomputed: {error}"])
+            return
+        self._say(version, None, standing_differences(stored, standings(version, among, results, uncertainty)))
+
+
+def snapshot(version: MetricVersion) -> Published:
+    """The rows of a version, read in one transaction, so that what is published meanwhile is no difference."""
+    with transaction.atomic():
+        scorings = list(
+            version.scorings.filter(state=Work.State.DONE)
+            .select_related("model", "artefact", "replicates", "run__artefact")
+            .order_by("model__name", "pk")
+        )
+        results: dict[int, list[Result]] = {}
+        for result in Result.objects.filter(scoring__metric_version=version, scoring__state=Work.State.DONE):
+            results.setdefault(result.scoring_id, []).append(result)
+        ranked = list(version.standings.select_related("model"))
+    for scoring in scorings:
+        scoring.metric_version = version  # with its evaluation set, which is the same for all
+    return Published(version, scorings, results, ranked)
+
+
+def damage(artefact: Artefact) -> str:
+    """What is wrong with a stored file; empty where its bytes are those of its name."""
+    try:
+        with default_storage.open(artefact.storage_name, "rb") as file:
+            found = sha256()
+            for chunk in file.chunks():
+                found.update(chunk)
+    except OSError as error:
+        return f"artefact {artefact}: is not there ({error.strerror or error})"
+    actual = found.hexdigest()
+    return "" if actual == artefact.sha256 else f"artefact {artefact}: its bytes have the sha256 {actual}"
+
+
+def numbers_of(result: Result) -> dict[str, Any]:
+    """A Result by the names that `scoring.reproduction` knows."""
+    return {name: getattr(result, name) for name in reproduction.FIELDS}
+
+
+def figure_differences(results: list[Result], figures: list[Figure]) -> Iterator[str]:
+    """Say where results are not what the source prints."""
+    printed = {(of.measure, of.slice): (of.value, of.n, of.rank) for of in figures}
+    entered = {(of.measure, of.slice): (of.value, of.n, of.published_rank) for of in results}
+    for place in sorted(printed.keys() | entered.keys()):
+        was, now = entered.get(place), printed.get(place)
+        if was != now:
+            yield f"{' of '.join(place)}: entered as {was}, the source has {now} (value, n, rank)"
+
+
+def standing_differences(stored: list[Standing], found: list[Standing]) -> Iterator[str]:
+    """Say where standings are not those that follow."""
+    names: dict[tuple[Any, ...], str] = {}
+
+    def by_place(rows: list[Standing]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        places = {}
+        for row in rows:
+            place = (row.measure, row.slice, row.population, row.model_id)
+            names[place] = f"rank of {row.model.slug} on {row.measure} of {row.slice}, population {row.population}"
+            places[place] = tuple(getattr(row, name) for name in RANKED)
+        return places
+
+    was, now = by_place(stored), by_place(found)
+    for place in sorted(was.keys() | now.keys(), key=str):
+        if place not in now:
+            yield f"{names[place]}: is published, and does not follow from the results"
+        elif place not in was:
+            yield f"{names[place]}: follows from the results, and is not published"
+        elif was[place] != now[place]:
+            yield f"{names[place]}: is published as {was[place][:-1]}, {now[place][:-1]} follows (rank, range, value)"

@@ -1,0 +1,78 @@
+"""Numbers recomputed from the tables that are kept, held against the numbers that were published.
+
+The same code on the same machine gives the same bits; another processor or library adds in another order. So two
+numbers are the same here where they differ by no more than TOLERANCE, absolute or relative; replicates, which are kept
+as float32, by no more than REPLICATE_TOLERANCE. A tampered or stale number differs by far more.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from scoring.metrics.measures import Measurement
+from scoring.metrics.safety import log_perplexities
+
+TOLERANCE = 1e-12
+REPLICATE_TOLERANCE = 1e-6  # a few roundings of float32
+FIELDS = ("value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted")  # of a published number
+
+Place = tuple[str, str]  # measure and slice
+Numbers = Mapping[str, Any]  # by the names in FIELDS; None where there is none
+
+
+def same(stored: float | None, found: float | None) -> bool:
+    """Whether two numbers, or their absence, are the same; see above."""
+    if stored is None or found is None:
+        return stored is found
+    return math.isclose(stored, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def result_differences(stored: Mapping[Place, Numbers], measured: Iterable[Measurement]) -> Iterator[str]:
+    """Say of each published number that differs from the one measured, is missing, or was never measured."""
+    found = {(one.measure, one.slice): one for one in measured}
+    for place, numbers in stored.items():
+        name = " of ".join(place)
+        if place not in found:
+            yield f"{name}: is published, and the artefacts give no such number"
+            continue
+        for field in FIELDS:
+            was, now = numbers[field], getattr(found[place], field)
+            if not same(was, now):
+                yield f"{name}: {field} is published as {was!r}, the artefacts give {now!r}"
+    for place in found.keys() - stored.keys():
+        yield f"{' of '.join(place)}: the artefacts give it, and it is not published"
+
+
+def replicate_differences(stored: pa.Table | None, measured: Iterable[Measurement]) -> Iterator[str]:
+    """Say of each row of a `replicates` table that differs from what the bootstrap gives, is missing or too many."""
+    found = {(one.measure, one.slice): one.replicates for one in measured if one.replicates is not None}
+    kept: dict[Place, Any] = {}
+    if stored is not None:
+        names = zip(stored["measure"].to_pylist(), stored["slice"].to_pylist(), strict=True)
+        kept = dict(zip(names, stored["values"], strict=True))
+    if kept.keys() != found.keys():
+        yield f"replicates: stored of {len(kept)} numbers, the artefacts give those of {len(found)}"
+    for place in kept.keys() & found.keys():
+        was = kept[place].values.to_numpy(zero_copy_only=False)
+        now = np.asarray(found[place], dtype=np.float32)
+        if was.shape != now.shape or not np.allclose(
+            was, now, rtol=REPLICATE_TOLERANCE, atol=REPLICATE_TOLERANCE, equal_nan=True
+        ):
+            yield f"replicates of {' of '.join(place)}: differ from what the bootstrap gives"
+
+
+def log_perplexity_differences(stored: pa.Table, likelihoods: pa.Table) -> Iterator[str]:
+    """Say where a `log_perplexities` table is not what its `likelihoods` give."""
+    if stored["id"].to_pylist() != likelihoods["id"].to_pylist():
+        yield "log-perplexities: are of other texts than the likelihoods"
+        return
+    was = np.array(stored["log_perplexity"].to_pylist(), dtype=np.float64)
+    now = log_perplexities(likelihoods)
+    different = ~np.isclose(was, now, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+    if different.any():
+        first = stored["id"][int(different.argmax())].as_py()
+        count = int(different.sum())
+        yield f"log-perplexities: {count} differ from what the likelihoods give, the first is that of {first}"
