@@ -1,9 +1,9 @@
 """Boards to test on."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 
 from leaderboard.models import LanguageModel, Metric
@@ -24,11 +24,15 @@ def _nobody_asked_to_stop() -> Iterator[None]:
     leases.stop_requested.clear()
 
 
+def quick_control_sets(patch: pytest.MonkeyPatch) -> None:
+    """Watch likelihoods with the quicker of the two models, and measure noise once rather than 20 times."""
+    patch.setattr(control, "WATCHED_MODELS", control.WATCHED_MODELS[:1])
+    patch.setattr(settings, "NOISE_REPEATS", 1)
+
+
 @pytest.fixture(autouse=True)
-def _quick_control_sets(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    """Likelihoods watched with the quicker of the two models, and their noise measured once rather than 20 times."""
-    monkeypatch.setattr(control, "WATCHED_MODELS", control.WATCHED_MODELS[:1])
-    settings.NOISE_REPEATS = 1
+def _quick_control_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_control_sets(monkeypatch)
 
 
 @pytest.fixture(scope="session", autouse=True)
