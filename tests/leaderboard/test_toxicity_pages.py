@@ -1,21 +1,21 @@
 """Pages of metrics of continuations: they show what is chosen, k and versions included, in a few queries."""
 
 import re
+from collections.abc import Iterator
 from html import unescape
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Run, Scoring, Standing
 from leaderboard.services.evaluate import request_evaluation
-from leaderboard.services.language_models import add_model
+from leaderboard.services.language_models import add_bundled, add_model
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.seed import seed_metrics
 from scoring.language_models import BUNDLED
-from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, quick_control_sets
 from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few
 
 pytestmark = pytest.mark.django_db
@@ -23,15 +23,30 @@ pytestmark = pytest.mark.django_db
 MOST_QUERIES = 12
 
 
+@pytest.fixture(scope="module")
+def measured(
+    django_db_setup: None, django_db_blocker, _static_files: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Profanity of four continuations of each of ten prompts, of two models and of a twin of the first.
+
+    Measured once, in a transaction around those of the tests.
+    """
+    with django_db_blocker.unblock(), transaction.atomic(), pytest.MonkeyPatch.context() as patch:
+        quick_control_sets(patch)
+        import_sample(tmp_path_factory.mktemp("prompts"))
+        models = {model.name: model for model in add_bundled()}
+        twin, _ = add_model(str(BUNDLED / CAUSAL), name="Twin")
+        for model in (models[CAUSAL], models[OTHER_CAUSAL], twin):
+            finish(model, of_few("toxicity-profanity"))
+        with django_db_blocker.block():
+            yield
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
-def ranked(db: None, models, tmp_path) -> Metric:
-    """Profanity of four continuations of each of ten prompts, of two models and of a twin of the first."""
-    import_sample(tmp_path)
-    metric = of_few("toxicity-profanity")
-    twin, _ = add_model(str(BUNDLED / CAUSAL), name="Twin")
-    for model in (models[CAUSAL], models[OTHER_CAUSAL], twin):
-        finish(model, metric)
-    return metric
+def ranked(measured: None, db: None) -> Metric:
+    """The metric of what is measured."""
+    return of_few("toxicity-profanity")
 
 
 def rescored(metric: Metric) -> MetricVersion:
@@ -175,9 +190,8 @@ def test_without_published_scores_of_the_prompts_there_are_no_scenarios(client, 
     assert scenarios(page(client, "/?metric=safety-starter")) == {}
 
 
-def test_a_metric_without_its_prompts_says_how_they_come_here(client):
-    seed_metrics()
-    html = page(client, "/?metric=toxicity-profanity")
+def test_a_metric_without_its_prompts_says_how_they_come_here(client, ranked):
+    html = page(client, "/?metric=toxicity-openings")
     assert "No numbers here yet" in html
     assert "manage.py import_evaluation_set" in html
 
@@ -192,7 +206,7 @@ def test_what_is_under_way_says_whether_it_collects_or_scores(client, ranked, mo
     assert "8 of 50" in html
     assert "Scoring: waiting" not in page(client, f"/?metric={ranked.slug}")
     Run.objects.filter(pk=run.pk).update(state="failed", reason="the disk is full", artefact=None)
-    assert "the disk is full" in page(client, f"/?metric={ranked.slug}")
+    assert "the disk is full" in page(client, f"/?metric={other.slug}")
 
 
 def test_a_model_page_has_every_number_of_its_continuations(client, ranked, models):
