@@ -34,6 +34,7 @@ LABELLED_SETS = ("toxigen-human", "starter")  # the first at hand gives sentence
 MOST_SENTENCES = 400  # of them are candidates for the control set of a scorer
 REMOTE_REPEATS = 2  # of measuring the noise of a scorer that costs quota; NOISE_REPEATS of any other
 FEWEST_SENTENCES = 200  # in a control set of likelihoods, which are slow
+NOISE_STEP = 5  # and so their noise is that of 40 of them, of every demographic, label and length
 SCORER_LIBRARIES = ("alt-profanity-check", "detoxify", "pyahocorasick", "scikit-learn")
 SEED = 20231116
 
@@ -46,7 +47,8 @@ class Instrument:
     fingerprint: str
     environment: dict[str, str]
     score: Callable[[Sequence[str]], Matrix]  # texts to [n, attributes], NaN where a text has no score
-    repeats: int
+    noise_repeats: int
+    noise_step: int = 1  # every so many-th text is enough to measure the noise by
 
 
 def instrument_of(version: MetricVersion, work: Work | None = None) -> Instrument:
@@ -67,7 +69,7 @@ def _scorer_instrument(scorer: Scorer) -> Instrument:
         fingerprint=scorer.fingerprint(),
         environment=here(),
         score=score,
-        repeats=REMOTE_REPEATS if scorer.cost else settings.NOISE_REPEATS,
+        noise_repeats=REMOTE_REPEATS if scorer.cost else settings.NOISE_REPEATS,
     )
 
 
@@ -84,7 +86,7 @@ def _likelihood_instrument(version: MetricVersion) -> Instrument:
         return np.array(columns, dtype=np.float32).T
 
     made_of = {"models": [model.revision for model in models], "environment": environment()}
-    return Instrument(list(WATCHED_MODELS), fingerprint(made_of), here(), score, settings.NOISE_REPEATS)
+    return Instrument(list(WATCHED_MODELS), fingerprint(made_of), here(), score, settings.NOISE_REPEATS, NOISE_STEP)
 
 
 def here() -> dict[str, str]:
@@ -106,7 +108,7 @@ def ensure_control_set(version: MetricVersion) -> ControlSet:
     texts = artefacts.load(items)["text"].to_pylist()
     values = instrument.score(texts)
     reference = scores_artefact(artefacts.load(items)["id"].to_pylist(), values, instrument.attributes)
-    noise = noise_floor(instrument.score, texts, instrument.repeats)
+    noise = noise_floor(instrument.score, texts[:: instrument.noise_step], instrument.noise_repeats)
     with transaction.atomic():
         return ControlSet.objects.get_or_create(
             metric_version=version,
