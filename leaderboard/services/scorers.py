@@ -91,6 +91,11 @@ def _local(name: str) -> Scorer:
     return get_scorer(name)
 
 
+def look_again() -> None:
+    """Forget the scorer that is kept: what is on the disk, or on the hub, may be another one by now."""
+    _local.cache_clear()
+
+
 def _checkpoint(folder: Path) -> Path:
     found = sorted(folder.glob("*.ckpt"))
     if len(found) != 1:
