@@ -4,15 +4,17 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from leaderboard import tasks
-from leaderboard.models import ControlCheck, LanguageModel, Metric, Rescoring, Run, Scoring, Work
+from leaderboard.models import Artefact, ControlCheck, LanguageModel, Metric, Rescoring, Run, Scoring, Work
 from leaderboard.services import artefacts, rescore, scorers
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_own_prompts
@@ -138,6 +140,17 @@ def entrant(number: int, metric: Metric) -> LanguageModel:
 def drift(stage: Stage, shift: float = 0.4, fingerprint: str = "second") -> None:
     """Put other weights in place of the scorer's; workers that have loaded the old ones keep them."""
     stage.shift, stage.fingerprint = shift, fingerprint
+
+
+@contextmanager
+def lost(artefact: Artefact) -> Iterator[None]:
+    """Without the file of the artefact, for the block."""
+    path = Path(default_storage.path(artefact.storage_name))
+    aside = path.rename(path.with_suffix(".aside"))
+    try:
+        yield
+    finally:
+        aside.rename(path)
 
 
 def waiting() -> list[Work]:
