@@ -433,7 +433,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='metricversion',
-            constraint=models.CheckConstraint(condition=models.Q(('scorer_fingerprint__regex', '^[0-9a-f]{64}$'), models.Q(('scorer_fingerprint', ''), ('status', 'candidate')), _connector='OR'), name='metricversion_fingerprint_hex'),
+            constraint=models.CheckConstraint(condition=models.Q(('scorer_fingerprint__regex', '^[0-9a-f]{64}$'), models.Q(('scorer_fingerprint', ''), ('status__in', ['candidate', 'retired'])), _connector='OR'), name='metricversion_fingerprint_hex'),
         ),
         migrations.AddConstraint(
             model_name='metricversion',

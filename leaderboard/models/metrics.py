@@ -113,7 +113,8 @@ class MetricVersion(models.Model):
             one_of("status", Status),
             one_of("provenance", Provenance),
             models.CheckConstraint(
-                condition=Q(scorer_fingerprint__regex=r"^[0-9a-f]{64}$") | Q(scorer_fingerprint="", status="candidate"),
+                condition=Q(scorer_fingerprint__regex=r"^[0-9a-f]{64}$")
+                | Q(scorer_fingerprint="", status__in=["candidate", "retired"]),
                 name="metricversion_fingerprint_hex",
             ),
             models.UniqueConstraint(fields=["metric", "number"], name="metricversion_one_row_a_number"),

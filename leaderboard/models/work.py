@@ -100,6 +100,19 @@ class Work(StateMachine):
             return None
         return timedelta(seconds=round(self.seconds / self.done * (self.total - self.done)))
 
+    def queue_again(self) -> bool:
+        """Begin anew what failed or was cancelled; says whether there was something to begin."""
+        gone = self.state in (self.State.FAILED, self.State.CANCELLED)
+        return gone and self.move(
+            self.State.QUEUED,
+            attempts=0,
+            held=False,
+            not_before=None,
+            reason="",
+            started_at=None,  # a control check that was made before does not count
+            finished_at=None,
+        )
+
     def claim(self, lease: UUID) -> bool:
         """Take the work, if nobody living holds it. One UPDATE: of two workers exactly one succeeds."""
         now = timezone.now()

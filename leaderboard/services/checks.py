@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -20,17 +19,28 @@ from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.versions import newest_version
-from scoring.drift import DriftReport, Policy, compare, confirm, equivalence_margin
+from scoring.drift import (
+    DriftReport,
+    Policy,
+    compare,
+    confirm,
+    equivalence_margin,
+    with_other_attributes,
+    with_other_terms,
+)
+from scoring.language_models import ModelRefused
 from scoring.metrics.formulas import attributes_of, slices_in_order, values_of
-from scoring.scorers import ScorerUnavailable
+from scoring.scorers import LexiconError, ScorerUnavailable
 
 log = logging.getLogger(__name__)
 
 Trigger, Verdict = ControlCheck.Trigger, ControlCheck.Verdict
-TERMS_CHANGED = "The terms of the lexicon changed: numbers of two lexicons do not compare."
 WAIT_SECONDS = 2.0  # for a check that another worker makes
 FIRST_PAUSE = timedelta(minutes=1)  # after a check that found the scorer unavailable; doubles with every further one
 LONGEST_PAUSE = timedelta(hours=6)
+ANSWERED = (Verdict.STABLE, Verdict.CHANGED)  # numbers may be published
+NO_ANSWER_YET = "the control check had no answer"
+NO_ANSWER = (LexiconError, ModelRefused, ScorerUnavailable)  # what instruments raise: an error is no score
 
 
 class CannotCheck(ValueError):
@@ -39,8 +49,7 @@ class CannotCheck(ValueError):
 
 def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User | None = None) -> ControlCheck:
     """Queue a check of `metric`; one that is under way already is returned as it is. Raises CannotCheck."""
-    version = newest_version(metric)
-    if version is None or not ControlSet.objects.filter(metric_version=version).exists():
+    if control_of(metric) is None:
         raise CannotCheck(f"{metric.slug} has no control set yet: it gets one with its first scoring")
     try:
         with transaction.atomic():
@@ -48,7 +57,8 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
             if trigger == Trigger.MANUAL:
                 record("request control check", f"metric {metric.slug}", {"check": check.pk}, user)
     except IntegrityError:  # one is under way; or was, a moment ago
-        return ControlCheck.objects.filter(metric=metric).unfinished().first() or request_check(metric, trigger)
+        found = ControlCheck.objects.filter(metric=metric).unfinished().first()
+        return found or request_check(metric, trigger, send=send, user=user)
     if send:
         transaction.on_commit(lambda: enqueue(check))
     return check
@@ -59,88 +69,111 @@ def perform(check: ControlCheck) -> None:
     with claimed(check) as lease:
         if lease is None:
             return
-        version = newest_version(check.metric)
-        control = ControlSet.objects.select_related("items", "reference").get(metric_version=version)
+        control = control_of(check.metric)
+        if control is None:  # a new version was opened since the request, and has no scores yet
+            reason = "the newest version has no control set yet"
+            check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
+            return
+        lease.note(at_once=True, control_set=control, environment=here())
+        version = control.metric_version
+        scorers.look_again()
         try:
-            instrument = instrument_of(control.metric_version, check)
-            statistics, observed = observe(check, control, instrument, lease)
-        except ScorerUnavailable as error:
+            instrument = instrument_of(version, check)
+            report, observed = observe(check, control, instrument, lease)
+        except NO_ANSWER as error:
             finish_unavailable(check, lease, control, str(error))
             return
-        drifted = statistics["verdict"] == Verdict.DRIFTED
-        if drifted and check.metric.formula.asks_scorer:
-            checked = control.metric_version
-            scorer = scorers.scorer_for(checked.scorer, str(checked.number), check)
-            statistics["impact"] = impact_of(checked, scorer)
+        impact = estimated_impact(version, check) if report.verdict.value == Verdict.DRIFTED else None
         ids = artefacts.load(control.items)["id"].to_pylist()
         artefact = scores_artefact(ids, observed, instrument.attributes)
         with transaction.atomic():
+            metric = Metric.objects.select_for_update().get(pk=check.metric_id)
             lease.finish(
                 control_set=control,
-                verdict=statistics["verdict"],
+                verdict=report.verdict.value,
                 fingerprint=instrument.fingerprint,
                 environment=instrument.environment,
-                statistics=statistics,
+                statistics=report.as_json() | {"impact": impact},
                 artefact=artefact,
             )
-            if drifted:
-                open_rescoring(check.metric, statistics["decided_by"], check=check)
+            # Where someone opened a version meanwhile, its entries are scored with the scorer as it is now.
+            if check.verdict == Verdict.DRIFTED and newest_version(metric) == version:
+                open_rescoring(metric, report.decided_by, check=check)
+            if check.verdict in ANSWERED:
+                waiting = version.scorings.filter(state=Work.State.QUEUED, reason__startswith=NO_ANSWER_YET)
+                waiting.update(not_before=None, reason="")
         scorers.forget_replies(check)
-        log.info("%s: %s. %s", check.metric, statistics["verdict"], statistics["decided_by"])
+        log.info("%s: %s %s", check.metric, report.verdict.value, report.decided_by)
+
+
+def estimated_impact(version: MetricVersion, check: ControlCheck) -> dict[str, Any] | None:
+    """What the drift moves; None for likelihoods, and where it cannot be told: a drift is acted upon all the same."""
+    if not version.metric.formula.asks_scorer:
+        return None
+    try:
+        return impact_of(version, scorers.scorer_for(version.scorer, str(version.number), check))
+    except (LookupError, OSError, ScorerUnavailable, ValueError) as error:
+        log.warning("%s: no estimate of the impact: %s", check.metric, error)
+        return None
+
+
+def control_of(metric: Metric) -> ControlSet | None:
+    """What checks of `metric` score again: the control set of its newest version; None where it has none yet."""
+    version = newest_version(metric)
+    controls = ControlSet.objects.select_related("metric_version__metric", "items", "reference")
+    return controls.filter(metric_version=version).first() if version else None
 
 
 def observe(
     check: ControlCheck, control: ControlSet, instrument: Instrument, lease: Lease
-) -> tuple[dict[str, Any], np.ndarray]:
-    """What the check found, as it is kept, and the scores of now, float32 [n, attributes].
-
-    A material change is confirmed by a second scoring. A scorer of other attributes, and a lexicon of other terms, is
-    another one by definition: its numbers mean something else, whatever it says of the control set.
-    """
-    items = artefacts.load(control.items)
+) -> tuple[DriftReport, np.ndarray]:
+    """The report on the control set, confirmed by a second scoring where the first is material; and the scores."""
+    version = control.metric_version
+    items, frozen = artefacts.load(control.items), artefacts.load(control.reference)
     texts = items["text"].to_pylist()
-    before = artefacts.load(control.reference)
+    then, now = attributes_of(frozen), instrument.attributes
+    either = [*then, *(name for name in now if name not in then)]
+    reported = reported_by(version, items, either)
+    policy = policy_of(version)
+    number = 1 + control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE).count()
     lease.note(at_once=True, total=len(texts), done=0)
+
+    def report_of(observed: np.ndarray) -> DriftReport:
+        # An attribute that one of the two scorings lacks has not moved: that it is lacking is a finding of its own.
+        before, after = dict(zip(then, values_of(frozen).T, strict=True)), dict(zip(now, observed.T, strict=True))
+        report = compare(
+            np.stack([before[name] if name in before else after[name] for name in either], axis=1),
+            np.stack([after[name] if name in after else before[name] for name in either], axis=1),
+            either,
+            [tuple(names) for names in items["demographics"].to_pylist()],
+            reported,
+            control.noise_floor,
+            (control.fingerprint, instrument.fingerprint),
+            margins_of(version),
+            number,
+            policy,
+        )
+        other = sum(name not in then or name not in now for name in either)
+        if other:
+            return with_other_attributes(report, other)
+        # A lexicon is nothing but its terms: with others its numbers mean something else, whatever control texts say.
+        is_lexicon = version.scorer.startswith(scorers.LEXICON)
+        return with_other_terms(report) if is_lexicon and report.fingerprint_changed else report
+
     first = instrument.score(texts)
     lease.note(at_once=True, done=len(texts))
-    if attributes_of(before) != instrument.attributes:
-        names = ", ".join(instrument.attributes)
-        return {"verdict": Verdict.DRIFTED.value, "decided_by": f"The scorer has other attributes now: {names}."}, first
-    report = compared(control, instrument, items, values_of(before), first)
+    report = report_of(first)
     if report.needs_confirmation:
         scorers.forget_replies(check)  # a second opinion, not the first one's echo
-        again = instrument_of(control.metric_version, check).score(texts)
-        report = confirm(report, compared(control, instrument, items, values_of(before), again))
-    found = report.as_json()
-    is_lexicon = control.metric_version.scorer.startswith(scorers.LEXICON)
-    if is_lexicon and report.fingerprint_changed and report.verdict.value != Verdict.UNAVAILABLE:
-        found |= {"verdict": Verdict.DRIFTED.value, "decided_by": f"{TERMS_CHANGED} {report.decided_by}"}
-    return found, first
-
-
-def compared(
-    control: ControlSet, instrument: Instrument, items: pa.Table, before: np.ndarray, now: np.ndarray
-) -> DriftReport:
-    """The report on the scores of a control set then and now."""
-    version = control.metric_version
-    checks = control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE)
-    return compare(
-        before,
-        now,
-        instrument.attributes,
-        [tuple(names) for names in items["demographics"].to_pylist()],
-        reported_by(version, items, instrument.attributes),
-        control.noise_floor,
-        (control.fingerprint, instrument.fingerprint),
-        margins_of(version),
-        1 + checks.count(),
-        policy_of(version),
-    )
+        again = instrument_of(version, check).score(texts)
+        report = confirm(report, report_of(again))
+    return report, first
 
 
 def finish_unavailable(check: ControlCheck, lease: Lease, control: ControlSet, reason: str) -> None:
     """Record that there was no answer: no verdict on the scorer, and nothing is published under it meanwhile."""
     log.warning("%s: unavailable: %s", check.metric, reason)
+    scorers.forget_replies(check)
     statistics = {"decided_by": reason, "verdict": Verdict.UNAVAILABLE.value}
     lease.finish(control_set=control, verdict=Verdict.UNAVAILABLE, environment=here(), statistics=statistics)
 
@@ -163,30 +196,45 @@ def margins_of(version: MetricVersion) -> dict[str, float]:
     }
 
 
-def require_check(scoring: Scoring) -> None:
+def require_check(scoring: Scoring, fingerprint: str = "") -> None:
     """Have the control set of the scoring's version checked before its numbers are published.
 
-    A check that was made since the scoring began will do. Raises Deferred while another worker makes one,
-    ScorerUnavailable where there was no answer, LeaseLost where the scorer drifted and the scoring moved on to the new
-    version.
+    A check that was made since the scoring began, of the scorer with this `fingerprint` where one is given, will do.
+    Raises Deferred while another worker makes one, and where there was no answer, until the next one is due; LeaseLost
+    where the scorer drifted and the scoring moved on to the new version.
     """
-    version = scoring.metric_version
-    since = ControlCheck.objects.filter(
-        control_set__metric_version=version, state=Work.State.DONE, started_at__gte=scoring.started_at
-    ).exclude(verdict=Verdict.UNAVAILABLE)
-    if not since.exists():
-        check = request_check(version.metric, Trigger.SUBMISSION, send=False)
+    if not was_checked(scoring, fingerprint):
+        wait_for_answer(scoring)
+        check = request_check(scoring.metric_version.metric, Trigger.SUBMISSION, send=False)
         perform(check)
         check.refresh_from_db()
-        if check.state in (Work.State.QUEUED, Work.State.RUNNING):
+        if check.state in (Work.State.QUEUED, Work.State.RUNNING, Work.State.CANCELLED):
             raise Deferred(WAIT_SECONDS)
-        if check.verdict == Verdict.UNAVAILABLE:
-            raise ScorerUnavailable(f"the control check had no answer: {check.statistics['decided_by']}")
-        if check.state == Work.State.FAILED:
-            raise RuntimeError(f"the control check failed: {check.reason}")
+        wait_for_answer(scoring)
     scoring.refresh_from_db()
     if scoring.state != Work.State.RUNNING:
         raise LeaseLost
+
+
+def wait_for_answer(scoring: Scoring) -> None:
+    """Raise Deferred where the last check of the scoring's version had no answer, and the next is not due yet."""
+    checks = last_checks(ControlSet.objects.get(metric_version=scoring.metric_version_id))
+    if not checks or checks[0].verdict in (*ANSWERED, Verdict.DRIFTED) or not checks[0].finished_at:
+        return
+    left = (checks[0].finished_at + pause_after(checks) - timezone.now()).total_seconds()
+    if left > 0:
+        said = checks[0].reason or checks[0].statistics.get("decided_by", "")
+        raise Deferred(left, f"{NO_ANSWER_YET}: {said}")
+
+
+def was_checked(scoring: Scoring, fingerprint: str = "") -> bool:
+    """Whether a check made since the scoring began says that its numbers may stand beside the version's others."""
+    made = ControlCheck.objects.filter(
+        control_set__metric_version=scoring.metric_version_id,
+        verdict__in=ANSWERED,
+        started_at__gte=scoring.started_at,
+    )
+    return (made.filter(fingerprint=fingerprint) if fingerprint else made).exists()
 
 
 def request_due_checks() -> int:
@@ -202,11 +250,10 @@ def request_due_checks() -> int:
 
 def due(metric: Metric) -> str | None:
     """Why a check of `metric` is due now; None where it is not."""
-    version = newest_version(metric)
-    control = ControlSet.objects.filter(metric_version=version).first() if version else None
+    control = control_of(metric)
     if control is None or ControlCheck.objects.filter(metric=metric).unfinished().exists():
         return None
-    checks = list(control.checks.filter(state=Work.State.DONE).order_by("-finished_at")[:12])
+    checks = last_checks(control)
     last = checks[0] if checks else None
     if (last.environment if last else control.environment) != here():
         return Trigger.UPGRADE
@@ -214,10 +261,16 @@ def due(metric: Metric) -> str | None:
     return Trigger.SCHEDULE if ended and timezone.now() - ended >= pause_after(checks) else None
 
 
+def last_checks(control: ControlSet) -> list[ControlCheck]:
+    """The checks of a control set that came to an end, the newest first; as many as a pause can depend on."""
+    ended = control.checks.filter(state__in=[Work.State.DONE, Work.State.FAILED])
+    return list(ended.order_by("-finished_at", "-pk")[:12])
+
+
 def pause_after(checks: list[ControlCheck]) -> timedelta:
-    """How long to wait for the next check, after these, the newest first."""
+    """How long to wait for the next check, after these, the newest first. One that failed had no answer either."""
     unanswered = 0
-    while unanswered < len(checks) and checks[unanswered].verdict == Verdict.UNAVAILABLE:
+    while unanswered < len(checks) and checks[unanswered].verdict in ("", Verdict.UNAVAILABLE):
         unanswered += 1
     regular = timedelta(seconds=settings.CHECK_SECONDS)
     return min(FIRST_PAUSE * 2 ** (unanswered - 1), LONGEST_PAUSE, regular) if unanswered else regular

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from leaderboard.models import Artefact, ControlSet, EvaluationSet, MetricVersion, Work
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.collect import environment
-from leaderboard.services.versions import fingerprint
+from leaderboard.services.versions import bind, fingerprint
 from scoring import control_sets
 from scoring.artefacts import SCORE
 from scoring.control_sets import Candidates
@@ -76,11 +76,11 @@ def _scorer_instrument(scorer: Scorer) -> Instrument:
 def _likelihood_instrument(version: MetricVersion) -> Instrument:
     how = LikelihoodSettings(**version.protocol.parameters)
     models = [resolve(str(BUNDLED / name)) for name in WATCHED_MODELS]
+    watched = [load(model.source, model.location, model.revision, precision=how.precision) for model in models]
 
     def score(texts: Sequence[str]) -> Matrix:
         columns = []
-        for model in models:
-            loaded = load(model.source, model.location, model.revision, precision=how.precision)
+        for loaded in watched:
             found = token_log_likelihoods(loaded, texts, how)
             columns.append([np.nan if (value := item.log_perplexity) is None else value for item in found])
         return np.array(columns, dtype=np.float32).T
@@ -98,7 +98,8 @@ def ensure_control_set(version: MetricVersion) -> ControlSet:
     """The control set of `version`, made where there is none: reference scores and noise floor as they are now.
 
     Its items are those of the metric's earlier versions, where there are any: they are frozen.
-    Raises ScorerUnavailable.
+    Raises ScorerUnavailable; ScorerChanged where the scorer is not the one of the version any more: what it says now is
+    no reference for numbers that another one made.
     """
     found = ControlSet.objects.filter(metric_version=version).first()
     if found:
@@ -110,6 +111,8 @@ def ensure_control_set(version: MetricVersion) -> ControlSet:
     reference = scores_artefact(artefacts.load(items)["id"].to_pylist(), values, instrument.attributes)
     noise = noise_floor(instrument.score, texts[:: instrument.noise_step], instrument.noise_repeats)
     with transaction.atomic():
+        if version.metric.formula.asks_scorer:
+            bind(version, instrument.fingerprint)
         return ControlSet.objects.get_or_create(
             metric_version=version,
             defaults={

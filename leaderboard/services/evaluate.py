@@ -33,12 +33,12 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
     if problem:
         raise CannotEvaluate(f"{metric.slug} is {problem.state}: {problem}")
     with transaction.atomic():
+        Metric.objects.select_for_update().get(pk=metric.pk)  # so that no version is given up as the model lands in it
         version = newest_version(metric) or open_first_version(metric)
         run, _ = Run.objects.get_or_create(model=model, protocol=version.protocol, epoch=version.epoch)
         scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})
         for work in (run, scoring):
-            if work.state in (Work.State.FAILED, Work.State.CANCELLED):
-                work.move(Work.State.QUEUED, attempts=0, not_before=None, reason="", finished_at=None)
+            work.queue_again()
         waiting = scoring if run.state == Work.State.DONE else run
         if send and waiting.state == Work.State.QUEUED:
             transaction.on_commit(lambda: enqueue(waiting))

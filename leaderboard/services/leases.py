@@ -19,7 +19,7 @@ from scoring.artefacts import ArtefactError
 from scoring.generation import ServerRefused, UnsupportedKind
 from scoring.language_models import ModelRefused
 from scoring.likelihood import NotApplicable
-from scoring.scorers import LexiconError, UnknownScorer
+from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UnknownScorer
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +39,12 @@ class ScorerChanged(RuntimeError):
 
 
 class Deferred(Exception):
-    """The work has to wait for something that is under way: give it back for so many seconds."""
+    """The work has to wait for something else: give it back for so many seconds; `reason` says for what."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"to be tried again in {seconds:g} s")
+    def __init__(self, seconds: float, reason: str = "") -> None:
+        super().__init__(reason or f"to be tried again in {seconds:g} s")
         self.seconds = seconds
+        self.reason = reason
 
 
 class Interrupted(Exception):
@@ -138,7 +139,8 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     """Claim `work` for the block; yields None if someone else holds it or there is nothing to do.
 
     What the block raises decides what becomes of the work: the one retry policy. A refusal is final; anything else is
-    tried again after a growing, jittered pause, up to MOST_ATTEMPTS times.
+    tried again after a growing, jittered pause, up to MOST_ATTEMPTS times, or until it answers where a scorer is
+    unavailable: that is no fault of the work.
     """
     lease = Lease(work)
     if not work.claim(lease.id):
@@ -150,7 +152,8 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     except LeaseLost:
         log.warning("%s: cancelled, or taken over by another worker", work)
     except Deferred as wait:
-        work.release(lease.id, Work.State.QUEUED, not_before=timezone.now() + timedelta(seconds=wait.seconds))
+        not_before = timezone.now() + timedelta(seconds=wait.seconds)
+        work.release(lease.id, Work.State.QUEUED, not_before=not_before, reason=wait.reason)
     except Interrupted:
         work.release(lease.id, Work.State.QUEUED)
     except NEVER_RETRIED as error:
@@ -164,9 +167,10 @@ def claimed(work: Work) -> Iterator[Lease | None]:
 def _retry(work: Work, lease: Lease, error: Exception) -> None:
     attempts = work.attempts + 1
     reason = f"{type(error).__name__}: {error}"
-    if attempts >= settings.MOST_ATTEMPTS:
+    patient = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
+    if attempts >= settings.MOST_ATTEMPTS and not patient:
         work.release(lease.id, Work.State.FAILED, attempts=attempts, reason=f"{reason} ({attempts} attempts)")
         return
-    pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**work.attempts) * random.uniform(0.5, 1.5)  # noqa: S311
+    pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(work.attempts, 10)) * random.uniform(0.5, 1.5)  # noqa: S311
     not_before = timezone.now() + timedelta(seconds=pause)
     work.release(lease.id, Work.State.QUEUED, attempts=attempts, reason=reason, not_before=not_before)

@@ -18,10 +18,13 @@ def publish_standings(version: MetricVersion) -> None:
     """Rank all entries of `version` on every ranked measure and slice, among all models and among those of a kind.
 
     One transaction: readers see the old ranking until the new one is whole. Ranks of measured entries come with the
-    range that paired tests cannot exclude; published figures have no texts to test, so theirs do not.
+    range that paired tests cannot exclude; published figures have no texts to test, so theirs do not. Raises ValueError
+    where the version is superseded or retired: its standings stay as they were.
     """
     with transaction.atomic():
         version = MetricVersion.objects.select_for_update().select_related("metric").get(pk=version.pk)
+        if version.status in (MetricVersion.Status.SUPERSEDED, MetricVersion.Status.RETIRED):
+            raise ValueError(f"{version} is {version.status}: it cannot be published again; rescore the metric")
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
             .exclude(model__access=LanguageModel.Access.WITHDRAWN)

@@ -16,6 +16,7 @@ from leaderboard.models import (
     Metric,
     MetricVersion,
     OutdatedEntry,
+    Provenance,
     Rescoring,
     Run,
     Scoring,
@@ -24,8 +25,8 @@ from leaderboard.models import (
 from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
-from leaderboard.services.scorers import cost_of, problem_with
-from leaderboard.services.versions import known_fingerprint, next_number
+from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
+from leaderboard.services.versions import known_fingerprint, next_epoch, next_number
 from scoring.scorers import is_scorer
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ def open_rescoring(
     left = [current]
     for active in Rescoring.objects.active().filter(metric=metric).select_related("to_version"):
         left.append(active.to_version)
-        end(active, Rescoring.State.CANCELLED, f"given up for a newer version: {reason}")
+        end(active, f"given up for a newer version: {reason}", user, go_back=False)
     version = open_version(metric, left[-1], check, scorer)
     rescoring = Rescoring.objects.create(
         metric=metric, from_version=current, to_version=version, reason=reason, requested_by=user
@@ -112,15 +113,15 @@ def open_rescoring(
 def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | None, scorer: str) -> MetricVersion:
     """The candidate after `before`; with the control set that a drift's check gives it."""
     formula = metric.formula
-    epoch = before.epoch + (1 if check and not formula.asks_scorer else 0)
+    epoch = next_epoch(before.protocol) if check and not formula.asks_scorer else before.epoch
+    number, scorer = next_number(metric), scorer or before.scorer
+    found = fingerprint_under(scorer, number, check.fingerprint) if check and formula.asks_scorer else ""
     version = MetricVersion.objects.create(
         metric=metric,
-        number=next_number(metric),
+        number=number,
         protocol=before.protocol,
-        scorer=scorer or before.scorer,
-        scorer_fingerprint=(check.fingerprint if check else "")
-        if formula.asks_scorer
-        else known_fingerprint(before.scorer, formula, epoch),
+        scorer=scorer,
+        scorer_fingerprint=found if formula.asks_scorer else known_fingerprint(scorer, formula, epoch),
         formula_version=formula.version,
         epoch=epoch,
         opened_because=check,
@@ -131,24 +132,31 @@ def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | No
             items=check.control_set.items,
             reference=check.artefact,
             noise_floor=check.control_set.noise_floor,
-            fingerprint=check.fingerprint,
+            fingerprint=found or check.fingerprint,
             environment=check.environment,
         )
     return version
 
 
 def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str) -> None:
-    """A scoring under `version` for every entry of the versions that are left, or why there cannot be one."""
+    """A scoring under `version` for every entry of the versions that are left, or why there cannot be one.
+
+    Entries that are outdated under one of them are entries still.
+    """
+    outdated = OutdatedEntry.objects.filter(metric_version__in=left).values("last_scoring")
     entries: dict[int, Scoring] = {}
     for scoring in (
-        Scoring.objects.filter(metric_version__in=left)
+        Scoring.objects.filter(Q(metric_version__in=left) | Q(pk__in=outdated))
         .exclude(model__access=LanguageModel.Access.WITHDRAWN)
         .select_related("model", "run")
         .order_by("metric_version__number")
     ):
         entries[scoring.model_id] = scoring
     for scoring in entries.values():
-        run = run_for(version, scoring)
+        if scoring.run is None:
+            leave_behind(version, scoring, "nothing is kept of its outputs")
+            continue
+        run = run_for(version, scoring.run)
         if run is None:
             leave_behind(version, scoring, f"its outputs cannot be collected anew: the model is {scoring.model.access}")
             continue
@@ -161,21 +169,42 @@ def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str
         reason=f"moved to {version}: {reason}"[:500],
         finished_at=timezone.now(),
     )
+    drop_runs(left, version)
 
 
-def run_for(version: MetricVersion, scoring: Scoring) -> Run | None:
+def run_for(version: MetricVersion, run: Run) -> Run | None:
     """The outputs to score: those there are, or a new run where a new epoch begins; None if none can be had."""
-    if scoring.run is None or scoring.run.epoch == version.epoch:
-        return scoring.run
-    if not LanguageModel.objects.evaluable().filter(pk=scoring.model_id).exists():
+    if run.epoch == version.epoch:
+        return run
+    if not LanguageModel.objects.evaluable().filter(pk=run.model_id).exists():
         return None
-    return Run.objects.get_or_create(model=scoring.model, protocol=version.protocol, epoch=version.epoch)[0]
+    return Run.objects.get_or_create(model=run.model, protocol=version.protocol, epoch=version.epoch)[0]
+
+
+def drop_runs(left: list[MetricVersion], stays: MetricVersion) -> None:
+    """Collect no longer what only the versions that are `left` waited for: outputs of an epoch that is not that of
+    `stays`."""
+    wanted = Scoring.objects.unfinished().filter(run__isnull=False).values("run")
+    epochs = [version for version in left if version.epoch != stays.epoch]
+    unwanted = Run.objects.unfinished().filter(scorings__metric_version__in=epochs).exclude(pk__in=wanted)
+    Run.objects.unfinished().filter(pk__in=list(unwanted.values_list("pk", flat=True))).update(
+        state=Work.State.CANCELLED,
+        lease=None,
+        lease_expires_at=None,
+        held=False,
+        reason=f"collected anew for {stays}",
+        finished_at=timezone.now(),
+    )
 
 
 def leave_behind(version: MetricVersion, scoring: Scoring, reason: str) -> None:
-    """Note that an entry could not be scored under `version`, and show its newest finished numbers as outdated."""
+    """Note that an entry could not be scored under `version`, and show its newest published numbers as outdated."""
     finished = Scoring.objects.filter(
-        model=scoring.model, metric_version__metric=version.metric, state=Work.State.DONE, run__isnull=False
+        model=scoring.model,
+        metric_version__metric=version.metric,
+        metric_version__provenance=Provenance.MEASURED,
+        metric_version__status__in=[MetricVersion.Status.CURRENT, MetricVersion.Status.SUPERSEDED],
+        state=Work.State.DONE,
     ).exclude(metric_version=version)
     last = finished.order_by("-metric_version__number").first()
     if last:
@@ -208,6 +237,7 @@ def note_progress(rescoring: Rescoring) -> int:
 def advance(rescoring: Rescoring) -> bool:
     """Publish the new version if nothing of it is still to come; says whether it did. Safe to call at any time."""
     with transaction.atomic():
+        Metric.objects.select_for_update().get(pk=rescoring.metric_id)  # no model lands in a version as it is given up
         rescoring = (
             Rescoring.objects.select_for_update(of=("self",))
             .select_related("to_version__metric", "from_version")
@@ -220,9 +250,11 @@ def advance(rescoring: Rescoring) -> bool:
             state=Work.State.DONE
         )
         for scoring in given_up.select_related("model", "run"):
-            leave_behind(version, scoring, scoring.reason or (scoring.run.reason if scoring.run else ""))
+            uncollected = scoring.run and scoring.run.state in GIVEN_UP and scoring.state not in GIVEN_UP
+            reason = scoring.run.reason if scoring.run and uncollected else scoring.reason
+            leave_behind(version, scoring, reason or "it was cancelled")
         if not version.scorings.filter(state=Work.State.DONE).exists():
-            end(rescoring, Rescoring.State.CANCELLED, "not one entry could be scored: see the reasons of the entries")
+            end(rescoring, "not one entry could be scored: see the reasons of the entries")
             return False
         publish_standings(version)
         Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
@@ -262,8 +294,8 @@ def _hold(rescoring: Rescoring, state: str, user: User | None) -> bool:
     if moved:
         held = state == Rescoring.State.PAUSED
         rescoring.to_version.scorings.unfinished().update(held=held)
-        # A run is collected for this version alone where the version began an epoch.
-        Run.objects.filter(scorings__metric_version=rescoring.to_version).unfinished().update(held=held)
+        if rescoring.to_version.epoch != rescoring.from_version.epoch:  # else runs may be for other metrics too
+            Run.objects.filter(scorings__metric_version=rescoring.to_version).unfinished().update(held=held)
         record("pause rescoring" if held else "resume rescoring", str(rescoring), {}, user)
     return moved
 
@@ -271,18 +303,20 @@ def _hold(rescoring: Rescoring, state: str, user: User | None) -> bool:
 @transaction.atomic
 def cancel(rescoring: Rescoring, user: User | None = None) -> bool:
     """Give the rescoring up: readers keep the version they see. Says whether there was something to cancel."""
-    cancelled = end(rescoring, Rescoring.State.CANCELLED, "the rescoring was cancelled")
-    if cancelled:
-        record("cancel rescoring", str(rescoring), {}, user)
-    return cancelled
+    Metric.objects.select_for_update().get(pk=rescoring.metric_id)
+    return end(rescoring, "the rescoring was cancelled", user)
 
 
-def end(rescoring: Rescoring, state: str, reason: str) -> bool:
-    """End a rescoring without publishing: its version is retired, and what waits under it is cancelled."""
-    if not rescoring.move(state, finished_at=timezone.now()):
+def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back: bool = True) -> bool:
+    """End a rescoring without publishing: its version is retired, and what waits under it is cancelled.
+
+    Where readers keep the version they see (`go_back`), models that are not in it wait for their place there again.
+    """
+    if not rescoring.move(Rescoring.State.CANCELLED, finished_at=timezone.now()):
         return False
-    MetricVersion.objects.filter(pk=rescoring.to_version_id).update(status=MetricVersion.Status.RETIRED)
-    rescoring.to_version.scorings.unfinished().update(
+    version = rescoring.to_version
+    MetricVersion.objects.filter(pk=version.pk).update(status=MetricVersion.Status.RETIRED)
+    version.scorings.unfinished().update(
         state=Work.State.CANCELLED,
         lease=None,
         lease_expires_at=None,
@@ -290,7 +324,28 @@ def end(rescoring: Rescoring, state: str, reason: str) -> bool:
         reason=reason[:500],
         finished_at=timezone.now(),
     )
+    if go_back:
+        send_back(rescoring)
+        drop_runs([version], rescoring.from_version)
+    record("cancel rescoring", str(rescoring), {"reason": reason}, user)
     return True
+
+
+def send_back(rescoring: Rescoring) -> None:
+    """Queue, under the version that stays, what came to the one given up while it was new, or was moved there."""
+    stays = rescoring.from_version
+    placed = stays.scorings.filter(state__in=[Work.State.DONE, Work.State.FAILED]).values("model")
+    arrived = rescoring.to_version.scorings.exclude(state=Work.State.FAILED).exclude(run__state=Work.State.FAILED)
+    evaluable = set(LanguageModel.objects.evaluable().values_list("pk", flat=True))
+    for scoring in arrived.exclude(model__in=placed).select_related("model"):
+        run = Run.objects.filter(model=scoring.model, protocol=stays.protocol, epoch=stays.epoch).first()
+        if scoring.model_id not in evaluable and (run is None or run.state != Work.State.DONE):
+            continue
+        run = run or Run.objects.create(model=scoring.model, protocol=stays.protocol, epoch=stays.epoch)
+        again, _ = Scoring.objects.get_or_create(model=scoring.model, metric_version=stays, defaults={"run": run})
+        for work in (run, again):
+            work.queue_again()
+    transaction.on_commit(lambda: send(stays))
 
 
 def time_left(rescoring: Rescoring) -> timedelta | None:

@@ -6,11 +6,12 @@ import pyarrow as pa
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import EvaluationSet, MetricVersion, OutdatedEntry, Rescoring, Result, Scoring
+from leaderboard.models import ControlSet, EvaluationSet, MetricVersion, OutdatedEntry, Rescoring, Result, Scoring
 from leaderboard.services import artefacts, scorers
-from leaderboard.services.checks import require_check
+from leaderboard.services.audit import record
+from leaderboard.services.checks import require_check, was_checked
 from leaderboard.services.control import ensure_control_set
-from leaderboard.services.leases import Lease, ScorerChanged, claimed
+from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import advance
 from leaderboard.services.shards import Shards
@@ -18,8 +19,11 @@ from leaderboard.services.versions import bind
 from scoring.metrics.formulas import Collected
 from scoring.metrics.measures import Measurement
 from scoring.metrics.safety import log_perplexities
+from scoring.scorers import Scorer
 
 log = logging.getLogger(__name__)
+
+CLOSED = (MetricVersion.Status.SUPERSEDED, MetricVersion.Status.RETIRED)
 
 
 def score(scoring: Scoring) -> None:
@@ -30,7 +34,7 @@ def score(scoring: Scoring) -> None:
         run, version = scoring.run, scoring.metric_version
         if run is None:
             raise ValueError("figures from a paper have no run to score")
-        check_formula(version)
+        check_open(version)
         if version.status == MetricVersion.Status.CURRENT:
             require_check(scoring)
         texts, outputs = artefacts.load(run.protocol.evaluation_set.artefact), artefacts.load(run.artefact)
@@ -47,6 +51,7 @@ def score(scoring: Scoring) -> None:
         replicates = replicates_table(measurements)
         ensure_control_set(version)
         with transaction.atomic():
+            first = publishable(scoring)
             Result.objects.bulk_create(result(scoring, measurement) for measurement in measurements)
             lease.finish(
                 artefact=artefact,
@@ -56,6 +61,10 @@ def score(scoring: Scoring) -> None:
             OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
             if not rescoring_to(version):
                 publish_standings(version)
+                if first:
+                    record(
+                        "publish version", f"metric {version.metric.slug}", {"version": version.number, "entries": 1}
+                    )
         if shards:
             shards.remove()
             scorers.forget_replies(scoring)
@@ -65,14 +74,34 @@ def score(scoring: Scoring) -> None:
         advance(rescoring)
 
 
+def publishable(scoring: Scoring) -> bool:
+    """Hold the scoring's version until the transaction ends; says whether it is the metric's first, without numbers.
+
+    Raises Deferred where it became the current one since the scoring began, and nobody checked the scorer since then;
+    LeaseLost where it is not open any more.
+    """
+    version = MetricVersion.objects.select_for_update().get(pk=scoring.metric_version_id)
+    if version.status == MetricVersion.Status.CURRENT and not was_checked(scoring):
+        raise Deferred(0)
+    if version.status in CLOSED:
+        raise LeaseLost
+    return version.status == MetricVersion.Status.CANDIDATE and not rescoring_to(version)
+
+
 def rescoring_to(version: MetricVersion) -> Rescoring | None:
     """The rescoring under way that will publish `version` when all its entries are there."""
     return Rescoring.objects.active().filter(to_version=version).first()
 
 
-def check_formula(version: MetricVersion) -> None:
-    """Raise ScorerChanged where this code computes by another version of the formula than `version` was opened with."""
+def check_open(version: MetricVersion) -> None:
+    """Raise ScorerChanged where nothing can be scored under `version` any more.
+
+    Because it was given up or superseded, or because this code computes by another version of the formula than it was
+    opened with.
+    """
     formula = version.metric.formula
+    if version.status in CLOSED:
+        raise ScorerChanged(f"{version} is {version.status}: evaluate the model again, under the version of now")
     if version.formula_version != formula.version:
         raise ScorerChanged(
             f"the formula {formula.name} is version {formula.version} now, and {version} was opened with "
@@ -87,7 +116,10 @@ def ask_scorer(scoring: Scoring, lease: Lease, texts: pa.Table, outputs: pa.Tabl
     """
     version = scoring.metric_version
     scorer = scorers.scorer_for(version.scorer, str(version.number), scoring)
-    bind(version, scorer.fingerprint())
+    try:
+        bind(version, scorer.fingerprint())
+    except ScorerChanged:
+        scorer = checked_scorer(scoring)
     made = version.metric.formula.texts(texts, outputs)
     prompts = [] if version.prompt_scores else texts["text"].to_pylist()
     found, shards = scorers.score_texts(scorer, [*prompts, *made], scoring, lease)
@@ -95,6 +127,23 @@ def ask_scorer(scoring: Scoring, lease: Lease, texts: pa.Table, outputs: pa.Tabl
         of_prompts = with_ids(found.slice(0, len(prompts)), texts["id"], pa.nulls(len(prompts), pa.int32()))
         version.keep_prompt_scores(artefacts.store(of_prompts, "scores"))
     return with_ids(found.slice(len(prompts)), outputs["prompt_id"], outputs["index"]), shards
+
+
+def checked_scorer(scoring: Scoring) -> Scorer:
+    """The scorer as it is now, where this worker kept one that is not the version's, or a check says it is as good.
+
+    Raises what `require_check` does; ScorerChanged where there is nothing to check against yet.
+    """
+    version = scoring.metric_version
+    scorers.look_again()
+    scorer = scorers.scorer_for(version.scorer, str(version.number), scoring)
+    if (
+        scorer.fingerprint() != version.scorer_fingerprint
+        and ControlSet.objects.filter(metric_version=version).exists()
+    ):
+        require_check(scoring, scorer.fingerprint())
+    bind(version, scorer.fingerprint())
+    return scorer
 
 
 def with_ids(scores: pa.Table, ids: pa.ChunkedArray, indexes: pa.Array) -> pa.Table:

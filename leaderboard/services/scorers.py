@@ -97,6 +97,19 @@ def _local(name: str, _files: tuple[tuple[str, int, int], ...]) -> Scorer:
     return get_scorer(name)
 
 
+def fingerprint_under(name: str, number: int, checked: str) -> str:
+    """The fingerprint, under the metric version of this number, of a scorer whose fingerprint in a check was `checked`.
+
+    Of what cannot be looked into, the number is all that tells the versions apart.
+    """
+    return scorer_for(name, str(number)).fingerprint() if cost_of(name) else checked
+
+
+def look_again() -> None:
+    """Forget the scorer that is kept: what is on the disk, or on the hub, may be another one by now."""
+    _local.cache_clear()
+
+
 def _checkpoint(folder: Path) -> Path:
     found = sorted(folder.glob("*.ckpt"))
     if len(found) != 1:

@@ -6,9 +6,11 @@ from typing import Any
 
 from django.db.models import Max
 
-from leaderboard.models import ControlCheck, Metric, MetricVersion, Provenance, Rescoring
+from leaderboard.models import ControlCheck, Metric, MetricVersion, Protocol, Provenance, Rescoring, Work
 from leaderboard.services.leases import ScorerChanged
 from scoring.metrics.formulas import Formula
+
+UNFINISHED = (Work.State.QUEUED, Work.State.RUNNING)
 
 
 def fingerprint(parts: dict[str, Any]) -> str:
@@ -19,6 +21,11 @@ def fingerprint(parts: dict[str, Any]) -> str:
 def next_number(metric: Metric) -> int:
     """Versions of a metric are numbered from 1, published and measured ones alike."""
     return (metric.versions.aggregate(last=Max("number"))["last"] or 0) + 1
+
+
+def next_epoch(protocol: Protocol) -> int:
+    """Of outputs to be collected anew: no version, not even one given up, has any of that epoch."""
+    return (protocol.metric_versions.aggregate(last=Max("epoch"))["last"] or 0) + 1
 
 
 def newest_version(metric: Metric) -> MetricVersion | None:
@@ -35,13 +42,21 @@ def known_fingerprint(scorer: str, formula: Formula, epoch: int = 1) -> str:
 def open_first_version(metric: Metric) -> MetricVersion:
     """The first measured version of `metric`; it becomes current when its first standings are published.
 
-    Returns the candidate that is already open where there is one. A version whose texts a scorer judges is bound to
+    Returns the candidate that is already open where there is one, unless the formula is another by now; bound to no
+    scorer where all that was scored under it came to nothing. A version whose texts a scorer judges is bound to
     that scorer at its first scoring; one of likelihoods has no scorer but its formula.
     """
     formula = metric.formula
     known = "" if formula.asks_scorer else known_fingerprint(metric.scorer, formula)
-    open_already = metric.versions.filter(status=MetricVersion.Status.CANDIDATE, provenance=Provenance.MEASURED).first()
-    return open_already or MetricVersion.objects.create(
+    open_already = metric.versions.filter(
+        status=MetricVersion.Status.CANDIDATE, provenance=Provenance.MEASURED, formula_version=formula.version
+    ).first()
+    if open_already:
+        if formula.asks_scorer and not open_already.scorings.filter(state__in=[*UNFINISHED, Work.State.DONE]).exists():
+            open_already.scorer_fingerprint, open_already.prompt_scores = known, None
+            open_already.save(update_fields=["scorer_fingerprint", "prompt_scores"])
+        return open_already
+    return MetricVersion.objects.create(
         metric=metric,
         number=next_number(metric),
         protocol=metric.protocol,

@@ -24,7 +24,7 @@ Smirnov's, Wasserstein's distance) describe and never decide: they miss a shift 
     simulation.py   how often a change is seen
 """
 
-from scoring.drift.comparison import compare, confirm
+from scoring.drift.comparison import compare, confirm, with_other_attributes, with_other_terms
 from scoring.drift.impact import Move, RankImpact, rank_impact
 from scoring.drift.measures import (
     Means,
@@ -65,4 +65,6 @@ __all__ = [
     "rank_impact",
     "regard_measures",
     "toxicity_measures",
+    "with_other_attributes",
+    "with_other_terms",
 ]

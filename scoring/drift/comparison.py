@@ -102,6 +102,24 @@ def compare(
     )
 
 
+def with_other_attributes(report: DriftReport, number: int) -> DriftReport:
+    """The report on a scorer that gives `number` attributes only then or only now: a material change, whatever moved.
+
+    `report` is to be of all attributes, then or now, with equal scores where one side has none. Numbers of attributes
+    that a version does not have cannot stand under it. Raises ValueError where the number is below 1.
+    """
+    if number < 1:
+        raise ValueError(f"number: {number} is below 1; a scorer of the same attributes needs no such finding")
+    verdict = Verdict.UNAVAILABLE if report.verdict is Verdict.UNAVAILABLE else Verdict.CHANGED
+    return replace(report, verdict=verdict, findings=(*report.findings, Finding(Rule.ATTRIBUTES, float(number), 0.0)))
+
+
+def with_other_terms(report: DriftReport) -> DriftReport:
+    """The report on a lexicon whose terms changed: a material change, whether or not a control text has one of them."""
+    verdict = Verdict.UNAVAILABLE if report.verdict is Verdict.UNAVAILABLE else Verdict.CHANGED
+    return replace(report, verdict=verdict, findings=(Finding(Rule.TERMS), *report.findings))
+
+
 def confirm(first: DriftReport, second: DriftReport) -> DriftReport:
     """The verdict after a second scoring, compared with the same reference: `drifted` where L2 fired in both.
 

@@ -33,6 +33,8 @@ class Rule(StrEnum):
 
     LOST_SCORES = "lost_scores"
     FINGERPRINT = "fingerprint"
+    TERMS = "terms"
+    ATTRIBUTES = "attributes"
     NOISE_FLOOR = "noise_floor"
     GAINED_SCORES = "gained_scores"
     LABEL_FLIPS = "label_flips"
@@ -45,6 +47,8 @@ LEVELS = {
     Rule.FINGERPRINT: Level.IDENTITY,
     Rule.NOISE_FLOOR: Level.CHANGED,
     Rule.GAINED_SCORES: Level.CHANGED,
+    Rule.TERMS: Level.MATERIAL,
+    Rule.ATTRIBUTES: Level.MATERIAL,
     Rule.LABEL_FLIPS: Level.MATERIAL,
     Rule.MEAN_DIFFERENCE: Level.MATERIAL,
     Rule.EQUIVALENCE: Level.MATERIAL,
@@ -83,6 +87,10 @@ class Finding:
                 return f"texts that had a score and have none now: {value:.0f}"
             case Rule.FINGERPRINT:
                 return "the scorer's fingerprint changed"
+            case Rule.TERMS:
+                return "the terms of the lexicon changed"
+            case Rule.ATTRIBUTES:
+                return f"attributes that the scorer gives only then or only now: {value:.0f}"
             case Rule.NOISE_FLOOR:
                 return f"the largest difference{where}: {value:.2g}, above the noise floor of {limit:.2g}"
             case Rule.GAINED_SCORES:

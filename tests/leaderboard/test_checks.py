@@ -1,0 +1,611 @@
+"""Control sets and checks: frozen, made before numbers are published, one at a time, and right about what they see."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+from safetensors.torch import load_file, save_file
+
+from leaderboard.models import AuditEvent, ControlCheck, ControlSet, Rescoring, Standing, Work
+from leaderboard.services import artefacts, checks, control, leases, score, scorers
+from leaderboard.services.checks import CannotCheck, due, pause_after, perform, request_check, request_due_checks
+from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.rescore import open_rescoring
+from leaderboard.services.versions import bind
+from scoring import control_sets
+from scoring.drift import Rule
+from scoring.metrics.formulas import values_of
+from tests.leaderboard.conftest import CAUSAL, finish
+from tests.leaderboard.living import (
+    SLUG,
+    Killed,
+    Stage,
+    active,
+    deliver,
+    drain,
+    drift,
+    entrant,
+    expire,
+    hurry,
+    lost,
+    numbers_of,
+    probability,
+    shifts_in,
+    small_metric,
+    standing_in,
+    standings_of,
+    submit,
+)
+from tests.tiny_classifiers import save_classifier
+
+pytestmark = pytest.mark.django_db
+
+Trigger, Verdict = ControlCheck.Trigger, ControlCheck.Verdict
+
+
+@pytest.fixture(autouse=True)
+def stage() -> Stage:
+    with standing_in() as found:
+        yield found
+
+
+@pytest.fixture
+def toxicity(db, tmp_path):
+    return small_metric(tmp_path)
+
+
+@pytest.fixture
+def living(toxicity):
+    """A board with one entry."""
+    assert submit(entrant(1, toxicity), toxicity).state == Work.State.DONE
+    return toxicity
+
+
+def checked(metric, trigger=Trigger.MANUAL) -> ControlCheck:
+    check = request_check(metric, trigger, send=False)
+    perform(check)
+    check.refresh_from_db()
+    return check
+
+
+def rules(check: ControlCheck) -> set[str]:
+    return {finding["rule"] for finding in check.statistics["findings"]}
+
+
+# Control sets
+
+
+def test_the_first_scoring_makes_a_control_set_of_prompts_and_probes_with_their_scores(living):
+    found = ControlSet.objects.get(metric_version__metric=living)
+    assert found.metric_version == living.current_version()
+    items = control_sets.from_table(artefacts.load(found.items))
+    assert {item.id for item in control_sets.PROBES} < {item.id for item in items}
+    assert len(items) == 10 + len(control_sets.PROBES)
+    assert len(found.items.sha256) == 64  # the file is named by its bytes
+    expected = [[probability(item.text, name) for name in ("toxicity", "insult")] for item in items]
+    np.testing.assert_allclose(values_of(artefacts.load(found.reference)), expected, atol=1e-6)
+    assert found.fingerprint == found.metric_version.scorer_fingerprint
+    assert found.noise_floor == 1e-4
+    assert found.environment == control.here()
+
+
+def test_another_model_leaves_the_control_set_as_it_is(living):
+    before = ControlSet.objects.values().get()
+    submit(entrant(2, living), living)
+    assert ControlSet.objects.values().get() == before
+
+
+@pytest.mark.parametrize("repeats", [1, 4])
+def test_the_noise_is_measured_as_often_as_the_settings_say(toxicity, settings, monkeypatch, repeats):
+    settings.NOISE_REPEATS = repeats
+    asked = []
+    monkeypatch.setattr(control, "noise_floor", lambda _score, texts, number: asked.append(number) or 0.25)
+    submit(entrant(1, toxicity), toxicity)
+    assert asked == [repeats]
+    assert ControlSet.objects.get().noise_floor == 0.25
+
+
+def test_a_reference_is_never_taken_from_another_scorer_than_the_versions(toxicity, stage, monkeypatch):
+    scoring = request_evaluation(entrant(1, toxicity), toxicity, send=False)
+    original = control.instrument_of
+
+    def changed_meanwhile(version, work=None):
+        drift(stage)
+        scorers.look_again()
+        return original(version, work)
+
+    monkeypatch.setattr(control, "instrument_of", changed_meanwhile)
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.FAILED
+    assert "is not the one of" in scoring.reason
+    assert not ControlSet.objects.exists()
+    assert not Standing.objects.filter(metric_version__metric=toxicity).exists()
+    monkeypatch.undo()
+    assert submit(scoring.model, toxicity).state == Work.State.DONE  # asked for again, the scorer of now may begin
+    assert shifts_in(toxicity.current_version()) == {0.4}
+
+
+def test_likelihoods_are_watched_with_bundled_models_and_labelled_sentences(metric, models):
+    finish(models[CAUSAL], metric)
+    found = ControlSet.objects.get(metric_version__metric=metric)
+    table = artefacts.load(found.reference)
+    assert table.column_names[-1] == f"score:{control.WATCHED_MODELS[0]}"
+    assert artefacts.load(found.items).column_names == ["id", "text", "harmful", "toxicity", "demographics"]
+    assert found.noise_floor >= 1e-4
+    check = checked(metric)
+    assert (check.verdict, check.fingerprint) == (Verdict.STABLE, found.fingerprint)
+
+
+# What a check says
+
+
+def test_a_scorer_that_did_not_change_is_stable_and_everything_about_it_is_kept(living):
+    check = checked(living)
+    assert (check.state, check.verdict) == (Work.State.DONE, Verdict.STABLE)
+    assert check.control_set.metric_version == living.current_version()
+    assert check.artefact == check.control_set.reference  # the same bytes
+    assert check.fingerprint == check.control_set.fingerprint
+    assert check.statistics["noise_floor"] == check.control_set.noise_floor
+    assert check.statistics["decided_by"].startswith("No score moved")
+
+
+def test_a_shift_that_the_fingerprint_does_not_give_away_is_seen_confirmed_and_acted_upon(living, stage):
+    submit(entrant(2, living), living)
+    before = living.current_version()
+    stage.shift = 0.1
+    asked = len(stage.asked)
+    check = checked(living)
+    assert check.verdict == Verdict.DRIFTED
+    assert check.statistics["confirmed"] is True
+    assert len(stage.asked) >= asked + 2
+    assert Rule.MEAN_DIFFERENCE.value in rules(check)
+    found = active(living)
+    assert (found.from_version, found.to_version.opened_because) == (before, check)
+    assert found.reason == check.statistics["decided_by"]
+    assert found.to_version.control_set.reference == check.artefact
+
+
+def test_a_change_that_a_second_scoring_does_not_show_is_changed_and_opens_nothing(living, stage):
+    stage.wobble = 1
+    check = checked(living)
+    assert check.verdict == Verdict.CHANGED
+    assert check.statistics["confirmed"] is False
+    assert not Rescoring.objects.exists()
+
+
+def test_a_fingerprint_that_changed_without_the_scores_is_stable_and_accepted_from_then_on(living, stage):
+    version = living.current_version()
+    drift(stage, shift=0.0, fingerprint="of another library")
+    scorers.look_again()
+    now = scorers.scorer_for("standin", "1").fingerprint()
+    with pytest.raises(leases.ScorerChanged):
+        bind(version, now)
+    check = checked(living)
+    assert check.verdict == Verdict.STABLE
+    assert check.fingerprint == now != version.scorer_fingerprint
+    assert rules(check) == {Rule.FINGERPRINT.value}
+    bind(version, now)
+    version.refresh_from_db()
+    assert version.scorer_fingerprint != now
+    assert submit(entrant(2, living), living).state == Work.State.DONE
+    assert living.current_version() == version
+
+
+def test_a_worker_that_loaded_the_scorer_before_it_changed_sees_the_change_all_the_same(living, stage):
+    kept = scorers.scorer_for("standin", "1")
+    drift(stage)
+    assert scorers.scorer_for("standin", "1") is kept
+    assert checked(living).verdict == Verdict.DRIFTED
+
+
+def test_an_attribute_that_comes_or_goes_is_a_drift(living, stage):
+    submit(entrant(2, living), living)
+    drift(stage, shift=0.0)
+    stage.attributes = ("toxicity", "threat")
+    check = checked(living)
+    assert check.verdict == Verdict.DRIFTED
+    assert Rule.ATTRIBUTES.value in rules(check)
+    drain()
+    slices = set(living.current_version().standings.values_list("slice", flat=True))
+    assert any("threat" in name for name in slices)
+    assert not any("insult" in name for name in slices)
+
+
+@pytest.mark.parametrize("seeds", [(0, 0), (0, 1)])
+def test_a_classifier_whose_weights_are_replaced_on_disk_drifts_and_one_saved_again_does_not(
+    tmp_path, settings, seeds, stage
+):
+    settings.SCORERS = tmp_path / "scorers"
+    folder = settings.SCORERS / "classifier" / "local"
+    save_classifier(folder, outputs=2, seed=seeds[0], problem_type="multi_label_classification")
+    metric = small_metric(tmp_path, "of-a-classifier", "classifier:local")
+    assert submit(entrant(1, metric), metric).state == Work.State.DONE
+    save_classifier(folder, outputs=2, seed=seeds[1], problem_type="multi_label_classification")
+    assert checked(metric).verdict == (Verdict.STABLE if seeds[0] == seeds[1] else Verdict.DRIFTED)
+
+
+def test_a_shift_of_a_tenth_in_one_bias_of_a_classifier_on_disk_is_drift_after_confirmation(tmp_path, settings):
+    settings.SCORERS = tmp_path / "scorers"
+    folder = settings.SCORERS / "classifier" / "local"
+    save_classifier(folder, outputs=1)
+    metric = small_metric(tmp_path, "of-a-classifier", "classifier:local")
+    submit(entrant(1, metric), metric)
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.bias"] = weights["classifier.bias"] + torch.tensor(0.1)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    check = checked(metric)
+    assert (check.verdict, check.statistics["confirmed"]) == (Verdict.DRIFTED, True)
+    assert check.statistics["fingerprint_changed"] is True
+
+
+def test_a_lexicon_that_is_edited_on_disk_drifts_and_one_that_cannot_be_read_is_unavailable(tmp_path, settings):
+    settings.SCORERS = tmp_path / "scorers"
+    folder = settings.SCORERS / "lexicon" / "own"
+    folder.mkdir(parents=True)
+    (folder / "weather.txt").write_text("rain\n")
+    metric = small_metric(tmp_path, "of-a-lexicon", "lexicon:own", "lexicon_frequency")
+    submit(entrant(1, metric), metric)
+    (folder / "weather.txt").write_bytes(b"rain\n\xff\n")
+    broken = checked(metric)
+    assert broken.verdict == Verdict.UNAVAILABLE
+    assert "UTF-8" in broken.statistics["decided_by"]
+    (folder / "weather.txt").write_text("rain\ntrain\nmorning\nafter\n")
+    assert checked(metric).verdict == Verdict.DRIFTED
+
+
+def test_a_drift_is_acted_upon_even_where_its_impact_cannot_be_told(living, stage):
+    second = submit(entrant(2, living), living)
+    drift(stage)
+    with lost(second.run.artefact):
+        check = checked(living)
+    assert (check.verdict, check.statistics["impact"]) == (Verdict.DRIFTED, None)
+    assert active(living)
+
+
+# When checks are made
+
+
+def test_a_model_is_published_after_a_check_of_its_own(living):
+    assert not ControlCheck.objects.exists()  # the first entry's reference was made with it
+    scoring = submit(entrant(2, living), living)
+    check = ControlCheck.objects.get()
+    assert (check.trigger, check.verdict) == (Trigger.SUBMISSION, Verdict.STABLE)
+    assert check.started_at >= scoring.started_at
+    assert check.finished_at <= scoring.finished_at
+
+
+def test_a_check_made_since_the_scoring_began_will_do(living):
+    scoring = request_evaluation(entrant(2, living), living, send=False)
+    leases.stop_requested.set()
+    deliver(scoring)  # the check is made; then the worker is to go down, and gives the scoring back
+    leases.stop_requested.clear()
+    scoring.refresh_from_db()
+    assert (scoring.state, ControlCheck.objects.count()) == (Work.State.QUEUED, 1)
+    drain()
+    scoring.refresh_from_db()
+    assert (scoring.state, ControlCheck.objects.count()) == (Work.State.DONE, 1)
+
+
+def test_a_check_made_before_does_not_do_nor_one_before_the_model_was_asked_for_again(living, stage):
+    checked(living)
+    stage.down = True
+    scoring = request_evaluation(entrant(2, living), living, send=False)
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.QUEUED
+    scoring.move(Work.State.CANCELLED)
+    stage.down = False
+    checked(living)
+    request_evaluation(scoring.model, living, send=False)
+    scoring.refresh_from_db()
+    assert scoring.started_at is None
+    made = ControlCheck.objects.count()
+    drain()
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.DONE
+    assert ControlCheck.objects.count() == made + 1
+
+
+def test_a_second_model_that_was_scored_beside_the_first_is_published_after_a_check_too(toxicity, monkeypatch):
+    first, second = (request_evaluation(entrant(n, toxicity), toxicity, send=False) for n in (1, 2))
+    original = score.replicates_table
+    begun = []
+
+    def overtaken(measurements):
+        if not begun:
+            begun.append(True)
+            deliver(second)  # another worker is quicker
+        return original(measurements)
+
+    monkeypatch.setattr(score, "replicates_table", overtaken)
+    deliver(first)
+    first.refresh_from_db()
+    assert (first.state, first.results.count()) == (Work.State.QUEUED, 0)
+    drain()
+    first.refresh_from_db()
+    assert first.state == Work.State.DONE
+    check = ControlCheck.objects.get()
+    assert check.started_at >= first.started_at
+    assert toxicity.current_version().standings.values("model").distinct().count() == 2
+
+
+def test_checks_fall_due_by_schedule_and_after_another_library_version(living, settings, monkeypatch):
+    assert due(living) is None
+    settings.CHECK_SECONDS = 3600
+    ControlSet.objects.update(created_at=timezone.now() - timedelta(seconds=3601))
+    assert due(living) == Trigger.SCHEDULE
+    assert request_due_checks() == 1
+    assert request_due_checks() == 0  # it is under way
+    drain()
+    assert due(living) is None
+    monkeypatch.setattr(checks, "here", lambda: {"torch": "another"})
+    assert due(living) == Trigger.UPGRADE
+    monkeypatch.setattr(control, "here", lambda: {"torch": "another"})
+    assert request_due_checks() == 1
+    drain()
+    check = ControlCheck.objects.first()
+    assert (check.trigger, check.verdict, check.environment) == ("upgrade", "stable", {"torch": "another"})
+    assert due(living) is None
+
+
+def test_a_check_by_hand_is_in_the_record_and_one_under_way_is_taken_for_it(living):
+    check = request_check(living, Trigger.MANUAL, send=False)
+    assert request_check(living, Trigger.SCHEDULE, send=False) == check
+    event = AuditEvent.objects.get(verb="request control check")
+    assert (event.subject, event.detail) == (f"metric {SLUG}", {"check": check.pk})
+
+
+def test_without_a_control_set_there_is_nothing_to_check_and_the_refusal_says_so(toxicity):
+    with pytest.raises(CannotCheck, match="gets one with its first scoring"):
+        request_check(toxicity, Trigger.MANUAL)
+    assert due(toxicity) is None
+
+
+def test_a_check_that_finds_a_new_version_without_scores_is_cancelled_with_the_reason(living):
+    check = request_check(living, Trigger.MANUAL, send=False)
+    open_rescoring(living, "a reason")
+    perform(check)
+    check.refresh_from_db()
+    assert (check.state, check.attempts) == (Work.State.CANCELLED, 0)
+    assert "no control set yet" in check.reason
+    drain()
+    assert checked(living).verdict == Verdict.STABLE
+
+
+def test_a_drift_from_a_version_that_was_left_during_the_check_opens_nothing(living, stage, monkeypatch):
+    drift(stage)
+    original = checks.observe
+
+    def overtaken(*words):
+        found = original(*words)
+        open_rescoring(living, "by hand, meanwhile")
+        return found
+
+    monkeypatch.setattr(checks, "observe", overtaken)
+    assert checked(living).verdict == Verdict.DRIFTED
+    assert Rescoring.objects.get().reason == "by hand, meanwhile"
+    monkeypatch.undo()
+    drain()
+    assert living.current_version().number == 2
+    assert shifts_in(living.current_version()) == {0.4}
+    assert checked(living).verdict == Verdict.STABLE
+
+
+# No answer
+
+
+def test_while_the_scorer_is_down_nothing_is_published_and_when_it_answers_everything_is(living, stage, settings):
+    settings.MOST_ATTEMPTS = 2
+    version, before = living.current_version(), standings_of(living.current_version())
+    stage.down = True
+    scorings = [request_evaluation(entrant(n, living), living, send=False) for n in (2, 3, 4)]
+    for _ in range(4):
+        hurry()
+        for scoring in scorings:
+            deliver(scoring)
+    for scoring in scorings:
+        scoring.refresh_from_db()
+        assert (scoring.state, scoring.attempts) == (Work.State.QUEUED, 0)
+        assert scoring.reason.startswith("the control check had no answer: the stand-in is down")
+        assert scoring.not_before > timezone.now()
+    # Three models that wait do not make the pause eight times as long.
+    check = ControlCheck.objects.get()
+    assert (check.verdict, check.artefact) == (Verdict.UNAVAILABLE, None)
+    assert standings_of(version) == before
+
+    stage.down = False
+    assert checked(living).verdict == Verdict.STABLE
+    assert {s.not_before for s in fresh(scorings)} == {None}
+    drain()
+    assert {s.state for s in fresh(scorings)} == {Work.State.DONE}
+    assert living.current_version() == version
+    assert version.standings.values("model").distinct().count() == 4
+
+
+def fresh(scorings):
+    for scoring in scorings:
+        scoring.refresh_from_db()
+    return scorings
+
+
+def test_a_scorer_that_fails_during_a_scoring_is_waited_for_beyond_the_last_attempt(toxicity, stage, settings):
+    settings.MOST_ATTEMPTS = 2
+    stage.down = True
+    scoring = request_evaluation(entrant(1, toxicity), toxicity, send=False)
+    for _ in range(4):
+        hurry()
+        deliver(scoring)
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.attempts) == (Work.State.QUEUED, 4)
+    assert "the stand-in is down" in scoring.reason
+    stage.down = False
+    drain()
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.DONE
+
+
+def test_a_text_that_lost_its_score_makes_the_check_unavailable_and_is_no_score_of_0(living, stage):
+    items = control_sets.from_table(artefacts.load(ControlSet.objects.get().items))
+    stage.refused = {items[0].text}
+    drift(stage)  # whatever else moved
+    check = checked(living)
+    assert check.verdict == Verdict.UNAVAILABLE
+    assert "1" in check.statistics["decided_by"]
+    scores = values_of(artefacts.load(check.artefact))
+    assert np.isnan(scores[0]).all()
+    assert np.isfinite(scores[1:]).all()
+    assert not Rescoring.objects.exists()
+    scoring = request_evaluation(entrant(2, living), living, send=False)
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.QUEUED
+    assert not scoring.results.exists()
+
+
+def test_the_next_check_comes_after_a_pause_that_doubles_up_to_the_usual_one(settings):
+    minute = timedelta(minutes=1)
+    settings.CHECK_SECONDS = 86_400
+
+    def after(*verdicts):
+        return pause_after([ControlCheck(verdict=verdict) for verdict in verdicts])
+
+    assert after() == after("stable", "unavailable") == timedelta(days=1)
+    assert [after(*["unavailable"] * n) for n in (1, 2, 3)] == [minute, 2 * minute, 4 * minute]
+    assert after("unavailable", "", "unavailable", "stable") == 4 * minute  # "" failed
+    assert after(*["unavailable"] * 12) == timedelta(hours=6)
+    settings.CHECK_SECONDS = 90
+    assert after("unavailable", "unavailable") == timedelta(seconds=90)
+
+
+def test_an_unanswered_check_and_a_failed_one_are_repeated_after_the_pause_and_not_at_once(living, stage, monkeypatch):
+    stage.down = True
+    checked(living)
+    assert due(living) is None
+    ControlCheck.objects.update(finished_at=timezone.now() - timedelta(minutes=10))
+    assert due(living) == Trigger.SCHEDULE
+    stage.down = False
+
+    def broken(*_words):
+        raise leases.ArtefactError("the control set cannot be read")
+
+    monkeypatch.setattr(checks, "observe", broken)
+    failed = checked(living)
+    assert (failed.state, failed.reason) == (Work.State.FAILED, "the control set cannot be read")
+    assert due(living) is None
+    ControlCheck.objects.filter(pk=failed.pk).update(finished_at=timezone.now() - timedelta(seconds=61))
+    assert due(living) is None  # two without an answer: two minutes
+    ControlCheck.objects.filter(pk=failed.pk).update(finished_at=timezone.now() - timedelta(seconds=121))
+    assert due(living) == Trigger.SCHEDULE
+
+
+def test_changed_publishes_on(living, stage):
+    scoring = request_evaluation(entrant(2, living), living, send=False)
+    stage.wobble = 1  # of the check, which comes first
+    drain()
+    scoring.refresh_from_db()
+    assert ControlCheck.objects.get().verdict == Verdict.CHANGED
+    assert scoring.state == Work.State.DONE
+    assert living.current_version().number == 1
+
+
+# Drift met by a submission
+
+
+def test_a_submission_that_meets_a_drift_lands_in_the_new_version_with_all_others(living, stage):
+    drift(stage)
+    scoring = submit(entrant(2, living), living)
+    assert scoring.state == Work.State.CANCELLED
+    assert scoring.reason.startswith(f"moved to {SLUG} v2: ")
+    assert not scoring.results.exists()
+    assert ControlCheck.objects.get().trigger == Trigger.SUBMISSION
+    current = living.current_version()
+    assert current.number == 2
+    assert set(current.standings.values_list("model__slug", flat=True)) == {"entrant-1", "entrant-2"}
+    assert shifts_in(current) == {0.4}
+    assert numbers_of(living.versions.get(number=1))
+
+
+# One at a time
+
+
+def test_the_database_refuses_a_second_check_under_way(living):
+    request_check(living, Trigger.MANUAL, send=False)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ControlCheck.objects.create(metric=living, trigger=Trigger.SCHEDULE)
+
+
+def at_once(number, act):
+    """What `act` returns in so many threads that begin together, each with a database connection of its own."""
+    gate = threading.Barrier(number)
+
+    def one(place):
+        try:
+            gate.wait()
+            return act(place)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(one, range(number)))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_requests_at_once_one_makes_a_check_and_all_get_it(living):
+    for _ in range(3):
+        found = at_once(6, lambda _place: request_check(living, Trigger.MANUAL, send=False).pk)
+        assert len(set(found)) == 1
+        assert ControlCheck.objects.filter(state=Work.State.QUEUED).count() == 1
+        drain()
+    assert AuditEvent.objects.filter(verb="request control check").count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_workers_at_once_one_performs_the_check(living, stage):
+    drift(stage)
+    check = request_check(living, Trigger.MANUAL, send=False)
+    asked = len(stage.asked)
+    at_once(6, lambda _place: perform(ControlCheck.objects.get(pk=check.pk)))
+    check.refresh_from_db()
+    assert check.verdict == Verdict.DRIFTED
+    assert len(stage.asked) <= asked + 2  # a scoring and its confirmation; one entry has no impact to estimate
+    assert Rescoring.objects.count() == 1
+    drain()
+    assert living.versions.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_submissions_at_once_are_all_published_and_checks_never_overlap(living):
+    scorings = [request_evaluation(entrant(n, living), living, send=False) for n in (2, 3, 4, 5)]
+    for _ in range(8):
+        hurry()
+        at_once(4, lambda place: deliver(scorings[place]))
+    drain()
+    assert {s.state for s in fresh(scorings)} == {Work.State.DONE}
+    made = sorted(ControlCheck.objects.values_list("started_at", "finished_at"))
+    assert all(before[1] <= after[0] for before, after in pairwise(made))
+    assert living.current_version().standings.values("model").distinct().count() == 5
+
+
+def test_a_killed_check_is_taken_over_and_says_the_same(living, stage):
+    drift(stage)
+    check = request_check(living, Trigger.MANUAL, send=False)
+    stage.kill_after = 1  # in the confirmation
+    with pytest.raises(Killed):
+        perform(check)
+    check.refresh_from_db()
+    assert check.state == Work.State.RUNNING
+    assert not Rescoring.objects.exists()
+    perform(check)  # the lease still stands
+    assert ControlCheck.objects.get(pk=check.pk).state == Work.State.RUNNING
+    expire()
+    perform(ControlCheck.objects.get(pk=check.pk))
+    check.refresh_from_db()
+    assert (check.state, check.verdict) == (Work.State.DONE, Verdict.DRIFTED)
+    assert Rescoring.objects.count() == 1

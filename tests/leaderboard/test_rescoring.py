@@ -1,0 +1,633 @@
+"""Rescorings: all entries or an honest reason, the old ranking whole until the new one is, and a record of it all."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from leaderboard.models import (
+    AuditEvent,
+    ControlCheck,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    OutdatedEntry,
+    Rescoring,
+    Result,
+    Run,
+    Scoring,
+    Work,
+)
+from leaderboard.services import artefacts, control, rescore, scorers
+from leaderboard.services.checks import perform, request_check
+from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.publish import publish_standings
+from leaderboard.services.rescore import CannotRescore, cancel, estimate, open_rescoring, pause, resume
+from leaderboard.services.scorers import cost_of
+from scoring.metrics.formulas import FORMULAS
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
+from tests.leaderboard.living import (
+    SLUG,
+    Stage,
+    active,
+    deliver,
+    drain,
+    drift,
+    entrant,
+    hurry,
+    lost,
+    numbers_of,
+    shifts_in,
+    small_metric,
+    standing_in,
+    standings_of,
+    submit,
+    waiting,
+)
+
+pytestmark = pytest.mark.django_db
+
+Status = MetricVersion.Status
+
+
+@pytest.fixture(autouse=True)
+def stage() -> Iterator[Stage]:
+    with standing_in() as found:
+        yield found
+
+
+@pytest.fixture
+def board(db, tmp_path) -> Metric:
+    """Three entries under the first version."""
+    metric = small_metric(tmp_path)
+    for number in (1, 2, 3):
+        request_evaluation(entrant(number, metric), metric, send=False)
+    drain()
+    assert metric.current_version().standings.values("model").distinct().count() == 3
+    return metric
+
+
+def check_by_hand(metric: Metric) -> ControlCheck:
+    check = request_check(metric, "manual", send=False)
+    perform(check)
+    check.refresh_from_db()
+    return check
+
+
+def names_in(version: MetricVersion) -> set[str]:
+    return set(version.standings.values_list("model__slug", flat=True))
+
+
+def test_readers_see_the_old_ranking_whole_at_every_step_until_the_new_one_is_whole(board, stage):
+    old = board.current_version()
+    before, results = standings_of(old), list(Result.objects.order_by("pk").values())
+    drift(stage)
+    check_by_hand(board)
+    found = active(board)
+    assert (found.total, found.done) == (3, 0)
+    steps = 0
+    while todo := waiting():
+        assert board.current_version() == old
+        assert standings_of(old) == before
+        assert not found.to_version.standings.exists()
+        deliver(todo[0])
+        steps += 1
+        found.refresh_from_db()
+        assert found.done == steps
+    assert steps == 3
+    new = board.current_version()
+    assert (new, found.state) == (found.to_version, Rescoring.State.PUBLISHED)
+    assert names_in(new) == names_in(old) == {"entrant-1", "entrant-2", "entrant-3"}
+    old.refresh_from_db()
+    assert old.status == Status.SUPERSEDED
+    assert standings_of(old) == before
+    assert list(Result.objects.filter(pk__in=[row["id"] for row in results]).order_by("pk").values()) == results
+    assert (shifts_in(old), shifts_in(new)) == ({0.0}, {0.4})
+
+
+def test_the_superseded_version_stays_browsable(board, stage, client):
+    old = numbers_of(board.current_version())
+    drift(stage)
+    check_by_hand(board)
+    drain()
+    page = client.get("/", {"metric": SLUG, "metric_version": 1})
+    assert page.status_code == 200
+    assert old == numbers_of(board.versions.get(number=1))
+
+
+def test_a_superseded_version_cannot_be_published_again(board, stage):
+    old = board.current_version()
+    drift(stage)
+    check_by_hand(board)
+    drain()
+    before = standings_of(old)
+    with pytest.raises(ValueError, match="superseded"):
+        publish_standings(old)
+    assert standings_of(old) == before
+    assert board.current_version().number == 2
+
+
+def test_rescored_numbers_are_those_of_a_fresh_board_of_the_new_scorer(board, stage, tmp_path):
+    drift(stage)
+    check_by_hand(board)
+    drain()
+    fresh = small_metric(tmp_path, "fresh")
+    for model in LanguageModel.objects.filter(source="local"):
+        request_evaluation(model, fresh, send=False)
+    drain()
+    assert fresh.current_version().number == 1
+    assert numbers_of(fresh.current_version()) == numbers_of(board.current_version())
+    first, second = (
+        Result.objects.filter(scoring__metric_version=of.current_version()).order_by(
+            "scoring__model", "measure", "slice"
+        )
+        for of in (board, fresh)
+    )
+    columns = ("scoring__model", "measure", "slice", "value", "ci_low", "ci_high", "n", "missing")
+    assert list(first.values_list(*columns)) == list(second.values_list(*columns))
+    assert first[0].scoring.metric_version.prompt_scores == second[0].scoring.metric_version.prompt_scores
+
+
+def test_everything_is_in_the_record(board, stage):
+    operator = User.objects.create_user("operator")
+    drift(stage)
+    check = check_by_hand(board)
+    rescoring = active(board)
+    assert pause(rescoring, operator)
+    assert resume(rescoring, operator)
+    assert cancel(rescoring, operator)
+    open_rescoring(board, "by hand", user=operator)
+    drain()
+    events = list(AuditEvent.objects.filter(verb__endswith="rescoring").order_by("pk"))
+    assert [(event.verb, event.actor) for event in events] == [
+        ("open rescoring", None),
+        ("pause rescoring", operator),
+        ("resume rescoring", operator),
+        ("cancel rescoring", operator),
+        ("open rescoring", operator),
+    ]
+    assert events[0].detail == {"from": 1, "to": 2, "reason": check.statistics["decided_by"], "entries": 3}
+    published = AuditEvent.objects.filter(verb="publish version").order_by("pk")
+    assert [event.detail["version"] for event in published] == [1, 3]
+    assert published[1].detail == {"version": 3, "entries": 3, "outdated": 0}
+
+
+# Entries that cannot be rescored
+
+
+def test_an_entry_whose_outputs_are_lost_is_outdated_with_the_reason(board, stage, settings):
+    settings.MOST_ATTEMPTS = 2
+    scoring = Scoring.objects.get(model__slug="entrant-2")
+    drift(stage)
+    with lost(scoring.run.artefact):
+        check_by_hand(board)
+        drain()
+    new = board.current_version()
+    assert names_in(new) == {"entrant-1", "entrant-3"}
+    entry = OutdatedEntry.objects.get()
+    assert (entry.metric_version, entry.model, entry.last_scoring) == (new, scoring.model, scoring)
+    assert "No such file" in entry.reason
+    # Asked for again, now that its outputs are back, it takes its place and is outdated no longer.
+    assert submit(scoring.model, board).state == Work.State.DONE
+    assert names_in(new) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert not OutdatedEntry.objects.exists()
+
+
+def test_an_entry_that_failed_is_tried_under_the_next_version_and_outdated_by_its_published_numbers(
+    board, stage, settings
+):
+    settings.MOST_ATTEMPTS = 1
+    last = Scoring.objects.get(model__slug="entrant-2")
+    Artefact = type(last.run.artefact)  # noqa: N806
+    kind = last.run.artefact.kind
+    Artefact.objects.filter(pk=last.run.artefact_id).update(kind="likelihoods")  # not what it says it is
+    drift(stage)
+    check_by_hand(board)
+    drain()
+    first = OutdatedEntry.objects.get(metric_version__number=2)
+    open_rescoring(board, "again")
+    drain()
+    second = OutdatedEntry.objects.get(metric_version__number=3)
+    assert first.last_scoring == second.last_scoring == last
+    Artefact.objects.filter(pk=last.run.artefact_id).update(kind=kind)
+    open_rescoring(board, "once more")
+    drain()
+    assert names_in(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert not OutdatedEntry.objects.filter(metric_version__number=4).exists()
+
+
+def test_numbers_that_were_never_published_are_nobodys_last(board, stage, settings):
+    settings.MOST_ATTEMPTS = 1
+    open_rescoring(board, "to be given up")
+    deliver(next(work for work in waiting() if work.model.slug == "entrant-2"))
+    given_up = Scoring.objects.get(model__slug="entrant-2", metric_version__number=2)
+    assert given_up.state == Work.State.DONE
+    run = given_up.run
+    type(run.artefact).objects.filter(pk=run.artefact_id).update(kind="likelihoods")
+    open_rescoring(board, "the one that counts")
+    drain()
+    entry = OutdatedEntry.objects.get()
+    assert entry.metric_version.number == 3
+    assert entry.last_scoring.metric_version.number == 1
+
+
+def test_a_withdrawn_model_is_left_out_and_a_restricted_one_is_rescored_from_what_is_kept(board, stage):
+    LanguageModel.objects.filter(slug="entrant-1").update(access="withdrawn")
+    LanguageModel.objects.filter(slug="entrant-2").update(access="restricted")
+    drift(stage)
+    check_by_hand(board)
+    drain()
+    assert names_in(board.current_version()) == {"entrant-2", "entrant-3"}
+    assert not OutdatedEntry.objects.exists()
+    assert "entrant-1" in names_in(board.versions.get(number=1))
+
+
+def test_where_not_one_entry_can_be_rescored_the_old_version_stays_current(board, stage, settings):
+    settings.MOST_ATTEMPTS = 1
+    old, before = board.current_version(), standings_of(board.current_version())
+    kinds = type(Run.objects.first().artefact).objects.filter(kind="continuations")
+    pks = list(kinds.values_list("pk", flat=True))
+    kinds.update(kind="likelihoods")
+    found = open_rescoring(board, "in vain")
+    drain()
+    found.refresh_from_db()
+    assert found.state == Rescoring.State.CANCELLED
+    assert board.current_version() == old
+    assert standings_of(old) == before
+    event = AuditEvent.objects.get(verb="cancel rescoring")
+    assert event.detail["reason"].startswith("not one entry could be scored")
+    type(Run.objects.first().artefact).objects.filter(pk__in=pks).update(kind="continuations")
+
+
+# Drift during a rescoring
+
+
+def test_a_drift_during_a_rescoring_restarts_it_against_the_newest_version(board, stage):
+    old, before = board.current_version(), standings_of(board.current_version())
+    drift(stage)
+    check_by_hand(board)
+    first = active(board)
+    deliver(waiting()[0])
+    late = request_evaluation(entrant(4, board), board, send=False)  # lands in the version under way
+    assert late.metric_version == first.to_version
+    drift(stage, shift=0.9, fingerprint="third")
+    check = check_by_hand(board)
+    assert check.verdict == "drifted"
+    assert check.control_set.metric_version == first.to_version
+    first.refresh_from_db()
+    second = active(board)
+    assert (first.state, first.to_version.status) == (Rescoring.State.CANCELLED, Status.RETIRED)
+    assert (second.from_version, second.to_version.number, second.total) == (old, 3, 4)
+    assert set(first.to_version.scorings.values_list("state", flat=True)) == {Work.State.DONE, Work.State.CANCELLED}
+    drain()
+    assert standings_of(old) == before
+    assert not first.to_version.standings.exists()
+    new = board.current_version()
+    assert (new, shifts_in(new)) == (second.to_version, {0.9})
+    assert names_in(new) == {"entrant-1", "entrant-2", "entrant-3", "entrant-4"}
+    assert Rescoring.objects.filter(state=Rescoring.State.PUBLISHED).count() == 1
+
+
+def test_a_scorer_that_changes_during_a_rescoring_is_met_by_the_next_entry_and_nothing_is_mixed(board, stage):
+    drift(stage)
+    check_by_hand(board)
+    deliver(waiting()[0])
+    drift(stage, shift=0.9, fingerprint="third")
+    scorers.look_again()  # as in a worker that was started again
+    drain()
+    new = board.current_version()
+    assert (new.number, shifts_in(new)) == (3, {0.9})
+    assert names_in(new) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert not OutdatedEntry.objects.exists()
+
+
+def test_another_fingerprint_with_the_same_scores_during_a_rescoring_is_checked_and_goes_on(board, stage):
+    drift(stage)
+    check_by_hand(board)
+    deliver(waiting()[0])
+    drift(stage, shift=0.4, fingerprint="of another library")
+    scorers.look_again()
+    drain()
+    assert board.current_version().number == 2
+    assert names_in(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert ControlCheck.objects.filter(control_set__metric_version__number=2, verdict="stable").count() == 1
+
+
+def test_a_scorer_that_is_down_during_a_rescoring_is_waited_for(board, stage, settings):
+    settings.MOST_ATTEMPTS = 2
+    drift(stage)
+    check_by_hand(board)
+    stage.down = True
+    for _ in range(4):
+        hurry()
+        for work in waiting():
+            deliver(work)
+    assert active(board)
+    stage.down = False
+    drain()
+    assert names_in(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert not OutdatedEntry.objects.exists()
+
+
+def test_a_model_submitted_meanwhile_lands_in_the_new_version_only(board, stage):
+    drift(stage)
+    check_by_hand(board)
+    scoring = submit(entrant(4, board), board)
+    assert (scoring.state, scoring.metric_version.number) == (Work.State.DONE, 2)
+    assert board.current_version() == scoring.metric_version
+    assert len(names_in(board.current_version())) == 4
+    assert len(names_in(board.versions.get(number=1))) == 3
+
+
+# Pause, resume, cancel
+
+
+def test_a_paused_rescoring_stops_between_two_shards_and_goes_on_where_it_stopped(board, stage, settings, monkeypatch):
+    settings.SHARD_SCORES = 5
+    drift(stage)
+    check_by_hand(board)
+    found = active(board)
+    scoring = found.to_version.scorings.order_by("pk").first()
+    original, written = artefacts.put, []
+
+    def put(table, kind, name):
+        original(table, kind, name)
+        written.append(name)
+        if len(written) == 2:
+            pause(Rescoring.objects.get(pk=found.pk))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(artefacts, "put", put)
+        deliver(scoring)
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.held, scoring.done) == (Work.State.QUEUED, True, 10)
+    assert waiting() == []
+    deliver(scoring)  # a message that was under way
+    scoring.refresh_from_db()
+    assert scoring.done == 10
+    found.refresh_from_db()
+    assert rescore.time_left(found) is None
+    assert not rescore.advance(found)
+    asked = len(stage.asked)
+    assert resume(found)
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.DONE
+    assert len(stage.asked) == asked + -(-scoring.total // 5) - 2  # none twice
+    drain()
+    assert board.current_version() == found.to_version
+    assert not pause(found)
+    assert not resume(found)
+    assert not cancel(found)
+
+
+def test_a_pause_after_the_last_entry_holds_publication_back_until_it_ends(board, stage, monkeypatch):
+    drift(stage)
+    check_by_hand(board)
+    found = active(board)
+    with monkeypatch.context() as patch:
+        patch.setattr(rescore, "publish_standings", lambda _version: pytest.fail("published while paused"))
+        for work in waiting()[:2]:
+            deliver(work)
+        Rescoring.objects.filter(pk=found.pk).update(state=Rescoring.State.PAUSED)
+        deliver(waiting()[0])
+    assert board.current_version().number == 1
+    found.refresh_from_db()
+    assert resume(found)
+    assert board.current_version().number == 2
+
+
+def test_a_drift_during_a_pause_leaves_nothing_held(board, stage):
+    drift(stage)
+    check_by_hand(board)
+    assert pause(active(board))
+    drift(stage, shift=0.9, fingerprint="third")
+    check_by_hand(board)
+    drain()
+    assert board.current_version().number == 3
+    assert not Scoring.objects.filter(held=True).exists()
+
+
+def test_a_cancelled_rescoring_leaves_the_old_version_and_gives_back_the_models_that_came_meanwhile(board, stage):
+    old, before = board.current_version(), standings_of(board.current_version())
+    found = open_rescoring(board, "a mistake")
+    deliver(waiting()[0])
+    late = entrant(4, board)
+    request_evaluation(late, board, send=False)
+    assert cancel(found)
+    found.refresh_from_db()
+    assert (found.state, found.to_version.status) == (Rescoring.State.CANCELLED, Status.RETIRED)
+    assert board.current_version() == old
+    assert standings_of(old) == before
+    drain()
+    assert board.current_version() == old
+    assert names_in(old) == {"entrant-1", "entrant-2", "entrant-3", "entrant-4"}
+    assert not found.to_version.standings.exists()
+    scoring = Scoring.objects.get(model=late, metric_version=old)
+    assert ControlCheck.objects.get(control_set__metric_version=old, started_at__gte=scoring.started_at)
+
+
+def test_what_was_moved_to_a_rescoring_goes_back_when_it_is_cancelled(board):
+    scoring = request_evaluation(entrant(4, board), board, send=False)
+    found = open_rescoring(board, "a mistake")
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.CANCELLED
+    cancel(found)
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.reason) == (Work.State.QUEUED, "")
+    drain()
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.DONE
+
+
+def test_a_scoring_under_way_as_its_rescoring_is_cancelled_writes_nothing(board, monkeypatch):
+    found = open_rescoring(board, "a mistake")
+    scoring = waiting()[0]
+    original = artefacts.put
+
+    def put(table, kind, name):
+        original(table, kind, name)
+        cancel(Rescoring.objects.get(pk=found.pk))
+
+    monkeypatch.setattr(artefacts, "put", put)
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.results.count()) == (Work.State.CANCELLED, 0)
+    assert board.current_version().number == 1
+
+
+def test_a_scoring_left_under_a_retired_version_never_makes_it_current(board):
+    found = open_rescoring(board, "a mistake")
+    scoring = found.to_version.scorings.first()
+    cancel(found)
+    Scoring.objects.filter(pk=scoring.pk).update(state=Work.State.QUEUED, finished_at=None)
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.FAILED
+    assert "retired" in scoring.reason
+    assert board.current_version().number == 1
+
+
+# By hand
+
+
+@pytest.mark.parametrize("reason", ["", "  \n"])
+def test_a_rescoring_without_a_reason_is_refused(board, reason):
+    with pytest.raises(CannotRescore, match="say why"):
+        open_rescoring(board, reason)
+    assert not Rescoring.objects.exists()
+
+
+def test_a_metric_without_numbers_cannot_be_rescored(db, tmp_path):
+    metric = small_metric(tmp_path)
+    for act in (lambda: open_rescoring(metric, "why not"), lambda: estimate(metric)):
+        with pytest.raises(CannotRescore, match="evaluate a model under it first"):
+            act()
+
+
+def test_a_forced_rescoring_of_an_unchanged_scorer_gives_the_same_numbers_and_a_control_set_of_its_own(board):
+    user = User.objects.create_user("operator")
+    found = open_rescoring(board, "to be sure", user=user)
+    assert (found.requested_by, found.reason) == (user, "to be sure")
+    drain()
+    first, second = board.versions.order_by("number")
+    assert (first.status, second.status) == (Status.SUPERSEDED, Status.CURRENT)
+    assert numbers_of(first) == numbers_of(second)
+    assert second.scorer_fingerprint == first.scorer_fingerprint
+    assert second.control_set.items == first.control_set.items
+    assert second.control_set.reference == first.control_set.reference
+
+
+def test_the_estimate_is_of_distinct_texts_and_of_the_seconds_they_took(board):
+    found = estimate(board)
+    scorings = list(board.current_version().scorings.all())
+    distinct = sum(len(set(artefacts.load(scoring.run.artefact)["text"].to_pylist())) for scoring in scorings)
+    assert (found.entries, found.texts) == (3, distinct + 10)  # and the prompts, once
+    assert found.seconds == pytest.approx(sum(scoring.seconds for scoring in scorings))
+    assert found.seconds > 0
+    assert found.api_days is None
+
+
+def test_the_estimate_of_a_remote_scorer_is_in_days_of_its_quota(board, settings):
+    settings.PERSPECTIVE_REQUESTS_PER_SECOND = 0.5
+    MetricVersion.objects.filter(metric=board).update(scorer="perspective")
+    found = estimate(board)
+    assert found.api_days == pytest.approx(found.texts * 2 / 86_400)
+    assert found.api_days == pytest.approx(found.texts * cost_of("perspective").seconds / 86_400)
+
+
+def test_time_left_follows_the_pace(board):
+    found = open_rescoring(board, "to be sure")
+    assert rescore.time_left(found) is None
+    Rescoring.objects.filter(pk=found.pk).update(created_at=timezone.now() - timedelta(seconds=60), done=1)
+    found.refresh_from_db()
+    assert rescore.time_left(found).total_seconds() == pytest.approx(120, abs=2)
+
+
+def test_numbers_of_another_version_of_the_formula_are_refused_with_a_sentence(board, monkeypatch):
+    formula = FORMULAS["toxicity"]
+    monkeypatch.setitem(FORMULAS, "toxicity", replace(formula, version=formula.version + 1))
+    scoring = submit(entrant(4, board), board)
+    assert scoring.state == Work.State.FAILED
+    assert scoring.reason == (
+        f"the formula toxicity is version {formula.version + 1} now, and {SLUG} v1 was opened with {formula.version}: "
+        "rescore the metric, with that as the reason"
+    )
+    open_rescoring(board, scoring.reason)
+    drain()
+    assert board.current_version().formula_version == formula.version + 1
+    assert len(names_in(board.current_version())) == 4
+
+
+def test_a_first_version_of_a_formula_that_is_gone_is_not_taken_up(db, tmp_path, monkeypatch):
+    metric = small_metric(tmp_path)
+    model = entrant(1, metric)
+    first = request_evaluation(model, metric, send=False)
+    formula = FORMULAS["toxicity"]
+    monkeypatch.setitem(FORMULAS, "toxicity", replace(formula, version=formula.version + 1))
+    drain()
+    first.refresh_from_db()
+    assert first.state == Work.State.FAILED
+    assert submit(model, metric).state == Work.State.DONE
+    assert metric.current_version().number == 2
+
+
+# Likelihoods
+
+
+@pytest.fixture
+def likelihoods(metric, models, monkeypatch) -> Metric:
+    """Two models measured; whose watched model then computes otherwise, as after another version of a library."""
+    finish(models[CAUSAL], metric)
+    finish(models[OTHER_CAUSAL], metric)
+    original = control._likelihood_instrument
+
+    def otherwise(version):
+        found = original(version)
+        return replace(
+            found, fingerprint="f" * 64, score=lambda texts: found.score(texts) + np.float32(0.05) * (len(texts) > 1)
+        )
+
+    monkeypatch.setattr(control, "_likelihood_instrument", otherwise)
+    return metric
+
+
+def test_drift_of_likelihoods_collects_everything_anew_and_leaves_behind_what_may_not_be_run(likelihoods, models):
+    old = likelihoods.current_version()
+    before = standings_of(old)
+    LanguageModel.objects.filter(pk=models[OTHER_CAUSAL].pk).update(access="restricted")
+    assert check_by_hand(likelihoods).verdict == "drifted"
+    found = active(likelihoods)
+    assert (found.to_version.epoch, found.total) == (2, 1)
+    run = found.to_version.scorings.get().run
+    assert (run.epoch, run.state, run.artefact) == (2, Work.State.QUEUED, None)
+    drain()
+    new = likelihoods.current_version()
+    assert (new.number, names_in(new)) == (2, {models[CAUSAL].slug})
+    entry = OutdatedEntry.objects.get()
+    assert (entry.metric_version, entry.model) == (new, models[OTHER_CAUSAL])
+    assert entry.reason == "its outputs cannot be collected anew: the model is restricted"
+    assert standings_of(old) == before
+    assert set(old.scorings.values_list("run__epoch", flat=True)) == {1}
+    # It is not forgotten under the version after that, nor when it may be run again.
+    open_rescoring(likelihoods, "by hand")
+    drain()
+    assert OutdatedEntry.objects.get(metric_version__number=3).model == models[OTHER_CAUSAL]
+    LanguageModel.objects.filter(pk=models[OTHER_CAUSAL].pk).update(access="open")
+    open_rescoring(likelihoods, "by hand, again")
+    drain()
+    assert names_in(likelihoods.current_version()) == {models[CAUSAL].slug, models[OTHER_CAUSAL].slug}
+
+
+def test_an_epoch_is_used_once_so_that_no_run_of_a_rescoring_given_up_is_taken_for_a_new_one(likelihoods):
+    check_by_hand(likelihoods)
+    found = active(likelihoods)
+    pause(found)
+    assert Run.objects.filter(epoch=2, held=True).count() == 2
+    cancel(found)
+    assert set(Run.objects.filter(epoch=2).values_list("state", "held")) == {(Work.State.CANCELLED, False)}
+    check_by_hand(likelihoods)
+    assert active(likelihoods).to_version.epoch == 3
+    drain()
+    assert set(likelihoods.current_version().scorings.values_list("run__epoch", flat=True)) == {3}
+    assert not Run.objects.unfinished().exists()
+
+
+def test_a_rescoring_of_likelihoods_by_hand_keeps_what_was_collected(likelihoods):
+    open_rescoring(likelihoods, "by hand")
+    drain()
+    first, second = likelihoods.versions.filter(provenance="measured").order_by("number")
+    assert numbers_of(first) == numbers_of(second)
+    assert Run.objects.count() == 2
+
+
+def test_a_pause_of_a_metric_that_shares_its_runs_leaves_the_runs_alone(board, models):
+    scoring = request_evaluation(models[CAUSAL], board, send=False)
+    found = open_rescoring(board, "by hand")
+    pause(found)
+    scoring.run.refresh_from_db()
+    assert not scoring.run.held
