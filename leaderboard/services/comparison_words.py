@@ -10,8 +10,8 @@ def summary(found: Comparison) -> list[str]:
     runs = f"{found.runs} model{'' if found.runs == 1 else 's'}"
     of_all = f" (of {found.texts_in_all:,} by {found.runs_in_all} models)" if found.texts < found.texts_in_all else ""
     said = [
-        f"{first.scorer} ({first.metric.slug}, version {first.number}) and {second.scorer} ({second.metric.slug}, version "
-        f"{second.number}) have judged the same continuations; {found.texts:,} by {runs} are compared{of_all}."
+        f"{first.scorer} ({first.metric.slug}, version {first.number}) and {second.scorer} ({second.metric.slug}, "
+        f"version {second.number}) have judged the same continuations; {found.texts:,} by {runs} are compared{of_all}."
     ]
     main = found.attributes[0]
     names = main.attribute if main.attribute == main.counterpart else f"{main.attribute} and {main.counterpart}"
@@ -25,8 +25,8 @@ def summary(found: Comparison) -> list[str]:
     if found.ranks:
         board = found.ranks[0].changes
         said.append(
-            f"Of {len(board.models)} models on both boards {board.changed_ranks} stand elsewhere under the other scorer; "
-            f"Kendall's tau of the two orders is {coefficient(board.kendall)}."
+            f"Of {len(board.models)} models on both boards, {board.changed_ranks} have another rank under the other "
+            f"scorer; Kendall's tau of the two orders is {coefficient(board.kendall)}."
         )
     else:
         said.append("The boards rank by measures that have no common order.")
