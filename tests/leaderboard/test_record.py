@@ -73,7 +73,7 @@ def two_scorers(db: None) -> tuple[Metric, Metric]:
     return first, second
 
 
-def test_all_667_printed_values_of_helm_are_there_with_the_ranks_of_its_toxic_fraction(helm):
+def test_all_666_printed_values_of_helm_are_there_with_the_ranks_of_its_toxic_fraction(helm):
     ranks = {(row["model"], row["split"]): row for row in rows("helm_toxic_frac_ranks.csv")}
     assert len(ranks) == 37
     names = {
@@ -195,10 +195,9 @@ def test_a_part_alone_finds_the_slice_by_whatever_name_each_versions_scorer_give
 
 
 def test_models_of_the_same_name_are_told_apart_by_their_slugs(two_versions):
-    first, second = two_versions
-    run = run_of("Alder", first.metric, slug="alder-2")
+    namesake = run_of("Alder", two_versions[0].metric, slug="alder-2")
     for version in two_versions:
-        score_one(version, run, 5, PLAIN)
+        score_one(version, namesake, 5, PLAIN)
         publish_standings(version)
     names = {model["model"] for model in changes("rude")["models"]}
     assert names == {"alder", "alder-2", "Birch", "Cedar", "Damson"}
@@ -282,7 +281,7 @@ def test_with_all_entries_the_ranks_of_a_day_are_those_that_were_published(three
 
 
 def test_before_the_first_version_there_are_no_standings(three_days):
-    with pytest.raises(CommandError, match="no published version before 2026-03-01; there is 1 .*, 2"):
+    with pytest.raises(CommandError, match=r"no published version before 2026-03-01; there is 1 .*, 2"):
         run("standings", "rude", "--as-of", "2026-02-28")
     with pytest.raises(CommandError, match="no published version 9"):
         run("standings", "rude", "--metric-version", "9")
