@@ -119,13 +119,13 @@ def refused(*words: str) -> str:
 
 @pytest.mark.parametrize("field", ["value", "ci_low", "ci_high", "n", "missing"])
 def test_a_changed_number_is_found(rude, field):
-    result = Result.objects.filter(scoring__model__slug="birch", measure="toxic_fraction").first()
+    result = Result.objects.filter(scoring__model__slug="birch", measure="mean_toxicity").first()
     value = getattr(result, field)
     Result.objects.filter(pk=result.pk).update(
         **{field: value + 1 if field in ("n", "missing") else value * (1 + 1e-9)}
     )
     said = refused()
-    assert f"rude v1, birch: toxic_fraction of {result.slice}: {field} is published as" in said
+    assert f"rude v1, birch: mean_toxicity of {result.slice}: {field} is published as" in said
 
 
 def test_a_changed_p_value_of_a_likelihood_metric_is_found(safety):
@@ -431,7 +431,8 @@ def test_a_file_is_sent_once_and_then_kept_for_ever(client, rude):
     sha256 = Scoring.objects.first().artefact.sha256
     address = f"/artefacts/{sha256}.parquet"
     first = client.get(address)
-    first.close()
+    path = Path(default_storage.path(f"{sha256[:2]}/{sha256}.parquet"))
+    assert b"".join(first.streaming_content) == path.read_bytes()
     assert first["ETag"] == f'"{sha256}"'
     assert {part.strip() for part in first["Cache-Control"].split(",")} == {"public", "max-age=31536000", "immutable"}
     assert first["Content-Disposition"] == f'attachment; filename="{sha256}.parquet"'
@@ -443,9 +444,7 @@ def test_a_file_is_sent_once_and_then_kept_for_ever(client, rude):
 
 def test_only_what_a_published_manifest_names_may_be_downloaded(client, rude):
     def status(artefact: Artefact) -> int:
-        response = client.get(f"/artefacts/{artefact.sha256}.parquet")
-        response.close()
-        return response.status_code
+        return client.head(f"/artefacts/{artefact.sha256}.parquet").status_code
 
     texts = rude.protocol.evaluation_set
     scoring = Scoring.objects.get(model__slug="birch")
