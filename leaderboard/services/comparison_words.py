@@ -19,14 +19,14 @@ def summary(found: Comparison) -> list[str]:
         said.append("No attribute of one bears the name of one of the other: the main one of each is compared.")
     if main.labels:
         said.append(
-            f"On {names}, {100 * main.labels.share:.1f}% of the texts get the same label, above 0.5 or not, and the "
-            f"scores correlate at {coefficient(main.pearson)}."
+            f"On {names}, {100 * main.labels.share:.1f}% of the texts get the same label, above 0.5 or not; "
+            f"Pearson's r of the scores {coefficient(main.pearson)}."
         )
     if found.ranks:
         board = found.ranks[0].changes
         said.append(
             f"Of {len(board.models)} models on both boards, {board.changed_ranks} have another rank under the other "
-            f"scorer; Kendall's tau of the two orders is {coefficient(board.kendall)}."
+            f"scorer; Kendall's tau of the two orders {coefficient(board.kendall)}."
         )
     else:
         said.append("The boards rank by measures that have no common order.")
@@ -34,7 +34,7 @@ def summary(found: Comparison) -> list[str]:
 
 
 def coefficient(found: Correlation) -> str:
-    """A coefficient with its interval."""
+    """A coefficient with its interval, after its name."""
     if found.value is None:
-        return "no value, as one side never varies"
-    return f"{found.value:.2f}" + ("" if found.low is None else f" (95% {found.low:.2f} to {found.high:.2f})")
+        return "has no value, as one side never varies"
+    return f"is {found.value:.2f}" + ("" if found.low is None else f" (95% {found.low:.2f} to {found.high:.2f})")
