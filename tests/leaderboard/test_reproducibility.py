@@ -7,6 +7,7 @@ import sys
 from io import StringIO
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +36,9 @@ from leaderboard.services.score import score
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.versions import open_first_version
 from scoring.__main__ import main
+from scoring.evaluation_sets import FetchError
+from scoring.manifest import ManifestError
+from scoring.manifest_download import download
 from tests.leaderboard.stored import (
     metric_of,
     run_of,
@@ -413,18 +417,36 @@ def test_writing_again_keeps_the_folder_and_a_damaged_board_writes_none(rude, fo
     assert not (tmp_path / "other" / "manifest.json").exists()
 
 
+def over_http(client, spoil=lambda content: content) -> httpx.Client:
+    """The board behind an HTTP client; `spoil` changes the bytes of files on their way."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found = client.get(request.url.path)
+        content = spoil(b"".join(found.streaming_content)) if found.streaming else found.content
+        return httpx.Response(found.status_code, stream=httpx.ByteStream(content))
+
+    return httpx.Client(transport=httpx.MockTransport(answer))
+
+
 def test_anyone_can_download_a_manifest_and_every_file_it_names(client, rude, tmp_path, capsys):
-    response = client.get("/metrics/rude/versions/1/manifest.json")
-    assert response["Content-Type"] == "application/json"
-    content = response.json()
-    (tmp_path / "artefacts").mkdir()
-    (tmp_path / "manifest.json").write_bytes(response.content)
-    assert len(content["artefacts"]) == 15
-    for described in content["artefacts"].values():
-        file = client.get(described["url"])
-        assert file.status_code == 200
-        (tmp_path / described["path"]).write_bytes(b"".join(file.streaming_content))
+    with over_http(client) as session:
+        withheld = download("https://board.example/metrics/rude/versions/1/manifest.json", tmp_path, client=session)
+    assert withheld == []
+    assert len(list((tmp_path / "artefacts").iterdir())) == 15
     assert checked(tmp_path, capsys)[0] == 0
+
+
+def test_what_is_downloaded_damaged_is_not_kept(client, rude, tmp_path):
+    with over_http(client, lambda content: content[:-1] + b"?") as session, pytest.raises(FetchError, match="sha256"):
+        download("https://board.example/metrics/rude/versions/1/manifest.json", tmp_path, client=session)
+    assert not list((tmp_path / "artefacts").glob("*.parquet"))
+
+
+def test_an_address_without_a_manifest_is_refused(client, rude, tmp_path):
+    with over_http(client) as session:
+        for path in ("metrics/rude/versions/9/manifest.json", "healthz"):
+            with pytest.raises(ManifestError, match=r"https://board\.example|no manifest"):
+                download(f"https://board.example/{path}", tmp_path, client=session)
 
 
 def test_a_file_is_sent_once_and_then_kept_for_ever(client, rude):
