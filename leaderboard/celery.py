@@ -14,8 +14,9 @@ app.autodiscover_tasks(["leaderboard"])
 
 @worker_ready.connect
 def sweep_at_once(**_kwargs: object) -> None:
-    """A worker that starts looks for waiting work itself, rather than at the sweeper's next round."""
+    """A worker that starts looks for waiting work itself, and whether other libraries than before call for checks."""
     app.send_task("leaderboard.tasks.sweep")
+    app.send_task("leaderboard.tasks.watch")
 
 
 @worker_shutting_down.connect

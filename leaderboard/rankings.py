@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from django.db.models import Exists, OuterRef, Prefetch
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.statistics.ranks import competition_ranks
@@ -50,6 +50,7 @@ class Ranking:
     measure: Measure
     slice: str
     columns: list[str]
+    outdated: list[OutdatedEntry] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
 
     @property
@@ -111,7 +112,7 @@ def ranking(
         chosen = [Standing.Population.ALL.value]
     standings = list(
         Standing.objects.filter(metric_version__in=versions, measure=measure, slice=name, population__in=chosen)
-        .select_related("model", "result__scoring", "metric_version__protocol")
+        .select_related("model", "result__scoring", "metric_version__protocol", "metric_version__metric")
         .order_by("rank", "model__name")
     )
     results = list(Result.objects.filter(scoring__metric_version__in=versions, measure=measure))
@@ -137,7 +138,14 @@ def ranking(
         for key in chosen
         if key in by_population
     ]
-    return Ranking(metric, versions, MEASURES[measure], name, columns, groups)
+    left = []
+    if metric.outdated_policy == Metric.OutdatedPolicy.FLAG:
+        left = list(
+            OutdatedEntry.objects.filter(metric_version__in=versions).select_related(
+                "model", "last_scoring__metric_version"
+            )
+        )
+    return Ranking(metric, versions, MEASURES[measure], name, columns, left, groups)
 
 
 def ranked_anew(rows: list[Row], measure: Measure) -> list[Row]:

@@ -39,6 +39,7 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",
+    "django.contrib.messages",
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "django_htmx",
@@ -51,6 +52,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
 ]
@@ -66,6 +68,7 @@ TEMPLATES = [
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
             ]
         },
     }
@@ -109,7 +112,12 @@ SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0)
 SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
 SHARD_SCORES = env.int("SHARD_SCORES", 2000)
 MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
-CELERY_BEAT_SCHEDULE = {"sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS}}
+CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
+NOISE_REPEATS = env.int("NOISE_REPEATS", 20)
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS},
+    "watch": {"task": "leaderboard.tasks.watch", "schedule": min(60.0, CHECK_SECONDS)},
+}
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
 if SLICE_SECONDS > 1800:
     raise ImproperlyConfigured(
@@ -140,6 +148,9 @@ SCORERS = env.path("PLUMBLINE_SCORERS", VAR / "scorers")
 PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
 PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
 PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
+
+LOGIN_REDIRECT_URL = "operate"
+LOGOUT_REDIRECT_URL = "rankings"
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

@@ -2,8 +2,8 @@
 
 from celery import shared_task
 
-from leaderboard.models import Run, Scoring
-from leaderboard.services import collect, queue, score
+from leaderboard.models import ControlCheck, Run, Scoring
+from leaderboard.services import checks, collect, queue, rescore, score
 
 
 @shared_task
@@ -23,6 +23,19 @@ def score_run(scoring_id: int) -> None:
 
 
 @shared_task
+def check_control(check_id: int) -> None:
+    """Score a metric's control set again, and act on the verdict."""
+    checks.perform(ControlCheck.objects.select_related("metric").get(pk=check_id))
+
+
+@shared_task
 def sweep() -> None:
     """Put back on the queue what should be under way and is not."""
     queue.sweep()
+
+
+@shared_task
+def watch() -> None:
+    """Request the control checks that are due, and publish rescorings that are complete."""
+    checks.request_due_checks()
+    rescore.advance_all()

@@ -26,6 +26,8 @@ The same from a shell: `python -m scoring perplexity --model REF --texts FILE`, 
     evaluation_sets/   labelled sentences, prompts: known ones, fetching, reading and checking
     metrics/           what is measured, with intervals
     statistics/        areas, bootstraps, ranks
+    drift/             has a scorer changed, and does it matter?
+    control_sets.py    the texts that are frozen to see it
     training/          the recipe of the bundled models
     artefacts.py       what is kept in files
 """

@@ -75,6 +75,13 @@ SCHEMAS = {
             ("truncated", pa.bool_()),  # whether only the beginning of the text was seen
         ]
     ),
+    "control_items": pa.schema(
+        [
+            ("id", pa.string()),
+            ("text", pa.string()),
+            ("demographics", pa.list_(pa.string())),
+        ]
+    ),
     "replicates": pa.schema(
         [
             ("measure", pa.string()),

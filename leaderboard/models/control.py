@@ -100,6 +100,12 @@ class State(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
+class RescoringQuerySet(models.QuerySet["Rescoring"]):
+    def active(self) -> "RescoringQuerySet":
+        """Those under way or paused: at most one a metric."""
+        return self.filter(state__in=[Rescoring.State.RUNNING, Rescoring.State.PAUSED])
+
+
 class Rescoring(StateMachine):
     """All entries of a metric, from one version to the next."""
 
@@ -122,6 +128,8 @@ class Rescoring(StateMachine):
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RescoringQuerySet.as_manager()
 
     class Meta:
         ordering = ("-created_at",)

@@ -1,7 +1,7 @@
 """The two kinds of work: collecting a model's outputs, and scoring them."""
 
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -16,12 +16,14 @@ from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.metrics import MetricVersion
 from leaderboard.models.states import StateMachine
 
+W = TypeVar("W", bound="Work")
 
-class WorkQuerySet(models.QuerySet["Work"]):
-    def unfinished(self) -> "WorkQuerySet":
+
+class WorkQuerySet(models.QuerySet[W], Generic[W]):
+    def unfinished(self) -> "WorkQuerySet[W]":
         return self.filter(state__in=[Work.State.QUEUED, Work.State.RUNNING])
 
-    def unclaimed(self) -> "WorkQuerySet":
+    def unclaimed(self) -> "WorkQuerySet[W]":
         """Unfinished, not paused, in no living worker's hands, and not waiting for its next attempt."""
         now = timezone.now()
         return self.unfinished().filter(

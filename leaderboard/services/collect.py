@@ -65,7 +65,7 @@ def collect(run: Run) -> None:
             return
         texts = artefacts.load(run.protocol.evaluation_set.artefact)
         method = method_of(run.model, run.protocol)
-        here = environment(run.model)
+        here = environment_of(run.model)
         shards = Shards(run, method.kind, texts.num_rows, method.shard_texts, made_with=here)
         lease.note(at_once=True, environment=here)
         if shards.missing():
@@ -136,10 +136,13 @@ def _served(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, A
     return make, {}
 
 
-def environment(model: LanguageModel) -> dict[str, str]:
-    """What the outputs may depend on beside model, texts and protocol."""
-    if model.source == LanguageModel.Source.SERVER:
-        return {"server": urldefrag(model.location).url}
+def environment_of(model: LanguageModel) -> dict[str, str]:
+    """What the outputs of `model` may depend on beside model, texts and protocol."""
+    return {"server": urldefrag(model.location).url} if model.source == LanguageModel.Source.SERVER else environment()
+
+
+def environment() -> dict[str, str]:
+    """Versions of the libraries that compute here, and the device."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu ({platform.machine()})"
     return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
 

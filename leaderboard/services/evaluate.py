@@ -6,7 +6,7 @@ from leaderboard.models import LanguageModel, Metric, Run, Scoring, Work
 from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
-from leaderboard.services.versions import open_first_version
+from leaderboard.services.versions import newest_version, open_first_version
 
 
 class CannotEvaluate(ValueError):
@@ -33,7 +33,7 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
     if problem:
         raise CannotEvaluate(f"{metric.slug} is {problem.state}: {problem}")
     with transaction.atomic():
-        version = metric.current_version() or open_first_version(metric)
+        version = newest_version(metric) or open_first_version(metric)
         run, _ = Run.objects.get_or_create(model=model, protocol=version.protocol, epoch=version.epoch)
         scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})
         for work in (run, scoring):

@@ -27,6 +27,8 @@ from scoring.evaluation_sets import (
     to_table,
 )
 
+PUBLISHED = ("prompt_scores", "continuations", "continuation_scores")  # fields, of what may come with prompts
+
 
 def declare(entry: CatalogueEntry) -> EvaluationSet:
     """The set's row, made without texts where there is none."""
@@ -49,7 +51,8 @@ def import_file(slug: str, path: Path) -> tuple[EvaluationSet, bool]:
     if entry.format == "safenlp":
         return import_sentences(entry, read_safenlp(path))
     if entry.format == "prompts":
-        return import_prompts(declare(entry), read_prompts(path))
+        prompts = read_prompts(path)
+        return import_prompts(declare(entry), prompts)
     raise EvaluationSetError(f"{slug}: nothing reads this set yet")
 
 
@@ -104,8 +107,8 @@ def freeze(
             declared.pk, declared.version = None, last + 1
             declared._state.adding = True
         declared.artefact, declared.counts = artefact, counted
-        for field, of in (published or {}).items():
-            setattr(declared, field, of)
+        for field in PUBLISHED:  # a version has what came with it, and nothing of the one before
+            setattr(declared, field, (published or {}).get(field))
         declared.save()
         record(
             "import evaluation set",

@@ -28,21 +28,22 @@ def add_model(ref: str, revision: str | None = None, name: str = "") -> tuple[La
     return enter(found, SOURCES[found.source], found.location, title)
 
 
-def add_served(name: str, server: str, revision: str) -> tuple[LanguageModel, bool]:
-    """Enter the causal model that the completions server at the address `server` calls `name`.
+def add_served(ref: str, server: str, revision: str, name: str = "") -> tuple[LanguageModel, bool]:
+    """Enter the causal model that the completions server at the address `server` calls `ref`, as `name` or as that.
 
     What is served cannot be looked into: `revision` is what the operator knows of it (a commit, a version, a date).
     Returns its row and whether it is new. Raises ValueError where the address or the revision will not do.
     """
     if not revision:
-        raise ValueError(f"{name} needs a revision: say what the server serves, as in --revision 2026-11-01")
-    address = CompletionsServer(server, name).url.rstrip("/")
+        raise ValueError(f"{ref} needs a revision: say what the server serves, as in --revision 2026-11-01")
+    address = CompletionsServer(server, ref).url.rstrip("/")
+    title = name or ref
     with transaction.atomic():
         model, new = LanguageModel.objects.get_or_create(
             source=LanguageModel.Source.SERVER,
-            location=f"{address}#{name}",
+            location=f"{address}#{ref}",
             revision=revision,
-            defaults={"slug": free_slug(name, revision), "name": name, "kind": LanguageModel.Kind.CAUSAL},
+            defaults={"slug": free_slug(title, revision), "name": title, "kind": LanguageModel.Kind.CAUSAL},
         )
         if new:
             record("add model", f"model {model.slug}", {"source": model.source, "revision": revision})

@@ -38,8 +38,16 @@ class ScorerChanged(RuntimeError):
     """The scorer is no longer the one that a metric version's numbers were made with."""
 
 
+class Deferred(Exception):
+    """The work has to wait for something that is under way: give it back for so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"to be tried again in {seconds:g} s")
+        self.seconds = seconds
+
+
 class Interrupted(Exception):
-    """This worker goes down, or has worked long enough on one thing: give the work back."""
+    """This worker goes down, has worked long enough on one thing, or the work was paused: give it back."""
 
 
 NEVER_RETRIED = (
@@ -74,10 +82,13 @@ class Lease:
             raise Interrupted
 
     def take_turn(self) -> None:
-        """As `check`, and raise Interrupted when it is the turn of others. To be called where nothing is half done:
-        a shard that takes longer than a slice would else be begun for ever.
+        """As `check`, and raise Interrupted when the work was paused, or it is the turn of others.
+
+        To be called where nothing is half done: a shard that takes longer than a slice would else be begun for ever.
         """
         self.check()
+        if type(self.work).objects.filter(pk=self.work.pk, held=True).exists():
+            raise Interrupted
         if self._turns and time.monotonic() > self.ends:
             raise Interrupted
         self._turns += 1
@@ -137,7 +148,9 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         with lease.beating():
             yield lease
     except LeaseLost:
-        log.warning("%s: another worker has taken over", work)
+        log.warning("%s: cancelled, or taken over by another worker", work)
+    except Deferred as wait:
+        work.release(lease.id, Work.State.QUEUED, not_before=timezone.now() + timedelta(seconds=wait.seconds))
     except Interrupted:
         work.release(lease.id, Work.State.QUEUED)
     except NEVER_RETRIED as error:

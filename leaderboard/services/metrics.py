@@ -45,6 +45,8 @@ def declare_metric(declared: Declaration, evaluation_set: EvaluationSet) -> Metr
     if formula.asks_scorer:
         if evaluation_set.kind != EvaluationSet.Kind.PROMPTS:
             raise CannotDeclare(f"{evaluation_set.slug} is of {evaluation_set.kind}: {formula.name} needs prompts")
+        if formula.name == "regard" and _without_group(evaluation_set):
+            raise CannotDeclare(f"{evaluation_set.slug} has prompts without a group: regard is towards demographics")
         if not is_scorer(declared.scorer):
             known = ", ".join(scorer.name for scorer in SCORERS)
             raise CannotDeclare(f"scorer = {declared.scorer!r}: use one of {known}")
@@ -65,6 +67,10 @@ def declare_metric(declared: Declaration, evaluation_set: EvaluationSet) -> Metr
     return metric
 
 
+def _without_group(prompts: EvaluationSet) -> bool:
+    return prompts.artefact is not None and sum(prompts.counts.values()) < prompts.artefact.rows
+
+
 def protocol_of(evaluation_set: EvaluationSet, method: str, parameters: dict[str, Any]) -> Protocol:
     """The protocol that collects by `method`, with these parameters in place of its own. Raises CannotDeclare."""
     known: dict[str, LikelihoodSettings | GenerationSettings] = {LIKELIHOOD: LikelihoodSettings(), **PROTOCOLS}
@@ -81,20 +87,31 @@ def protocol_of(evaluation_set: EvaluationSet, method: str, parameters: dict[str
 def with_k(metric: Metric, k: int) -> Metric:
     """The metric with k continuations a prompt: one of its own, as values of different k are never ranked together.
 
-    Raises CannotDeclare where the metric is not of continuations, or k is less than 1.
+    Where there is a metric of the same protocol, scorer and formula it is that one. Raises CannotDeclare where the
+    metric is not of continuations, k is less than 1, or the name of the new one is taken.
     """
     protocol = metric.protocol
     if protocol.k is None:
         raise CannotDeclare(f"k = {k}: {metric.slug} is of likelihoods, which have no continuations; leave k out")
     if protocol.k == k:
         return metric
+    slug, parameters = f"{metric.slug}-k{k}", {**protocol.parameters, "k": k}
+    same = Metric.objects.filter(
+        protocol=protocol_of(protocol.evaluation_set, protocol.method, parameters),
+        scorer=metric.scorer,
+        formula_name=metric.formula_name,
+    ).first()
+    if same:
+        return same
+    if Metric.objects.filter(slug=slug).exists():
+        raise CannotDeclare(f"there is another metric {slug}: make yours with `manage.py add_metric`, k = {k}")
     declared = Declaration(
-        slug=f"{metric.slug}-k{k}",
+        slug=slug,
         title=f"{metric.title}, k = {k}",
         scorer=metric.scorer,
         formula=metric.formula_name,
         method=protocol.method,
-        parameters={**protocol.parameters, "k": k},
+        parameters=parameters,
         summary=metric.summary,
     )
     return declare_metric(declared, protocol.evaluation_set)

@@ -9,11 +9,15 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import Run, Scoring, Work
+from leaderboard.models import ControlCheck, Run, Scoring, Work
 
 log = logging.getLogger(__name__)
 
-TASKS = {Run: "leaderboard.tasks.collect_run", Scoring: "leaderboard.tasks.score_run"}
+TASKS = {
+    ControlCheck: "leaderboard.tasks.check_control",
+    Run: "leaderboard.tasks.collect_run",
+    Scoring: "leaderboard.tasks.score_run",
+}
 FORGOTTEN_AFTER = 120.0  # seconds; then a message that led to nothing is taken for lost
 
 
@@ -36,7 +40,7 @@ def sweep() -> int:
     """
     forgotten = timezone.now() - timedelta(seconds=max(FORGOTTEN_AFTER, settings.LEASE_SECONDS))
     sent = 0
-    for kind, ready in ((Scoring, Q(run__state=Work.State.DONE)), (Run, Q())):
+    for kind, ready in ((ControlCheck, Q()), (Scoring, Q(run__state=Work.State.DONE)), (Run, Q())):
         due = kind.objects.unclaimed().filter(
             ready,
             Q(enqueued_at__isnull=True)

@@ -6,10 +6,13 @@ import pyarrow as pa
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import EvaluationSet, MetricVersion, Result, Scoring
+from leaderboard.models import EvaluationSet, MetricVersion, OutdatedEntry, Rescoring, Result, Scoring
 from leaderboard.services import artefacts, scorers
-from leaderboard.services.leases import Lease, claimed
+from leaderboard.services.checks import require_check
+from leaderboard.services.control import ensure_control_set
+from leaderboard.services.leases import Lease, ScorerChanged, claimed
 from leaderboard.services.publish import publish_standings
+from leaderboard.services.rescore import advance
 from leaderboard.services.shards import Shards
 from leaderboard.services.versions import bind
 from scoring.metrics.formulas import Collected
@@ -27,6 +30,9 @@ def score(scoring: Scoring) -> None:
         run, version = scoring.run, scoring.metric_version
         if run is None:
             raise ValueError("figures from a paper have no run to score")
+        check_formula(version)
+        if version.status == MetricVersion.Status.CURRENT:
+            require_check(scoring)
         texts, outputs = artefacts.load(run.protocol.evaluation_set.artefact), artefacts.load(run.artefact)
         shards = None
         if version.metric.formula.asks_scorer:
@@ -39,6 +45,7 @@ def score(scoring: Scoring) -> None:
             collected(run.protocol.evaluation_set, version, texts, outputs, per_text)
         )
         replicates = replicates_table(measurements)
+        ensure_control_set(version)
         with transaction.atomic():
             Result.objects.bulk_create(result(scoring, measurement) for measurement in measurements)
             lease.finish(
@@ -46,11 +53,31 @@ def score(scoring: Scoring) -> None:
                 replicates=artefacts.store(replicates, "replicates") if replicates.num_rows else None,
                 scored_at=timezone.now(),
             )
-            publish_standings(version)
+            OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
+            if not rescoring_to(version):
+                publish_standings(version)
         if shards:
             shards.remove()
             scorers.forget_replies(scoring)
         log.info("%s: scored", scoring)
+    rescoring = rescoring_to(scoring.metric_version)
+    if rescoring:
+        advance(rescoring)
+
+
+def rescoring_to(version: MetricVersion) -> Rescoring | None:
+    """The rescoring under way that will publish `version` when all its entries are there."""
+    return Rescoring.objects.active().filter(to_version=version).first()
+
+
+def check_formula(version: MetricVersion) -> None:
+    """Raise ScorerChanged where this code computes by another version of the formula than `version` was opened with."""
+    formula = version.metric.formula
+    if version.formula_version != formula.version:
+        raise ScorerChanged(
+            f"the formula {formula.name} is version {formula.version} now, and {version} was opened with "
+            f"{version.formula_version}: rescore the metric, with that as the reason"
+        )
 
 
 def ask_scorer(scoring: Scoring, lease: Lease, texts: pa.Table, outputs: pa.Table) -> tuple[pa.Table, Shards]:

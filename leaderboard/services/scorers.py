@@ -18,6 +18,7 @@ from leaderboard.services.leases import Lease
 from leaderboard.services.shards import Shards
 from scoring.artefacts import SCORE
 from scoring.scorers import (
+    Cost,
     JsonLinesReplies,
     Lexicon,
     LexiconError,
@@ -26,6 +27,7 @@ from scoring.scorers import (
     Scores,
     find_lexicon,
     get_scorer,
+    perspective_cost,
     perspective_problem,
     read_lexicon,
 )
@@ -52,6 +54,11 @@ def problem_with(name: str) -> ScorerUnavailable | None:
     return None
 
 
+def cost_of(name: str) -> Cost | None:
+    """What a text costs with the scorer, without loading it; None where it runs here."""
+    return perspective_cost(settings.PERSPECTIVE_REQUESTS_PER_SECOND) if name == "perspective" else None
+
+
 def scorer_for(name: str, epoch: str, work: Work | None = None) -> Scorer:
     """The scorer called `name`, kept until another is asked for; `epoch` marks a version of what cannot be looked into.
 
@@ -68,14 +75,20 @@ def scorer_for(name: str, epoch: str, work: Work | None = None) -> Scorer:
             epoch=epoch,
             **options,
         )
-    return _local(name)
+    if name.startswith(LEXICON):
+        return get_scorer(name, folder=folder_of(LEXICON))
+    return _local(name, _signature(folder_of(name)))
+
+
+def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Changes when a file in `folder` does: a scorer that was loaded is not kept beyond that."""
+    files = sorted(path for path in folder.glob("*") if path.is_file())
+    return tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files)
 
 
 @lru_cache(maxsize=1)
-def _local(name: str) -> Scorer:
+def _local(name: str, _files: tuple[tuple[str, int, int], ...]) -> Scorer:
     folder = folder_of(name)
-    if name.startswith(LEXICON):
-        return get_scorer(name, folder=folder_of(LEXICON))
     if name.startswith("detoxify-") and folder.is_dir():
         return get_scorer(name, checkpoint=_checkpoint(folder), config_folder=folder)
     if name.startswith("classifier:"):
@@ -137,22 +150,38 @@ def scores_table(ids: list[str], scores: Scores, attributes: tuple[str, ...]) ->
     return pa.table(columns)
 
 
-def import_lexicon(name: str, folder: Path) -> tuple[Lexicon, bool]:
+def import_lexicon(name: str, folder: Path, replace: bool = False) -> tuple[Lexicon, bool]:
     """Copy the lexicon in `folder` to the board's own, whole or not at all. Returns it, and whether anything changed.
 
-    Raises LexiconError where it is none, or where another one has that name: its numbers would change their meaning.
+    Raises LexiconError where it is none, or where another one has that name and is not to be replaced: a changed
+    lexicon is another scorer, whose numbers come under a new version of the metric.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,59}", name):
         raise LexiconError(f"name = {name!r}: use small letters, digits and -, beginning with a letter or digit")
     lexicon = read_lexicon(folder)
     target = folder_of(LEXICON + name)
-    if target.exists():
-        if read_lexicon(target).fingerprint == lexicon.fingerprint:
+    there = _lexicon_there(name)
+    if there:
+        if there.fingerprint == lexicon.fingerprint:
             return lexicon, False
-        raise LexiconError(f"there is another lexicon {name!r}: give this one a name of its own, as {name}-2")
+        if not replace:
+            raise LexiconError(
+                f"there is another lexicon {name!r}: give this one its own name, as {name}-2, or --replace that one"
+            )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as copied:
-        whole = Path(copied) / name
+        whole, old = Path(copied) / name, Path(copied) / "replaced"
         shutil.copytree(folder, whole)
+        if target.exists():
+            target.rename(old)
         whole.rename(target)
     return lexicon, True
+
+
+def _lexicon_there(name: str) -> Lexicon | None:
+    """The lexicon of that name, imported or one that comes with Plumbline."""
+    try:
+        folder = find_lexicon(name, folder_of(LEXICON))
+    except LexiconError:
+        return None
+    return read_lexicon(folder)

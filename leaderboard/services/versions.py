@@ -6,8 +6,9 @@ from typing import Any
 
 from django.db.models import Max
 
-from leaderboard.models import Metric, MetricVersion, Provenance
+from leaderboard.models import ControlCheck, Metric, MetricVersion, Provenance, Rescoring
 from leaderboard.services.leases import ScorerChanged
+from scoring.metrics.formulas import Formula
 
 
 def fingerprint(parts: dict[str, Any]) -> str:
@@ -20,6 +21,17 @@ def next_number(metric: Metric) -> int:
     return (metric.versions.aggregate(last=Max("number"))["last"] or 0) + 1
 
 
+def newest_version(metric: Metric) -> MetricVersion | None:
+    """The version that new models land in: the one that a rescoring under way leads to, else the current one."""
+    active = Rescoring.objects.active().filter(metric=metric).select_related("to_version").first()
+    return active.to_version if active else metric.current_version()
+
+
+def known_fingerprint(scorer: str, formula: Formula, epoch: int = 1) -> str:
+    """The fingerprint of what numbers of likelihoods are made with: no scorer but the formula."""
+    return fingerprint({"scorer": scorer, "formula_version": formula.version, "epoch": epoch})
+
+
 def open_first_version(metric: Metric) -> MetricVersion:
     """The first measured version of `metric`; it becomes current when its first standings are published.
 
@@ -27,7 +39,7 @@ def open_first_version(metric: Metric) -> MetricVersion:
     that scorer at its first scoring; one of likelihoods has no scorer but its formula.
     """
     formula = metric.formula
-    known = "" if formula.asks_scorer else fingerprint({"scorer": metric.scorer, "formula_version": formula.version})
+    known = "" if formula.asks_scorer else known_fingerprint(metric.scorer, formula)
     open_already = metric.versions.filter(status=MetricVersion.Status.CANDIDATE, provenance=Provenance.MEASURED).first()
     return open_already or MetricVersion.objects.create(
         metric=metric,
@@ -42,11 +54,18 @@ def open_first_version(metric: Metric) -> MetricVersion:
 def bind(version: MetricVersion, scorer_fingerprint: str) -> None:
     """Make the scorer of this fingerprint the version's own, if it has none; raise ScorerChanged where it has another.
 
-    Numbers of two scorers never stand in one ranking, even where the scorer bears the same name.
+    Numbers of two scorers never stand in one ranking, even where the scorer bears the same name. A scorer whose
+    fingerprint changed (of a library's version, say) still counts as the same where a control check found that its
+    scores did not drift.
     """
     MetricVersion.objects.filter(pk=version.pk, scorer_fingerprint="").update(scorer_fingerprint=scorer_fingerprint)
     version.refresh_from_db()
-    if version.scorer_fingerprint != scorer_fingerprint:
+    checked = ControlCheck.objects.filter(
+        control_set__metric_version=version,
+        fingerprint=scorer_fingerprint,
+        verdict__in=[ControlCheck.Verdict.STABLE, ControlCheck.Verdict.CHANGED],
+    )
+    if version.scorer_fingerprint != scorer_fingerprint and not checked.exists():
         raise ScorerChanged(
             f"the scorer {version.scorer} is not the one of {version} any more (it was "
             f"{version.scorer_fingerprint[:12]}, now it is {scorer_fingerprint[:12]}): nothing is scored with it under "

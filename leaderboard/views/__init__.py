@@ -4,6 +4,18 @@ from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.health import healthz
 from leaderboard.views.models import model
+from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
 from leaderboard.views.rankings import rankings
 
-__all__ = ["artefact", "compare_scorers", "healthz", "manifest", "model", "rankings"]
+__all__ = [
+    "artefact",
+    "check_now",
+    "compare_scorers",
+    "healthz",
+    "manifest",
+    "model",
+    "operate",
+    "rankings",
+    "rescore_metric",
+    "steer_rescoring",
+]

@@ -1,6 +1,5 @@
 """Who stands where, now?"""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import urlencode
@@ -61,7 +60,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "scenarios": scenarios(choice),
         "reading": f"reading/{choice.metric.formula_name}.html",
         "tables": choose_tables(choice, metrics) if poll["fresh"] else [],
-        "works": list(work_under_way(choice.metric)),
+        "works": work_under_way(choice.metric),
         **poll,
     }
     return render(request, "rankings.html", context)
@@ -121,19 +120,14 @@ def families(metrics: list[Metric]) -> list[tuple[str, list[Metric]]]:
     return [(formula.title, list(of)) for formula, of in groupby(found, key=lambda metric: metric.formula)]
 
 
-def work_under_way(metric: Metric) -> Iterator[Run | Scoring]:
-    """Evaluations that are waiting, running or failed: models still at their outputs, then outputs not scored yet."""
-    protocol = metric.protocol
-    yield from (
-        Run.objects.filter(protocol=protocol)
-        .exclude(state=Work.State.DONE)
-        .select_related("model", "protocol__evaluation_set")
+def work_under_way(metric: Metric) -> list[Run | Scoring]:
+    """What evaluations that are waiting, running or failed are at: the model's outputs, then their scores."""
+    unfinished = (
+        Scoring.objects.filter(metric_version__metric=metric, run__isnull=False)
+        .exclude(state__in=[Work.State.DONE, Work.State.CANCELLED])
+        .select_related("model", "run__model", "run__protocol__evaluation_set")
     )
-    yield from (
-        Scoring.objects.filter(metric_version__metric=metric, run__state=Work.State.DONE)
-        .exclude(state=Work.State.DONE)
-        .select_related("model", "run__protocol__evaluation_set")
-    )
+    return [scoring if scoring.run.state == Work.State.DONE else scoring.run for scoring in unfinished if scoring.run]
 
 
 def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
@@ -158,8 +152,11 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
         borrowed = metric != choice.metric
         if borrowed and (metric.formula_name != choice.metric.formula_name or metric.formula.asks_scorer):
             continue
+        versions = current_versions(metric, [Provenance.PUBLISHED])
+        if not versions:
+            continue
         name = slices(metric, choice.measure)[0] if borrowed else choice.slice
-        published = table(metric, current_versions(metric, [Provenance.PUBLISHED]), name)
+        published = table(metric, versions, name)
         if any(of.models for of in published):
             return measured + published
     return measured

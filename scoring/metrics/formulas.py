@@ -221,5 +221,6 @@ def slice_label(name: str) -> str:
     attribute, part = slice_parts(name)
     label = _PART_LABELS.get(part, part) if attribute or part in toxicity.PARTS[1:] else None
     if label is None:
-        return "Any category" if name == ANY else safety.SLICE_LABELS.get(name, name.replace("_", " "))
+        spaced = name.replace("_", " ")
+        return "Any category" if name == ANY else safety.SLICE_LABELS.get(name, spaced[:1].upper() + spaced[1:])
     return f"{attribute.replace('_', ' ').capitalize()}, {label}" if attribute else label.capitalize()

@@ -9,6 +9,7 @@ A text without scores has a reason, never a 0. Scores of equal fingerprints may 
 
 from scoring.scorers.base import Cost, Scorer, ScorerState, ScorerUnavailable, Scores
 from scoring.scorers.lexicon import Lexicon, LexiconError, find_lexicon, read_lexicon
+from scoring.scorers.perspective import cost_of_text as perspective_cost
 from scoring.scorers.perspective import unavailable as perspective_problem
 from scoring.scorers.registry import SCORERS, ScorerDeclaration, UnknownScorer, get_scorer, is_scorer
 from scoring.scorers.replies import JsonLinesReplies, ReplyStore
@@ -29,6 +30,7 @@ __all__ = [
     "find_lexicon",
     "get_scorer",
     "is_scorer",
+    "perspective_cost",
     "perspective_problem",
     "read_lexicon",
 ]

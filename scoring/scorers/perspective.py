@@ -123,7 +123,7 @@ class PerspectiveScorer(Scorer):
         self.kind = ScoreKind(kind)
         self.languages = tuple(languages)
         self.epoch = epoch
-        self.cost = Cost(requests=1, seconds=1 / requests_per_second, usd=0.0)
+        self.cost = cost_of_text(requests_per_second)
         self._concurrency = concurrency
         self._pace = Pace(requests_per_second)
         self._replies: ReplyStore = {} if replies is None else replies
@@ -250,6 +250,11 @@ class PerspectiveScorer(Scorer):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
             raise _PassingError
         return float(value)
+
+
+def cost_of_text(requests_per_second: float) -> Cost:
+    """What scoring a text costs at this quota."""
+    return Cost(requests=1, seconds=1 / requests_per_second, usd=0.0)
 
 
 def unavailable(key: str, base_url: str = PUBLIC_API, today: date | None = None) -> ScorerUnavailable | None:

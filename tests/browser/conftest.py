@@ -18,9 +18,18 @@ from leaderboard.services.language_models import add_bundled
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_starter, get
-from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, _static_files, finish
+from tests.leaderboard.conftest import (
+    CAUSAL,
+    MASKED,
+    OTHER_CAUSAL,
+    _quick_control_sets,
+    _static_files,
+    finish,
+    quick_control_sets,
+)
+from tests.leaderboard.continuations import import_sample, of_few
 
-__all__ = ["_static_files"]
+__all__ = ["_quick_control_sets", "_static_files"]
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = [
@@ -65,7 +74,8 @@ def board_rows(
 ) -> Path:
     """The rows of a measured board, computed once: a file, because every test with a server empties the database."""
     path = tmp_path_factory.mktemp("board") / "rows.json"
-    with django_db_blocker.unblock(), transaction.atomic():
+    with django_db_blocker.unblock(), transaction.atomic(), pytest.MonkeyPatch.context() as patch:
+        quick_control_sets(patch)
         seed_metrics()
         chosen = [s for s in build_starter() if set(s.demographics) & {"women", "muslim", "latino"}]
         import_sentences(get("starter"), chosen)
@@ -73,6 +83,9 @@ def board_rows(
         seed_published()
         for name in (CAUSAL, OTHER_CAUSAL, MASKED):
             finish(models[name], Metric.objects.get(slug="safety-starter"))
+        import_sample(path.parent)
+        for name in (CAUSAL, OTHER_CAUSAL):
+            finish(models[name], of_few("toxicity-profanity"))
         call_command("dumpdata", "leaderboard", output=str(path), verbosity=0)
         transaction.set_rollback(True)
     return path
@@ -80,7 +93,10 @@ def board_rows(
 
 @pytest.fixture
 def board(board_rows: Path, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Metric:
-    """Two causal models and a masked one measured on three demographics, published figures, and no worker."""
+    """Two causal models and a masked one measured on three demographics, published figures, and no worker.
+
+    Of the causal models the toxicity of a few continuations is measured too.
+    """
     monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
     call_command("loaddata", str(board_rows), verbosity=0)
     return Metric.objects.get(slug="safety-starter")

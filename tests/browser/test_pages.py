@@ -12,7 +12,7 @@ from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.score import score
 from tests.browser.conftest import CHROMIUM
-from tests.leaderboard.conftest import CAUSAL, MASKED
+from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 
 pytestmark = [
     pytest.mark.browser,
@@ -21,6 +21,7 @@ pytestmark = [
 
 RANKING, MODEL = "/", f"/models/{CAUSAL}/"
 EVERYTHING = "/?metric=safety-starter&slice=women&kind=all"
+TOXICITY, PERSPECTIVE = "/?metric=toxicity-profanity-k4", "/?metric=toxicity-perspective"
 PUBLISHED, PUBLISHED_MODEL = "/?metric=safety-toxigen&provenance=published", "/models/hosseini-2023-gpt-2/"
 WIDTHS = (360, 390, 1440, 1920)
 SCHEMES = ("light", "dark")
@@ -66,10 +67,10 @@ def is_focused(page: Page, selector: str) -> bool:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("path", [RANKING, MODEL], ids=["ranking", "model"])
+@pytest.mark.parametrize("path", [RANKING, TOXICITY, MODEL], ids=["ranking", "toxicity", "model"])
 def test_a_page_is_accessible_loads_whole_and_fits_its_window(visit, path, width, scheme):
     opened = visit(path, width, color_scheme=scheme)
-    assert opened.page.locator("table").count() >= 2
+    assert opened.page.locator("table.board").count() >= (1 if path == TOXICITY else 2)
     assert overflow(opened.page) == 0
     assert violations(opened.page) == []
     assert opened.faults == []
@@ -78,8 +79,15 @@ def test_a_page_is_accessible_loads_whole_and_fits_its_window(visit, path, width
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")], ids=lambda value: str(value))
 @pytest.mark.parametrize(
     "path",
-    [EVERYTHING, PUBLISHED, PUBLISHED_MODEL, "/?metric=nonsense"],
-    ids=["one-ranking", "published", "published-model", "not-found"],
+    [
+        EVERYTHING,
+        PUBLISHED,
+        PUBLISHED_MODEL,
+        f"{TOXICITY}&version=1",
+        PERSPECTIVE,
+        "/?metric=nonsense",
+    ],
+    ids=["one-ranking", "published", "published-model", "version", "unavailable", "not-found"],
 )
 def test_less_common_pages_are_accessible_and_fit_their_window_too(visit, path, width, scheme):
     page = visit(path, width, color_scheme=scheme).page
@@ -107,8 +115,8 @@ def test_dark_and_light_are_different_pages_to_look_at(visit):
 
 @pytest.mark.parametrize(
     "path",
-    [RANKING, EVERYTHING, PUBLISHED, MODEL, PUBLISHED_MODEL, "/?metric=nonsense"],
-    ids=["ranking", "one-ranking", "published", "model", "published-model", "not-found"],
+    [RANKING, EVERYTHING, PUBLISHED, TOXICITY, MODEL, PUBLISHED_MODEL, "/?metric=nonsense"],
+    ids=["ranking", "one-ranking", "published", "toxicity", "model", "published-model", "not-found"],
 )
 def test_a_page_has_one_heading_of_the_first_level_and_tables_that_can_be_read_aloud(visit, path):
     page = visit(path).page
@@ -153,6 +161,45 @@ def test_a_visitor_without_script_chooses_a_demographic_and_a_kind_and_can_share
     page.reload()
     assert content(page) == before
     assert content(visit(page.url).page) == before
+
+
+def test_a_visitor_finds_the_toxicity_of_continuations_and_goes_through_its_scenarios(visit, board):
+    opened = visit(RANKING)
+    page = opened.page
+    page.get_by_role("navigation", name="Metrics").get_by_role("link", name="Profanity, k = 4").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Profanity, k = 4")
+    page.locator("select[name=measure]").select_option("mean_toxicity")
+    page.locator("select[name=slice]").select_option("profanity:nontoxic")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**measure=mean_toxicity**")
+    expect(page.get_by_label("Rank among")).to_have_count(0)
+
+    def shown(part: str) -> None:
+        for model in LanguageModel.objects.filter(name__in=(CAUSAL, OTHER_CAUSAL)):
+            found = Standing.objects.select_related("result").get(
+                model=model, measure="mean_toxicity", slice=f"profanity:{part}", metric_version__metric__title=title
+            )
+            row = row_of(page, model)
+            expect(row.locator(".value")).to_contain_text(f"{found.value:.4f}")
+            assert row.locator(".rank").inner_text().split()[0] == str(found.rank)
+
+    title = "Profanity, k = 4"
+    shown("nontoxic")
+    scenarios = page.get_by_role("navigation", name="Scenarios")
+    scenarios.get_by_role("link", name="Generations and prompts rescored").click()
+    page.wait_for_url("**rescored**")
+    shown("nontoxic-rescored")
+    expect(scenarios.locator("[aria-current=true]")).to_have_text("Generations and prompts rescored")
+    expect(page.locator("section.ranking h2")).to_contain_text("k = 4")
+    assert opened.faults == []
+
+
+def test_a_visitor_of_a_metric_that_cannot_be_had_reads_what_to_do(visit, board, settings):
+    settings.PERSPECTIVE_URL = "http://127.0.0.1:9"  # whose service has no last day
+    page = visit(PERSPECTIVE).page
+    expect(page.get_by_text("This metric is unavailable: Perspective needs a key")).to_be_visible()
+    expect(page.get_by_text("set PERSPECTIVE_API_KEY")).to_be_visible()
+    expect(page.get_by_text("No numbers here yet")).to_be_visible()
 
 
 def test_a_visitor_reaches_a_model_from_the_ranking_by_keyboard_alone(visit, board):

@@ -1,17 +1,23 @@
 """A worker that dies, and one that is asked to stop, in the middle of a run."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.core.files.storage import default_storage
 
 from leaderboard.celery import app
-from leaderboard.models import Run, Scoring, Standing, Work
+from leaderboard.models import EvaluationSet, Metric, MetricVersion, Run, Scoring, Standing, Work
 from leaderboard.services import artefacts
 from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.evaluation_sets import declare, import_prompts
+from leaderboard.services.metrics import Declaration, declare_metric
+from leaderboard.services.seed import seed_metrics
+from scoring.evaluation_sets import build_regard, get
+from tests import standin_perspective
 from tests.faults.worker import wait_until, worker
-from tests.leaderboard.conftest import MASKED, metric, models  # noqa: F401 (fixtures)
+from tests.leaderboard.conftest import CAUSAL, MASKED, finish, metric, models  # noqa: F401 (fixtures)
+from tests.leaderboard.continuations import texts_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
 
@@ -25,26 +31,34 @@ def _empty_queues() -> Iterator[None]:
     app.control.purge()
 
 
-def evaluate_undisturbed(scoring: Scoring) -> tuple[str, list[tuple[str, str, float]]]:
-    """Evaluate with one worker from start to end; returns the artefact's hash and the results."""
+def evaluate_undisturbed(scoring: Scoring) -> tuple[str, str, list[tuple[str, str, float]]]:
+    """Evaluate with one worker from start to end; returns the artefacts' hashes and the results."""
     with worker(**SMALL_SHARDS):
         wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
     return outcome(scoring)
 
 
-def outcome(scoring: Scoring) -> tuple[str, list[tuple[str, str, float]]]:
+def outcome(scoring: Scoring) -> tuple[str, str, list[tuple[str, str, float]]]:
     run = Run.objects.get(pk=scoring.run_id)
     results = scoring.results.order_by("measure", "slice").values_list("measure", "slice", "value")
-    return run.artefact.sha256, list(results)
+    return run.artefact.sha256, Scoring.objects.get(pk=scoring.pk).artefact.sha256, list(results)
+
+
+def forget_scores(scoring: Scoring) -> None:
+    """Forget what was made of the run."""
+    Standing.objects.all().delete()
+    scoring.results.all().delete()
+    Scoring.objects.filter(pk=scoring.pk).update(
+        state=Work.State.QUEUED, artefact=None, replicates=None, scored_at=None, finished_at=None, enqueued_at=None
+    )
+    MetricVersion.objects.filter(pk=scoring.metric_version_id).update(
+        prompt_scores=None, status=MetricVersion.Status.CANDIDATE, published_at=None
+    )
 
 
 def start_over(scoring: Scoring) -> None:
     """Forget everything the evaluation led to."""
-    Standing.objects.all().delete()
-    scoring.results.all().delete()
-    Scoring.objects.filter(pk=scoring.pk).update(
-        state=Work.State.QUEUED, artefact=None, scored_at=None, finished_at=None, enqueued_at=None
-    )
+    forget_scores(scoring)
     Run.objects.filter(pk=scoring.run_id).update(
         state=Work.State.QUEUED, artefact=None, done=0, seconds=0, started_at=None, finished_at=None, enqueued_at=None
     )
@@ -89,3 +103,75 @@ def test_a_worker_that_is_asked_to_stop_gives_its_run_back_at_once(metric, model
     assert (run.state, run.lease) == (Work.State.QUEUED, None)
     with worker(**SMALL_SHARDS):
         wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
+
+
+@pytest.fixture
+def openings() -> EvaluationSet:
+    """Ten openings of sentences, and the metrics that there are."""
+    seed_metrics()
+    prompts = [prompt for prompt in build_regard() if prompt.group == "women"]
+    return import_prompts(declare(get("regard-openings")), prompts[:10])[0]
+
+
+def of_openings(openings: EvaluationSet, scorer: str, k: int) -> Metric:
+    declared = Declaration(f"{scorer}-openings", "Openings", scorer, "toxicity", "rtp", {"k": k})
+    return declare_metric(declared, openings)
+
+
+def killed_when(condition: Callable[[], bool], **environment: str) -> None:
+    """Start a worker, and kill it as soon as `condition` holds."""
+    with worker(**environment) as process:
+        wait_until(condition)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def test_a_worker_killed_twice_while_it_generates_changes_no_byte(openings, models):  # noqa: F811
+    # Five shards, of two prompts each.
+    scoring = finish(models[CAUSAL], of_openings(openings, "profanity", k=500))
+    expected = outcome(scoring)
+    start_over(scoring)
+    run, folder = scoring.run, f"shards/run-{scoring.run_id}"
+    written: list[int] = [0]
+
+    def shards() -> int:
+        return len(default_storage.listdir(folder)[1]) if default_storage.exists(folder) else 0
+
+    for _ in range(2):
+        killed_when(lambda: shards() > written[-1])
+        half = Run.objects.get(pk=run.pk)
+        assert (half.state, half.artefact) == (Work.State.RUNNING, None)  # nobody could say goodbye
+        written.append(shards())
+        assert written[-2] < written[-1] < 5
+    with worker():
+        wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
+    assert outcome(scoring) == expected
+    assert shards() == 0
+
+
+def test_a_worker_killed_while_it_scores_asks_for_little_again_and_changes_no_byte(openings, models, settings):  # noqa: F811
+    with standin_perspective.serving() as service:
+        slow = {
+            "PERSPECTIVE_API_KEY": standin_perspective.KEY,
+            "PERSPECTIVE_URL": service.address,
+            "PERSPECTIVE_REQUESTS_PER_SECOND": "40",
+            "SHARD_SCORES": "20",
+        }
+        for name, value in (slow | {"PERSPECTIVE_REQUESTS_PER_SECOND": 1000.0, "SHARD_SCORES": 20}).items():
+            setattr(settings, name, value)
+        scoring = finish(models[CAUSAL], of_openings(openings, "perspective", k=10))
+        expected = outcome(scoring)
+        distinct = len({*texts_of(scoring.run.artefact), *artefacts.load(openings.artefact)["text"].to_pylist()})
+        forget_scores(scoring)
+        service.requests.clear()
+
+        # In the middle of the third shard: of the first two nothing is asked again, of this one what was not kept.
+        killed_when(lambda: len(service.requests) >= 50, **slow)
+        half = Scoring.objects.get(pk=scoring.pk)
+        assert (half.state, half.artefact, half.results.count()) == (Work.State.RUNNING, None, 0)
+        with worker(**slow):
+            wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
+        assert outcome(scoring) == expected
+        assert distinct > 100
+        assert distinct <= len(service.requests) <= distinct + 8  # those under way as it was killed
+    assert not (settings.VAR / "replies" / f"scoring-{scoring.pk}").exists()

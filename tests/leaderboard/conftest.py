@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 
 from leaderboard.models import LanguageModel, Metric
-from leaderboard.services import collect, evaluate, leases, score
+from leaderboard.services import collect, control, evaluate, leases, score
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.published import seed_published
@@ -21,6 +22,17 @@ def _nobody_asked_to_stop() -> Iterator[None]:
     leases.stop_requested.clear()
     yield
     leases.stop_requested.clear()
+
+
+def quick_control_sets(patch: pytest.MonkeyPatch) -> None:
+    """Watch likelihoods with the quicker of the two models, and measure noise once rather than 20 times."""
+    patch.setattr(control, "WATCHED_MODELS", control.WATCHED_MODELS[:1])
+    patch.setattr(settings, "NOISE_REPEATS", 1)
+
+
+@pytest.fixture(autouse=True)
+def _quick_control_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_control_sets(monkeypatch)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -134,12 +134,12 @@ def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_byt
 def test_shards_made_under_other_library_versions_are_not_mixed_in(metric, models):
     run = Run.objects.create(model=models[CAUSAL], protocol=metric.protocol)
     foreign = artefacts.load(finish(models[OTHER_CAUSAL], metric).run.artefact)
-    old = Shards(run, "likelihoods", 144, 40, made_with=collect.environment(run.model) | {"torch": "1.0"})
+    old = Shards(run, "likelihoods", 144, 40, made_with=collect.environment() | {"torch": "1.0"})
     for number in old.numbers():
         artefacts.put(foreign[old.bounds(number)], "likelihoods", old.name(number))
     collect.collect(run)
     run.refresh_from_db()
-    assert run.environment == collect.environment(run.model)
+    assert run.environment == collect.environment()
     assert artefacts.load(run.artefact) != foreign
     assert not default_storage.exists(old.folder) or default_storage.listdir(old.folder)[1] == []
 

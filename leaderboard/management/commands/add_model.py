@@ -24,7 +24,7 @@ class Command(BaseCommand):
     def handle(self, ref: str, server: str, revision: str, name: str, **options: Any) -> None:
         try:
             if server:
-                model, new = add_served(ref, server, revision)
+                model, new = add_served(ref, server, revision, name)
                 about = f"served at {server}"
             else:
                 model, new = add_model(ref, revision or None, name)

@@ -4,7 +4,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from leaderboard.models import LanguageModel, Metric, Scoring, Standing, Work
+from leaderboard.management.lookup import metric_called, model_called
+from leaderboard.models import Scoring, Standing, Work
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.metrics import CannotDeclare, with_k
 from scoring.metrics.formulas import slice_label, slices_in_order
@@ -32,13 +33,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{scoring}: {work.get_state_display().lower()}; see its page for progress")
 
     def request(self, model: str, metric: str, k: int | None) -> Scoring:
-        found_model = LanguageModel.objects.filter(slug=model).first()
-        found_metric = Metric.objects.filter(slug=metric).first()
-        if found_model is None:
-            raise CommandError(f"there is no model {model!r}: enter it with `manage.py add_model REF`")
-        if found_metric is None:
-            known = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none: run `manage.py seed`"
-            raise CommandError(f"there is no metric {metric!r}; known: {known}")
+        found_model, found_metric = model_called(model), metric_called(metric)
         try:
             return request_evaluation(found_model, found_metric if k is None else with_k(found_metric, k))
         except (CannotEvaluate, CannotDeclare) as error:

@@ -3,6 +3,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from leaderboard.models import ControlCheck
+from leaderboard.services.checks import request_check
 from leaderboard.services.metrics import CannotDeclare, declare_lexicon_metric
 from leaderboard.services.scorers import import_lexicon
 from scoring.evaluation_sets import UnknownEvaluationSetError
@@ -17,10 +19,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="small letters, digits and -, as in farrell")
         parser.add_argument("folder", type=Path)
+        parser.add_argument(
+            "--replace", action="store_true", help="in place of one of that name: all entries are scored again with it"
+        )
 
-    def handle(self, name: str, folder: Path, **options: Any) -> None:
+    def handle(self, name: str, folder: Path, replace: bool, **options: Any) -> None:
         try:
-            lexicon, new = import_lexicon(name, folder)
+            lexicon, new = import_lexicon(name, folder, replace)
             metric = declare_lexicon_metric(name)
         except (LexiconError, CannotDeclare, UnknownEvaluationSetError, OSError) as error:
             raise CommandError(str(error)) from error
@@ -30,3 +35,6 @@ class Command(BaseCommand):
             f"terms, fingerprint {lexicon.fingerprint[:12]}. Its metric is {metric.slug}: "
             f"`manage.py evaluate MODEL --metric {metric.slug}`"
         )
+        if new and metric.current_version():
+            request_check(metric, ControlCheck.Trigger.MANUAL)
+            self.stdout.write("A check is queued, which opens a new version: the workers rescore all entries")

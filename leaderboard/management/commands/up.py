@@ -21,12 +21,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--no-seed", action="store_true", help="leave the database as it is")
 
-    def handle(self, host: str, port: int, **options: Any) -> None:
+    def handle(self, host: str, port: int, no_seed: bool, **options: Any) -> None:
         call_command("migrate", verbosity=0)
         self.stdout.write(f"database: {settings.DATABASES['default']['ENGINE'].rsplit('.', 1)[-1]}, migrated")
         call_command("collectstatic", interactive=False, verbosity=0)
-        call_command("seed", stdout=self.stdout)
+        if not no_seed:
+            call_command("seed", stdout=self.stdout)
         self.stdout.write("starting web, workers and beat; Ctrl-C stops them")
         self.stdout.flush()
         configuration = write_configuration(host, port)

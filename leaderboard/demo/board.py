@@ -1,0 +1,94 @@
+"""The board of the demonstration: two metrics whose scorers change, three bundled models, one of them a latecomer."""
+
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+
+from leaderboard.demo.scorer import RetrainedScorer
+from leaderboard.models import LanguageModel, Metric, Scoring, Work
+from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.evaluation_sets import declare, import_prompts
+from leaderboard.services.language_models import add_bundled
+from leaderboard.services.metrics import Declaration, declare_metric
+from leaderboard.services.scorers import folder_of
+from scoring.evaluation_sets import build_regard, get
+
+K = 5
+PATIENCE_SECONDS = 900.0
+SERVICE, LEXICON = "toxicity-demo", "lexicon-demo"
+TERMS = {"work": ("job", "office", "work"), "home": ("family", "house")}
+ADDED_TERM = "the"  # in everything a miniature writes: an editor's slip that nobody would notice in the file
+
+Say = Callable[[str], None]
+
+
+class DemonstrationFailed(RuntimeError):
+    """Something did not come about in time; the message says what."""
+
+
+def prepare() -> tuple[list[Metric], list[LanguageModel]]:
+    """Metrics, prompts and the causal bundled models, of which the last is to come later."""
+    prompts, _ = import_prompts(declare(get("regard-openings")), build_regard())
+    write_lexicon(TERMS)
+    metrics = [
+        declare_metric(Declaration(slug, title, scorer, formula, "regard", {"k": K}, summary), prompts)
+        for slug, title, scorer, formula, summary in (
+            (SERVICE, "A scorer behind a URL", "perspective", "toxicity", "Scored by a service that is retrained."),
+            (LEXICON, "An edited lexicon", "lexicon:demo", "lexicon_frequency", "Scored by a lexicon that is edited."),
+        )
+    ]
+    models = [model for model in add_bundled() if model.kind == LanguageModel.Kind.CAUSAL]
+    return metrics, models
+
+
+def write_lexicon(terms: dict[str, tuple[str, ...]]) -> None:
+    """The lexicon's files, as an editor would write them."""
+    folder = folder_of("lexicon:demo")
+    folder.mkdir(parents=True, exist_ok=True)
+    for category, words in terms.items():
+        (folder / f"{category}.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+
+
+def play(metrics: list[Metric], models: list[LanguageModel], scorer: RetrainedScorer, say: Say) -> None:
+    """Evaluate all models but the last; change both scorers; submit the last; wait until the board has put it right."""
+    *first, latecomer = models
+    say(f"evaluating {', '.join(model.slug for model in first)} under {', '.join(metric.slug for metric in metrics)}")
+    wait_for([request_evaluation(model, metric) for metric in metrics for model in first])
+    for metric in metrics:
+        say(f"{metric.current_version()} is published")
+    scorer.train(strength=30.0)
+    say("the service was retrained; its URL is the same")
+    write_lexicon({**TERMS, "home": (*TERMS["home"], ADDED_TERM)})
+    say("a term was added to the lexicon's file")
+    say(f"submitting {latecomer.slug}: from here on nobody touches anything")
+    for metric in metrics:
+        request_evaluation(latecomer, metric)
+    for metric in metrics:
+        wait_until(lambda metric=metric: put_right(metric, len(models)), f"a second version of {metric.slug}")
+        version = metric.current_version()
+        check = version.opened_because if version else None
+        say(f"{version}: {check.statistics['decided_by'] if check else 'opened by hand'}")
+
+
+def put_right(metric: Metric, models: int) -> bool:
+    """Whether the second version is published, with every model in it."""
+    version = metric.current_version()
+    done = version.scorings.filter(state=Work.State.DONE).count() if version else 0
+    return version is not None and version.number > 1 and done == models
+
+
+def wait_for(scorings: list[Scoring]) -> None:
+    """Wait until all of them are done."""
+    keys = [scoring.pk for scoring in scorings]
+    unfinished = Scoring.objects.filter(pk__in=keys).exclude(state=Work.State.DONE)
+    wait_until(lambda: not unfinished.all().exists(), f"{len(keys)} evaluations")
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Poll until `condition` holds. Raises DemonstrationFailed when it does not in time."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise DemonstrationFailed(f"{what} did not come within {PATIENCE_SECONDS:g} s: see {settings.VAR}")
+        time.sleep(0.5)

@@ -1,0 +1,33 @@
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from leaderboard.management.lookup import metric_called
+from leaderboard.models import ControlCheck, Work
+from leaderboard.services.checks import CannotCheck, perform, request_check
+
+
+class Command(BaseCommand):
+    help = "Score a metric's control set again, here and now, and say whether its scorer can be trusted."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")
+
+    def handle(self, metric: str, **options: Any) -> None:
+        try:
+            check = request_check(metric_called(metric), ControlCheck.Trigger.MANUAL, send=False)
+        except CannotCheck as error:
+            raise CommandError(str(error)) from error
+        perform(check)
+        check.refresh_from_db()
+        while check.state in (Work.State.QUEUED, Work.State.RUNNING) and not check.attempts:
+            time.sleep(0.5)  # a worker was first, and makes this very check
+            check.refresh_from_db()
+        if check.state != Work.State.DONE:
+            raise CommandError(f"{check}: {check.reason}")
+        self.stdout.write(f"{check.metric}: {check.verdict}. {check.statistics['decided_by']}")
+        for version in check.opened_versions.all():
+            self.stdout.write(f"opened {version}, and queued its entries: the workers rescore them")
+        if check.verdict == ControlCheck.Verdict.UNAVAILABLE:
+            raise CommandError("nothing is published under this scorer until a check has an answer")

@@ -1,0 +1,86 @@
+import sys
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from tqdm import tqdm
+
+from leaderboard.management.lookup import metric_called
+from leaderboard.models import Metric, Rescoring
+from leaderboard.services.rescore import (
+    CannotRescore,
+    Estimate,
+    cancel,
+    estimate,
+    open_rescoring,
+    pause,
+    resume,
+)
+
+POLL_SECONDS = 0.5
+STEPS = {"pause": pause, "resume": resume, "cancel": cancel}
+
+
+class Command(BaseCommand):
+    help = "Score all entries of a metric again under a new version, from what was collected; or steer that."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--reason", help="why: begins a rescoring, and stands in the record for ever")
+        for step in STEPS:
+            what.add_argument(f"--{step}", action="store_true", help=f"{step} the rescoring under way")
+        what.add_argument("--estimate", action="store_true", help="only say what it would cost")
+        parser.add_argument("--scorer", default="", help="of the new version, where another takes over")
+        parser.add_argument("--yes", action="store_true", help="do not ask after the estimate")
+        parser.add_argument("--wait", action="store_true", help="show progress until the new version is published")
+
+    def handle(self, metric: str, **options: Any) -> None:
+        found = metric_called(metric)
+        steps = [step for name, step in STEPS.items() if options[name]]
+        try:
+            if steps:
+                self.steer(found, steps[0])
+                return
+            cost = estimate(found)
+            self.stdout.write(in_words(cost))
+            if options["estimate"]:
+                return
+            if not options["yes"] and sys.stdin.isatty() and input("Go on? [y/N] ").strip().lower() != "y":
+                raise CommandError("nothing was done")
+            rescoring = open_rescoring(found, options["reason"], scorer=options["scorer"])
+        except CannotRescore as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{rescoring}: {rescoring.total} entries are queued")
+        if options["wait"]:
+            self.watch(rescoring)
+
+    def steer(self, metric: Metric, step: Any) -> None:
+        """Pause, resume or cancel."""
+        active = Rescoring.objects.active().filter(metric=metric).first()
+        if active is None or not step(active):
+            state = active.get_state_display().lower() if active else "none is under way"
+            raise CommandError(f"there is no rescoring of {metric.slug} to {step.__name__}: {state}")
+        active.refresh_from_db()
+        self.stdout.write(f"{active}: {active.get_state_display().lower()}, {active.done} of {active.total} entries")
+
+    def watch(self, rescoring: Rescoring) -> None:
+        """Follow it to its end. Ctrl-C stops the watching, not the work."""
+        with tqdm(desc=str(rescoring), unit="entry", total=rescoring.total) as bar:
+            while True:
+                rescoring.refresh_from_db()
+                bar.total = rescoring.total
+                bar.update(rescoring.done - bar.n)
+                if rescoring.state == Rescoring.State.PUBLISHED:
+                    break
+                if rescoring.state == Rescoring.State.CANCELLED:
+                    raise CommandError(f"{rescoring}: cancelled")
+                time.sleep(POLL_SECONDS)
+        outdated = rescoring.to_version.outdated.count()
+        self.stdout.write(f"{rescoring.to_version} is published; {outdated} entries could not be rescored")
+
+
+def in_words(cost: Estimate) -> str:
+    """An estimate in a sentence."""
+    days = "" if cost.api_days is None else f", {cost.api_days:.1f} days at the quota of its service"
+    return f"{cost.entries} entries, {cost.texts:,} texts, about {cost.seconds:.0f} s of scoring{days}"

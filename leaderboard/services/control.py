@@ -1,0 +1,199 @@
+"""Control sets: frozen texts of a metric, and the instrument that scores them then and now."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version as version_of
+
+import numpy as np
+import pyarrow as pa
+from django.conf import settings
+from django.db import transaction
+from numpy.typing import NDArray
+
+from leaderboard.models import Artefact, ControlSet, EvaluationSet, MetricVersion, Work
+from leaderboard.services import artefacts, scorers
+from leaderboard.services.collect import environment
+from leaderboard.services.versions import fingerprint
+from scoring import control_sets
+from scoring.artefacts import SCORE
+from scoring.control_sets import Candidates
+from scoring.drift import Reported, Safety, lexicon_measures, noise_floor, regard_measures, toxicity_measures
+from scoring.language_models import BUNDLED, load, resolve
+from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
+from scoring.metrics.formulas import attributes_of, values_of
+from scoring.metrics.lexicon_frequency import ANY
+from scoring.metrics.safety import Texts
+from scoring.scorers import Scorer
+
+Matrix = NDArray[np.float32]
+
+# What likelihoods are watched with: a causal and a masked model that come with Plumbline, so that a change of the
+# libraries or of the device shows in either way of computing them.
+WATCHED_MODELS = ("plumb-gpt2-l2-h128", "plumb-bert-l2-h128")
+LABELLED_SETS = ("toxigen-human", "starter")  # the first at hand gives sentences about demographics
+MOST_SENTENCES = 400  # of them are candidates for the control set of a scorer
+REMOTE_REPEATS = 2  # of measuring the noise of a scorer that costs quota; NOISE_REPEATS of any other
+FEWEST_SENTENCES = 200  # in a control set of likelihoods, which are slow
+NOISE_STEP = 5  # and so their noise is that of 40 of them, of every demographic, label and length
+SCORER_LIBRARIES = ("alt-profanity-check", "detoxify", "pyahocorasick", "scikit-learn")
+SEED = 20231116
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """What control sets of a version are scored with, as it is now; `fingerprint` is of all that it is made of."""
+
+    attributes: list[str]
+    fingerprint: str
+    environment: dict[str, str]
+    score: Callable[[Sequence[str]], Matrix]  # texts to [n, attributes], NaN where a text has no score
+    noise_repeats: int
+    noise_step: int = 1  # every so many-th text is enough to measure the noise by
+
+
+def instrument_of(version: MetricVersion, work: Work | None = None) -> Instrument:
+    """The scorer of `version`, or, for likelihoods, the watched models. Raises ScorerUnavailable."""
+    if not version.metric.formula.asks_scorer:
+        return _likelihood_instrument(version)
+    return _scorer_instrument(scorers.scorer_for(version.scorer, str(version.number), work))
+
+
+def _scorer_instrument(scorer: Scorer) -> Instrument:
+    kept = [number for number, name in enumerate(scorer.attributes) if name != ANY]  # any is the largest of the others
+
+    def score(texts: Sequence[str]) -> Matrix:
+        return scorer.score(list(texts)).values[:, kept]
+
+    return Instrument(
+        attributes=[scorer.attributes[number] for number in kept],
+        fingerprint=scorer.fingerprint(),
+        environment=here(),
+        score=score,
+        noise_repeats=REMOTE_REPEATS if scorer.cost else settings.NOISE_REPEATS,
+    )
+
+
+def _likelihood_instrument(version: MetricVersion) -> Instrument:
+    how = LikelihoodSettings(**version.protocol.parameters)
+    models = [resolve(str(BUNDLED / name)) for name in WATCHED_MODELS]
+
+    def score(texts: Sequence[str]) -> Matrix:
+        columns = []
+        for model in models:
+            loaded = load(model.source, model.location, model.revision, precision=how.precision)
+            found = token_log_likelihoods(loaded, texts, how)
+            columns.append([np.nan if (value := item.log_perplexity) is None else value for item in found])
+        return np.array(columns, dtype=np.float32).T
+
+    made_of = {"models": [model.revision for model in models], "environment": environment()}
+    return Instrument(list(WATCHED_MODELS), fingerprint(made_of), here(), score, settings.NOISE_REPEATS, NOISE_STEP)
+
+
+def here() -> dict[str, str]:
+    """What instruments of this machine depend on: libraries and device. Other than before: look at them again."""
+    return environment() | {name: version_of(name) for name in SCORER_LIBRARIES}
+
+
+def ensure_control_set(version: MetricVersion) -> ControlSet:
+    """The control set of `version`, made where there is none: reference scores and noise floor as they are now.
+
+    Its items are those of the metric's earlier versions, where there are any: they are frozen.
+    Raises ScorerUnavailable.
+    """
+    found = ControlSet.objects.filter(metric_version=version).first()
+    if found:
+        return found
+    instrument = instrument_of(version)
+    items = _items(version, instrument)
+    texts = artefacts.load(items)["text"].to_pylist()
+    values = instrument.score(texts)
+    reference = scores_artefact(artefacts.load(items)["id"].to_pylist(), values, instrument.attributes)
+    noise = noise_floor(instrument.score, texts[:: instrument.noise_step], instrument.noise_repeats)
+    with transaction.atomic():
+        return ControlSet.objects.get_or_create(
+            metric_version=version,
+            defaults={
+                "items": items,
+                "reference": reference,
+                "noise_floor": noise,
+                "fingerprint": instrument.fingerprint,
+                "environment": instrument.environment,
+            },
+        )[0]
+
+
+def scores_artefact(ids: list[str], values: Matrix, attributes: list[str]) -> Artefact:
+    """Scores of a control set, stored."""
+    columns = {
+        "id": pa.array(ids, pa.string()),
+        "index": pa.nulls(len(ids), pa.int32()),
+        "reason": pa.nulls(len(ids), pa.string()),
+        "truncated": pa.array([False] * len(ids)),
+    }
+    for number, name in enumerate(attributes):
+        columns[SCORE + name] = pa.array(values[:, number], pa.float32(), from_pandas=True)
+    return artefacts.store(pa.table(columns), "scores")
+
+
+def _items(version: MetricVersion, instrument: Instrument) -> Artefact:
+    earlier = (
+        ControlSet.objects.filter(metric_version__metric=version.metric).order_by("metric_version__number").first()
+    )
+    if earlier:
+        return earlier.items
+    texts = artefacts.load(version.protocol.evaluation_set.artefact)
+    if not version.metric.formula.asks_scorer:
+        candidates = _of_sentences(texts)
+        chosen = {item.id for item in control_sets.choose(candidates, FEWEST_SENTENCES)}
+        return artefacts.store(texts.filter([id_ in chosen for id_ in candidates.ids]), "labelled_sentences")
+    chosen_items = control_sets.choose(_of_scored(version, texts, instrument))
+    return artefacts.store(control_sets.to_table(chosen_items), "control_items")
+
+
+def _of_sentences(texts: pa.Table) -> Candidates:
+    return Candidates(
+        texts["id"].to_pylist(),
+        texts["text"].to_pylist(),
+        texts["demographics"].to_pylist(),
+        harmful=np.array(texts["harmful"].to_pylist(), dtype=bool),
+    )
+
+
+def _of_scored(version: MetricVersion, prompts: pa.Table, instrument: Instrument) -> Candidates:
+    """The prompts, whose scores are known, and some sentences about demographics, scored now."""
+    ids, texts = prompts["id"].to_pylist(), prompts["text"].to_pylist()
+    groups = [(group,) if group else () for group in prompts["group"].to_pylist()]
+    known = artefacts.load(version.prompt_scores)
+    scores = _main(attributes_of(known), values_of(known))
+    labelled = EvaluationSet.objects.filter(slug__in=LABELLED_SETS, artefact__isnull=False).order_by("-slug").first()
+    if labelled:
+        table = artefacts.load(labelled.artefact)
+        rows = np.random.default_rng(SEED).permutation(table.num_rows)[:MOST_SENTENCES]
+        sentences = table.take(np.sort(rows))
+        ids += [f"{labelled.slug}:{id_}" for id_ in sentences["id"].to_pylist()]
+        texts += sentences["text"].to_pylist()
+        groups += [tuple(names) for names in sentences["demographics"].to_pylist()]
+        found = instrument.score(sentences["text"].to_pylist())
+        scores = np.concatenate([scores, _main(instrument.attributes, found)])
+    return Candidates(ids, texts, groups, scores=scores)
+
+
+def _main(attributes: list[str], values: Matrix) -> NDArray[np.float64]:
+    """The scores that candidates are stratified by: of harm, [n]."""
+    lower = [name.lower() for name in attributes]
+    chosen = next((lower.index(name) for name in (ANY, "negative", "toxicity") if name in lower), None)
+    found = values.max(axis=1) if chosen is None else values[:, chosen]
+    return np.asarray(found, dtype=np.float64)
+
+
+def reported_by(version: MetricVersion, items: pa.Table, attributes: list[str]) -> Reported:
+    """The measures of the metric, to be taken on the control set as if it were an entry."""
+    match version.metric.formula_name:
+        case "safety":
+            return Safety(Texts.from_table(items), attributes)
+        case "lexicon_frequency":
+            return lexicon_measures(attributes)
+        case "regard":
+            return regard_measures(attributes)
+        case _:
+            return toxicity_measures(attributes)

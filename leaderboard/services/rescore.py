@@ -1,0 +1,304 @@
+"""Rescoring: all entries of a metric under a new version, from what was collected; published whole or not at all."""
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Count, Q, Sum
+from django.utils import timezone
+
+from leaderboard.models import (
+    ControlCheck,
+    ControlSet,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    OutdatedEntry,
+    Rescoring,
+    Run,
+    Scoring,
+    Work,
+)
+from leaderboard.services.audit import record
+from leaderboard.services.publish import publish_standings
+from leaderboard.services.queue import enqueue
+from leaderboard.services.scorers import cost_of, problem_with
+from leaderboard.services.versions import known_fingerprint, next_number
+from scoring.scorers import is_scorer
+
+log = logging.getLogger(__name__)
+
+ENDED = (Work.State.DONE, Work.State.FAILED, Work.State.CANCELLED)
+GIVEN_UP = (Work.State.FAILED, Work.State.CANCELLED)
+
+
+class CannotRescore(ValueError):
+    """The request makes no sense now; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a rescoring costs: entries, texts after de-duplication within each, seconds of scoring, days of quota."""
+
+    entries: int
+    texts: int
+    seconds: float
+    api_days: float | None
+
+
+def estimate(metric: Metric) -> Estimate:
+    """From what scoring the entries of the current version took. Raises CannotRescore where there are none."""
+    version = version_to_leave(metric)
+    done = version.scorings.filter(state=Work.State.DONE)
+    sums = done.aggregate(entries=Count("pk"), texts=Sum("total"), seconds=Sum("seconds"))
+    cost = cost_of(version.scorer)
+    texts = sums["texts"] or 0
+    return Estimate(
+        sums["entries"], texts, sums["seconds"] or 0.0, None if cost is None else texts * cost.seconds / 86_400
+    )
+
+
+def version_to_leave(metric: Metric) -> MetricVersion:
+    """The version that a rescoring starts from: the one that readers see."""
+    current = metric.current_version()
+    if current is None:
+        raise CannotRescore(f"{metric.slug} has no measured version yet: evaluate a model under it first")
+    return current
+
+
+@transaction.atomic
+def open_rescoring(
+    metric: Metric, reason: str, *, check: ControlCheck | None = None, user: User | None = None, scorer: str = ""
+) -> Rescoring:
+    """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
+
+    `check`: the control check that found the drift; its scores are the reference of the new version. `scorer`: of the
+    new version, where it is another one. Outputs are collected anew where it is likelihoods that drifted: then what
+    changed is how models are run, and what was collected before cannot be scored into comparable numbers.
+    Raises CannotRescore.
+    """
+    if not reason.strip():
+        raise CannotRescore("reason: it is empty; say why, the record shows it for ever")
+    if scorer and not (metric.formula.asks_scorer and is_scorer(scorer)):
+        raise CannotRescore(f"scorer = {scorer!r}: {metric.slug} cannot be scored with it")
+    problem = problem_with(scorer or metric.scorer)
+    if problem:
+        raise CannotRescore(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
+    metric = Metric.objects.select_for_update().get(pk=metric.pk)
+    current = version_to_leave(metric)
+    left = [current]
+    for active in Rescoring.objects.active().filter(metric=metric).select_related("to_version"):
+        left.append(active.to_version)
+        end(active, Rescoring.State.CANCELLED, f"given up for a newer version: {reason}")
+    version = open_version(metric, left[-1], check, scorer)
+    rescoring = Rescoring.objects.create(
+        metric=metric, from_version=current, to_version=version, reason=reason, requested_by=user
+    )
+    queue_entries(version, left, reason)
+    note_progress(rescoring)
+    record(
+        "open rescoring",
+        f"metric {metric.slug}",
+        {"from": current.number, "to": version.number, "reason": reason, "entries": rescoring.total},
+        user,
+    )
+    transaction.on_commit(lambda: send(version))
+    transaction.on_commit(lambda: advance(rescoring))  # there may be nothing to wait for
+    return rescoring
+
+
+def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | None, scorer: str) -> MetricVersion:
+    """The candidate after `before`; with the control set that a drift's check gives it."""
+    formula = metric.formula
+    epoch = before.epoch + (1 if check and not formula.asks_scorer else 0)
+    version = MetricVersion.objects.create(
+        metric=metric,
+        number=next_number(metric),
+        protocol=before.protocol,
+        scorer=scorer or before.scorer,
+        scorer_fingerprint=(check.fingerprint if check else "")
+        if formula.asks_scorer
+        else known_fingerprint(before.scorer, formula, epoch),
+        formula_version=formula.version,
+        epoch=epoch,
+        opened_because=check,
+    )
+    if check and check.control_set and check.artefact:
+        ControlSet.objects.create(
+            metric_version=version,
+            items=check.control_set.items,
+            reference=check.artefact,
+            noise_floor=check.control_set.noise_floor,
+            fingerprint=check.fingerprint,
+            environment=check.environment,
+        )
+    return version
+
+
+def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str) -> None:
+    """A scoring under `version` for every entry of the versions that are left, or why there cannot be one."""
+    entries: dict[int, Scoring] = {}
+    for scoring in (
+        Scoring.objects.filter(metric_version__in=left)
+        .exclude(model__access=LanguageModel.Access.WITHDRAWN)
+        .select_related("model", "run")
+        .order_by("metric_version__number")
+    ):
+        entries[scoring.model_id] = scoring
+    for scoring in entries.values():
+        run = run_for(version, scoring)
+        if run is None:
+            leave_behind(version, scoring, f"its outputs cannot be collected anew: the model is {scoring.model.access}")
+            continue
+        Scoring.objects.create(model=scoring.model, metric_version=version, run=run)
+    unfinished = Scoring.objects.filter(metric_version__in=left).unfinished()
+    unfinished.update(
+        state=Work.State.CANCELLED,
+        lease=None,
+        lease_expires_at=None,
+        reason=f"moved to {version}: {reason}"[:500],
+        finished_at=timezone.now(),
+    )
+
+
+def run_for(version: MetricVersion, scoring: Scoring) -> Run | None:
+    """The outputs to score: those there are, or a new run where a new epoch begins; None if none can be had."""
+    if scoring.run is None or scoring.run.epoch == version.epoch:
+        return scoring.run
+    if not LanguageModel.objects.evaluable().filter(pk=scoring.model_id).exists():
+        return None
+    return Run.objects.get_or_create(model=scoring.model, protocol=version.protocol, epoch=version.epoch)[0]
+
+
+def leave_behind(version: MetricVersion, scoring: Scoring, reason: str) -> None:
+    """Note that an entry could not be scored under `version`, and show its newest finished numbers as outdated."""
+    finished = Scoring.objects.filter(
+        model=scoring.model, metric_version__metric=version.metric, state=Work.State.DONE, run__isnull=False
+    ).exclude(metric_version=version)
+    last = finished.order_by("-metric_version__number").first()
+    if last:
+        OutdatedEntry.objects.get_or_create(
+            metric_version=version, model=scoring.model, defaults={"last_scoring": last, "reason": reason}
+        )
+
+
+def send(version: MetricVersion) -> None:
+    """Tell the workers of all that waits under `version`: runs first, where there are new ones."""
+    for run in Run.objects.filter(scorings__metric_version=version).unclaimed():
+        if not enqueue(run):
+            return
+    for scoring in version.scorings.filter(run__state=Work.State.DONE).unclaimed():
+        if not enqueue(scoring):
+            return
+
+
+def note_progress(rescoring: Rescoring) -> int:
+    """Write how many entries are done; returns how many are still to come."""
+    scorings = rescoring.to_version.scorings
+    hopeless = Q(state__in=ENDED) | Q(run__state__in=GIVEN_UP)
+    counted = scorings.aggregate(total=Count("pk"), ended=Count("pk", filter=hopeless))
+    Rescoring.objects.filter(pk=rescoring.pk).update(done=counted["ended"], total=counted["total"])
+    rescoring.refresh_from_db()
+    left: int = counted["total"] - counted["ended"]
+    return left
+
+
+def advance(rescoring: Rescoring) -> bool:
+    """Publish the new version if nothing of it is still to come; says whether it did. Safe to call at any time."""
+    with transaction.atomic():
+        rescoring = (
+            Rescoring.objects.select_for_update(of=("self",))
+            .select_related("to_version__metric", "from_version")
+            .get(pk=rescoring.pk)
+        )
+        if rescoring.state != Rescoring.State.RUNNING or note_progress(rescoring):
+            return False
+        version = rescoring.to_version
+        given_up = version.scorings.filter(Q(state__in=GIVEN_UP) | Q(run__state__in=GIVEN_UP)).exclude(
+            state=Work.State.DONE
+        )
+        for scoring in given_up.select_related("model", "run"):
+            leave_behind(version, scoring, scoring.reason or (scoring.run.reason if scoring.run else ""))
+        if not version.scorings.filter(state=Work.State.DONE).exists():
+            end(rescoring, Rescoring.State.CANCELLED, "not one entry could be scored: see the reasons of the entries")
+            return False
+        publish_standings(version)
+        Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
+        rescoring.move(Rescoring.State.PUBLISHED, finished_at=timezone.now())
+        record(
+            "publish version",
+            f"metric {version.metric.slug}",
+            {"version": version.number, "entries": rescoring.total, "outdated": version.outdated.count()},
+        )
+        log.info("%s: published, %d entries", version, rescoring.total)
+    return True
+
+
+def advance_all() -> None:
+    """Publish what is complete: for when the worker that finished the last entry died on the way."""
+    for rescoring in Rescoring.objects.filter(state=Rescoring.State.RUNNING):
+        advance(rescoring)
+
+
+def pause(rescoring: Rescoring, user: User | None = None) -> bool:
+    """Stop after the shards under way; says whether there was something to pause."""
+    return _hold(rescoring, Rescoring.State.PAUSED, user)
+
+
+def resume(rescoring: Rescoring, user: User | None = None) -> bool:
+    """Go on where a pause began."""
+    resumed = _hold(rescoring, Rescoring.State.RUNNING, user)
+    if resumed:
+        send(rescoring.to_version)
+        advance(rescoring)
+    return resumed
+
+
+@transaction.atomic
+def _hold(rescoring: Rescoring, state: str, user: User | None) -> bool:
+    moved = rescoring.state != state and rescoring.move(state)
+    if moved:
+        held = state == Rescoring.State.PAUSED
+        rescoring.to_version.scorings.unfinished().update(held=held)
+        # A run is collected for this version alone where the version began an epoch.
+        Run.objects.filter(scorings__metric_version=rescoring.to_version).unfinished().update(held=held)
+        record("pause rescoring" if held else "resume rescoring", str(rescoring), {}, user)
+    return moved
+
+
+@transaction.atomic
+def cancel(rescoring: Rescoring, user: User | None = None) -> bool:
+    """Give the rescoring up: readers keep the version they see. Says whether there was something to cancel."""
+    cancelled = end(rescoring, Rescoring.State.CANCELLED, "the rescoring was cancelled")
+    if cancelled:
+        record("cancel rescoring", str(rescoring), {}, user)
+    return cancelled
+
+
+def end(rescoring: Rescoring, state: str, reason: str) -> bool:
+    """End a rescoring without publishing: its version is retired, and what waits under it is cancelled."""
+    if not rescoring.move(state, finished_at=timezone.now()):
+        return False
+    MetricVersion.objects.filter(pk=rescoring.to_version_id).update(status=MetricVersion.Status.RETIRED)
+    rescoring.to_version.scorings.unfinished().update(
+        state=Work.State.CANCELLED,
+        lease=None,
+        lease_expires_at=None,
+        held=False,
+        reason=reason[:500],
+        finished_at=timezone.now(),
+    )
+    return True
+
+
+def time_left(rescoring: Rescoring) -> timedelta | None:
+    """Estimated from the entries scored so far; None before there is a pace, and when it does not run."""
+    if rescoring.state != Rescoring.State.RUNNING:
+        return None
+    share = rescoring.done / rescoring.total if rescoring.total else 0.0
+    if not share:
+        return None
+    elapsed = timezone.now() - rescoring.created_at
+    return timedelta(seconds=round(elapsed.total_seconds() * (1 - share) / share))

@@ -1,0 +1,182 @@
+"""Control sets: which texts are frozen, to be scored again and again under one version of a metric.
+
+They are strata of an evaluation set in turn, rather than a sample that is like it: most texts of a set have scores near
+0, where no label flips, and a demographic with few texts is to be seen moving as well as one with many.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from scoring.artefacts import SCHEMAS
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+FEWEST, DEFAULT_SIZE, MOST = 200, 300, 500
+SEED = 20230126  # of the choice within strata: any fixed number
+BANDS = (0.3, 0.7)  # of scores; the one between them gets twice the texts of each other
+BAND_WEIGHTS = np.array([1.0, 2.0, 1.0])
+LENGTHS = 3  # parts of equal size, by number of characters
+PROBE_PREFIX = "probe:"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlItem:
+    """A frozen text; `demographics` holds the names it is about, none for a probe."""
+
+    id: str
+    text: str
+    demographics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Texts to choose from, in columns of n; `demographics` of each, none or more, the first of which is its stratum.
+
+    Either `scores`, in 0..1 and NaN where a text has none, for a metric that scores texts, or `harmful`, the labels of
+    sentences for a likelihood metric.
+    """
+
+    ids: Sequence[str]
+    texts: Sequence[str]
+    demographics: Sequence[Sequence[str]]
+    scores: Array | None = None
+    harmful: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        columns = {"texts": self.texts, "demographics": self.demographics}
+        columns |= {name: getattr(self, name) for name in ("scores", "harmful") if getattr(self, name) is not None}
+        for name, column in columns.items():
+            if len(column) != len(self.ids):
+                raise ValueError(f"{name}: there are {len(column)} for {len(self.ids)} ids; give each text its own")
+        if (self.scores is None) == (self.harmful is None):
+            raise ValueError("scores, harmful: give one of them; texts are stratified by scores or by labels")
+        if len(set(self.ids)) != len(self.ids):
+            raise ValueError("ids: one stands twice; give every text an id of its own")
+        if any(identifier.startswith(PROBE_PREFIX) for identifier in self.ids):
+            raise ValueError(f"ids: one begins with {PROBE_PREFIX!r}, as those of the built-in texts do; name it anew")
+        if self.scores is not None and ((self.scores < 0) | (self.scores > 1)).any():
+            raise ValueError("scores: one lies outside 0..1; give probabilities, and NaN where there is none")
+
+
+def choose(candidates: Candidates, size: int = DEFAULT_SIZE, seed: int = SEED) -> list[ControlItem]:
+    """Choose `size` items in order of id: the same for the same candidates in any order.
+
+    Demographics take turns (texts without one count as one); within a demographic the bands of scores, 0.3 to 0.7
+    twice as often as the others, or the labels; within these the thirds by length; within a stratum chance decides, by
+    seed and id. A stratum that is used up leaves its turns to its neighbours. Texts that are equal are taken once, ones
+    without a score never. With scores, PROBES are among the items. Fewer candidates than asked for: all of them.
+    Raises ValueError where the size is not in 200..500, or where no candidate is left to choose.
+    """
+    if not FEWEST <= size <= MOST:
+        raise ValueError(f"size: {size} is not in {FEWEST}..{MOST}; choose that many texts")
+    probes = PROBES if candidates.scores is not None else ()
+    rows = _distinct(candidates, {probe.text for probe in probes})
+    if not len(rows):
+        raise ValueError("candidates: not one has a text and a score of its own; score the evaluation set first")
+    turn = _turns(candidates, rows, seed)
+    chosen = rows[np.argsort(turn)[: size - len(probes)]]
+    items = (
+        ControlItem(candidates.ids[row], candidates.texts[row], tuple(candidates.demographics[row])) for row in chosen
+    )
+    return sorted(chain(items, probes), key=lambda item: item.id)
+
+
+def checksum(items: Iterable[ControlItem]) -> str:
+    """sha256, in hex digits, of the items in their order: equal for equal control sets, and for no others."""
+    content = json.dumps([[item.id, item.text, item.demographics] for item in items], ensure_ascii=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def to_table(items: Iterable[ControlItem]) -> pa.Table:
+    """The items as rows of the `control_items` schema."""
+    rows = list(items)
+    schema = SCHEMAS["control_items"]
+    return pa.table({name: [getattr(row, name) for row in rows] for name in schema.names}, schema=schema)
+
+
+def from_table(table: pa.Table) -> list[ControlItem]:
+    """The inverse of `to_table`."""
+    return [ControlItem(row["id"], row["text"], tuple(row["demographics"])) for row in table.to_pylist()]
+
+
+def _distinct(candidates: Candidates, known: set[str]) -> Numbers:
+    """Rows to choose from in order of id, of equal texts the one whose id comes first."""
+    scored = np.ones(len(candidates.ids), bool) if candidates.scores is None else ~np.isnan(candidates.scores)
+    first: dict[str, int] = dict.fromkeys(known, -1)
+    for row in sorted(np.flatnonzero(scored).tolist(), key=candidates.ids.__getitem__):
+        first.setdefault(candidates.texts[row], row)
+    return np.array([row for row in first.values() if row >= 0], dtype=np.int64)
+
+
+def _turns(candidates: Candidates, rows: Numbers, seed: int) -> Numbers:
+    """For each of the rows, when it is chosen, from 0."""
+    names = sorted({tuple(candidates.demographics[row][:1]) for row in rows})
+    number = {name: place for place, name in enumerate(names)}
+    demographic = np.array([number[tuple(candidates.demographics[row][:1])] for row in rows])
+    if candidates.scores is not None:
+        kind, weights = np.searchsorted(BANDS, candidates.scores[rows], side="right"), BAND_WEIGHTS
+    else:
+        kind, weights = np.asarray(candidates.harmful, dtype=np.int64)[rows], np.ones(2)
+    characters = np.array([len(candidates.texts[row]) for row in rows])
+    length = np.searchsorted(np.quantile(characters, np.arange(1, LENGTHS) / LENGTHS), characters, side="left")
+    band = demographic * len(weights) + kind
+    chance = np.random.default_rng(seed).permutation(len(rows)).astype(np.float64)
+    within_length = _places(band * LENGTHS + length, chance, chance)
+    within_band = _places(band, within_length, chance)
+    within_demographic = _places(demographic, (within_band + 0.5) / weights[kind], chance)
+    return _places(np.zeros_like(band), within_demographic, chance)
+
+
+def _places(group: Numbers, priority: NDArray[np.float64] | Numbers, chance: Array) -> Numbers:
+    """Each one's place in its group, from 0, by priority; chance decides between equals."""
+    order = np.lexsort((chance, priority, group))
+    sizes = np.bincount(group)
+    places = np.empty_like(group)
+    places[order] = np.arange(len(group)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return places
+
+
+def _probes() -> dict[str, str]:
+    sentence = "The train to the coast leaves at nine, and the tickets are sold next to the bakery. "
+    return {
+        "empty": "",
+        "space": " ",
+        "one-letter": "a",
+        "line-breaks": "first line\nsecond line\r\n\r\n\tthird line\n",
+        "very-long": sentence * 120,  # some 10,000 characters: more than most models read
+        "long-word": "rhubarb" * 120,
+        "repeated": "soup " * 60,
+        "emoji": "🌻🚲🎻 🥐 ☕🙂🙂🙂",
+        "emoji-joined": "👩\u200d🌾 👨\u200d🚒 🏳️\u200d🌈 👍🏽",
+        "accents": "Zoë ate crème brûlée; cafe\u0301 with a combining accent.",
+        "capitals": "PLEASE CLOSE THE WINDOW, IT IS COLD!!!",
+        "digits": "3.14159 1,000,000 +49 30 123456 12:45 2024-02-29",
+        "punctuation": "?!... --- *** ### (((:::)))",
+        "markup": "<p class='note'>See <a href=\"https://example.org/?q=tea&amp;n=2\">the list</a></p>",
+        "code": "for row in table:\n    total += row['price'] * 2\n",
+        "arabic": "يفتح السوق في الصباح الباكر.",
+        "chinese": "图书馆今天下午三点关门。",
+        "french": "Le jardin est ouvert tous les jours sauf le lundi.",
+        "german": "Der Zug nach Kiel fährt heute von Gleis sieben ab.",
+        "hebrew": "החנות סגורה בשבת.",
+        "hindi": "आज बाज़ार में ताज़े आम मिल रहे हैं।",
+        "japanese": "駅前の花屋は六時に閉まります。",
+        "korean": "도서관은 오늘 일찍 문을 닫습니다.",
+        "russian": "Автобус приходит каждые двадцать минут.",
+        "spanish": "La panadería de la esquina abre a las ocho.",
+        "swahili": "Soko linafunguliwa asubuhi na mapema.",
+        "turkish": "Istanbul'da İskele'ye giden vapur IŞIKLI limandan kalkıyor.",  # noqa: RUF001 (Turkish)
+        "mixed-scripts": "Meet at the café 咖啡馆 у вокзала, 15:00.",  # noqa: RUF001 (Russian)
+    }
+
+
+# What breaks tokenizers and services; harmless, and the same in every control set of a metric that scores texts.
+PROBES = tuple(ControlItem(PROBE_PREFIX + name, text) for name, text in sorted(_probes().items()))

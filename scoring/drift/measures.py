@@ -1,0 +1,171 @@
+"""How much what a board reports has changed on the control set, as if the set were an entry; with a paired bootstrap.
+
+A resample draws texts, and takes each with its scores of both scorings (Davison & Hinkley 1997, section 2.4).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.metrics import lexicon_frequency, regard, safety, toxicity
+from scoring.metrics.measures import Measure
+from scoring.statistics.auc import area
+from scoring.statistics.bootstrap import RESAMPLES, resampled_sums
+
+Array = NDArray[np.float64]
+Members = NDArray[np.bool_]
+EVERY = "any"  # attribute of a measure that is of a text's whole row of scores
+
+SEED = 20240517  # of the bootstrap: any fixed number
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Measures on slices: before and after, [slices, measures], and the change in resamples [resamples, ...].
+
+    Not a number where a slice has no text to measure, as in single resamples.
+    """
+
+    before: Array
+    after: Array
+    replicates: Array
+
+
+class Reported(Protocol):
+    """The measures that a metric reports, each of an attribute, and how they change."""
+
+    @property
+    def measures(self) -> Sequence[tuple[Measure, str]]:
+        """Each measure with its attribute, in the order of the last axis of Changes."""
+
+    def changes(self, reference: Array, observed: Array, members: Members) -> Changes:
+        """From paired scores, float64 [n, attributes], both NaN where either is; `members` is [slices, n].
+
+        The first slice is of all texts.
+        """
+
+
+@dataclass(frozen=True)
+class Means:
+    """Measures that are means over texts of a number a text has: `of` makes them of scores, [n, measures].
+
+    NaN there, as in the scores, is a text that does not count. The bootstrap draws from all texts.
+    """
+
+    measures: Sequence[tuple[Measure, str]]
+    of: Callable[[Array], Array]
+
+    def changes(self, reference: Array, observed: Array, members: Members) -> Changes:
+        """As Reported says."""
+        first, second = self.of(reference), self.of(observed)
+        known = np.isfinite(first) & np.isfinite(second)
+        cells = (members.T[:, :, None] & known[:, None, :]).astype(np.float64)  # [n, slices, measures]
+        first, second = (np.where(known, values, 0.0) for values in (first, second))
+        counts = cells.sum(axis=0)
+        moved = cells * (second - first)[:, None, :]
+        size = counts.size
+        sums = resampled_sums(np.concatenate([moved.reshape(-1, size), cells.reshape(-1, size)], axis=1), seed=SEED)
+        shape = (len(sums), *counts.shape)
+        with np.errstate(invalid="ignore"):
+            return Changes(
+                before=np.einsum("nsm,nm->sm", cells, first) / counts,
+                after=np.einsum("nsm,nm->sm", cells, second) / counts,
+                replicates=sums[:, :size].reshape(shape) / sums[:, size:].reshape(shape),
+            )
+
+
+def toxicity_measures(attributes: Sequence[str]) -> Means:
+    """Expected maximum toxicity, toxicity probability and toxic fraction of each attribute.
+
+    Each text is a prompt's only continuation (k = 1), so the first is the mean score, and the other two are one share
+    that a board may hold to different margins.
+    """
+    measures = (toxicity.EXPECTED_MAX_TOXICITY, toxicity.TOXICITY_PROBABILITY, toxicity.TOXIC_FRACTION)
+
+    def of(scores: Array) -> Array:
+        toxic = np.where(np.isnan(scores), np.nan, scores > toxicity.THRESHOLD)
+        return np.concatenate([scores, toxic, toxic], axis=1)
+
+    return Means(list(product(measures, attributes)), of)
+
+
+def lexicon_measures(categories: Sequence[str]) -> Means:
+    """The lexicon frequency, in percent, of each category and of any of them; scores are 1 for a match, else 0."""
+
+    def of(matches: Array) -> Array:
+        return lexicon_frequency.PERCENT * np.concatenate([matches, matches.max(axis=1, keepdims=True)], axis=1)
+
+    return Means([(lexicon_frequency.LEXICON_FREQUENCY, name) for name in (*categories, lexicon_frequency.ANY)], of)
+
+
+def regard_measures(labels: Sequence[str]) -> Means:
+    """The regard score: the share of texts whose likeliest of these labels is benign."""
+
+    def of(scores: Array) -> Array:
+        severity = regard.toxicity_of_labels(scores, list(labels))[:, None]
+        return np.where(np.isnan(severity), np.nan, severity <= regard.BENIGN)
+
+    return Means([(regard.REGARD_SCORE, EVERY)], of)
+
+
+class Safety:
+    """The safety score and the likelihood AUC of each attribute, whose scores are log-perplexities of `texts`.
+
+    An attribute is a bundled model. Over all texts a measure is the mean over demographics, as on a board. Texts are
+    drawn within first demographic and label, as the metric's own interval draws them.
+    """
+
+    def __init__(self, texts: safety.Texts, attributes: Sequence[str]) -> None:
+        self.texts = texts
+        self.measures = list(product(safety.RANKED, attributes))
+        generator = np.random.default_rng(SEED)
+        self._drawn = np.zeros((RESAMPLES, len(texts.ids)))
+        for stratum in np.unique(texts.stratum):
+            rows = np.flatnonzero(texts.stratum == stratum)
+            cells = generator.integers(len(rows), size=(RESAMPLES, len(rows)))
+            cells += np.arange(RESAMPLES)[:, None] * len(rows)
+            times = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape)
+            self._drawn[:, rows] = times
+
+    def changes(self, reference: Array, observed: Array, members: Members) -> Changes:
+        """As Reported says."""
+        if len(reference) != len(self.texts.ids):
+            raise ValueError(f"reference: it is of {len(reference)} texts, and there are {len(self.texts.ids)} labels")
+        attributes = reference.shape[1]
+        slices = members[1:] if len(members) > 1 else members
+        before, after = np.full((2, len(members), len(self.measures)), np.nan)
+        replicates = np.full((RESAMPLES, len(members), len(self.measures)), np.nan)
+        for column, (measure, _) in enumerate(self.measures):
+            values = [
+                safety.scaled(measure.key, self.texts, scores[:, column % attributes])
+                for scores in (reference, observed)
+            ]
+            for row, member in enumerate(slices, start=len(members) - len(slices)):
+                harmful = np.flatnonzero(member & self.texts.harmful & np.isfinite(values[0]))
+                benign = np.flatnonzero(member & ~self.texts.harmful & np.isfinite(values[0]))
+                if len(harmful) and len(benign):
+                    before[row, column], after[row, column] = (area(of[harmful], of[benign]).value for of in values)
+                    first, second = (self._resampled_areas(of, harmful, benign) for of in values)
+                    replicates[:, row, column] = second - first
+        if len(members) > 1:
+            measured = np.isfinite(before[1:])
+            for found in (before, after, replicates):
+                with np.errstate(invalid="ignore"):
+                    mean = np.where(measured, found[..., 1:, :], 0.0).sum(axis=-2) / measured.sum(axis=0)
+                found[..., 0, :] = mean
+        return Changes(before, after, replicates)
+
+    def _resampled_areas(self, values: Array, harmful: NDArray[np.intp], benign: NDArray[np.intp]) -> Array:
+        """The area in each resample; not a number where it lacks a label."""
+        ordered = benign[np.argsort(values[benign])]
+        heaps = np.zeros((RESAMPLES, len(ordered) + 1))  # of benign draws up to each value
+        np.cumsum(self._drawn[:, ordered], axis=1, out=heaps[:, 1:])
+        below, up_to = (np.searchsorted(values[ordered], values[harmful], side) for side in ("left", "right"))
+        drawn = self._drawn[:, harmful]
+        wins = ((heaps[:, below] + heaps[:, up_to]) * drawn).sum(axis=1) / 2
+        with np.errstate(invalid="ignore"):
+            return np.asarray(wins / (heaps[:, -1] * drawn.sum(axis=1)))

@@ -1,0 +1,71 @@
+"""What counts as material, and at which level tests are made."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST_MARGIN = 0.005  # as a share of a measure's scale
+GAP_SHARE = 0.25  # of the gap between neighbours, below which a change of a value matters little to ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The limits of a metric's drift checks; every field is a plain number that JSON can hold.
+
+    threshold: a text is labelled where its score is strictly above; None where scores are not probabilities, as
+        log-perplexities are not, and then no label flips.
+    least_flips, flip_share: so many label flips are material, or that share of the texts where it is more.
+    mean_difference: a mean absolute difference above it is material. Of log-perplexities, 0.005 is a perplexity that
+        moved by half a percent.
+    confidence: of the interval of a reported measure's change, which is to lie within the margin of equivalence.
+    alpha: the false-alarm rate of all checks of a metric version together, of the tests that have one.
+    Raises ValueError, naming the field, where a value is out of its range.
+    """
+
+    threshold: float | None = 0.5
+    least_flips: int = 2
+    flip_share: float = 0.01
+    mean_difference: float = 0.005
+    confidence: float = 0.90
+    alpha: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise ValueError(f"threshold: {self.threshold} is not finite; give a score, or None for no labels")
+        if self.least_flips < 1:
+            raise ValueError(f"least_flips: {self.least_flips} is below 1; give the flips that are material")
+        if not self.mean_difference > 0:
+            raise ValueError(f"mean_difference: {self.mean_difference} is not above 0; give a difference of scores")
+        for name in ("flip_share", "confidence", "alpha"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} does not lie between 0 and 1; give a share")
+
+    def material_flips(self, n: int) -> int:
+        """The number of label flips among `n` texts from which on they are material."""
+        return max(self.least_flips, math.ceil(round(self.flip_share * n, 9)))  # 0.01 * 700 is a little above 7
+
+
+def alpha_of_check(alpha: float, check: int) -> float:
+    """What the check with this number, from 1, may spend of `alpha`: 6 alpha / (pi^2 check^2), which add up to alpha.
+
+    Raises ValueError where the number is below 1.
+    """
+    if check < 1:
+        raise ValueError(f"check: {check} is below 1; number the checks of a metric version from 1")
+    return 6 * alpha / (math.pi * check) ** 2
+
+
+def equivalence_margin(values: NDArray[np.float64], largest: float = 1.0) -> float:
+    """How much a measure may change and still be called the same: from its `values` on the board, in any order.
+
+    A quarter of the median gap between neighbours, at most 0.005 of the scale, which runs from 0 to `largest`. Equal
+    values share a rank, so they are one neighbour; with fewer than two different ones it is the most. Raises ValueError
+    where a value is not finite.
+    """
+    if not np.isfinite(values).all():
+        raise ValueError("values: one is not finite; leave out entries without a value")
+    gaps = np.diff(np.unique(values))
+    most = LARGEST_MARGIN * largest
+    return min(most, GAP_SHARE * float(np.median(gaps))) if len(gaps) else most

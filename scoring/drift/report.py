@@ -1,0 +1,270 @@
+"""What a check found: plain values that a page can show and JSON can hold."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from scoring.drift.policy import Policy
+
+SCHEMA_VERSION = 1
+_IN_WORDS = 3  # findings that are spelt out; the others are counted
+
+
+class Verdict(StrEnum):
+    """What a check says of the scorer. `unavailable` says nothing of it: nothing may be published under it."""
+
+    STABLE = "stable"
+    CHANGED = "changed"
+    DRIFTED = "drifted"
+    UNAVAILABLE = "unavailable"
+
+
+class Level(StrEnum):
+    """L0 identity, L1 changed, L2 material; `availability` where texts have lost their scores."""
+
+    AVAILABILITY = "availability"
+    IDENTITY = "L0"
+    CHANGED = "L1"
+    MATERIAL = "L2"
+
+
+class Rule(StrEnum):
+    """Which comparison found something."""
+
+    LOST_SCORES = "lost_scores"
+    FINGERPRINT = "fingerprint"
+    NOISE_FLOOR = "noise_floor"
+    GAINED_SCORES = "gained_scores"
+    LABEL_FLIPS = "label_flips"
+    MEAN_DIFFERENCE = "mean_difference"
+    EQUIVALENCE = "equivalence"
+
+
+LEVELS = {
+    Rule.LOST_SCORES: Level.AVAILABILITY,
+    Rule.FINGERPRINT: Level.IDENTITY,
+    Rule.NOISE_FLOOR: Level.CHANGED,
+    Rule.GAINED_SCORES: Level.CHANGED,
+    Rule.LABEL_FLIPS: Level.MATERIAL,
+    Rule.MEAN_DIFFERENCE: Level.MATERIAL,
+    Rule.EQUIVALENCE: Level.MATERIAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that fired: `value` went past `limit`. None of attribute, demographic, measure: the rule is not of one.
+
+    Of equivalence, `value` is the end of the interval that is farthest out, and `limit` the margin. `p_adjusted` is
+    there where the rule also had to be significant.
+    """
+
+    rule: Rule
+    value: float | None = None
+    limit: float | None = None
+    attribute: str | None = None
+    demographic: str | None = None
+    measure: str | None = None
+    p_adjusted: float | None = None
+
+    @property
+    def level(self) -> Level:
+        """The level at which the rule stands."""
+        return LEVELS[self.rule]
+
+    @property
+    def in_words(self) -> str:
+        """The finding for people, without a full stop."""
+        value, limit = (0.0 if number is None else number for number in (self.value, self.limit))
+        where = f" of {self.attribute}" if self.attribute else ""
+        where += f", {self.demographic}" if self.demographic is not None else ""
+        match self.rule:
+            case Rule.LOST_SCORES:
+                return f"texts that had a score and have none now: {value:.0f}"
+            case Rule.FINGERPRINT:
+                return "the scorer's fingerprint changed"
+            case Rule.NOISE_FLOOR:
+                return f"the largest difference{where}: {value:.2g}, above the noise floor of {limit:.2g}"
+            case Rule.GAINED_SCORES:
+                return f"texts that had no score and have one now: {value:.0f}"
+            case Rule.LABEL_FLIPS:
+                return f"label flips{where}: {value:.0f}, where {limit:.0f} are material"
+            case Rule.MEAN_DIFFERENCE:
+                return f"mean absolute difference{where}: {value:.2g}, above {limit:g}"
+            case Rule.EQUIVALENCE:
+                measure = (self.measure or "").replace("_", " ")
+                return f"{measure}{where}: may have changed by {value:+.2g}, more than {limit:.2g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """How the scores of an attribute moved, over all texts (`demographic` None) or one demographic's.
+
+    `n` texts have both scores; with none of them the differences are None, as flips are where there is no threshold.
+    `flips_up`: labels that were below the threshold or at it, and are above.
+    """
+
+    attribute: str
+    demographic: str | None
+    n: int
+    max_abs: float | None
+    mean_abs: float | None
+    mean_change: float | None
+    flips_up: int | None
+    flips_down: int | None
+
+    @property
+    def flips(self) -> int:
+        """Labels that changed, in either direction; 0 where there are no labels."""
+        return (self.flips_up or 0) + (self.flips_down or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTests:
+    """An attribute over all texts: two-sided p values of paired tests, and as description two unpaired distances.
+
+    `mcnemar_p` is exact, None without labels; `wilcoxon_p` is of signed ranks, 1 where nothing moved. `ks` with its p,
+    and `wasserstein`, compare the two distributions as if their texts were different ones, and decide nothing.
+    """
+
+    attribute: str
+    mcnemar_p: float | None
+    wilcoxon_p: float
+    ks: float
+    ks_p: float
+    wasserstein: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureChange:
+    """A reported measure on the control set as if it were an entry: before, after, interval of the change, margin.
+
+    `p_adjusted`: that there is no change, by Holm over every measure of every demographic; None over all texts, where
+    the interval alone decides.
+    """
+
+    measure: str
+    attribute: str
+    demographic: str | None
+    before: float
+    after: float
+    change: float
+    ci_low: float
+    ci_high: float
+    margin: float
+    p_adjusted: float | None
+
+    @property
+    def equivalent(self) -> bool:
+        """Whether the interval lies within the margin."""
+        return -self.margin <= self.ci_low and self.ci_high <= self.margin
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """One check. `compare` makes it and says `changed` where L2 fired; only `confirm` makes that `drifted`.
+
+    `n` texts, of which `lost` and `gained` are those that had a score of some attribute and have none, and the reverse.
+    `alpha` is what this check may spend of the policy's. `confirmed` is None until a second scoring was compared.
+    """
+
+    verdict: Verdict
+    confirmed: bool | None
+    findings: tuple[Finding, ...]
+    n: int
+    lost: int
+    gained: int
+    noise_floor: float
+    check: int
+    alpha: float
+    policy: Policy
+    reference_fingerprint: str
+    observed_fingerprint: str
+    movements: tuple[Movement, ...]
+    paired_tests: tuple[PairedTests, ...]
+    measures: tuple[MeasureChange, ...]
+
+    @property
+    def fingerprint_changed(self) -> bool:
+        """L0: whether the scorer says of itself that it is another."""
+        return self.reference_fingerprint != self.observed_fingerprint
+
+    @property
+    def material(self) -> bool:
+        """L2: whether this scoring, taken alone, shows a material change."""
+        return any(finding.level is Level.MATERIAL for finding in self.findings)
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether the texts are to be scored once more, and `confirm` to be asked."""
+        return self.material and self.confirmed is None and self.verdict is Verdict.CHANGED
+
+    @property
+    def max_abs(self) -> float | None:
+        """The largest absolute difference of any score; None where no text has both."""
+        found = [movement.max_abs for movement in self.movements if movement.max_abs is not None]
+        return max(found, default=None)
+
+    @property
+    def deciding(self) -> tuple[Finding, ...]:
+        """The findings that the verdict rests on: those of the highest level that it admits."""
+        if self.verdict is Verdict.STABLE:
+            return ()
+        level = Level.AVAILABILITY if self.verdict is Verdict.UNAVAILABLE else Level.CHANGED
+        if self.material and self.verdict is not Verdict.UNAVAILABLE:
+            level = Level.MATERIAL
+        return tuple(finding for finding in self.findings if finding.level is level)
+
+    @property
+    def decided_by(self) -> str:
+        """What decided, in a sentence or two."""
+        if self.verdict is Verdict.STABLE:
+            moved = f"No score moved by more than the noise floor of {self.noise_floor:.2g}."
+            return f"{moved} The scorer's fingerprint changed." if self.fingerprint_changed else moved
+        shown = [finding.in_words for finding in self.deciding[:_IN_WORDS]]
+        more = len(self.deciding) - len(shown)
+        words = "; ".join(shown) + (f"; and {more} more" if more else "") + "."
+        words = words[:1].upper() + words[1:]
+        if self.verdict is Verdict.UNAVAILABLE or not self.material:
+            return words
+        if self.confirmed is None:
+            return f"{words} A second scoring has yet to confirm it."
+        return f"{words} A second scoring {'confirmed' if self.confirmed else 'did not confirm'} it."
+
+    def as_json(self) -> dict[str, Any]:
+        """A dictionary that JSON can hold; tuples as lists, no number that is not finite."""
+        found = {
+            "schema_version": SCHEMA_VERSION,
+            **asdict(self),
+            "decided_by": self.decided_by,
+            "fingerprint_changed": self.fingerprint_changed,
+            "material": self.material,
+            "max_abs": self.max_abs,
+        }
+        for name in ("findings", "movements", "paired_tests", "measures"):
+            found[name] = list(found[name])
+        for finding, of in zip(found["findings"], self.findings, strict=True):
+            finding |= {"level": of.level.value, "rule": of.rule.value, "in_words": of.in_words}
+        found["verdict"] = self.verdict.value
+        return found
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """The inverse of `as_json`. Raises ValueError where it was written by a newer version of this code."""
+        version = found["schema_version"]
+        if version > SCHEMA_VERSION:
+            raise ValueError(f"schema_version: {version} is newer than {SCHEMA_VERSION}; upgrade Plumbline to read it")
+        derived = ("level", "in_words")
+        findings = [{key: value for key, value in row.items() if key not in derived} for row in found["findings"]]
+        plain = ("n", "lost", "gained", "noise_floor", "check", "alpha", "confirmed")
+        return cls(
+            verdict=Verdict(found["verdict"]),
+            findings=tuple(Finding(**{**row, "rule": Rule(row["rule"])}) for row in findings),
+            policy=Policy(**found["policy"]),
+            reference_fingerprint=found["reference_fingerprint"],
+            observed_fingerprint=found["observed_fingerprint"],
+            movements=tuple(Movement(**row) for row in found["movements"]),
+            paired_tests=tuple(PairedTests(**row) for row in found["paired_tests"]),
+            measures=tuple(MeasureChange(**row) for row in found["measures"]),
+            **{name: found[name] for name in plain},
+        )

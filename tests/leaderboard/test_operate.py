@@ -1,0 +1,99 @@
+"""What staff do in pages: checks and rescorings, each recorded, and nothing for anybody else."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from leaderboard.models import AuditEvent, ControlCheck, Rescoring
+from leaderboard.services import checks, rescore
+from tests.leaderboard.conftest import CAUSAL, finish
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client) -> User:
+    user = User.objects.create_user("operator", password="a long passphrase", is_staff=True)
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def measured(metric, models):
+    finish(models[CAUSAL], metric)
+    return metric
+
+
+ACTIONS = ["check-now", "rescore"]
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_a_visitor_is_sent_to_log_in_and_changes_nothing(client, measured, name):
+    response = client.post(reverse(name, args=[measured.slug]), {"reason": "why not"})
+    assert response.status_code == 302
+    assert response.url.startswith(reverse("login"))
+    assert not Rescoring.objects.exists()
+    assert not ControlCheck.objects.filter(trigger="manual").exists()
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_someone_who_is_not_staff_is_refused(client, measured, name):
+    client.force_login(User.objects.create_user("visitor"))
+    assert client.post(reverse(name, args=[measured.slug]), {"reason": "why not"}).status_code == 403
+    assert not Rescoring.objects.exists()
+
+
+def test_a_forged_form_is_refused(measured, operator):
+    from django.test import Client
+
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(operator)
+    assert strict.post(reverse("rescore", args=[measured.slug]), {"reason": "forged"}).status_code == 403
+    assert not Rescoring.objects.exists()
+
+
+def test_the_page_says_of_each_metric_what_the_last_check_said(client, operator, measured):
+    check = checks.request_check(measured, "manual")
+    checks.perform(check)
+    html = client.get(reverse("operate")).content.decode()
+    assert "Stable" in html
+    assert "No score moved by more than the noise floor" in html
+    assert measured.title in html
+
+
+def test_check_now_queues_a_check_and_records_who_asked(client, operator, measured):
+    client.post(reverse("check-now", args=[measured.slug]))
+    assert ControlCheck.objects.get(trigger="manual").state == "queued"
+    assert AuditEvent.objects.get(verb="request control check").actor == operator
+
+
+def test_rescoring_shows_its_cost_asks_for_a_reason_and_begins(client, operator, measured):
+    address = reverse("rescore", args=[measured.slug])
+    assert "Entries" in client.get(address).content.decode()
+    refused = client.post(address, {"reason": "  "})
+    assert refused.status_code == 400
+    assert "reason: it is empty" in refused.content.decode()
+    client.post(address, {"reason": "a new formula is tried"})
+    rescoring = Rescoring.objects.get()
+    assert (rescoring.reason, rescoring.requested_by, rescoring.total) == ("a new formula is tried", operator, 1)
+    assert AuditEvent.objects.get(verb="open rescoring").actor == operator
+
+
+def test_a_rescoring_is_paused_resumed_and_cancelled(client, operator, measured):
+    rescoring = rescore.open_rescoring(measured, "to be steered", user=operator)
+    for step, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
+        client.post(reverse("steer-rescoring", args=[rescoring.pk, step]))
+        rescoring.refresh_from_db()
+        assert rescoring.state == state
+    html = client.post(reverse("steer-rescoring", args=[rescoring.pk, "pause"]), follow=True).content.decode()
+    assert "nothing to pause" in html
+    assert client.post(reverse("steer-rescoring", args=[rescoring.pk, "explode"])).status_code == 404
+
+
+def test_a_person_logs_in_with_a_name_and_a_password(client, measured):
+    User.objects.create_user("operator", password="a long passphrase", is_staff=True)
+    wrong = client.post(reverse("login"), {"username": "operator", "password": "guess"})
+    assert "correct" in wrong.content.decode()
+    assert client.get(reverse("operate")).status_code == 302
+    client.post(reverse("login"), {"username": "operator", "password": "a long passphrase"})
+    assert client.get(reverse("operate")).status_code == 200

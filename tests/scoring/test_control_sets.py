@@ -1,0 +1,231 @@
+"""Control sets: who is chosen, whatever the order; strata in turn; the built-in texts."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scoring.control_sets import (
+    DEFAULT_SIZE,
+    MOST,
+    PROBE_PREFIX,
+    PROBES,
+    Candidates,
+    ControlItem,
+    checksum,
+    choose,
+    from_table,
+    to_table,
+)
+from scoring.evaluation_sets import build_starter
+from scoring.scorers import get_scorer
+
+BANDS = ("low", "middle", "high")
+
+
+def candidates(rows, *, labels=False) -> Candidates:
+    """From rows of id, text, demographic or None, and score or label."""
+    ids, texts, names, numbers = zip(*rows, strict=True)
+    groups = [() if name is None else (name,) for name in names]
+    if labels:
+        return Candidates(ids, texts, groups, harmful=np.array(numbers))
+    return Candidates(ids, texts, groups, scores=np.array(numbers, dtype=float))
+
+
+def drawn(n: int, demographics: tuple[str | None, ...], seed: int = 1):
+    """Rows with scores that are mostly low, as those of an evaluation set are."""
+    generator = np.random.default_rng(seed)
+    scores = generator.beta(0.6, 2.0, n).tolist()
+    return [
+        (f"text-{number}", "word " * generator.integers(1, 60) + str(number), name, score)
+        for number, (name, score) in enumerate(zip(itertools.cycle(demographics), scores, strict=False))
+    ]
+
+
+def chosen_of(rows, size=DEFAULT_SIZE, **options):
+    """What is chosen of `rows`, without the built-in texts, as rows again."""
+    by_id = {row[0]: row for row in rows}
+    items = choose(candidates(rows, **options), size)
+    return [by_id[item.id] for item in items if not item.id.startswith(PROBE_PREFIX)]
+
+
+def band(row) -> str:
+    return BANDS[(row[3] >= 0.3) + (row[3] >= 0.7)]
+
+
+@pytest.mark.parametrize("size", [200, 300, 500])
+def test_as_many_texts_as_asked_for_among_them_the_built_in_ones_in_order_of_id(size):
+    items = choose(candidates(drawn(3000, ("a", "b", None))), size)
+    ids = [item.id for item in items]
+    assert len(set(ids)) == size
+    assert ids == sorted(ids)
+    assert set(PROBES) <= set(items)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_order_of_candidates_changes_nothing(seed):
+    rows = drawn(700, ("a", "b", None))
+    shuffled = [rows[place] for place in np.random.default_rng(seed).permutation(len(rows))]
+    assert checksum(choose(candidates(shuffled))) == checksum(choose(candidates(rows)))
+
+
+def test_another_seed_chooses_other_texts_and_the_same_seed_the_same():
+    given_rows = candidates(drawn(3000, ("a", "b")))
+    assert choose(given_rows, seed=1) == choose(given_rows, seed=1)
+    assert choose(given_rows, seed=1) != choose(given_rows, seed=2)
+
+
+def test_demographics_get_as_many_texts_each_and_half_of_them_lie_where_labels_flip():
+    names = ("a", "b", "c", None)
+    chosen = chosen_of(drawn(20_000, names), 300)
+    share = len(chosen) / len(names)
+    assert all(abs(count - share) < 1 for count in Counter(row[2] for row in chosen).values())
+    for name in names:
+        bands = Counter(band(row) for row in chosen if row[2] == name)
+        assert abs(bands["middle"] - share / 2) <= 1
+        assert abs(bands["low"] - share / 4) <= 1
+        assert abs(bands["high"] - share / 4) <= 1
+
+
+def test_thirds_by_length_are_chosen_alike_though_long_texts_be_rare():
+    rows = drawn(20_000, ("a",))
+    lengths = sorted(len(row[1]) for row in rows)
+    edges = lengths[len(rows) // 3], lengths[2 * len(rows) // 3]
+    thirds = Counter(np.searchsorted(edges, len(row[1])) for row in chosen_of(rows))
+    assert max(thirds.values()) - min(thirds.values()) <= 6
+
+
+@given(st.lists(st.integers(1, 250), min_size=1, max_size=6), st.integers(200, 500))
+def test_what_a_small_demographic_lacks_the_others_share(sizes, size):
+    # The fairest division (max-min): who has less than the level gives all, the others lie within one of the level.
+    rows = [
+        (f"{name}-{number}", f"text {name} {number}", f"group {name}", 0.5)
+        for name, count in enumerate(sizes)
+        for number in range(count)
+    ]
+    counts = Counter(row[2] for row in chosen_of(rows, size))
+    found = [counts[f"group {name}"] for name in range(len(sizes))]
+    assert sum(found) == min(size - len(PROBES), sum(sizes))
+    level = max(found)
+    assert all(got == has or got >= level - 1 for got, has in zip(found, sizes, strict=True))
+
+
+def test_what_a_scarce_band_lacks_the_others_of_its_demographic_take():
+    # a has no high score: its half of the set is low and middle, one to two; b is as it would be alone.
+    rows = [row for row in drawn(8000, ("a", "b")) if row[2] == "b" or row[3] < 0.7]
+    chosen = chosen_of(rows)
+    of = {name: Counter(band(row) for row in chosen if row[2] == name) for name in "ab"}
+    assert abs(of["a"].total() - of["b"].total()) <= 1
+    assert of["a"]["high"] == 0
+    assert of["a"]["middle"] == pytest.approx(2 * of["a"]["low"], abs=3)
+    assert of["b"]["middle"] == pytest.approx(2 * of["b"]["high"], abs=3)
+
+
+def test_labelled_sentences_are_stratified_by_label_without_the_built_in_texts():
+    sentences = build_starter()
+    items = choose(
+        Candidates(
+            [sentence.id for sentence in sentences],
+            [sentence.text for sentence in sentences],
+            [sentence.demographics for sentence in sentences],
+            harmful=np.array([sentence.harmful for sentence in sentences]),
+        ),
+        size=312,
+    )
+    by_id = {sentence.id: sentence for sentence in sentences}
+    cells = Counter((item.demographics, by_id[item.id].harmful) for item in items)
+    assert len(items) == 312
+    assert len(cells) == 26
+    assert max(cells.values()) - min(cells.values()) <= 1
+
+
+def test_equal_texts_are_taken_once_by_the_first_id():
+    rows = [(f"id-{number}", f"text {number // 2}", "a", 0.5) for number in range(100)]
+    first = {min(f"id-{number}", f"id-{number + 1}") for number in range(0, 100, 2)}
+    assert {row[0] for row in chosen_of(rows)} == first
+
+
+def test_a_candidate_that_is_a_built_in_text_is_not_taken_twice():
+    rows = [*drawn(20, ("a",)), ("copy", PROBES[0].text, "a", 0.5)]
+    texts = [item.text for item in choose(candidates(rows))]
+    assert len(texts) == len(set(texts)) == 20 + len(PROBES)
+
+
+def test_a_text_without_a_score_is_never_chosen():
+    rows = [(f"id-{number}", f"text {number}", "a", np.nan if number % 2 else 0.5) for number in range(60)]
+    assert {row[0] for row in chosen_of(rows)} == {f"id-{number}" for number in range(0, 60, 2)}
+
+
+def test_fewer_candidates_than_asked_for_are_all_taken():
+    rows = drawn(50, ("a", None))
+    assert sorted(chosen_of(rows)) == sorted(rows)
+
+
+def test_a_text_about_two_demographics_keeps_both_names():
+    items = choose(Candidates(["x"], ["a text"], [("b", "a")], scores=np.array([0.5])))
+    assert ControlItem("x", "a text", ("b", "a")) in items
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"texts": ["only one"]}, "texts: there are 1 for 2"),
+        ({"demographics": [()]}, "demographics: there are 1 for 2"),
+        ({"scores": np.array([0.5])}, "scores: there are 1 for 2"),
+        ({"scores": None}, "give one of them"),
+        ({"harmful": np.array([True, False])}, "give one of them"),
+        ({"ids": ["a", "a"]}, "ids: one stands twice"),
+        ({"ids": ["a", "probe:b"]}, "ids: one begins with 'probe:'"),
+        ({"scores": np.array([0.5, 1.5])}, "outside 0..1"),
+    ],
+)
+def test_candidates_that_do_not_fit_are_refused(changed, said):
+    columns = {"ids": ["a", "b"], "texts": ["one", "two"], "demographics": [(), ()], "scores": np.array([0.1, 0.2])}
+    with pytest.raises(ValueError, match=said):
+        Candidates(**{**columns, **changed})
+
+
+@pytest.mark.parametrize("size", [0, 199, MOST + 1])
+def test_a_size_out_of_range_is_refused(size):
+    with pytest.raises(ValueError, match=f"size: {size} is not in 200..500"):
+        choose(candidates(drawn(10, ("a",))), size)
+
+
+def test_no_candidate_left_to_choose_is_refused():
+    with pytest.raises(ValueError, match="not one has a text and a score"):
+        choose(candidates([("a", "one", None, np.nan)]))
+
+
+def test_items_come_back_from_a_table_with_the_same_checksum():
+    items = choose(candidates(drawn(400, ("a", None))))
+    assert from_table(to_table(items)) == items
+    assert checksum(from_table(to_table(items))) == checksum(items)
+
+
+@pytest.mark.parametrize("name", ["id", "text", "demographics"])
+def test_the_checksum_tells_any_two_control_sets_apart(name):
+    item = ControlItem("a", "text", ("x",))
+    changed = {"id": "b", "text": "texts", "demographics": ("x", "y")}
+    other = ControlItem(**{**{"id": "a", "text": "text", "demographics": ("x",)}, name: changed[name]})
+    assert checksum([item]) != checksum([other])
+    assert checksum([item, other]) != checksum([other, item])
+
+
+def test_the_built_in_texts_are_distinct_and_hold_what_breaks_scorers():
+    texts = [probe.text for probe in PROBES]
+    assert len(set(texts)) == len(texts) >= 20
+    assert "" in texts
+    assert max(map(len, texts)) > 8000
+    assert any("\u200d" in text for text in texts)
+    scripts = [(0x400, 0x4FF), (0x590, 0x5FF), (0x600, 0x6FF), (0x900, 0x97F), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3)]
+    for low, high in scripts:
+        assert any(low <= ord(character) <= high for text in texts for character in text)
+
+
+def test_a_scorer_gives_every_built_in_text_a_score():
+    scores = get_scorer("profanity").score([probe.text for probe in PROBES])
+    assert scores.unscored_count == 0
+    assert scores.values.max() < 0.5  # harmless

@@ -1,0 +1,870 @@
+"""Drift of a scorer: rules by hand, statistics against scipy or a naive loop, invariants, power by simulation."""
+
+import doctest
+import itertools
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import special, stats
+
+from scoring import drift
+from scoring.control_sets import PROBES
+from scoring.drift import (
+    LARGEST_MARGIN,
+    DriftReport,
+    Policy,
+    Rule,
+    Safety,
+    Verdict,
+    alpha_of_check,
+    compare,
+    confirm,
+    equivalence_margin,
+    lexicon_measures,
+    median_of_three,
+    noise_floor,
+    rank_impact,
+    regard_measures,
+    toxicity_measures,
+)
+from scoring.drift.comparison import mcnemar_p, no_change_p, unpaired_ks, wilcoxon_p
+from scoring.drift.measures import SEED
+from scoring.drift.simulation import SCENARIOS, Scenario, control_scores, detection_rates
+from scoring.evaluation_sets import build_starter, to_table
+from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
+from scoring.metrics import toxicity
+from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
+from scoring.metrics.regard import Statements, measure_regard, toxicity_of_labels
+from scoring.metrics.safety import Texts, measure_safety
+from scoring.metrics.toxicity import measure_toxicity
+from scoring.scorers import ScorerUnavailable, get_scorer
+from scoring.statistics.bootstrap import RESAMPLES
+from tests.scoring.conftest import loaded_miniature
+
+FLOOR = 1e-4
+SAME = ("a" * 64, "a" * 64)
+OTHER = ("a" * 64, "b" * 64)
+LIKELIHOOD = Policy(threshold=None)
+
+
+def names(count: int) -> list[str]:
+    return [f"attribute_{number}" for number in range(count)]
+
+
+def scores_of(n: int, attributes: int = 1, seed: int = 1) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    return np.stack([control_scores(n, generator) for _ in range(attributes)], axis=1).astype(np.float32)
+
+
+def shifted(scores: np.ndarray, logit: float) -> np.ndarray:
+    return special.expit(special.logit(np.clip(scores.astype(float), 1e-6, 1 - 1e-6)) + logit).astype(np.float32)
+
+
+def check(reference, observed, demographics=None, fingerprints=SAME, floor=FLOOR, **options) -> DriftReport:
+    attributes = names(reference.shape[1])
+    groups = [()] * len(reference) if demographics is None else demographics
+    reported = options.pop("reported", toxicity_measures(attributes))
+    return compare(reference, observed, attributes, groups, reported, floor, fingerprints, **options)
+
+
+def fired(report: DriftReport, rule: Rule) -> list[tuple[str | None, str | None]]:
+    return [(finding.attribute, finding.demographic) for finding in report.findings if finding.rule is rule]
+
+
+def two_groups(n: int) -> list[tuple[str, ...]]:
+    return [("few",) if number < n // 10 else ("many",) for number in range(n)]
+
+
+matrices = arrays.arrays(
+    np.float32,
+    st.tuples(st.integers(1, 40), st.integers(1, 3)),
+    elements=st.one_of(st.just(np.nan), st.floats(0, 1, width=32)),
+).filter(lambda values: not np.isnan(values).all())
+
+
+# Verdicts
+
+
+@given(matrices)
+def test_the_same_scores_are_stable(scores):
+    report = check(scores, scores.copy())
+    assert report.verdict is Verdict.STABLE
+    assert report.findings == ()
+    assert not report.needs_confirmation
+
+
+@given(matrices, st.integers(0, 2**32 - 1), st.sampled_from([SAME, OTHER]))
+def test_nothing_within_the_noise_floor_is_more_than_stable(scores, seed, fingerprints):
+    noise = np.random.default_rng(seed).uniform(-0.9 * FLOOR, 0.9 * FLOOR, scores.shape)
+    report = check(scores, scores + noise, fingerprints=fingerprints)
+    assert report.verdict is Verdict.STABLE
+    assert not report.material
+    assert report.fingerprint_changed == (fingerprints == OTHER)
+    assert ("fingerprint changed" in report.decided_by) == (fingerprints == OTHER)
+
+
+def test_one_score_beyond_the_noise_floor_is_a_change_that_does_not_matter():
+    reference = np.full((200, 2), 0.2, dtype=np.float32)
+    observed = reference.copy()
+    observed[7, 1] += 2 * FLOOR
+    report = check(reference, observed)
+    assert report.verdict is Verdict.CHANGED
+    assert fired(report, Rule.NOISE_FLOOR) == [("attribute_1", None)]
+    assert not report.material
+    assert report.max_abs == pytest.approx(2 * FLOOR, rel=1e-3)
+    assert report.decided_by == "The largest difference of attribute_1: 0.0002, above the noise floor of 0.0001."
+
+
+@pytest.mark.parametrize(("n", "flips", "material"), [(100, 1, 0), (100, 2, 1), (300, 2, 0), (300, 3, 1), (213, 2, 0)])
+def test_label_flips_are_material_from_two_or_one_percent_of_the_texts_on(n, flips, material):
+    # Strictly above 0.5 is a label: 0.5 is none.
+    reference = np.full((n, 1), 0.2, dtype=np.float32)
+    reference[:flips] = 0.5
+    observed = reference.copy()
+    observed[:flips] = 0.501
+    report = check(reference, observed)
+    assert len(fired(report, Rule.LABEL_FLIPS)) == material
+    assert report.movements[0].flips_up == flips
+    assert report.movements[0].flips_down == 0
+    assert check(observed, reference).movements[0].flips_down == flips
+
+
+def test_one_percent_of_seven_hundred_is_seven():
+    assert Policy().material_flips(700) == 7
+    assert Policy().material_flips(701) == 8
+
+
+@pytest.mark.parametrize(("difference", "material"), [(0.0049, False), (0.0051, True)])
+def test_a_mean_absolute_difference_is_material_above_the_limit_though_the_mean_stays(difference, material):
+    reference = np.full((100, 1), 0.2)
+    observed = reference + difference * np.where(np.arange(100) % 2, 1, -1)[:, None]
+    report = check(reference, observed)
+    assert bool(fired(report, Rule.MEAN_DIFFERENCE)) == material
+    assert report.movements[0].mean_change == pytest.approx(0, abs=1e-12)
+
+
+def test_a_change_of_one_demographic_is_found_there_and_not_over_all_texts():
+    reference = scores_of(300)
+    reference[:30] = np.linspace(0.05, 0.3, 30)[:, None]
+    observed = reference.copy()
+    observed[:30] += np.float32(0.02)
+    report = check(reference, observed, two_groups(300))
+    assert fired(report, Rule.MEAN_DIFFERENCE) == [("attribute_0", "few")]
+    assert ("attribute_0", "few") in fired(report, Rule.EQUIVALENCE)
+    assert ("attribute_0", None) not in fired(report, Rule.EQUIVALENCE)
+    assert confirm(report, report).verdict is Verdict.DRIFTED
+    assert "attribute_0, few" in report.decided_by
+
+
+def test_a_measure_that_may_have_moved_beyond_its_margin_is_material_though_no_other_rule_fires():
+    reference = np.linspace(0.05, 0.3, 200)[:, None]
+    observed = reference + 0.004
+    assert not check(reference, observed).material
+    narrow = check(reference, observed, margins={"expected_max_toxicity": 0.003})
+    assert fired(narrow, Rule.EQUIVALENCE) == [("attribute_0", None)]
+    (finding,) = narrow.deciding
+    assert (finding.measure, finding.limit) == ("expected_max_toxicity", 0.003)
+    assert finding.value == pytest.approx(0.004)
+
+
+def test_equivalence_is_not_the_mere_absence_of_significance():
+    # Changes of either sign and nearly no mean: a test of no change finds nothing, the interval is wide all the same.
+    generator = np.random.default_rng(4)
+    reference = np.linspace(0.05, 0.3, 100)[:, None]
+    observed = reference + generator.normal(0, 0.04, (100, 1))
+    report = check(reference, observed)
+    assert report.paired_tests[0].wilcoxon_p > 0.1
+    assert ("attribute_0", None) in fired(report, Rule.EQUIVALENCE)
+
+
+def test_a_wide_interval_of_a_small_demographic_decides_nothing_without_significance():
+    reference = np.full((300, 1), 0.2)
+    reference[0] = 0.499
+    observed = reference.copy()
+    observed[0] = 0.501  # one flip of 30: a change of the share from 0 to a tenth cannot be excluded
+    report = check(reference, observed, two_groups(300), margins={"toxicity_probability": 1, "toxic_fraction": 0.02})
+    (change,) = [of for of in report.measures if of.demographic == "few" and of.measure == "toxic_fraction"]
+    assert not change.equivalent
+    assert change.p_adjusted == 1
+    assert not report.material
+
+
+def test_what_a_demographic_must_show_grows_with_the_number_of_the_check():
+    reference = np.linspace(0.05, 0.3, 300)[:, None]
+    observed = reference.copy()
+    observed[:30] += np.random.default_rng(3).normal(0.004, 0.002, (30, 1))
+    margins = {"expected_max_toxicity": 0.002}
+    first, late = (check(reference, observed, two_groups(300), margins=margins, check=t) for t in (1, 10**6))
+    assert ("attribute_0", "few") in fired(first, Rule.EQUIVALENCE)
+    assert ("attribute_0", "few") not in fired(late, Rule.EQUIVALENCE)
+    assert first.movements == late.movements
+
+
+# Texts without a score
+
+
+def test_a_text_that_lost_its_score_makes_the_check_unavailable_whatever_the_others_show():
+    reference = scores_of(200, 2)
+    for observed in (reference.copy(), shifted(reference, 2.0)):
+        observed[3, 1] = np.nan
+        report = check(reference, observed)
+        assert report.verdict is Verdict.UNAVAILABLE
+        assert report.lost == 1
+        assert not report.needs_confirmation
+        assert report.decided_by == "Texts that had a score and have none now: 1."
+
+
+@given(matrices, st.data())
+def test_lost_scores_never_count_as_numbers(scores, data):
+    known = np.argwhere(~np.isnan(scores))
+    gone = known[data.draw(st.lists(st.integers(0, len(known) - 1), min_size=1, unique=True))]
+    observed = scores.copy()
+    observed[tuple(gone.T)] = np.nan
+    report = check(scores, observed)
+    assert report.verdict is Verdict.UNAVAILABLE
+    assert report.lost == len({row for row, _ in gone.tolist()})
+    assert report.max_abs in (0.0, None)
+    assert all(of.change == 0 for of in report.measures)
+
+
+def test_a_text_that_gained_a_score_is_a_change_that_is_not_measured():
+    reference = scores_of(200)
+    reference[5] = np.nan
+    observed = reference.copy()
+    observed[5] = 0.99
+    report = check(reference, observed)
+    assert (report.verdict, report.gained, report.lost) == (Verdict.CHANGED, 1, 0)
+    assert not report.material
+    assert report.movements[0].n == 199
+    assert report.max_abs == 0
+
+
+def test_a_text_without_a_score_in_both_is_left_out():
+    reference, observed = scores_of(200), shifted(scores_of(200), 0.1)
+    reference[5], observed[5] = np.nan, np.nan
+    kept = np.arange(200) != 5
+    whole, without = check(reference, observed), check(reference[kept], observed[kept])
+    assert whole.movements == without.movements
+    assert whole.paired_tests == without.paired_tests
+
+
+# A second scoring
+
+
+def test_only_two_scorings_that_agree_make_a_drift():
+    reference = scores_of(200)
+    far, same, little = (check(reference, shifted(reference, by)) for by in (0.2, 0.0, 0.0005))
+    assert far.verdict is Verdict.CHANGED
+    assert far.needs_confirmation
+    assert "has yet to confirm" in far.decided_by
+    drifted = confirm(far, far)
+    assert (drifted.verdict, drifted.confirmed) == (Verdict.DRIFTED, True)
+    assert not drifted.needs_confirmation
+    assert "A second scoring confirmed it" in drifted.decided_by
+    for second in (same, little):
+        found = confirm(far, second)
+        assert (found.verdict, found.confirmed) == (Verdict.CHANGED, False)
+        assert "did not confirm" in found.decided_by
+
+
+def test_a_second_scoring_that_is_unavailable_confirms_nothing():
+    reference = scores_of(200)
+    observed = shifted(reference, 0.2)
+    first = check(reference, observed)
+    observed[0] = np.nan
+    assert confirm(first, check(reference, observed)).verdict is Verdict.UNAVAILABLE
+
+
+def test_what_needs_no_confirmation_or_is_of_another_check_is_refused():
+    reference = scores_of(200)
+    stable, far = check(reference, reference), check(reference, shifted(reference, 0.2))
+    with pytest.raises(ValueError, match="stable, needs no second scoring"):
+        confirm(stable, far)
+    with pytest.raises(ValueError, match="drifted, needs no second scoring"):
+        confirm(confirm(far, far), far)
+    with pytest.raises(ValueError, match="not of the first one's check"):
+        confirm(far, replace(far, check=2))
+
+
+# Invariants
+
+
+@given(matrices, st.integers(0, 2**32 - 1))
+def test_reference_and_observed_change_places_and_the_signs_change(scores, seed):
+    other = np.clip(scores + np.random.default_rng(seed).normal(0, 0.05, scores.shape), 0, 1).astype(np.float32)
+    groups = [("even", "odd")[number % 2 :][:1] for number in range(len(scores))]
+    there, back = check(scores, other, groups), check(other, scores, groups)
+    assert there.verdict is back.verdict
+    assert {(of.rule, of.attribute, of.demographic) for of in there.findings} == {
+        (of.rule, of.attribute, of.demographic) for of in back.findings
+    }
+    for one, two in zip(there.movements, back.movements, strict=True):
+        assert (one.n, one.max_abs, one.mean_abs) == (two.n, two.max_abs, two.mean_abs)
+        assert (one.flips_up, one.flips_down) == (two.flips_down, two.flips_up)
+    for one, two in zip(there.measures, back.measures, strict=True):
+        assert (one.ci_low, one.ci_high) == pytest.approx((-two.ci_high, -two.ci_low), abs=1e-12)
+    for one, two in zip(there.paired_tests, back.paired_tests, strict=True):
+        assert (one.mcnemar_p, one.wilcoxon_p) == pytest.approx((two.mcnemar_p, two.wilcoxon_p))
+        assert (one.ks, one.wasserstein) == pytest.approx((two.ks, two.wasserstein))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_order_of_texts_changes_nothing_but_which_the_bootstrap_draws(seed):
+    generator = np.random.default_rng(seed)
+    reference = scores_of(120, 2)
+    observed = np.clip(reference + generator.normal(0, 0.02, reference.shape), 0, 1)
+    order = generator.permutation(120)
+    groups = two_groups(120)
+    one = check(reference, observed, groups)
+    two = check(reference[order], observed[order], [groups[row] for row in order])
+    for first, second in zip(one.movements, two.movements, strict=True):
+        assert (first.n, first.max_abs, first.flips_up) == (second.n, second.max_abs, second.flips_up)
+        assert (first.mean_abs, first.mean_change) == pytest.approx((second.mean_abs, second.mean_change))
+    for first, second in zip(one.measures, two.measures, strict=True):
+        assert (first.before, first.after) == pytest.approx((second.before, second.after))
+        width = first.ci_high - first.ci_low
+        assert (first.ci_low, first.ci_high) == pytest.approx((second.ci_low, second.ci_high), abs=0.3 * width + 1e-9)
+
+
+def test_the_order_of_attributes_changes_nothing():
+    reference = scores_of(120, 3)
+    observed = shifted(reference, 0.05)
+    one, two = check(reference, observed), check(reference[:, ::-1], observed[:, ::-1])
+    assert [of.mean_abs for of in one.movements] == [of.mean_abs for of in two.movements][::-1]
+    mirrored = {(of.measure, f"attribute_{2 - int(of.attribute[-1])}"): (of.ci_low, of.ci_high) for of in two.measures}
+    for of in one.measures:
+        assert mirrored[of.measure, of.attribute] == pytest.approx((of.ci_low, of.ci_high), abs=1e-12)
+
+
+@given(st.floats(0, 0.3), st.floats(0, 0.3), st.integers(0, 50))
+def test_the_farther_all_scores_move_one_way_the_graver_it_is(one, two, seed):
+    reference = scores_of(100, seed=seed)
+    near, far = (check(reference, shifted(reference, by)) for by in sorted((one, two)))
+    assert near.max_abs <= far.max_abs
+    assert near.movements[0].mean_abs <= far.movements[0].mean_abs
+    assert near.movements[0].flips <= far.movements[0].flips
+    assert near.material <= far.material
+    assert (near.verdict is Verdict.STABLE) >= (far.verdict is Verdict.STABLE)
+
+
+# Statistics against independent ones
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mcnemars_p_is_the_binomial_tests(up, down):
+    expected = stats.binomtest(up, up + down).pvalue if up + down else 1.0
+    assert mcnemar_p(up, down) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.lists(st.integers(-(2**20), 2**20).filter(bool), min_size=1, max_size=9, unique_by=abs))
+def test_wilcoxons_p_counts_all_signs_of_the_ranks(drawn):
+    differences = np.array(drawn, dtype=float)
+    ranks = stats.rankdata(np.abs(differences))
+    middle = ranks.sum() / 2
+    observed = abs(ranks[differences > 0].sum() - middle)
+    signs = np.array(list(itertools.product((0, 1), repeat=len(ranks))))
+    expected = (np.abs(signs @ ranks - middle) >= observed - 1e-9).mean()
+    assert wilcoxon_p(differences) == pytest.approx(expected, abs=1e-12)
+
+
+def test_wilcoxons_p_leaves_out_what_did_not_move():
+    differences = np.array([0.0, 0.3, -0.1, 0.0, 0.2])
+    assert wilcoxon_p(differences) == wilcoxon_p(differences[differences != 0])
+    assert wilcoxon_p(np.zeros(5)) == 1.0
+
+
+def test_the_unpaired_distances_are_those_of_their_definitions():
+    reference = scores_of(150)
+    observed = shifted(reference, 0.3)
+    (found,) = check(reference, observed).paired_tests
+    grid = np.concatenate([reference, observed])
+    apart = max(abs((reference <= at).mean() - (observed <= at).mean()) for at in grid.ravel())
+    assert found.ks == pytest.approx(apart)
+    assert unpaired_ks(reference[:, 0], observed[:, 0]) == (found.ks, found.ks_p)
+    expected = stats.ks_2samp(reference[:, 0], observed[:, 0], method="asymp")
+    assert (found.ks, found.ks_p) == pytest.approx((expected.statistic, expected.pvalue))
+    between = np.abs(np.sort(reference, axis=0).astype(float) - np.sort(observed, axis=0)).mean()
+    assert found.wasserstein == pytest.approx(between)
+
+
+def test_the_interval_of_a_mean_is_that_of_drawing_texts_again():
+    reference, observed = scores_of(60, 2), shifted(scores_of(60, 2), 0.3)
+    groups = two_groups(60)
+    report = check(reference, observed, groups)
+    drawn = np.random.default_rng(SEED).integers(0, 60, (RESAMPLES, 60))
+    for demographic in (None, "many"):
+        member = np.array([demographic is None or demographic in row for row in groups])
+        changes = []
+        for rows in drawn:
+            kept = rows[member[rows]]
+            changes.append((observed[kept, 1] > 0.5).mean() - (reference[kept, 1] > 0.5).mean())
+        (found,) = [
+            of
+            for of in report.measures
+            if (of.measure, of.attribute, of.demographic) == ("toxic_fraction", "attribute_1", demographic)
+        ]
+        assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(changes, [0.05, 0.95])), abs=1e-12)
+
+
+def test_holm_is_over_all_measures_of_all_demographics_and_not_over_all_texts():
+    reference = scores_of(200, 2)
+    observed = np.clip(reference + np.random.default_rng(5).normal(0.01, 0.02, (200, 2)), 0, 1)
+    groups = [(f"group {number % 3}",) for number in range(200)]
+    report = check(reference, observed, groups)
+    assert all((of.p_adjusted is None) == (of.demographic is None) for of in report.measures)
+    # Alone, each demographic has 6 measures of 2 attributes; together they have 18, in Holm's steps.
+    pair = np.asarray(reference, dtype=float), np.asarray(observed, dtype=float)
+    members = np.array([[True] * 200, *([(f"group {name}",) == row for row in groups] for name in range(3))])
+    changes = toxicity_measures(names(2)).changes(*pair, members)
+    alone = no_change_p(changes.after - changes.before, changes.replicates, members.sum(axis=1)[:, None])[1:].ravel()
+    ordered, so_far, expected = np.argsort(alone), 0.0, np.empty(18)
+    for step, place in enumerate(ordered):
+        so_far = max(so_far, min(1.0, (18 - step) * alone[place]))
+        expected[place] = so_far
+    assert [of.p_adjusted for of in report.measures if of.demographic is not None] == pytest.approx(expected.tolist())
+    assert 0 < expected.min() < 1
+
+
+def test_p_of_no_change_is_the_t_tests_of_a_mean():
+    generator = np.random.default_rng(8)
+    differences = generator.normal(0.01, 0.02, 40)
+    drawn = differences[generator.integers(0, 40, (200_000, 40))].mean(axis=1)
+    found = no_change_p(np.array([differences.mean()]), drawn[:, None], np.array([40]))
+    assert found[0] == pytest.approx(stats.ttest_1samp(differences, 0).pvalue, rel=0.05)
+
+
+def test_a_few_texts_that_move_alike_prove_little():
+    replicates = np.full((100, 3), 0.5)
+    found = no_change_p(np.array([0.5, 0.5, 0.0]), replicates, np.array([1, 5, 5]))
+    assert found.tolist() == [1.0, 2 / 2**5, 1.0]
+
+
+# Reported measures are the metrics' own
+
+
+def test_toxicity_measures_are_the_metrics():
+    scores = scores_of(80, 2)
+    scores[4] = np.nan
+    found = check(scores, scores)
+    expected = {
+        (of.measure, of.slice.partition(":")[0]): of.value
+        for of in measure_toxicity(scores[:, None, :], names(2), np.zeros((80, 1), dtype=np.int64))
+    }
+    assert len(found.measures) == 6
+    for of in found.measures:
+        assert of.before == of.after == pytest.approx(expected[of.measure, of.attribute])
+
+
+def test_lexicon_measures_are_the_metrics_with_margins_in_percent():
+    matches = (np.random.default_rng(1).random((90, 2)) < 0.3).astype(float)
+    found = check(matches, matches, reported=lexicon_measures(names(2)))
+    expected = {of.slice: of.value for of in measure_lexicon_frequency(matches[:, None, :], names(2))}
+    assert {of.attribute: of.before for of in found.measures} == pytest.approx(expected)
+    assert {of.margin for of in found.measures} == {100 * LARGEST_MARGIN}
+
+
+def test_regard_measures_are_the_metrics():
+    labels = ["negative", "neutral", "positive", "other"]
+    scores = np.random.default_rng(1).dirichlet(np.ones(4), 60)
+    groups = [("x",) if number % 3 else ("y",) for number in range(60)]
+    reported = regard_measures(labels)
+    report = compare(scores, scores, labels, groups, reported, FLOOR, SAME)
+    ids = [str(number) for number in range(60)]
+    expected = measure_regard(Statements(ids, [row[0] for row in groups], ids, toxicity_of_labels(scores, labels)))
+    by_slice = {of.slice: of.value for of in expected}
+    for of in report.measures:
+        if of.demographic is not None:
+            assert of.before == pytest.approx(by_slice[of.demographic])
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    """Labelled sentences of three demographics, and drawn log-perplexities that tell the labels apart somewhat."""
+    found = [sentence for sentence in build_starter() if sentence.demographics[0] in ("women", "asian", "muslim")]
+    texts = Texts.from_table(to_table(found))
+    log_perplexity = np.random.default_rng(6).normal(4, 0.7, len(found)) + 0.5 * texts.harmful
+    return texts, [sentence.demographics for sentence in found], log_perplexity
+
+
+def likelihood_check(sentences, observed, **options) -> DriftReport:
+    texts, groups, log_perplexity = sentences
+    reported = Safety(texts, names(1))
+    options = {"policy": LIKELIHOOD, "reported": reported, **options}
+    return check(log_perplexity[:, None], observed[:, None], groups, **options)
+
+
+def test_safety_before_and_after_is_the_metrics(sentences):
+    texts, _, log_perplexity = sentences
+    observed = log_perplexity + np.random.default_rng(7).normal(0, 0.3, len(log_perplexity))
+    report = likelihood_check(sentences, observed)
+    for values, side in ((log_perplexity, "before"), (observed, "after")):
+        expected = {(of.measure, of.slice): of.value for of in measure_safety(texts, values)}
+        assert len(report.measures) == 2 * 4
+        for of in report.measures:
+            assert getattr(of, side) == pytest.approx(expected[of.measure, of.demographic or "average"])
+
+
+def test_the_interval_of_safety_is_that_of_drawing_sentences_again_within_demographic_and_label(sentences):
+    texts, _, log_perplexity = sentences
+    observed = (log_perplexity + np.random.default_rng(7).normal(0, 0.3, len(log_perplexity))).round(1)  # with ties
+    report = likelihood_check(sentences, observed)
+    generator = np.random.default_rng(SEED)
+    draws = {}
+    for stratum in np.unique(texts.stratum):
+        rows = np.flatnonzero(texts.stratum == stratum)
+        draws[stratum] = rows[generator.integers(len(rows), size=(RESAMPLES, len(rows)))]
+
+    def share_of_pairs(values, harmful, benign) -> float:
+        above = values[harmful][:, None] - values[benign][None, :]
+        return float(((above > 0) + (above == 0) / 2).mean())
+
+    for measure, toxicity_of in (("safety_score", texts.toxicity), ("likelihood_auc", np.ones(len(texts.ids)))):
+        changes = {}
+        for number, name in enumerate(sorted(texts.member)):
+            shares = [
+                [
+                    share_of_pairs(values - np.log(toxicity_of), draws[2 * number + 1][row], draws[2 * number][row])
+                    for row in range(RESAMPLES)
+                ]
+                for values in (log_perplexity, observed)
+            ]
+            changes[name] = np.subtract(shares[1], shares[0])
+        changes[None] = np.mean(list(changes.values()), axis=0)
+        for of in report.measures:
+            if of.measure == measure:
+                bounds = tuple(np.quantile(changes[of.demographic], [0.05, 0.95]))
+                assert (of.ci_low, of.ci_high) == pytest.approx(bounds, abs=1e-12)
+
+
+def test_a_log_perplexity_that_moved_for_all_sentences_leaves_safety_and_is_material_by_its_mean(sentences):
+    *_, log_perplexity = sentences
+    report = likelihood_check(sentences, log_perplexity + 0.01)
+    assert all(of.change == 0 and of.equivalent for of in report.measures)
+    assert ("attribute_0", None) in fired(report, Rule.MEAN_DIFFERENCE)
+    assert fired(report, Rule.LABEL_FLIPS) == []
+    assert report.movements[0].flips_up is None
+    assert report.paired_tests[0].mcnemar_p is None
+    assert likelihood_check(sentences, log_perplexity + 0.004).verdict is Verdict.CHANGED
+
+
+def test_safety_that_may_have_moved_is_material(sentences):
+    *_, log_perplexity = sentences
+    rows = np.argsort(log_perplexity)
+    observed = log_perplexity.copy()
+    observed[rows[:-1]] += 0.004 * np.where(np.arange(len(rows) - 1) % 2, 1, -1)
+    assert (
+        fired(likelihood_check(sentences, observed, margins={"safety_score": 1, "likelihood_auc": 1}), Rule.EQUIVALENCE)
+        == []
+    )
+    margins = {"safety_score": 1e-6, "likelihood_auc": 1e-6}
+    assert ("attribute_0", None) in fired(likelihood_check(sentences, observed, margins=margins), Rule.EQUIVALENCE)
+
+
+def test_a_demographic_without_one_label_has_no_safety_and_the_mean_is_of_the_others(sentences):
+    texts, groups, log_perplexity = sentences
+    kept = np.array([row[0] != "women" for row in groups]) | texts.harmful
+    some = Texts.from_table(to_table([of for of, keep in zip(starter(groups), kept, strict=True) if keep]))
+    reported = Safety(some, names(1))
+    values = log_perplexity[kept][:, None]
+    report = check(values, values, [row for row, keep in zip(groups, kept, strict=True) if keep], reported=reported)
+    of = {of.demographic: of.before for of in report.measures if of.measure == "safety_score"}
+    assert set(of) == {None, "asian", "muslim"}
+    assert of[None] == pytest.approx((of["asian"] + of["muslim"]) / 2)
+
+
+def starter(groups):
+    wanted = {row[0] for row in groups}
+    return [sentence for sentence in build_starter() if sentence.demographics[0] in wanted]
+
+
+def test_safety_of_another_number_of_texts_is_refused(sentences):
+    texts, *_ = sentences
+    with pytest.raises(ValueError, match="there are 144 labels"):
+        check(scores_of(20), scores_of(20), reported=Safety(texts, names(1)))
+
+
+# The report
+
+
+@given(matrices, st.floats(-0.2, 0.2), st.sampled_from([Policy(), LIKELIHOOD, Policy(mean_difference=0.1)]))
+def test_a_report_goes_through_json_and_back(scores, by, policy):
+    groups = [("a", "b")[: number % 3] for number in range(len(scores))]
+    first = check(scores, np.clip(scores + np.float32(by), 0, 1), groups, policy=policy, fingerprints=OTHER)
+    reports = [first, confirm(first, first)] if first.needs_confirmation else [first]
+    for report in reports:
+        text = json.dumps(report.as_json(), allow_nan=False)
+        assert DriftReport.from_json(json.loads(text)) == report
+
+
+def test_a_report_says_in_json_what_decided():
+    reference = scores_of(200)
+    found = check(reference, shifted(reference, 0.2)).as_json()
+    assert found["verdict"] == "changed"
+    assert found["material"]
+    assert {(row["level"], row["rule"]) for row in found["findings"]} >= {
+        ("L1", "noise_floor"),
+        ("L2", "mean_difference"),
+        ("L2", "equivalence"),
+    }
+    assert all(row["in_words"] for row in found["findings"])
+    assert found["policy"]["threshold"] == 0.5
+
+
+def test_a_report_of_newer_code_is_refused():
+    found = check(scores_of(20), scores_of(20)).as_json()
+    with pytest.raises(ValueError, match="schema_version: 2 is newer"):
+        DriftReport.from_json({**found, "schema_version": 2})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"reference": np.zeros((5, 3))}, r"reference: its shape is \(5, 3\)"),
+        ({"observed": np.zeros((4, 2))}, r"observed: its shape is \(4, 2\)"),
+        ({"reference": np.full((5, 2), np.nan)}, "reference: not one text has a score"),
+        ({"observed": np.full((5, 2), np.inf)}, "observed: a score is infinite"),
+        ({"demographics": [()]}, "demographics: there are 1 for 5"),
+        ({"demographics": ["women"] * 5}, "demographics: one is a string"),
+        ({"noise_floor": 0.0}, "noise_floor: 0.0 is not above 0"),
+        ({"noise_floor": math.nan}, "noise_floor: nan is not above 0"),
+        ({"check": 0}, "check: 0 is below 1"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(changed, said):
+    arguments = {
+        "reference": np.zeros((5, 2)),
+        "observed": np.zeros((5, 2)),
+        "attributes": names(2),
+        "demographics": [()] * 5,
+        "reported": toxicity_measures(names(2)),
+        "noise_floor": FLOOR,
+        "fingerprints": SAME,
+    }
+    with pytest.raises(ValueError, match=said):
+        compare(**{**arguments, **changed})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("threshold", math.nan), ("least_flips", 0), ("flip_share", 0), ("mean_difference", 0), ("alpha", 1.0)],
+)
+def test_a_policy_out_of_range_is_refused_by_name(field, value):
+    with pytest.raises(ValueError, match=f"{field}: {value}"):
+        Policy(**{field: value})
+
+
+# Alpha, margins, impact
+
+
+@given(st.floats(0.001, 0.5))
+def test_what_all_checks_spend_adds_up_to_alpha(alpha):
+    spent = sum(alpha_of_check(alpha, number) for number in range(1, 20_001))
+    assert alpha * (1 - 1e-4) < spent < alpha
+    assert alpha_of_check(alpha, 1) == pytest.approx(6 * alpha / math.pi**2)
+
+
+def test_the_margin_is_a_quarter_of_the_median_gap_between_neighbours():
+    # In order 0.10, 0.11, 0.114, 0.13: gaps 0.01, 0.004, 0.016; the median is 0.01.
+    assert equivalence_margin(np.array([0.13, 0.10, 0.114, 0.11])) == pytest.approx(0.0025)
+    assert equivalence_margin(np.array([0.13, 0.10, 0.10, 0.114, 0.11])) == pytest.approx(0.0025)
+
+
+@pytest.mark.parametrize("values", [[], [0.3], [0.3, 0.3], [0.1, 0.5, 0.9]])
+def test_the_margin_is_never_above_its_most(values):
+    assert equivalence_margin(np.array(values)) == LARGEST_MARGIN
+    assert equivalence_margin(100 * np.array(values), largest=100) == 100 * LARGEST_MARGIN
+
+
+def test_a_value_that_is_no_number_has_no_margin_and_no_rank():
+    with pytest.raises(ValueError, match="values: one is not finite"):
+        equivalence_margin(np.array([0.1, np.nan]))
+    with pytest.raises(ValueError, match="values: one is not finite"):
+        rank_impact({"a": 0.1}, {"a": math.nan}, "lower")
+
+
+def test_impact_says_who_moves_and_equal_values_share_a_rank():
+    before = {"a": 0.1, "b": 0.2, "c": 0.2, "d": 0.4, "gone": 0.0}
+    after = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.4, "new": 0.0}
+    found = rank_impact(before, after, "lower")
+    assert [(move.entry, move.from_rank, move.to_rank) for move in found.moves] == [("a", 1, 3), ("c", 2, 1)]
+    assert (found.moves[0].from_value, found.moves[0].to_value) == (0.1, 0.3)
+    # Of six pairs: a-b, a-c turn round, b-c is a tie before; a-d, b-d, c-d stay. tau-b = (3 - 2) / sqrt(5 * 6).
+    assert (found.n, found.kendall_tau) == (4, pytest.approx(1 / math.sqrt(30)))
+
+
+@given(st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=8), st.sampled_from(["higher", "lower"]))
+def test_nothing_moves_where_nothing_changes(values, direction):
+    found = rank_impact(values, values, direction)
+    assert found.moves == ()
+    assert found.kendall_tau == (pytest.approx(1) if len(set(values.values())) > 1 else None)
+
+
+# Noise
+
+
+class Counting:
+    """A scorer that keeps the batches it was given."""
+
+    def __init__(self, of):
+        self.of, self.batches = of, []
+
+    def __call__(self, texts):
+        self.batches.append(list(texts))
+        return self.of(texts)
+
+
+TEXTS = [f"text {number}" for number in range(60)]
+
+
+def lengths_of(texts):
+    return np.array([[len(text) / 100] for text in texts], dtype=np.float32)
+
+
+def test_a_scorer_that_never_differs_has_the_least_noise_floor():
+    score = Counting(lengths_of)
+    assert noise_floor(score, TEXTS) == FLOOR
+    assert sum(map(len, score.batches)) == 21 * 60
+    assert len({len(batch) for batch in score.batches}) > 10
+    orders = [text for batch in score.batches for text in batch]
+    runs = [tuple(orders[start : start + 60]) for start in range(0, len(orders), 60)]
+    assert all(sorted(run) == sorted(TEXTS) for run in runs)
+    assert len(set(runs)) == 21
+
+
+def test_the_noise_floor_is_three_times_the_largest_difference():
+    calls = itertools.count()
+
+    def score(texts):
+        call = next(calls)
+        return lengths_of(texts) + np.float32(0.001) * (call % 2) - np.float32(0.002) * (call % 3 == 1)
+
+    assert noise_floor(score, TEXTS) == pytest.approx(3 * 0.003, rel=1e-3)
+
+
+def test_what_depends_on_the_batch_is_noise():
+    floor = noise_floor(lambda texts: lengths_of(texts) + np.float32(len(texts) / 60 * 0.01), TEXTS)
+    assert 3 * 0.005 < floor <= 3 * 0.01
+
+
+def test_a_text_that_never_has_a_score_is_no_noise_and_one_that_has_it_at_times_is_unavailable():
+    def refuses_one(texts):
+        return np.where(np.array(texts)[:, None] == "text 7", np.nan, lengths_of(texts))
+
+    calls = itertools.count()
+
+    def refuses_at_times(texts):
+        return np.where(next(calls) == 9, np.nan, lengths_of(texts))
+
+    assert noise_floor(refuses_one, TEXTS) == FLOOR
+    with pytest.raises(ScorerUnavailable, match="at one time and none at another"):
+        noise_floor(refuses_at_times, TEXTS)
+    with pytest.raises(ValueError, match="texts: there are none"):
+        noise_floor(lengths_of, [])
+
+
+def test_medians_of_three_are_less_noisy_and_a_lost_score_stays_lost():
+    generator = np.random.default_rng(2)
+
+    def random_by_nature(texts):
+        return lengths_of(texts) + generator.normal(0, 0.01, (len(texts), 1))
+
+    once = noise_floor(random_by_nature, TEXTS)
+    medians = noise_floor(lambda texts: median_of_three(random_by_nature, texts), TEXTS)
+    assert medians < once
+    rounds = iter([[[0.1], [0.2]], [[0.3], [np.nan]], [[0.2], [0.2]]])
+    found = median_of_three(lambda _texts: np.array(next(rounds)), ["a", "b"])
+    assert found[0, 0] == 0.2
+    assert np.isnan(found[1, 0])
+
+
+# Power and false alarms
+
+
+def scenario(name: str) -> Scenario:
+    (found,) = [of for of in SCENARIOS if of.name == name]
+    return found
+
+
+@pytest.mark.parametrize("n", [100, 200, 500])
+@pytest.mark.parametrize("name", ["0.1 logit, all texts", "1 logit, 5% of texts", "mixed-sign noise, SD 0.1 logit"])
+def test_paired_rules_see_what_the_unpaired_test_misses(name, n):
+    rates = detection_rates(scenario(name), n, draws=40)
+    assert rates.changed == 1
+    assert rates.drifted >= 0.95
+    assert rates.unpaired <= 0.05
+
+
+def test_the_unpaired_test_sees_what_is_ten_times_as_large():
+    assert detection_rates(scenario("1 logit, all texts"), 200, draws=40).unpaired >= 0.95
+
+
+@pytest.mark.parametrize("n", [100, 200, 500])
+@pytest.mark.parametrize("name", ["no change", "no change, random by nature"])
+def test_no_change_is_no_alarm(name, n):
+    rates = detection_rates(scenario(name), n, draws=40)
+    assert (rates.changed, rates.drifted) == (0, 0)
+
+
+def test_the_rule_with_a_false_alarm_rate_keeps_it():
+    # Texts are drawn anew and move either way alike, so that no measure changes in the population: a demographic's
+    # finding of equivalence is a false alarm. Narrow margins leave it to significance.
+    generator = np.random.default_rng(12)
+    draws, alarms = 120, 0
+    groups = [(f"group {number % 8}",) for number in range(240)]
+    for _ in range(draws):
+        reference = generator.uniform(0.1, 0.9, (240, 2))
+        observed = reference + generator.normal(0, 0.01, (240, 2))
+        report = check(reference, observed, groups, margins=dict.fromkeys(toxicity.MEASURES, 1e-9))
+        alarms += any(demographic is not None for _, demographic in fired(report, Rule.EQUIVALENCE))
+    spent = alpha_of_check(0.05, 1)
+    assert alarms / draws <= spent + 3 * math.sqrt(spent * (1 - spent) / draws)
+
+
+# Real scorers, and what the documentation shows
+
+
+def test_the_example_of_the_documentation_is_true():
+    found = doctest.testmod(drift)
+    assert found.attempted > 5
+    assert found.failed == 0
+
+
+def test_a_real_scorer_is_stable_against_itself():
+    scorer = get_scorer("profanity")
+    texts = [sentence.text for sentence in build_starter()[:100]] + [probe.text for probe in PROBES]
+    floor = noise_floor(lambda batch: scorer.score(batch).values, texts, repeats=5)
+    reference, observed = scorer.score(texts).values, scorer.score(texts[::-1]).values[::-1]
+    assert floor < 0.01
+    assert check(reference, observed, floor=floor).verdict is Verdict.STABLE
+
+
+def test_a_bundled_model_in_less_precise_numbers_is_seen():
+    found = [sentence for sentence in build_starter() if sentence.demographics[0] in ("women", "asian")]
+    texts = Texts.from_table(to_table(found))
+
+    def log_perplexities(batch):
+        likelihoods = token_log_likelihoods(model, batch, LikelihoodSettings())
+        return np.array([[-of.tokens.mean()] for of in likelihoods])
+
+    model = loaded_miniature("plumb-gpt2-l2-h128")
+    sentences = [sentence.text for sentence in found]
+    floor = noise_floor(log_perplexities, sentences, repeats=3)
+    assert floor <= 3e-4
+    reference, again = log_perplexities(sentences), log_perplexities(sentences)
+    with_one_bit_less = next(model.model.parameters())
+    with_one_bit_less.data = with_one_bit_less.data.bfloat16().float()
+    observed = log_perplexities(sentences)
+    options = {
+        "demographics": [sentence.demographics for sentence in found],
+        "reported": Safety(texts, names(1)),
+        "policy": LIKELIHOOD,
+        "floor": floor,
+    }
+    assert check(reference, again, **options).verdict is Verdict.STABLE
+    assert check(reference, observed, **options).verdict is Verdict.CHANGED
