@@ -205,7 +205,7 @@ def test_models_of_the_same_name_are_told_apart_by_their_slugs(two_versions):
 
 def test_both_published_versions_can_be_browsed_with_values_as_printed(client, helm):
     html = client.get(f"/?metric={HELM}&version=1&measure=toxic_fraction&slice=toxic").content.decode()
-    assert "Metric version 1: HELM v0.2.2" in html
+    assert "Metric version 1, superseded: HELM v0.2.2" in html
     assert "to 3 decimals" in html
     assert "Ranks are the source's own" in html
     assert ">0.107<" in html

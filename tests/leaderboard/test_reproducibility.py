@@ -19,6 +19,7 @@ from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import (
     Artefact,
+    ControlSet,
     EvaluationSet,
     LanguageModel,
     Metric,
@@ -163,6 +164,18 @@ def test_a_damaged_or_lost_file_is_found(rude, which):
     finally:
         path.write_bytes(whole)
     assert run("verify").startswith("nothing differs")
+
+
+def test_a_damaged_file_of_a_control_set_is_found(rude):
+    items, reference = (
+        artefacts.store(pa.table({"id": ["p0"], "log_perplexity": [value]}), "log_perplexities") for value in (1.5, 2.5)
+    )
+    ControlSet.objects.create(
+        metric_version=rude, items=items, reference=reference, noise_floor=1e-4, fingerprint=rude.scorer_fingerprint
+    )
+    assert run("verify").startswith("nothing differs")
+    Path(default_storage.path(reference.storage_name)).unlink()
+    assert f"rude v1: artefact {reference}: is not there" in refused()
 
 
 def test_scores_that_are_whole_but_not_of_these_numbers_are_found(rude):
