@@ -6,6 +6,7 @@ from leaderboard import views
 urlpatterns = [
     path("", views.rankings, name="rankings"),
     path("models/<slug:slug>/", views.model, name="model"),
+    path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("operate/", views.operate, name="operate"),
     path("operate/<slug:slug>/check/", views.check_now, name="check-now"),
     path("operate/<slug:slug>/rescore/", views.rescore_metric, name="rescore"),

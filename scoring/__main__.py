@@ -2,6 +2,7 @@
 
 python -m scoring perplexity --model REF --texts FILE > likelihoods.jsonl
 python -m scoring safety FILE > scores.json
+python -m scoring fetch-manifest URL FOLDER
 python -m scoring check-manifest FOLDER
 """
 
@@ -18,13 +19,14 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from scoring.evaluation_sets import EvaluationSetError, read_scored, to_table
+from scoring.evaluation_sets import EvaluationSetError, FetchError, read_scored, to_table
 from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
 from scoring.likelihood import LikelihoodSettings, NotApplicable, TextLikelihood, token_log_likelihoods
 from scoring.manifest import check as check_manifest
+from scoring.manifest_download import download as download_manifest
 from scoring.metrics.safety import AVERAGE, RANKED, Texts, measure_safety
 
-REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, ValueError, OSError)
+REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, FetchError, ValueError, OSError)
 
 
 class UnreadableTexts(ValueError):
@@ -85,6 +87,15 @@ def parser() -> argparse.ArgumentParser:
         "target_groups and perplexity (null where a text has none)",
     )
     safety.set_defaults(run=run_safety)
+    fetched = commands.add_parser(
+        "fetch-manifest",
+        help="download a published metric version: its manifest and artefacts",
+        description="Download a manifest.json of a board and every artefact it gives an address for, verified and "
+        "resumable, into a folder for check-manifest.",
+    )
+    fetched.add_argument("url", metavar="URL", help="as in https://HOST/metrics/METRIC/versions/1/manifest.json")
+    fetched.add_argument("folder", type=Path, metavar="FOLDER")
+    fetched.set_defaults(run=run_fetch_manifest)
     checked = commands.add_parser(
         "check-manifest",
         help="verify a published metric version from its manifest and artefacts",
@@ -156,6 +167,20 @@ def run_safety(args: argparse.Namespace) -> None:
     sentences, perplexities = read_scored(args.file)
     texts = Texts.from_table(to_table(sentences))
     print(json.dumps(scores(texts, np.log(perplexities)), indent=2, allow_nan=False))  # noqa: T201
+
+
+def run_fetch_manifest(args: argparse.Namespace) -> None:
+    """Download a version, and say what its board does not pass on."""
+    with tqdm(desc="fetch-manifest", unit="file", file=sys.stderr) as bar:
+
+        def show(_path: str, done: int, total: int) -> None:
+            if done == total:
+                bar.update()
+
+        withheld = download_manifest(args.url, args.folder, progress=show)
+    for sha256 in withheld:
+        print(f"{sha256}: the board does not pass this on; bring your own copy")  # noqa: T201
+    print(f"{args.folder}: check it with `python -m scoring check-manifest {args.folder}`")  # noqa: T201
 
 
 def run_check_manifest(args: argparse.Namespace) -> int:

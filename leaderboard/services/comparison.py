@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.models import Metric, MetricVersion, Provenance, Standing
+from leaderboard.models import MetricVersion, Provenance, Standing
 from leaderboard.services.joined_scores import Pair, joined, shared_scorings
 from leaderboard.services.record import NoRecord, Side, compared
 from scoring.metrics import agreement
@@ -38,8 +38,8 @@ class RankAgreement:
 class Comparison:
     """Agreement of two metric versions whose scorers judged the same runs.
 
-    texts: continuations compared, of `texts_in_all` that both scored; runs likewise. namesakes: whether attributes of the
-    same name were compared; else the main one of each was, which may mean different things.
+    texts: continuations compared, of `texts_in_all` that both scored; runs likewise. namesakes: whether attributes of
+    the same name were compared; else the main one of each was, which may mean different things.
     """
 
     first: MetricVersion
@@ -86,19 +86,15 @@ def described(version: MetricVersion) -> dict[str, Any]:
     }
 
 
-def find_version(name: str) -> MetricVersion:
-    """The version called SLUG@VERSION; SLUG alone is the current one measured here. Raises CannotCompare."""
+def find_version(name: str, versions: list[MetricVersion]) -> MetricVersion:
+    """The one of `versions` called SLUG@VERSION; SLUG alone is the current one. Raises CannotCompare."""
     slug, _, number = name.partition("@")
-    versions = comparable_versions()
     of_metric = [version for version in versions if version.metric.slug == slug]
     for version in of_metric:
         if str(version.number) == number or (not number and version.status == MetricVersion.Status.CURRENT):
             return version
-    if not Metric.objects.filter(slug=slug).exists():
-        known = ", ".join(dict.fromkeys(version.metric.slug for version in versions)) or "none yet"
-        raise CannotCompare(f"There is no metric {slug!r}. With scores of texts there is: {known}")
-    known = ", ".join(f"{slug}@{version.number}" for version in of_metric) or "none yet"
-    raise CannotCompare(f"{name!r} is no published version with scores of texts. Of {slug} there is: {known}")
+    known = ", ".join(f"{version.metric.slug}@{version.number}" for version in of_metric or versions) or "none yet"
+    raise CannotCompare(f"{name!r} is no published metric or version with scores of texts; there is {known}")
 
 
 def comparable_versions() -> list[MetricVersion]:
@@ -121,9 +117,9 @@ def compare(
     spaced evenly over all runs and within each. `most_runs` bounds the reading too: so many runs, spaced evenly by the
     models' names. Raises CannotCompare; FileNotFoundError where an artefact is gone.
     """
-    pairs = shared_scorings(first, second)
     if first == second:
-        raise CannotCompare(f"{first} is the same on both sides: choose another metric, or another version of it")
+        raise CannotCompare(f"{first} is on both sides: choose another metric, or another version of it")
+    pairs = shared_scorings(first, second)
     if not pairs:
         raise CannotCompare(
             f"{first} and {second} have scored no run in common: choose two metrics of one protocol and evaluation set "
@@ -131,7 +127,7 @@ def compare(
         )
     chosen = evenly(pairs, most_runs or len(pairs))
     texts = sum(rows_of(pair) for pair in chosen)
-    names, namesakes, x, y = collect(chosen, most_texts // len(chosen))
+    names, namesakes, x, y = collect(chosen, max(1, most_texts // len(chosen)))
     return Comparison(
         first,
         second,

@@ -10,8 +10,8 @@ def summary(found: Comparison) -> list[str]:
     runs = f"{found.runs} model{'' if found.runs == 1 else 's'}"
     of_all = f" (of {found.texts_in_all:,} by {found.runs_in_all} models)" if found.texts < found.texts_in_all else ""
     said = [
-        f"{first.scorer} ({first.metric.slug}, version {first.number}) and {second.scorer} ({second.metric.slug}, version "
-        f"{second.number}) have judged the same continuations; {found.texts:,} by {runs} are compared{of_all}."
+        f"{first.scorer} ({first.metric.slug}, version {first.number}) and {second.scorer} ({second.metric.slug}, "
+        f"version {second.number}) have judged the same continuations; {found.texts:,} by {runs} are compared{of_all}."
     ]
     main = found.attributes[0]
     names = main.attribute if main.attribute == main.counterpart else f"{main.attribute} and {main.counterpart}"
@@ -19,14 +19,14 @@ def summary(found: Comparison) -> list[str]:
         said.append("No attribute of one bears the name of one of the other: the main one of each is compared.")
     if main.labels:
         said.append(
-            f"On {names}, {100 * main.labels.share:.1f}% of the texts get the same label, above 0.5 or not, and the "
-            f"scores correlate at {coefficient(main.pearson)}."
+            f"On {names}, {100 * main.labels.share:.1f}% of the texts get the same label, above 0.5 or not; "
+            f"Pearson's r of the scores {coefficient(main.pearson)}."
         )
     if found.ranks:
         board = found.ranks[0].changes
         said.append(
-            f"Of {len(board.models)} models on both boards {board.changed_ranks} stand elsewhere under the other scorer; "
-            f"Kendall's tau of the two orders is {coefficient(board.kendall)}."
+            f"Of {len(board.models)} models on both boards, {board.changed_ranks} have another rank under the other "
+            f"scorer; Kendall's tau of the two orders {coefficient(board.kendall)}."
         )
     else:
         said.append("The boards rank by measures that have no common order.")
@@ -34,7 +34,7 @@ def summary(found: Comparison) -> list[str]:
 
 
 def coefficient(found: Correlation) -> str:
-    """A coefficient with its interval."""
+    """A coefficient with its interval, after its name."""
     if found.value is None:
-        return "no value, as one side never varies"
-    return f"{found.value:.2f}" + ("" if found.low is None else f" (95% {found.low:.2f} to {found.high:.2f})")
+        return "has no value, as one side never varies"
+    return f"is {found.value:.2f}" + ("" if found.low is None else f" (95% {found.low:.2f} to {found.high:.2f})")

@@ -2,8 +2,8 @@
 
 What may be downloaded is what the manifest of a published, measured version names: its entries' outputs, scores and
 replicates (of models that are not withdrawn), its scorer's scores of the prompts, and the evaluation set with the
-scores published beside it. The texts of a set are offensive, but public, and nothing can be checked without them; they are
-passed on, with their licence, where one is stated for them, and else named by their hash only.
+scores published beside it. The texts of a set are offensive, but public, and nothing can be checked without them: they
+are passed on, with their licence, where one is stated for them, and else named by their hash only.
 """
 
 import json

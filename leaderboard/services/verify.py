@@ -1,8 +1,8 @@
 """Verification: what is published follows from what is stored.
 
-Of measured versions every artefact is hashed, every Result recomputed from the artefacts by the code that made it, and
-every Standing from the Results. What a scorer said of texts is hashed only: to say it again is a rescoring. Figures
-from papers are held against the files they were entered from.
+Of measured versions every artefact is hashed, those of control sets and checks too, every Result recomputed from the
+artefacts by the code that made it, and every Standing from the Results. What a scorer said of texts is hashed only: to
+say it again is a rescoring. Figures from papers are held against the files they were entered from.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,18 @@ import pyarrow as pa
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from leaderboard.models import Artefact, LanguageModel, Metric, MetricVersion, Result, Scoring, Standing, Work
+from leaderboard.models import (
+    Artefact,
+    ControlCheck,
+    ControlSet,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Result,
+    Scoring,
+    Standing,
+    Work,
+)
 from leaderboard.services import artefacts
 from leaderboard.services.publish import covariances, standings
 from leaderboard.services.published import PUBLICATIONS, Figure
@@ -112,6 +123,7 @@ class Verifier:
         shared = [texts.artefact, texts.prompt_scores, version.prompt_scores]
         damaged = list(filter(None, map(self._damage, shared)))
         self._say(version, None, damaged)
+        self._say(version, None, filter(None, map(self._damage, of_controls(version))))
         formula = version.metric.formula
         recomputable = not damaged and version.formula_version == formula.version
         if version.formula_version != formula.version:
@@ -220,6 +232,15 @@ def snapshot(version: MetricVersion) -> Published:
     for scoring in scorings:
         scoring.metric_version = version  # with its evaluation set, which is the same for all
     return Published(version, scorings, results, ranked)
+
+
+def of_controls(version: MetricVersion) -> Iterator[Artefact | None]:
+    """The files that the watch over the version's scorer is made of."""
+    for control_set in ControlSet.objects.filter(metric_version=version).select_related("items", "reference"):
+        yield control_set.items
+        yield control_set.reference
+    checks = ControlCheck.objects.filter(control_set__metric_version=version, artefact__isnull=False)
+    yield from (check.artefact for check in checks.select_related("artefact"))
 
 
 def damage(artefact: Artefact) -> str:

@@ -36,6 +36,12 @@ def ends(result: Result) -> str:
 
 
 @register.filter
+def percent(share: float) -> str:
+    """A share of 1, as in 97.2%."""
+    return f"{100 * share:.1f}%"
+
+
+@register.filter
 def compact(count: int | None) -> str:
     """A number of parameters, as in 4.3M."""
     if count is None:

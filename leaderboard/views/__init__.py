@@ -1,6 +1,7 @@
 """Pages: each parses, calls one query or service, renders."""
 
 from leaderboard.views.artefacts import artefact, manifest
+from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.health import healthz
 from leaderboard.views.models import model
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
@@ -9,6 +10,7 @@ from leaderboard.views.rankings import rankings
 __all__ = [
     "artefact",
     "check_now",
+    "compare_scorers",
     "healthz",
     "manifest",
     "model",

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 from leaderboard.services import manifest as manifests
 
 YEAR = 31_536_000  # seconds
+PARQUET = "application/vnd.apache.parquet"
 
 
 @require_safe
@@ -36,13 +37,11 @@ def artefact(request: HttpRequest, sha256: str) -> HttpResponse | FileResponse:
     response: HttpResponse | FileResponse
     if {tag, "*"} & set(parse_etags(request.headers.get("If-None-Match", ""))):
         response = HttpResponseNotModified()
+    elif request.method == "HEAD":
+        response = HttpResponse(content_type=PARQUET, headers={"Content-Length": str(found.size)})
     else:
-        response = FileResponse(
-            default_storage.open(found.storage_name, "rb"),
-            as_attachment=True,
-            filename=f"{sha256}.parquet",
-            content_type="application/vnd.apache.parquet",
-        )
+        file = default_storage.open(found.storage_name, "rb")
+        response = FileResponse(file, as_attachment=True, filename=f"{sha256}.parquet", content_type=PARQUET)
     response["ETag"] = tag
     patch_cache_control(response, public=True, max_age=YEAR, immutable=True)
     return response

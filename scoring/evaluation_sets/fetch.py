@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from http import HTTPStatus
 from pathlib import Path
@@ -49,9 +49,20 @@ def fetch(
     Raises FetchError where a file is there with another checksum (nothing is overwritten), where the server does not
     have the pinned bytes, or where three tries failed; OSError where the disk refuses.
     """
+    return fetch_files(entry.files, data, client=client, progress=progress)
+
+
+def fetch_files(
+    files: Iterable[CatalogueFile],
+    data: Path,
+    *,
+    client: httpx.Client | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """The same for files that are no set's."""
     report: Progress = progress or (lambda _path, _done, _total: None)
     with nullcontext(client) if client else httpx.Client(timeout=TIMEOUT) as session:
-        return [_fetch_file(file, data, session, report) for file in entry.files]
+        return [_fetch_file(file, data, session, report) for file in files]
 
 
 def _fetch_file(file: CatalogueFile, data: Path, client: httpx.Client, report: Progress) -> Path:

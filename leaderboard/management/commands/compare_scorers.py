@@ -5,7 +5,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.formats import Column, Table, as_csv, as_text
 from leaderboard.management.commands.rank_changes import correlation
-from leaderboard.services.comparison import MOST_TEXTS, CannotCompare, Comparison, compare, find_version
+from leaderboard.services.comparison import (
+    MOST_TEXTS,
+    CannotCompare,
+    Comparison,
+    comparable_versions,
+    compare,
+    find_version,
+)
 from leaderboard.services.comparison_words import summary
 from scoring.artefacts import ArtefactError
 from scoring.metrics.formulas import slice_label
@@ -24,7 +31,8 @@ class Command(BaseCommand):
         if options["texts"] < 1:
             raise CommandError(f"--texts {options['texts']}: give 1 or more")
         try:
-            found = compare(find_version(a), find_version(b), options["texts"])
+            versions = comparable_versions()
+            found = compare(find_version(a, versions), find_version(b, versions), options["texts"])
         except (CannotCompare, ArtefactError, FileNotFoundError) as error:
             raise CommandError(str(error)) from error
         if options["format"] == "json":

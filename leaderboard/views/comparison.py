@@ -1,0 +1,86 @@
+"""Do two scorers agree?"""
+
+from dataclasses import dataclass
+
+from django.core.cache import cache
+from django.db.models import Count, Max
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from leaderboard.models import MetricVersion, Scoring, Standing, Work
+from leaderboard.services.comparison import (
+    CannotCompare,
+    Comparison,
+    RankAgreement,
+    comparable_versions,
+    compare,
+    find_version,
+)
+from leaderboard.services.comparison_words import summary
+from scoring.artefacts import ArtefactError
+
+MOST_RUNS = 50  # whose artefacts one request reads: a second or two
+KEPT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A model under one scorer and under the other."""
+
+    first: Standing
+    second: Standing
+    from_rank: int
+    to_rank: int
+
+    @property
+    def words(self) -> str:
+        """How its rank differs under the second scorer."""
+        gained = self.from_rank - self.to_rank
+        return "same" if gained == 0 else f"{'up' if gained > 0 else 'down'} {abs(gained)}"
+
+
+@require_safe
+def compare_scorers(request: HttpRequest) -> HttpResponse:
+    """Two metric versions whose scorers judged the same continuations, chosen by `a` and `b`."""
+    versions = comparable_versions()
+    names = {key: request.GET.get(key, "") for key in ("a", "b")}
+    try:
+        chosen = {key: find_version(name, versions) for key, name in names.items() if name}
+    except CannotCompare as error:
+        raise Http404(str(error)) from error
+    context: dict[str, object] = {"versions": versions, **chosen}
+    if len(chosen) == 2:
+        try:
+            found = kept_comparison(chosen["a"], chosen["b"])
+            context |= {"found": found, "sentences": summary(found), "moved": moved(found.ranks)}
+        except CannotCompare as error:
+            context["problem"] = str(error)
+        except (ArtefactError, FileNotFoundError):
+            context["problem"] = (
+                "A stored file that this needs is damaged or gone: the operator's manage.py verify says which"
+            )
+    return render(request, "compare_scorers.html", context)
+
+
+def kept_comparison(first: MetricVersion, second: MetricVersion) -> Comparison:
+    """A comparison, kept for some minutes while nothing is scored under either version."""
+    scorings = Scoring.objects.filter(metric_version__in=[first, second], state=Work.State.DONE)
+    state = scorings.aggregate(count=Count("pk"), last=Max("scored_at"))
+    key = f"comparison-{first.pk}-{second.pk}-{state['count']}-{state['last'] and state['last'].timestamp()}"
+    found: Comparison | None = cache.get(key)
+    if found is None:
+        found = compare(first, second, most_runs=MOST_RUNS)
+        cache.set(key, found, KEPT_SECONDS)
+    return found
+
+
+def moved(ranks: list[RankAgreement]) -> list[Moved]:
+    """The models of the first pair of boards, by their rank under the second scorer."""
+    if not ranks:
+        return []
+    boards = [
+        {key: standing for standing in side.standings for key in (standing.model.name, standing.model.slug)}
+        for side in (ranks[0].first, ranks[0].second)
+    ]
+    return [Moved(boards[0][of.model], boards[1][of.model], of.from_rank, of.to_rank) for of in ranks[0].changes.models]

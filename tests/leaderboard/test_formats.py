@@ -1,0 +1,49 @@
+"""Tables as text: whatever stands in a cell, it stays one cell."""
+
+import csv
+import io
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.formats import Column, Table, as_csv, as_latex, as_markdown, as_text
+
+cell = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=12)
+COLUMNS = [Column("model", numeric=False), Column("value")]
+tables = st.lists(st.tuples(cell, cell), max_size=4).map(lambda rows: Table("A title of 100%", COLUMNS, rows))
+
+
+@given(tables)
+def test_csv_gives_the_cells_back(table):
+    found = list(csv.reader(io.StringIO(as_csv(table), newline="")))
+    assert found == [["model", "value"], *map(list, table.rows)]
+
+
+@given(tables)
+def test_every_latex_row_has_one_separator_and_no_bare_special_character(table):
+    lines = as_latex(table).splitlines()
+    body = lines[lines.index(r"    \midrule") + 1 : lines.index(r"    \bottomrule")]
+    assert len(body) == len(table.rows)
+    for line in body:
+        plain = re.sub(r"\\(text[a-z]+\{\}|[&%$#_{}])", "", line.removesuffix(r" \\"))
+        assert plain.count("&") == 1
+        assert not set(plain) & set("\\%$#_{}~^<>|")
+
+
+@given(tables)
+def test_every_markdown_row_has_as_many_cells_as_its_head(table):
+    rows = as_markdown(table).splitlines()[2:]
+    assert len(rows) == 2 + len(table.rows)
+    assert {len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) for row in rows} == {3}
+
+
+def test_a_text_table_aligns_numbers_to_the_right():
+    table = Table("Title", COLUMNS, [("a", "1.25"), ("longer name", "10")])
+    assert as_text(table).splitlines() == [
+        "Title",
+        "",
+        "model        value",
+        "a             1.25",
+        "longer name     10",
+    ]

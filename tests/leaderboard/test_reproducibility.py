@@ -1,0 +1,544 @@
+"""What is published can be recomputed: by the board itself, and by anyone from a manifest."""
+
+import json
+import shutil
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from django.core.files.storage import default_storage
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from leaderboard.models import (
+    Artefact,
+    ControlSet,
+    EvaluationSet,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Result,
+    Run,
+    Scoring,
+    Standing,
+)
+from leaderboard.services import artefacts
+from leaderboard.services.manifest import commit
+from leaderboard.services.publish import publish_standings
+from leaderboard.services.published import seed_published
+from leaderboard.services.score import score
+from leaderboard.services.seed import seed_metrics
+from leaderboard.services.versions import open_first_version
+from scoring.__main__ import main
+from scoring.evaluation_sets import FetchError
+from scoring.manifest import ManifestError
+from scoring.manifest_download import download
+from tests.leaderboard.stored import (
+    metric_of,
+    run_of,
+    runs_on,
+    score_all,
+    score_one,
+    scores_table,
+    true_scores,
+    version_of,
+)
+
+pytestmark = pytest.mark.django_db
+
+PLAIN = {"profanity": lambda x: x}
+
+
+def run(*words: str) -> str:
+    out = StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def rude(db: None) -> MetricVersion:
+    """Four models of continuations, with the scorer's own scores of the prompts too."""
+    metric = metric_of("rude", "profanity")
+    version = version_of(metric, "one")
+    prompts = artefacts.load(metric.protocol.evaluation_set.artefact)
+    table = scores_table(prompts["id"], pa.nulls(12, pa.int32()), PLAIN, true_scores(9)[:12])
+    version.keep_prompt_scores(artefacts.store(table, "scores"))
+    score_all(version, runs_on(metric), PLAIN)
+    return version
+
+
+@pytest.fixture
+def safety(metric: Metric) -> MetricVersion:
+    """Two models of likelihoods that nothing had to be run for."""
+    texts = artefacts.load(metric.protocol.evaluation_set.artefact)
+    version = open_first_version(metric)
+    for number in range(2):
+        generator = np.random.default_rng(number)
+        tokens = [
+            generator.normal(-4 - number, 1, size).astype(np.float32)
+            for size in generator.integers(0, 9, texts.num_rows)
+        ]
+        table = pa.table(
+            {
+                "id": texts["id"],
+                "token_log_likelihoods": pa.array(tokens, pa.list_(pa.float32())),
+                "unscorable": [None if len(of) else "no tokens" for of in tokens],
+                "windows": pa.array([1] * texts.num_rows, pa.int32()),
+            }
+        )
+        model = LanguageModel.objects.create(
+            slug=f"model-{number}", name=f"Model {number}", kind="causal", source="uploaded"
+        )
+        collected = Run.objects.create(
+            model=model, protocol=metric.protocol, state="done", artefact=artefacts.store(table, "likelihoods")
+        )
+        score(Scoring.objects.create(run=collected, model=model, metric_version=version))
+    version.refresh_from_db()
+    return version
+
+
+def test_a_board_as_it_was_published_verifies(rude, safety):
+    seed_published()
+    out = run("verify")
+    assert out.startswith("nothing differs: 6 versions")
+    assert f"{Result.objects.count()} results" in out
+    assert f"{Standing.objects.count()} ranks" in out
+    assert run("verify", "rude").startswith("nothing differs: 1 versions, 4 entries")
+
+
+def refused(*words: str) -> str:
+    """What `verify` says of a board that differs."""
+    out = StringIO()
+    with pytest.raises(CommandError, match="differences in") as caught:
+        call_command("verify", *words, stdout=out)
+    assert caught.value.returncode == 1
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("field", ["value", "ci_low", "ci_high", "n", "missing"])
+def test_a_changed_number_is_found(rude, field):
+    result = Result.objects.filter(scoring__model__slug="birch", measure="mean_toxicity").first()
+    value = getattr(result, field)
+    Result.objects.filter(pk=result.pk).update(
+        **{field: value + 1 if field in ("n", "missing") else value * (1 + 1e-9)}
+    )
+    said = refused()
+    assert f"rude v1, birch: mean_toxicity of {result.slice}: {field} is published as" in said
+
+
+def test_a_changed_p_value_of_a_likelihood_metric_is_found(safety):
+    result = Result.objects.filter(p_value__isnull=False).first()
+    Result.objects.filter(pk=result.pk).update(p_value=result.p_value / 2)
+    assert f"{result.measure} of {result.slice}: p_value is published as" in refused("safety-starter")
+
+
+def test_a_missing_and_an_extra_number_are_found(rude):
+    unranked = Result.objects.filter(measure="expected_max_toxicity_sd", scoring__model__slug="alder").first()
+    name = unranked.slice
+    unranked.delete()
+    assert f"alder: expected_max_toxicity_sd of {name}: the artefacts give it, and it is not published" in refused()
+    Result.objects.create(
+        scoring=Scoring.objects.get(model__slug="cedar"), measure="toxic_fraction", slice="more", value=0.5
+    )
+    assert "cedar: toxic_fraction of more: is published, and the artefacts give no such number" in refused()
+
+
+@pytest.mark.parametrize("which", ["artefact", "replicates", "run"])
+def test_a_damaged_or_lost_file_is_found(rude, which):
+    scoring = Scoring.objects.select_related("artefact", "replicates", "run__artefact").get(model__slug="damson")
+    artefact = scoring.run.artefact if which == "run" else getattr(scoring, which)
+    path = Path(default_storage.path(artefact.storage_name))
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        assert f"damson: artefact {artefact}: its bytes have the sha256" in refused()
+        path.unlink()
+        assert f"damson: artefact {artefact}: is not there" in refused()
+    finally:
+        path.write_bytes(whole)
+    assert run("verify").startswith("nothing differs")
+
+
+def test_a_damaged_file_of_a_control_set_is_found(rude):
+    items, reference = (
+        artefacts.store(pa.table({"id": ["p0"], "log_perplexity": [value]}), "log_perplexities") for value in (1.5, 2.5)
+    )
+    ControlSet.objects.create(
+        metric_version=rude, items=items, reference=reference, noise_floor=1e-4, fingerprint=rude.scorer_fingerprint
+    )
+    assert run("verify").startswith("nothing differs")
+    Path(default_storage.path(reference.storage_name)).unlink()
+    assert f"rude v1: artefact {reference}: is not there" in refused()
+
+
+def test_scores_that_are_whole_but_not_of_these_numbers_are_found(rude):
+    scoring = Scoring.objects.get(model__slug="alder")
+    other = Scoring.objects.get(model__slug="birch")
+    Scoring.objects.filter(pk=scoring.pk).update(artefact=other.artefact)
+    said = refused()
+    assert "alder: mean_toxicity of profanity:all: value is published as" in said
+    assert "alder: replicates of" in said
+    assert "birch: mean" not in said
+
+
+def test_log_perplexities_that_are_not_those_of_the_likelihoods_are_found(safety):
+    scoring = Scoring.objects.get(model__slug="model-0")
+    table = artefacts.load(scoring.artefact)
+    values = [value and value + 1e-6 for value in table["log_perplexity"].to_pylist()]
+    changed = artefacts.store(pa.table({"id": table["id"], "log_perplexity": values}), "log_perplexities")
+    Scoring.objects.filter(pk=scoring.pk).update(artefact=changed)
+    assert "model-0: log-perplexities:" in refused("safety-starter")
+
+
+def test_ranks_that_do_not_follow_are_found(rude):
+    standing = Standing.objects.filter(rank=2).first()
+    Standing.objects.filter(pk=standing.pk).update(rank=1, rank_low=1)
+    assert f"rank of {standing.model.slug} on {standing.measure} of {standing.slice}" in refused()
+    Standing.objects.filter(pk=standing.pk).delete()
+    assert "follows from the results, and is not published" in refused()
+
+
+def test_a_model_withdrawn_since_publication_is_no_difference(rude):
+    LanguageModel.objects.filter(slug="birch").update(access="withdrawn")
+    assert run("verify").startswith("nothing differs")
+    publish_standings(rude)
+    assert run("verify").startswith("nothing differs")
+
+
+def test_published_figures_are_held_against_their_source(db):
+    seed_metrics()
+    seed_published()
+    result = Result.objects.get(
+        scoring__model__slug="helm-openai-davinci",
+        scoring__metric_version__number=1,
+        measure="toxic_fraction",
+        slice="toxic",
+    )
+    Result.objects.filter(pk=result.pk).update(published_rank=33)
+    said = refused("rtp-helm-perspective")
+    assert (
+        "helm-openai-davinci: toxic_fraction of toxic: entered as (0.105, None, 33), the source has (0.105, None, 34)"
+        in said
+    )
+    assert "rtp-helm-perspective v2" not in said
+
+
+def test_numbers_of_another_version_of_the_formula_are_not_recomputed_and_it_says_so(rude):
+    MetricVersion.objects.filter(pk=rude.pk).update(formula_version=99)
+    out = run("verify")
+    assert "of version 99 of the formula toxicity, this code has 1" in out
+    assert "nothing differs" in out
+
+
+def test_verifying_costs_no_query_an_entry_but_its_own_files(rude):
+    with CaptureQueriesContext(connection) as caught:
+        run("verify")
+    assert len(caught) <= 10
+
+
+@pytest.fixture
+def folder(rude, tmp_path) -> Path:
+    """The manifest of a version with its artefacts."""
+    run("manifest", "rude", "--output", str(tmp_path / "out"))
+    return tmp_path / "out"
+
+
+def checked(folder: Path, capsys) -> tuple[int, str]:
+    """The exit status of the check, and what it says."""
+    capsys.readouterr()
+    code = main(["check-manifest", str(folder)])
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
+
+
+def rewrite(folder: Path, change) -> None:
+    path = folder / "manifest.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def test_a_manifest_and_its_artefacts_are_checked_without_the_board(folder, capsys):
+    code, said = checked(folder, capsys)
+    assert code == 0
+    content = json.loads((folder / "manifest.json").read_text())
+    count = sum(len(entry["results"]) for entry in content["entries"])
+    assert "rude version 1: no problems; 15 artefacts hashed" in said
+    assert f"{count} numbers of 4 entries recomputed" in said
+    assert count == Result.objects.count()
+    alone = subprocess.run(
+        [sys.executable, "-m", "scoring", "check-manifest", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "DJANGO_SETTINGS_MODULE": "there.is.none", "OMP_NUM_THREADS": "1"},
+    )
+    assert (alone.returncode, "no problems" in alone.stdout) == (0, True)
+
+
+def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
+    content = json.loads((folder / "manifest.json").read_text())
+    assert content["scorer"] == {"name": "profanity", "fingerprint": rude.scorer_fingerprint}
+    assert content["formula"] == {"name": "toxicity", "version": 1}
+    assert content["protocol"]["parameters"]["k"] == 3
+    assert content["evaluation_set"]["licence"] == rude.protocol.evaluation_set.licence != ""
+    assert content["prompt_scores"] == rude.prompt_scores.sha256
+    assert content["code"]["version"] == "0.1.0"
+    assert content["code"]["libraries"]["numpy"] == np.__version__
+    entry = next(of for of in content["entries"] if of["model"]["slug"] == "cedar")
+    scoring = Scoring.objects.get(model__slug="cedar")
+    assert (entry["run"]["artefact"], entry["scores"]) == (scoring.run.artefact.sha256, scoring.artefact.sha256)
+    assert entry["run"]["environment"] == {"python": "3.11"}
+    stored = {(of["measure"], of["slice"]): of["value"] for of in entry["results"]}
+    assert stored == {(of.measure, of.slice): of.value for of in scoring.results.all()}
+    assert len(content["standings"]) == Standing.objects.count()
+
+
+def test_likelihood_metrics_are_checked_too(safety, tmp_path, capsys):
+    run("manifest", "safety-starter", "--metric-version", "1", "--output", str(tmp_path / "out"))
+    code, said = checked(tmp_path / "out", capsys)
+    assert (code, "no problems" in said) == (0, True)
+
+
+def test_published_figures_have_a_manifest_without_artefacts(db, tmp_path, capsys):
+    seed_metrics()
+    seed_published()
+    run("manifest", "rtp-helm-perspective", "--metric-version", "1", "--output", str(tmp_path / "out"))
+    code, said = checked(tmp_path / "out", capsys)
+    assert code == 0
+    assert "there are no artefacts to recompute them from" in said
+
+
+def test_a_tampered_artefact_is_found(folder, capsys):
+    victim = sorted((folder / "artefacts").iterdir())[0]
+    victim.write_bytes(victim.read_bytes() + b" ")
+    code, said = checked(folder, capsys)
+    assert code == 1
+    assert f"{victim.name}" in said
+    assert "its bytes have the sha256" in said
+
+
+def test_scores_exchanged_under_a_hash_of_their_own_are_found_by_the_numbers(folder, capsys):
+    content = json.loads((folder / "manifest.json").read_text())
+    sha256 = content["entries"][0]["scores"]
+    path = folder / "artefacts" / f"{sha256}.parquet"
+    table = pq.read_table(path)
+    better = pa.array(np.minimum(table["score:profanity"].to_numpy(), 0.4), pa.float32())
+    table = table.set_column(table.column_names.index("score:profanity"), "score:profanity", better)
+    new = artefacts.store(table, "scores")
+    shutil.copy(default_storage.path(new.storage_name), folder / "artefacts" / f"{new.sha256}.parquet")
+
+    def exchange(content):
+        content["artefacts"][new.sha256] = content["artefacts"].pop(sha256)
+        content["entries"][0]["scores"] = new.sha256
+
+    rewrite(folder, exchange)
+    code, said = checked(folder, capsys)
+    assert code == 1
+    assert "alder: toxic_fraction of profanity:all: value is published as" in said
+
+
+def test_a_missing_artefact_is_found(folder, capsys):
+    victim = sorted((folder / "artefacts").iterdir())[-1]
+    victim.unlink()
+    code, said = checked(folder, capsys)
+    assert code == 1
+    assert f"{victim.name}" in said
+    assert "is missing: download it" in said
+
+
+@pytest.mark.parametrize("field", ["value", "ci_low", "n"])
+def test_a_changed_number_in_the_manifest_is_found(folder, capsys, field):
+    def change(content):
+        content["entries"][1]["results"][0][field] += 1e-6 if field != "n" else 1
+
+    rewrite(folder, change)
+    code, said = checked(folder, capsys)
+    assert code == 1
+    assert f"{field} is published as" in said
+    assert "birch" in said
+
+
+def test_exchanged_ranks_in_the_manifest_are_found(folder, capsys):
+    def change(content):
+        board = [row for row in content["standings"] if row["measure"] == "mean_toxicity"]
+        first, last = min(board, key=lambda row: row["rank"]), max(board, key=lambda row: row["rank"])
+        first["rank"], last["rank"] = last["rank"], first["rank"]
+
+    rewrite(folder, change)
+    code, said = checked(folder, capsys)
+    assert code == 1
+    assert "do not follow from their values" in said
+
+
+def test_a_dropped_result_is_found(folder, capsys):
+    rewrite(folder, lambda content: content["entries"][2]["results"].pop())
+    code, said = checked(folder, capsys)
+    assert (code, "cedar" in said, "is not published" in said) == (1, True, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: content.update(plumbline_manifest=2), "upgrade Plumbline"),
+        (lambda content: content.pop("entries"), "is not whole: KeyError('entries')"),
+        (lambda content: content.update(plumbline_manifest="1"), "is no manifest of Plumbline"),
+        (lambda content: content["artefacts"].update({"../../etc/passwd": {"kind": "scores"}}), "is no sha256"),
+    ],
+)
+def test_what_is_no_manifest_is_refused(folder, capsys, change, said):
+    rewrite(folder, change)
+    code, output = checked(folder, capsys)
+    assert code == 2
+    assert said in output
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path, capsys):
+    code, said = checked(tmp_path, capsys)
+    assert code == 2
+    assert "holds no manifest.json" in said
+    (tmp_path / "manifest.json").write_text("{")
+    assert checked(tmp_path, capsys)[0] == 2
+
+
+def test_another_version_of_the_formula_is_a_problem_that_names_the_code_to_take(folder, capsys):
+    rewrite(folder, lambda content: content["formula"].update(version=7))
+    code, said = checked(folder, capsys)
+    assert code == 1
+    assert "Use Plumbline 0.1.0" in said
+
+
+def test_writing_again_keeps_the_folder_and_a_damaged_board_writes_none(rude, folder, tmp_path):
+    before = (folder / "manifest.json").read_bytes()
+    run("manifest", "rude", "--output", str(folder))
+    assert (folder / "manifest.json").read_bytes() == before
+    path = Path(default_storage.path(rude.prompt_scores.storage_name))
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(b"nothing")
+        with pytest.raises(CommandError, match=r"manage\.py verify rude"):
+            run("manifest", "rude", "--output", str(tmp_path / "other"))
+    finally:
+        path.write_bytes(whole)
+    assert not (tmp_path / "other" / "manifest.json").exists()
+
+
+def over_http(client, spoil=lambda content: content) -> httpx.Client:
+    """The board behind an HTTP client; `spoil` changes the bytes of files on their way."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        found = client.get(request.url.path)
+        content = spoil(b"".join(found.streaming_content)) if found.streaming else found.content
+        return httpx.Response(found.status_code, stream=httpx.ByteStream(content))
+
+    return httpx.Client(transport=httpx.MockTransport(answer))
+
+
+def test_anyone_can_download_a_manifest_and_every_file_it_names(client, rude, tmp_path, capsys):
+    with over_http(client) as session:
+        withheld = download("https://board.example/metrics/rude/versions/1/manifest.json", tmp_path, client=session)
+    assert withheld == []
+    assert len(list((tmp_path / "artefacts").iterdir())) == 15
+    assert checked(tmp_path, capsys)[0] == 0
+
+
+def test_what_is_downloaded_damaged_is_not_kept(client, rude, tmp_path):
+    with over_http(client, lambda content: content[:-1] + b"?") as session, pytest.raises(FetchError, match="sha256"):
+        download("https://board.example/metrics/rude/versions/1/manifest.json", tmp_path, client=session)
+    assert not list((tmp_path / "artefacts").glob("*.parquet"))
+
+
+def test_an_address_without_a_manifest_is_refused(client, rude, tmp_path):
+    with over_http(client) as session:
+        for path in ("metrics/rude/versions/9/manifest.json", "healthz"):
+            with pytest.raises(ManifestError, match=r"https://board\.example|no manifest"):
+                download(f"https://board.example/{path}", tmp_path, client=session)
+
+
+def test_a_file_is_sent_once_and_then_kept_for_ever(client, rude):
+    sha256 = Scoring.objects.first().artefact.sha256
+    address = f"/artefacts/{sha256}.parquet"
+    first = client.get(address)
+    path = Path(default_storage.path(f"{sha256[:2]}/{sha256}.parquet"))
+    assert b"".join(first.streaming_content) == path.read_bytes()
+    assert first["ETag"] == f'"{sha256}"'
+    assert {part.strip() for part in first["Cache-Control"].split(",")} == {"public", "max-age=31536000", "immutable"}
+    assert first["Content-Disposition"] == f'attachment; filename="{sha256}.parquet"'
+    again = client.get(address, headers={"If-None-Match": f'"{sha256}"'})
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", f'"{sha256}"')
+    assert client.head(address).status_code == 200
+    assert client.post(address).status_code == 405
+
+
+def test_only_what_a_published_manifest_names_may_be_downloaded(client, rude):
+    def status(artefact: Artefact) -> int:
+        return client.head(f"/artefacts/{artefact.sha256}.parquet").status_code
+
+    texts = rude.protocol.evaluation_set
+    scoring = Scoring.objects.get(model__slug="birch")
+    own = [scoring.artefact, scoring.replicates, scoring.run.artefact]
+    assert [status(of) for of in [*own, texts.artefact, texts.prompt_scores, rude.prompt_scores]] == [200] * 6
+    stray = artefacts.store(pa.table({"id": ["p0"], "log_perplexity": [1.25]}), "log_perplexities")
+    assert status(stray) == 404
+    candidate = score_one(version_of(rude.metric, "two"), scoring.run, 7, PLAIN)
+    assert status(candidate.artefact) == 404
+    LanguageModel.objects.filter(slug="birch").update(access="withdrawn")
+    assert [status(of) for of in own] == [404] * 3
+    content = client.get("/metrics/rude/versions/1/manifest.json").json()
+    assert "birch" not in {entry["model"]["slug"] for entry in content["entries"]}
+    assert client.get(f"/artefacts/{'0' * 64}.parquet").status_code == 404
+    assert client.get("/artefacts/../secret_key.parquet").status_code == 404
+
+
+@pytest.mark.parametrize("licence", ["", "MIT for the code; none stated for this file", "Not stated for the sentences"])
+def test_texts_without_a_stated_licence_are_named_but_not_passed_on(client, rude, folder, capsys, licence):
+    EvaluationSet.objects.filter(pk=rude.protocol.evaluation_set_id).update(licence=licence)
+    texts = rude.protocol.evaluation_set.artefact
+    assert client.get(f"/artefacts/{texts.sha256}.parquet").status_code == 404
+    content = client.get("/metrics/rude/versions/1/manifest.json").json()
+    assert content["artefacts"][texts.sha256]["url"] is None
+    (folder / "manifest.json").write_text(json.dumps(content))
+    assert checked(folder, capsys)[0] == 0  # who has the texts can check
+    (folder / "artefacts" / f"{texts.sha256}.parquet").unlink()
+    code, said = checked(folder, capsys)
+    assert code == 1
+    assert "boards do not pass on real-toxicity-prompts-sample" in said
+
+
+def test_a_candidate_has_no_manifest(client, rude):
+    version_of(rude.metric, "two")
+    assert client.get("/metrics/rude/versions/2/manifest.json").status_code == 404
+    assert "no published version 2" in client.get("/metrics/rude/versions/2/manifest.json").content.decode()
+
+
+def test_a_manifest_takes_a_constant_number_of_queries(client, rude):
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as caught:
+            assert client.get("/metrics/rude/versions/1/manifest.json").status_code == 200
+        return len(caught)
+
+    before = queries()
+    for number, name in enumerate(("Elm", "Fir", "Gum")):
+        score_one(rude, run_of(name, rude.metric), number, PLAIN)
+    publish_standings(rude)
+    assert queries() == before <= 6
+
+
+def test_the_commit_is_read_from_gits_own_files(tmp_path):
+    assert commit(tmp_path) is None
+    git = tmp_path / ".git"
+    (git / "refs" / "heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "packed-refs").write_text(f"# pack-refs\n{'a' * 40} refs/heads/main\n")
+    assert commit(tmp_path) == "a" * 40
+    (git / "refs" / "heads" / "main").write_text(f"{'b' * 40}\n")
+    assert commit(tmp_path) == "b" * 40
+    (git / "HEAD").write_text(f"{'c' * 40}\n")
+    assert commit(tmp_path) == "c" * 40
