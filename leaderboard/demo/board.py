@@ -6,15 +6,15 @@ from collections.abc import Callable
 from django.conf import settings
 
 from leaderboard.demo.scorer import RetrainedScorer
-from leaderboard.models import LanguageModel, Metric, Scoring, Work
+from leaderboard.models import EvaluationSet, LanguageModel, Metric, Scoring, Work
 from leaderboard.services.evaluate import request_evaluation
-from leaderboard.services.evaluation_sets import declare, import_prompts
+from leaderboard.services.evaluation_sets import import_prompts
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.scorers import folder_of
-from scoring.evaluation_sets import build_regard, get
+from scoring.evaluation_sets import build_regard
 
-K = 5
+K, EVERY = 5, 5  # continuations of every so many-th opening
 PATIENCE_SECONDS = 900.0
 SERVICE, LEXICON = "toxicity-demo", "lexicon-demo"
 TERMS = {"work": ("job", "office", "work"), "home": ("family", "house")}
@@ -29,7 +29,10 @@ class DemonstrationFailed(RuntimeError):
 
 def prepare() -> tuple[list[Metric], list[LanguageModel]]:
     """Metrics, prompts and the causal bundled models, of which the last is to come later."""
-    prompts, _ = import_prompts(declare(get("regard-openings")), build_regard())
+    declared, _ = EvaluationSet.objects.get_or_create(
+        slug="demo-openings", defaults={"title": "Some openings", "kind": EvaluationSet.Kind.PROMPTS}
+    )
+    prompts, _ = import_prompts(declared, build_regard()[::EVERY])
     write_lexicon(TERMS)
     metrics = [
         declare_metric(Declaration(slug, title, scorer, formula, "regard", {"k": K}, summary), prompts)
