@@ -4,17 +4,29 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from django.core.files.storage import default_storage
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from leaderboard import tasks
-from leaderboard.models import Artefact, ControlCheck, LanguageModel, Metric, Rescoring, Run, Scoring, Work
+from leaderboard.models import (
+    Artefact,
+    ControlCheck,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Rescoring,
+    Run,
+    Scoring,
+    Work,
+)
 from leaderboard.services import artefacts, rescore, scorers
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_own_prompts
@@ -171,10 +183,17 @@ def deliver(work: Work) -> None:
     TASKS[type(work)](work.pk)
 
 
-def hurry() -> None:
+def retry() -> None:
     """Let the pauses before the next attempts be over."""
     for kind in TASKS:
         kind.objects.filter(not_before__isnull=False).update(not_before=None)
+
+
+def hurry() -> None:
+    """As `retry`, and let it be half a day since the checks without an answer."""
+    retry()
+    unanswered = ControlCheck.objects.filter(verdict__in=["", ControlCheck.Verdict.UNAVAILABLE])
+    unanswered.filter(finished_at__isnull=False).update(finished_at=F("finished_at") - timedelta(hours=12))
 
 
 def expire() -> None:
@@ -209,7 +228,7 @@ def active(metric: Metric) -> Rescoring | None:
     return Rescoring.objects.active().filter(metric=metric).first()
 
 
-def standings_of(version: Any) -> list[tuple[Any, ...]]:
+def standings_of(version: MetricVersion) -> list[tuple[Any, ...]]:
     """Whatever readers see of a version."""
     rows = version.standings.order_by("measure", "slice", "population", "model__slug")
     return list(
@@ -219,18 +238,25 @@ def standings_of(version: Any) -> list[tuple[Any, ...]]:
     )
 
 
-def numbers_of(version: Any) -> list[tuple[Any, ...]]:
+def numbers_of(version: MetricVersion) -> list[tuple[Any, ...]]:
     """Standings without the identity of rows, to compare boards by."""
     return [row[:-1] for row in standings_of(version)]
 
 
-def shifts_in(version: Any) -> set[float]:
+def names_of(version: MetricVersion) -> set[str]:
+    """The models that are ranked under a version."""
+    return set(version.standings.values_list("model__slug", flat=True))
+
+
+def shifts_in(version: MetricVersion) -> set[float]:
     """By how much the scores under a version were shifted: of one scorer there is one."""
-    found = set()
-    for scoring in version.scorings.filter(state=Work.State.DONE):
-        texts = artefacts.load(scoring.run.artefact)["text"].to_pylist()
-        scores = artefacts.load(scoring.artefact)["score:toxicity"].to_pylist()
-        bare = [probability(text, "toxicity") for text in texts]
-        moved = [np.log(s / (1 - s)) - np.log(b / (1 - b)) for s, b in zip(scores, bare, strict=True) if s is not None]
-        found.add(round(float(np.median(moved)), 2) + 0.0)
-    return found
+    done = version.scorings.filter(state=Work.State.DONE)
+    return {_shift(*of) for of in done.values_list("run__artefact__sha256", "artefact__sha256")}
+
+
+@lru_cache
+def _shift(outputs: str, scores: str) -> float:
+    texts, values = (artefacts.load(Artefact.objects.get(sha256=sha256)) for sha256 in (outputs, scores))
+    bare = [probability(text, "toxicity") for text in texts["text"].to_pylist()]
+    pairs = zip(values["score:toxicity"].to_pylist(), bare, strict=True)
+    return round(float(np.median([np.log(s / (1 - s)) - np.log(b / (1 - b)) for s, b in pairs])), 2) + 0.0

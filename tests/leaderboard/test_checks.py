@@ -36,6 +36,7 @@ from tests.leaderboard.living import (
     lost,
     numbers_of,
     probability,
+    retry,
     shifts_in,
     small_metric,
     standing_in,
@@ -407,7 +408,7 @@ def test_while_the_scorer_is_down_nothing_is_published_and_when_it_answers_every
     stage.down = True
     scorings = [request_evaluation(entrant(n, living), living, send=False) for n in (2, 3, 4)]
     for _ in range(4):
-        hurry()
+        retry()
         for scoring in scorings:
             deliver(scoring)
     for scoring in scorings:

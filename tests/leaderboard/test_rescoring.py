@@ -40,6 +40,7 @@ from tests.leaderboard.living import (
     entrant,
     hurry,
     lost,
+    names_of,
     numbers_of,
     shifts_in,
     small_metric,
@@ -78,10 +79,6 @@ def check_by_hand(metric: Metric) -> ControlCheck:
     return check
 
 
-def names_in(version: MetricVersion) -> set[str]:
-    return set(version.standings.values_list("model__slug", flat=True))
-
-
 def test_readers_see_the_old_ranking_whole_at_every_step_until_the_new_one_is_whole(board, stage):
     old = board.current_version()
     before, results = standings_of(old), list(Result.objects.order_by("pk").values())
@@ -101,7 +98,7 @@ def test_readers_see_the_old_ranking_whole_at_every_step_until_the_new_one_is_wh
     assert steps == 3
     new = board.current_version()
     assert (new, found.state) == (found.to_version, Rescoring.State.PUBLISHED)
-    assert names_in(new) == names_in(old) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert names_of(new) == names_of(old) == {"entrant-1", "entrant-2", "entrant-3"}
     old.refresh_from_db()
     assert old.status == Status.SUPERSEDED
     assert standings_of(old) == before
@@ -187,13 +184,13 @@ def test_an_entry_whose_outputs_are_lost_is_outdated_with_the_reason(board, stag
         check_by_hand(board)
         drain()
     new = board.current_version()
-    assert names_in(new) == {"entrant-1", "entrant-3"}
+    assert names_of(new) == {"entrant-1", "entrant-3"}
     entry = OutdatedEntry.objects.get()
     assert (entry.metric_version, entry.model, entry.last_scoring) == (new, scoring.model, scoring)
     assert "No such file" in entry.reason
     # Asked for again, now that its outputs are back, it takes its place and is outdated no longer.
     assert submit(scoring.model, board).state == Work.State.DONE
-    assert names_in(new) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert names_of(new) == {"entrant-1", "entrant-2", "entrant-3"}
     assert not OutdatedEntry.objects.exists()
 
 
@@ -216,7 +213,7 @@ def test_an_entry_that_failed_is_tried_under_the_next_version_and_outdated_by_it
     Artefact.objects.filter(pk=last.run.artefact_id).update(kind=kind)
     open_rescoring(board, "once more")
     drain()
-    assert names_in(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
     assert not OutdatedEntry.objects.filter(metric_version__number=4).exists()
 
 
@@ -241,9 +238,9 @@ def test_a_withdrawn_model_is_left_out_and_a_restricted_one_is_rescored_from_wha
     drift(stage)
     check_by_hand(board)
     drain()
-    assert names_in(board.current_version()) == {"entrant-2", "entrant-3"}
+    assert names_of(board.current_version()) == {"entrant-2", "entrant-3"}
     assert not OutdatedEntry.objects.exists()
-    assert "entrant-1" in names_in(board.versions.get(number=1))
+    assert "entrant-1" in names_of(board.versions.get(number=1))
 
 
 def test_where_not_one_entry_can_be_rescored_the_old_version_stays_current(board, stage, settings):
@@ -288,7 +285,7 @@ def test_a_drift_during_a_rescoring_restarts_it_against_the_newest_version(board
     assert not first.to_version.standings.exists()
     new = board.current_version()
     assert (new, shifts_in(new)) == (second.to_version, {0.9})
-    assert names_in(new) == {"entrant-1", "entrant-2", "entrant-3", "entrant-4"}
+    assert names_of(new) == {"entrant-1", "entrant-2", "entrant-3", "entrant-4"}
     assert Rescoring.objects.filter(state=Rescoring.State.PUBLISHED).count() == 1
 
 
@@ -301,7 +298,7 @@ def test_a_scorer_that_changes_during_a_rescoring_is_met_by_the_next_entry_and_n
     drain()
     new = board.current_version()
     assert (new.number, shifts_in(new)) == (3, {0.9})
-    assert names_in(new) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert names_of(new) == {"entrant-1", "entrant-2", "entrant-3"}
     assert not OutdatedEntry.objects.exists()
 
 
@@ -313,7 +310,7 @@ def test_another_fingerprint_with_the_same_scores_during_a_rescoring_is_checked_
     scorers.look_again()
     drain()
     assert board.current_version().number == 2
-    assert names_in(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
     assert ControlCheck.objects.filter(control_set__metric_version__number=2, verdict="stable").count() == 1
 
 
@@ -329,7 +326,7 @@ def test_a_scorer_that_is_down_during_a_rescoring_is_waited_for(board, stage, se
     assert active(board)
     stage.down = False
     drain()
-    assert names_in(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
     assert not OutdatedEntry.objects.exists()
 
 
@@ -339,8 +336,8 @@ def test_a_model_submitted_meanwhile_lands_in_the_new_version_only(board, stage)
     scoring = submit(entrant(4, board), board)
     assert (scoring.state, scoring.metric_version.number) == (Work.State.DONE, 2)
     assert board.current_version() == scoring.metric_version
-    assert len(names_in(board.current_version())) == 4
-    assert len(names_in(board.versions.get(number=1))) == 3
+    assert len(names_of(board.current_version())) == 4
+    assert len(names_of(board.versions.get(number=1))) == 3
 
 
 # Pause, resume, cancel
@@ -425,7 +422,7 @@ def test_a_cancelled_rescoring_leaves_the_old_version_and_gives_back_the_models_
     assert standings_of(old) == before
     drain()
     assert board.current_version() == old
-    assert names_in(old) == {"entrant-1", "entrant-2", "entrant-3", "entrant-4"}
+    assert names_of(old) == {"entrant-1", "entrant-2", "entrant-3", "entrant-4"}
     assert not found.to_version.standings.exists()
     scoring = Scoring.objects.get(model=late, metric_version=old)
     assert ControlCheck.objects.get(control_set__metric_version=old, started_at__gte=scoring.started_at)
@@ -540,7 +537,7 @@ def test_numbers_of_another_version_of_the_formula_are_refused_with_a_sentence(b
     open_rescoring(board, scoring.reason)
     drain()
     assert board.current_version().formula_version == formula.version + 1
-    assert len(names_in(board.current_version())) == 4
+    assert len(names_of(board.current_version())) == 4
 
 
 def test_a_first_version_of_a_formula_that_is_gone_is_not_taken_up(db, tmp_path, monkeypatch):
@@ -587,7 +584,7 @@ def test_drift_of_likelihoods_collects_everything_anew_and_leaves_behind_what_ma
     assert (run.epoch, run.state, run.artefact) == (2, Work.State.QUEUED, None)
     drain()
     new = likelihoods.current_version()
-    assert (new.number, names_in(new)) == (2, {models[CAUSAL].slug})
+    assert (new.number, names_of(new)) == (2, {models[CAUSAL].slug})
     entry = OutdatedEntry.objects.get()
     assert (entry.metric_version, entry.model) == (new, models[OTHER_CAUSAL])
     assert entry.reason == "its outputs cannot be collected anew: the model is restricted"
@@ -600,7 +597,7 @@ def test_drift_of_likelihoods_collects_everything_anew_and_leaves_behind_what_ma
     LanguageModel.objects.filter(pk=models[OTHER_CAUSAL].pk).update(access="open")
     open_rescoring(likelihoods, "by hand, again")
     drain()
-    assert names_in(likelihoods.current_version()) == {models[CAUSAL].slug, models[OTHER_CAUSAL].slug}
+    assert names_of(likelihoods.current_version()) == {models[CAUSAL].slug, models[OTHER_CAUSAL].slug}
 
 
 def test_an_epoch_is_used_once_so_that_no_run_of_a_rescoring_given_up_is_taken_for_a_new_one(likelihoods):
