@@ -5,6 +5,7 @@ from leaderboard import views
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
+    path("history/", views.history, name="history"),
     path("models/<slug:slug>/", views.model, name="model"),
     path("operate/", views.operate, name="operate"),
     path("operate/<slug:slug>/check/", views.check_now, name="check-now"),

@@ -2,6 +2,7 @@
 
 from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.health import healthz
+from leaderboard.views.history import history
 from leaderboard.views.models import model
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
 from leaderboard.views.rankings import rankings
@@ -10,6 +11,7 @@ __all__ = [
     "artefact",
     "check_now",
     "healthz",
+    "history",
     "manifest",
     "model",
     "operate",
