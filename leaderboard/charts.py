@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
+from scipy.optimize import isotonic_regression
 
 INK, QUIET, RULE, PAPER, RAISED = "var(--ink)", "var(--chart-quiet)", "var(--rule)", "var(--paper)", "var(--raised)"
 FIRST, SECOND = "var(--chart-first)", "var(--chart-second)"  # blue and orange, which no colour blindness confuses
@@ -18,9 +20,11 @@ FONT = 'system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif'
 SMALL = 11  # pixels
 CHARACTER = 6.2  # pixels, of that font on average
 LONGEST_NAME = 30  # characters
-ROW, CLOSE_ROW, MANY_ROWS = 18, 14, 80  # pixels a name needs; where there are more than MANY_ROWS, CLOSE_ROW
+ROW, CLOSE_ROW, MANY_ROWS = 18, 14, 40  # pixels a name needs; where there are more than MANY_ROWS, CLOSE_ROW
 LEAST_HEIGHT = 260  # pixels
-COLUMN = 72  # pixels between two versions, at least
+COLUMN, LEAST_COLUMNS = 64, 3  # pixels between two versions at least, and between the first and the last in such
+LEAD = 16  # pixels from a point to its name, at least
+LINE, HEADING = 15, 52  # pixels of a line of text, and of the three over a column
 
 
 @dataclass(frozen=True)
@@ -61,16 +65,19 @@ class BumpColumn:
 def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLine], alternative: str) -> Chart:
     """Ranks over versions, the best on top; a line a model, with names at both ends.
 
-    Points stand at ranks as they are, so models of equal rank share one; their names are spread and led to it. Triangles
-    point up for models that rose and down for those that fell; a cross ends a line that later versions do not go on with.
+    Points stand at ranks as they are, so models of equal rank share one; their names are spread and led to it.
+    Triangles point up for models that rose and down for those that fell; a cross ends a line that later versions do not
+    go on with.
     """
-    row = ROW if len(lines) <= MANY_ROWS else CLOSE_ROW
-    height = max(LEAST_HEIGHT, row * len(lines))
     ranks = [rank for line in lines for rank in line.ranks if rank is not None]
     top, bottom = min(ranks, default=1), max(ranks, default=1)
+    rows = min(bottom - top + 1, 2 * len(lines))
+    row = ROW if rows <= MANY_ROWS else CLOSE_ROW
+    height = max(LEAST_HEIGHT, row * rows)
     gap = row * (bottom - top + 1) / height  # in ranks: how far apart two names must be
-    lead = max(0.05 * (len(columns) - 1), 0.02)
-    margin = 8 + CHARACTER * (5 + max((min(len(line.name), LONGEST_NAME) for line in lines), default=0))
+    steps = max(LEAST_COLUMNS, len(columns) - 1)
+    lead = LEAD / (COLUMN * steps) * (len(columns) - 1)
+    margin = 8 + CHARACTER * (4 + max((min(len(line.name), LONGEST_NAME) for line in lines), default=0))
     traces = [_leads(columns, lines, gap, (top, bottom), lead)]
     for symbol, colour, width, chosen in (
         ("circle", QUIET, 1.25, [line for line in lines if not line.change]),
@@ -90,7 +97,7 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
             marker={"color": INK, "size": 9},
         )
     )
-    heading = 58 if any(column.note for column in columns) else 40
+    heading = HEADING + (LINE if any(column.note for column in columns) else 0)
     figure = _figure(
         traces,
         xaxis={
@@ -98,6 +105,7 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
             "tickvals": list(range(len(columns))),
             "ticktext": [f"<b>{column.number}</b><br>{column.caption}" for column in columns],
             "side": "top",
+            "tickangle": 0,
             "showgrid": True,
             "gridcolor": RULE,
         },
@@ -107,23 +115,21 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
         annotations=[_note(number, column.note) for number, column in enumerate(columns) if column.note],
         meta=[column.number for column in columns],
     )
-    least_width = 2 * round(margin) + COLUMN * max(2, len(columns) - 1)
+    least_width = 2 * round(margin) + COLUMN * steps
     return Chart(name, figure, height + heading + 4, least_width, alternative)
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places at least `gap` apart, in the order of `wanted` (ascending) and near to it, within low..high.
+    """Places at least `gap` apart within low..high, the nearest to `wanted` (ascending) by least squares.
 
     Where low..high cannot hold them all they are evenly closer.
     """
-    if not wanted:
-        return []
-    gap = min(gap, (high - low) / (len(wanted) - 1)) if len(wanted) > 1 else gap
-    placed: list[float] = []
-    for place in wanted:
-        placed.append(max(place, low, placed[-1] + gap if placed else low))
-    for number in range(len(placed) - 1, -1, -1):
-        placed[number] = min(placed[number], high - gap * (len(placed) - 1 - number))
+    if len(wanted) < 2:
+        return list(wanted)
+    steps = np.arange(len(wanted)) * min(gap, (high - low) / (len(wanted) - 1))
+    # Less their steps, places at least a gap apart are places that ascend.
+    free = isotonic_regression(np.asarray(wanted, dtype=np.float64) - steps).x
+    placed: list[float] = (np.clip(free, low, high - steps[-1]) + steps).round(4).tolist()
     return placed
 
 
@@ -249,5 +255,5 @@ def _mark(column: int) -> dict[str, Any]:
 
 def _note(column: int, text: str) -> dict[str, Any]:
     """What the dotted line is for, above it."""
-    place = {"x": column - 0.5, "yref": "paper", "y": 1, "yshift": 34, "yanchor": "bottom"}
+    place = {"x": column - 0.5, "yref": "paper", "y": 1, "yshift": HEADING - 6, "yanchor": "bottom"}
     return {**place, "text": escape(text), "showarrow": False, "font": {"size": SMALL, "color": INK}}

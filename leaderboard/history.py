@@ -72,9 +72,7 @@ class Step:
     def other_fingerprint(self) -> bool:
         """Whether what made its scores is not what made those before; of figures from papers nobody knows."""
         before = self.before
-        return bool(
-            before and self.version.measured and before.scorer_fingerprint != self.version.scorer_fingerprint
-        )
+        return bool(before and self.version.measured and before.scorer_fingerprint != self.version.scorer_fingerprint)
 
     @property
     def rescoring(self) -> Rescoring | None:
@@ -118,9 +116,7 @@ def told(metric: Metric) -> list[Step]:
     of_each = [[version for version in versions if version.provenance == of] for of in Provenance.values]
     chosen = next((of for of in of_each if len(of) > 1), None) or next(filter(None, of_each), [])
     before = [None, *chosen]
-    return [
-        Step(version, last, list(version.outdated.all())) for version, last in zip(chosen, before, strict=False)
-    ]
+    return [Step(version, last, list(version.outdated.all())) for version, last in zip(chosen, before, strict=False)]
 
 
 def boards(versions: Sequence[MetricVersion], measure: str) -> Boards:
@@ -172,7 +168,9 @@ def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], populatio
     ):
         names[slug] = name, family
         places.setdefault(slug, [None] * len(steps))[column[pk]] = Place(*place)
-    outdated = {(number, entry.model.slug): entry.reason for number, step in enumerate(steps) for entry in step.outdated}
+    outdated = {
+        (number, entry.model.slug): entry.reason for number, step in enumerate(steps) for entry in step.outdated
+    }
     found = [
         Line(slug, *names[slug], tuple(of), tuple(outdated.get((number, slug), "") for number in range(len(steps))))
         for slug, of in places.items()

@@ -59,6 +59,11 @@ class Ranking:
         return len(self.versions) > 1
 
     @property
+    def has_history(self) -> bool:
+        """Whether its metric has versions to compare."""
+        return has_history(self.metric)
+
+    @property
     def carries_ranks(self) -> bool:
         """Whether its ranks are those that its source gives."""
         return not self.mixed and any(row.result.published_rank for group in self.groups for row in group.rows)
@@ -165,6 +170,12 @@ def metrics_with_versions() -> list[Metric]:
     return list(
         Metric.objects.select_related("protocol__evaluation_set").prefetch_related(Prefetch("versions", versions))
     )
+
+
+def has_history(metric: Metric) -> bool:
+    """Whether two published versions of one provenance can be compared; of a metric of `metrics_with_versions`."""
+    provenances = [version.provenance for version in metric.versions.all() if version.published_at]
+    return len(provenances) > len(set(provenances))
 
 
 def current_versions(metric: Metric, provenances: Sequence[str]) -> list[MetricVersion]:

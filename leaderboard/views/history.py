@@ -9,12 +9,13 @@ from django.views.decorators.http import require_safe
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
 from leaderboard.history import Changes, Line, Step, boards, changes, lines, spelled, summary, told
 from leaderboard.models import Metric, MetricVersion, Standing
-from leaderboard.rankings import metrics_with_versions
+from leaderboard.rankings import has_history, metrics_with_versions
 from leaderboard.views.rankings import default_metric, families
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 
 ALL, DEFAULT_TOP = "all", "50"
+MOST_BESIDE = 5  # versions that leave room for a table beside the chart
 TOPS = ["10", "20", DEFAULT_TOP, "100", "200", ALL]
 
 
@@ -54,6 +55,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "families": families(metrics),
         "choice": choice,
         "steps": steps,
+        "beside": len(steps) <= MOST_BESIDE,
         "tops": [(top, "All" if top == ALL else f"First {top}") for top in TOPS],
         "kinds": [(value, label) for value, label in Standing.Population.choices if value in choice.populations],
         "lines": found,
@@ -81,12 +83,6 @@ def choose_metric(request: HttpRequest, metrics: list[Metric]) -> Metric:
     by_slug = {metric.slug: metric for metric in metrics}
     default = next((metric for metric in metrics if has_history(metric)), None) or default_metric(metrics)
     return by_slug[pick(request, "metric", default.slug, list(by_slug))]
-
-
-def has_history(metric: Metric) -> bool:
-    """Whether two published versions of one provenance can be compared; of a metric of `metrics_with_versions`."""
-    provenances = [version.provenance for version in metric.versions.all() if version.published_at]
-    return len(provenances) > len(set(provenances))
 
 
 def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choice, list[Line]]:
@@ -135,7 +131,9 @@ def chart(choice: Choice, steps: list[Step], shown: list[Line], moved: Changes) 
     return bump_chart(
         f"{choice.metric.slug}-history",
         [
-            BumpColumn(of.version.number, caption(of.version), f"scorer: {of.version.scorer}" if of.other_scorer else "")
+            BumpColumn(
+                of.version.number, caption(of.version), f"scorer: {of.version.scorer}" if of.other_scorer else ""
+            )
             for of in steps
         ],
         [
@@ -150,5 +148,7 @@ def chart(choice: Choice, steps: list[Step], shown: list[Line], moved: Changes) 
 
 
 def caption(version: MetricVersion) -> str:
-    """What stands under a version's number: when it was published; of a paper's figures that is not known."""
-    return f"{version.published_at:%-d %b %Y}" if version.measured and version.published_at else "published"
+    """What stands under a version's number, in two lines: when it was published, which nobody knows of a paper's."""
+    return (
+        f"{version.published_at:%-d %b<br>%Y}" if version.measured and version.published_at else "published<br>figures"
+    )
