@@ -45,6 +45,11 @@ class Line:
     reasons: tuple[str, ...]
 
     @property
+    def ranks(self) -> list[int | None]:
+        """The rank of each place."""
+        return [None if place is None else place.rank for place in self.places]
+
+    @property
     def newest(self) -> int:
         """Its rank under the last version that ranks it."""
         return next(place.rank for place in reversed(self.places) if place)
@@ -155,7 +160,7 @@ def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], populatio
     column = {step.version.pk: number for number, step in enumerate(steps)}
     names: dict[str, tuple[str, str]] = {}
     places: dict[str, list[Place | None]] = {}
-    for pk, slug, name, family, *place in ranked.values_list(
+    for pk, slug, name, family, rank, low, high, value, printed in ranked.values_list(
         "metric_version_id",
         "model__slug",
         "model__name",
@@ -167,7 +172,7 @@ def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], populatio
         "result__published_rank",
     ):
         names[slug] = name, family
-        places.setdefault(slug, [None] * len(steps))[column[pk]] = Place(*place)
+        places.setdefault(slug, [None] * len(steps))[column[pk]] = Place(rank, low, high, value, printed)
     outdated = {
         (number, entry.model.slug): entry.reason for number, step in enumerate(steps) for entry in step.outdated
     }
@@ -236,8 +241,8 @@ def summary(found: Changes, digits: int) -> list[str]:
         )
     if record.kendall.value is not None:
         said.append(
-            f"Of two models, both versions say the same about which is better in {50 * (1 + record.kendall.value):.0f} of "
-            f"100 cases: Kendall's tau of the two orders is {coefficient(record.kendall)}, Spearman's rho "
+            f"Of two models, both versions say the same about which is better in {50 * (1 + record.kendall.value):.0f} "
+            f"of 100 cases: Kendall's tau of the two orders is {coefficient(record.kendall)}, Spearman's rho "
             f"{coefficient(record.spearman)}."
         )
     for version, apart in ((before, record.only_before), (after, record.only_after)):

@@ -1,4 +1,4 @@
-"""Whether a metric's scorer can be trusted now, and what is being done about it: what a reader of its numbers is told."""
+"""What a reader of a metric's numbers is told of its scorer: whether it can be trusted now, and what is being done."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -44,7 +44,7 @@
   function highlighted(figure, key) {
     const points = key ? pointsOf(figure, key) : [];
     for (const trace of figure.data) {
-      if (trace.meta === "lines" && points.length) trace.opacity = 0.3;
+      if (trace.meta === "lines" && points.length) trace.opacity = 0.4;
       if (trace.meta === "highlight") {
         trace.x = points.map(([x]) => x);
         trace.y = points.map(([, y]) => y);

@@ -126,20 +126,16 @@ def digits(measure: Measure, moved: Changes | None) -> int:
 
 def chart(choice: Choice, steps: list[Step], shown: list[Line], moved: Changes) -> Chart:
     """The ranks of the models shown, as a bump chart."""
-    change = {moved.of[model.model].slug: model.change for model in moved.record.models}
+    change = {line.slug: model.change for line, model in moved.rows}
     versions = [step.version for step in steps]
+    columns = [
+        BumpColumn(of.version.number, caption(of.version), f"scorer: {of.version.scorer}" if of.other_scorer else "")
+        for of in steps
+    ]
     return bump_chart(
         f"{choice.metric.slug}-history",
-        [
-            BumpColumn(
-                of.version.number, caption(of.version), f"scorer: {of.version.scorer}" if of.other_scorer else ""
-            )
-            for of in steps
-        ],
-        [
-            BumpLine(line.slug, line.name, [place and place.rank for place in line.places], change.get(line.slug))
-            for line in shown
-        ],
+        columns,
+        [BumpLine(line.slug, line.name, line.ranks, change.get(line.slug)) for line in shown],
         f"Ranks of {len(shown)} models by {choice.measure.label.lower()}, {slice_label(choice.slice).lower()}, under "
         f"versions {versions[0].number} to {versions[-1].number} of {choice.metric.title}, the best on top. Between "
         f"versions {moved.before.number} and {moved.after.number} {moved.record.changed_ranks} of "
@@ -149,6 +145,5 @@ def chart(choice: Choice, steps: list[Step], shown: list[Line], moved: Changes) 
 
 def caption(version: MetricVersion) -> str:
     """What stands under a version's number, in two lines: when it was published, which nobody knows of a paper's."""
-    return (
-        f"{version.published_at:%-d %b<br>%Y}" if version.measured and version.published_at else "published<br>figures"
-    )
+    known = version.measured and version.published_at
+    return f"{version.published_at:%-d %b<br>%Y}" if known else "published<br>figures"
