@@ -149,7 +149,7 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
     of another scorer say little about its own.
     """
 
-    def table(metric: Metric, versions: list[MetricVersion], name: str) -> list[Ranking]:
+    def table(metric: Metric, versions: list[MetricVersion], name: str | None) -> list[Ranking]:
         return [ranking(metric, versions, choice.measure, name, choice.kind)] if versions else []
 
     if choice.version:
@@ -166,8 +166,7 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
         versions = current_versions(metric, [Provenance.PUBLISHED])
         if not versions:
             continue
-        name = slices(metric, choice.measure)[0] if borrowed else choice.slice
-        published = table(metric, versions, name)
+        published = table(metric, versions, None if borrowed else choice.slice)
         if any(of.models for of in published):
             return measured + published
     return measured
