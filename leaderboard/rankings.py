@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, Prefetch
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
+from scoring.metrics.safety import AVERAGE
 from scoring.statistics.ranks import competition_ranks
 
 ROUND_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of a measure's scale
@@ -59,6 +60,11 @@ class Ranking:
         return len(self.versions) > 1
 
     @property
+    def has_history(self) -> bool:
+        """Whether its metric has versions to compare."""
+        return has_history(self.metric)
+
+    @property
     def carries_ranks(self) -> bool:
         """Whether its ranks are those that its source gives."""
         return not self.mixed and any(row.result.published_rank for group in self.groups for row in group.rows)
@@ -99,10 +105,11 @@ def columns_beside(name: str, slices: Iterable[str]) -> list[str]:
 
 
 def ranking(
-    metric: Metric, versions: list[MetricVersion], measure: str, name: str, population: str = WITHIN_KIND
+    metric: Metric, versions: list[MetricVersion], measure: str, name: str | None, population: str = WITHIN_KIND
 ) -> Ranking:
     """The ranking of `measure` on slice `name` under `versions`, in a constant number of queries.
 
+    name: None for the first slice that there is.
     `population`: WITHIN_KIND, one kind, or all kinds together; a metric whose numbers do not differ by kind has one.
     With two versions (measured and published) the ranks are taken anew over both, without rank intervals: nothing pairs
     their texts.
@@ -110,12 +117,13 @@ def ranking(
     chosen = [population] if population else LanguageModel.Kind.values
     if not metric.formula.by_kind:
         chosen = [Standing.Population.ALL.value]
+    results = list(Result.objects.filter(scoring__metric_version__in=versions, measure=measure))
+    name = name or next(iter(slices_in_order(result.slice for result in results)), AVERAGE)
     standings = list(
         Standing.objects.filter(metric_version__in=versions, measure=measure, slice=name, population__in=chosen)
         .select_related("model", "result__scoring", "metric_version__protocol", "metric_version__metric")
         .order_by("rank", "model__name")
     )
-    results = list(Result.objects.filter(scoring__metric_version__in=versions, measure=measure))
     cells = {(result.scoring_id, result.slice): result for result in results}
     columns = columns_beside(name, {result.slice for result in results})
     by_population: dict[str, list[Row]] = {}
@@ -139,7 +147,8 @@ def ranking(
         if key in by_population
     ]
     left = []
-    if metric.outdated_policy == Metric.OutdatedPolicy.FLAG:
+    measured = any(version.measured for version in versions)  # figures of a paper do not become outdated
+    if measured and metric.outdated_policy == Metric.OutdatedPolicy.FLAG:
         left = list(
             OutdatedEntry.objects.filter(metric_version__in=versions).select_related(
                 "model", "last_scoring__metric_version"
@@ -165,6 +174,12 @@ def metrics_with_versions() -> list[Metric]:
     return list(
         Metric.objects.select_related("protocol__evaluation_set").prefetch_related(Prefetch("versions", versions))
     )
+
+
+def has_history(metric: Metric) -> bool:
+    """Whether two published versions of one provenance can be compared; of a metric of `metrics_with_versions`."""
+    provenances = [version.provenance for version in metric.versions.all() if version.published_at]
+    return len(provenances) > len(set(provenances))
 
 
 def current_versions(metric: Metric, provenances: Sequence[str]) -> list[MetricVersion]:

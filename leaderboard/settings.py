@@ -1,5 +1,6 @@
 """Settings, all from the environment, all with a default that works. `.env.example` lists them."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -41,7 +42,7 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "django.contrib.messages",
     "django.contrib.sessions",
-    "django.contrib.staticfiles",
+    "leaderboard.apps.StaticFiles",
     "django_htmx",
     "leaderboard.apps.LeaderboardConfig",
 ]
@@ -135,7 +136,11 @@ STORAGES = {
 }
 STATIC_URL = "static/"
 STATIC_ROOT = VAR / "static"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+# Plotly's own script lies in its package, which need not be imported for that.
+PLOTLY = find_spec("plotly")
+if PLOTLY is None or PLOTLY.origin is None:
+    raise ImproperlyConfigured("plotly is not installed: install what requirements.lock pins")
+STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", Path(PLOTLY.origin).parent / "package_data")]
 
 # Models from a hub, and from completions servers
 HUB_ENDPOINT = env.str("HF_ENDPOINT", "https://huggingface.co")

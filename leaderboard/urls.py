@@ -5,6 +5,7 @@ from leaderboard import views
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
+    path("history/", views.history, name="history"),
     path("models/<slug:slug>/", views.model, name="model"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("operate/", views.operate, name="operate"),

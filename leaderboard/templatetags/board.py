@@ -27,6 +27,18 @@ def number(result: Result | None, decimals: int | None = None) -> str:
 
 
 @register.filter
+def decimals(value: float, digits: int) -> str:
+    """A value with so many digits after the point."""
+    return f"{value:.{digits}f}"
+
+
+@register.filter
+def signed(change: int) -> str:
+    """Ranks gained, with their sign: +12, −12, 0."""  # noqa: RUF002 (a minus is as wide as a plus)
+    return f"{change:+d}".replace("-", "−") if change else "0"  # noqa: RUF001
+
+
+@register.filter
 def ends(result: Result) -> str:
     """An interval with an en dash between its ends; empty where there is none."""
     if result.ci_low is None or result.ci_high is None:

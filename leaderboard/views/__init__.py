@@ -3,6 +3,7 @@
 from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.health import healthz
+from leaderboard.views.history import history
 from leaderboard.views.models import model
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
 from leaderboard.views.rankings import rankings
@@ -12,6 +13,7 @@ __all__ = [
     "check_now",
     "compare_scorers",
     "healthz",
+    "history",
     "manifest",
     "model",
     "operate",

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import urlencode
 
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from leaderboard.models import Metric, MetricVersion, Provenance, Run, Scoring, Standing, Work
-from leaderboard.rankings import WITHIN_KIND, Ranking, current_versions, metrics_with_versions, ranking
+from leaderboard.models import Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Standing, Work
+from leaderboard.rankings import WITHIN_KIND, Ranking, current_versions, has_history, metrics_with_versions, ranking
+from leaderboard.scorer_state import scorer_state
 from leaderboard.services.scorers import problem_with
 from leaderboard.views.polling import polling
 from scoring.metrics.formulas import FORMULAS, slice_parts, slices_in_order
@@ -49,6 +51,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
     metrics = metrics_with_versions()
     choice = parse(request, metrics)
     poll = polling(request, Scoring.objects.filter(metric_version__metric=choice.metric))
+    scorer = scorer_state(choice.metric)
     context = {
         "families": families(metrics),
         "choice": choice,
@@ -60,7 +63,9 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "scenarios": scenarios(choice),
         "reading": f"reading/{choice.metric.formula_name}.html",
         "tables": choose_tables(choice, metrics) if poll["fresh"] else [],
-        "works": work_under_way(choice.metric),
+        "works": work_under_way(choice.metric, scorer.rescoring),
+        "scorer": scorer,
+        "has_history": has_history(choice.metric),
         **poll,
     }
     return render(request, "rankings.html", context)
@@ -120,13 +125,19 @@ def families(metrics: list[Metric]) -> list[tuple[str, list[Metric]]]:
     return [(formula.title, list(of)) for formula, of in groupby(found, key=lambda metric: metric.formula)]
 
 
-def work_under_way(metric: Metric) -> list[Run | Scoring]:
-    """What evaluations that are waiting, running or failed are at: the model's outputs, then their scores."""
+def work_under_way(metric: Metric, rescoring: Rescoring | None) -> list[Run | Scoring]:
+    """What evaluations that are waiting, running or failed are at: the model's outputs, then their scores.
+
+    Entries that wait for a rescoring to score what was collected are left out: it says how many are done.
+    """
     unfinished = (
         Scoring.objects.filter(metric_version__metric=metric, run__isnull=False)
         .exclude(state__in=[Work.State.DONE, Work.State.CANCELLED])
         .select_related("model", "run__model", "run__protocol__evaluation_set")
     )
+    if rescoring:
+        waiting = Q(state__in=[Work.State.QUEUED, Work.State.RUNNING], run__state=Work.State.DONE)
+        unfinished = unfinished.exclude(waiting, metric_version=rescoring.to_version)
     return [scoring if scoring.run.state == Work.State.DONE else scoring.run for scoring in unfinished if scoring.run]
 
 
@@ -138,7 +149,7 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
     of another scorer say little about its own.
     """
 
-    def table(metric: Metric, versions: list[MetricVersion], name: str) -> list[Ranking]:
+    def table(metric: Metric, versions: list[MetricVersion], name: str | None) -> list[Ranking]:
         return [ranking(metric, versions, choice.measure, name, choice.kind)] if versions else []
 
     if choice.version:
@@ -155,8 +166,7 @@ def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
         versions = current_versions(metric, [Provenance.PUBLISHED])
         if not versions:
             continue
-        name = slices(metric, choice.measure)[0] if borrowed else choice.slice
-        published = table(metric, versions, name)
+        published = table(metric, versions, None if borrowed else choice.slice)
         if any(of.models for of in published):
             return measured + published
     return measured

@@ -1,0 +1,35 @@
+"""What a reader of a metric's numbers is told of its scorer: whether it can be trusted now, and what is being done."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from leaderboard.models import ControlCheck, Metric, MetricVersion, Provenance, Rescoring, Work
+from leaderboard.services import rescore
+
+
+@dataclass(frozen=True)
+class ScorerState:
+    """The rescoring under way, and the last check of the current version; None where there is none."""
+
+    rescoring: Rescoring | None
+    check: ControlCheck | None
+
+    @property
+    def time_left(self) -> timedelta | None:
+        """Of the rescoring."""
+        return rescore.time_left(self.rescoring) if self.rescoring else None
+
+
+def scorer_state(metric: Metric) -> ScorerState:
+    """What is known of the scorer of `metric`, in two queries.
+
+    Only checks of the current version count: what an earlier version drifted by has been put right.
+    """
+    rescoring = Rescoring.objects.active().filter(metric=metric).select_related("to_version").first()
+    checks = ControlCheck.objects.filter(
+        metric=metric,
+        state=Work.State.DONE,
+        control_set__metric_version__status=MetricVersion.Status.CURRENT,
+        control_set__metric_version__provenance=Provenance.MEASURED,
+    )
+    return ScorerState(rescoring, checks.order_by("-finished_at").first())

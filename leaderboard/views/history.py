@@ -1,0 +1,149 @@
+"""How did rankings move from one version of a metric to the next?"""
+
+from dataclasses import dataclass
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
+from leaderboard.history import Changes, Line, Step, boards, changes, lines, spelled, summary, told
+from leaderboard.models import Metric, MetricVersion, Standing
+from leaderboard.rankings import has_history, metrics_with_versions
+from leaderboard.views.rankings import default_metric, families
+from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
+from scoring.metrics.measures import Measure
+
+ALL, DEFAULT_TOP = "all", "50"
+MOST_BESIDE = 5  # versions that leave room for a table beside the chart
+TOPS = ["10", "20", DEFAULT_TOP, "100", "200", ALL]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the address asks for; every value is one that exists. `before` and `after` are positions in the history."""
+
+    metric: Metric
+    measure: Measure
+    slice: str
+    slices: list[str]
+    population: str
+    populations: list[str]
+    before: int
+    after: int
+    top: str
+    family: str
+    families: list[str]
+    model: str
+
+
+@require_safe
+def history(request: HttpRequest) -> HttpResponse:
+    """The ranks of every model over the versions of a metric, and what changed between two of them."""
+    metrics = metrics_with_versions()
+    if not metrics:
+        raise Http404("This board has no metrics yet: run manage.py seed")
+    metric = choose_metric(request, metrics)
+    steps = told(metric)
+    choice, found = parse(request, metric, steps)
+    shown = [line for line in found if choice.family in ("", line.family)]
+    shown = shown if choice.top == ALL else shown[: int(choice.top)]
+    moved = changes(found, steps, choice.measure.key, choice.before, choice.after) if len(steps) > 1 else None
+    decimals = digits(choice.measure, moved)
+    slugs = {line.slug for line in shown}
+    context = {
+        "families": families(metrics),
+        "choice": choice,
+        "steps": steps,
+        "beside": len(steps) <= MOST_BESIDE,
+        "tops": [(top, "All" if top == ALL else f"First {top}") for top in TOPS],
+        "kinds": [(value, label) for value, label in Standing.Population.choices if value in choice.populations],
+        "lines": found,
+        "shown": shown,
+        "hidden": len(found) - len(shown),
+        "moved": moved,
+        "rows": [(line, change) for line, change in moved.rows if line.slug in slugs] if moved else [],
+        "digits": decimals,
+        "sentences": summary(moved, decimals) if moved else [],
+        "chart": chart(choice, steps, shown, moved) if moved and shown else None,
+    }
+    return render(request, "history.html", context)
+
+
+def pick(request: HttpRequest, name: str, default: str, known: list[str]) -> str:
+    """The value of a parameter. Raises Http404 with a sentence where it names something that is not known."""
+    value = request.GET.get(name) or default
+    if value not in known:
+        raise Http404(f"{name} = {value!r} does not exist here. Known: {', '.join(filter(None, known)) or 'none yet'}")
+    return value
+
+
+def choose_metric(request: HttpRequest, metrics: list[Metric]) -> Metric:
+    """The metric asked for; else the first that has a history to tell."""
+    by_slug = {metric.slug: metric for metric in metrics}
+    default = next((metric for metric in metrics if has_history(metric)), None) or default_metric(metrics)
+    return by_slug[pick(request, "metric", default.slug, list(by_slug))]
+
+
+def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choice, list[Line]]:
+    """Read the rest of the address, and the ranks that it asks for. Raises Http404 with a sentence."""
+    measures = [measure.key for measure in metric.formula.ranked]
+    measure = pick(request, "measure", metric.measure, measures)
+    there = boards([step.version for step in steps], measure)
+    slices = slices_in_order(name for of in there.slices.values() for name in of)
+    populations = there.populations
+    if metric.formula.by_kind:  # by default of one kind: values of different kinds are different quantities
+        populations = sorted(populations, key=lambda population: population == Standing.Population.ALL)
+    name = pick(request, "slice", slices[0], slices) if slices else ""
+    population = pick(request, "kind", populations[0], populations) if populations else ""
+    numbers = [str(step.version.number) for step in steps]
+    before = pick(request, "from", numbers[-2], numbers) if len(steps) > 1 else ""
+    after = pick(request, "to", numbers[-1], numbers) if len(steps) > 1 else ""
+    found = lines(steps, measure, spelled(there, name), population)
+    names = sorted({line.family for line in found if line.family})
+    choice = Choice(
+        metric=metric,
+        measure=MEASURES[measure],
+        slice=name,
+        slices=slices,
+        population=population,
+        populations=populations,
+        before=numbers.index(before) if before else 0,
+        after=numbers.index(after) if after else 0,
+        top=pick(request, "top", DEFAULT_TOP, TOPS),
+        family=pick(request, "family", "", ["", *names]),
+        families=names,
+        model=pick(request, "model", "", ["", *(line.slug for line in found)]),
+    )
+    return choice, found
+
+
+def digits(measure: Measure, moved: Changes | None) -> int:
+    """Decimals that values are shown with: as printed, else those of the measure."""
+    printed = moved.record.decimals if moved else None
+    return measure.digits if printed is None else printed
+
+
+def chart(choice: Choice, steps: list[Step], shown: list[Line], moved: Changes) -> Chart:
+    """The ranks of the models shown, as a bump chart."""
+    change = {line.slug: model.change for line, model in moved.rows}
+    versions = [step.version for step in steps]
+    columns = [
+        BumpColumn(of.version.number, caption(of.version), f"scorer: {of.version.scorer}" if of.other_scorer else "")
+        for of in steps
+    ]
+    return bump_chart(
+        f"{choice.metric.slug}-history",
+        columns,
+        [BumpLine(line.slug, line.name, line.ranks, change.get(line.slug)) for line in shown],
+        f"Ranks of {len(shown)} models by {choice.measure.label.lower()}, {slice_label(choice.slice).lower()}, under "
+        f"versions {versions[0].number} to {versions[-1].number} of {choice.metric.title}, the best on top. Between "
+        f"versions {moved.before.number} and {moved.after.number} {moved.record.changed_ranks} of "
+        f"{len(moved.record.models)} ranks changed. The table under it has the same numbers.",
+    )
+
+
+def caption(version: MetricVersion) -> str:
+    """What stands under a version's number, in two lines: when it was published, which nobody knows of a paper's."""
+    known = version.measured and version.published_at
+    return f"{version.published_at:%-d %b<br>%Y}" if known else "published<br>figures"
