@@ -1,4 +1,4 @@
-"""The history page: the ranks of the record over versions, why each version was opened, and what changed between two."""
+"""The history page: ranks over versions in one query, what changed between two of them, and nothing made up."""
 
 import itertools
 import json
