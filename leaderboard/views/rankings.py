@@ -59,7 +59,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "provenances": [*Provenance.choices, (BOTH, "Both in one ranking")],
         "kinds": [(WITHIN_KIND, "Each kind by itself"), *Standing.Population.choices],
         "versions": published_versions(choice.metric),
-        "problem": problem_with(choice.metric.scorer),
+        "problem": None if only_published(choice.metric) else problem_with(choice.metric.scorer),
         "scenarios": scenarios(choice),
         "reading": f"reading/{choice.metric.formula_name}.html",
         "tables": choose_tables(choice, metrics) if poll["fresh"] else [],
@@ -74,6 +74,12 @@ def rankings(request: HttpRequest) -> HttpResponse:
 def published_versions(metric: Metric) -> list[MetricVersion]:
     """Those that a reader may look at, oldest first."""
     return [version for version in metric.versions.all() if version.status != MetricVersion.Status.CANDIDATE]
+
+
+def only_published(metric: Metric) -> bool:
+    """Whether all it shows is figures of papers, for which nobody needs its scorer."""
+    versions = published_versions(metric)
+    return bool(versions) and not any(version.measured for version in versions)
 
 
 def scenarios(choice: Choice) -> list[Scenario]:
