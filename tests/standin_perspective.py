@@ -7,8 +7,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests import loopback
 
 KEY = "AIza-the-operators-own-key"
 
@@ -37,12 +38,12 @@ def expected(text: str, attribute: str, kind: str = "summary") -> float:
     return int(hashlib.sha256(f"{kind} {attribute} {text}".encode()).hexdigest()[:6], 16) / 0xFFFFFF
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(loopback.QuietHandler):
     stage: StandInPerspective
     running = 0
     lock = threading.Lock()
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 (the name the library asks for)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.lock:
             self.stage.requests.append((time.monotonic(), self.path, self.headers.get("X-Goog-Api-Key"), body))
@@ -120,15 +121,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except OSError:  # the client gave up waiting, as it should
-            self.close_connection = True
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
 
 def _score(value: float) -> dict[str, Any]:
     return {"value": value, "type": "PROBABILITY"}
@@ -138,24 +130,9 @@ def _error(code: int, status: str, details: Any = (), message: str = "no") -> di
     return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for its threads and none outlives its test
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that hangs up is part of the tests."""
-
-
 @contextmanager
 def serving() -> Iterator[StandInPerspective]:
     """The service for the time of a test."""
     stage = StandInPerspective()
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"stage": stage}))
-    stage.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with loopback.serving(_Handler, stage) as stage.address:
         yield stage
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests import loopback
 
 Answer = tuple[int, dict[str, str], bytes]  # status, headers, body
 
@@ -44,10 +45,10 @@ def as_json(value: object, status: int = 200, **headers: str) -> Answer:
     return status, headers, json.dumps(value).encode()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(loopback.QuietHandler):
     stage: CompletionsStage
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 (the name the library asks for)
         stage = self.stage
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with stage.lock:
@@ -69,34 +70,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except OSError:  # the client gave up waiting, as it should
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for its threads and none outlives its test
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that hangs up is part of the tests."""
-
 
 @contextmanager
 def completions_server() -> Iterator[CompletionsStage]:
     """A server for the time of a test."""
     stage = CompletionsStage()
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"stage": stage}))
-    stage.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with loopback.serving(_Handler, stage) as stage.url:
         yield stage
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -87,6 +87,7 @@ def test_the_artefact_has_the_same_rows_as_that_of_a_model_that_runs_here(stage)
             "finish": "length",
             "error": None,
             "truncated": False,
+            "log_perplexity": None,
         }
     ]
 

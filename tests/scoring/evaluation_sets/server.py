@@ -1,10 +1,10 @@
 """A stand-in for the web: a real server on loopback that can misbehave in every way a fetch must survive."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests import loopback
 
 
 class Stage:
@@ -23,10 +23,10 @@ class Stage:
         self.address = ""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(loopback.QuietHandler):
     stage: Stage
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 (the name the library asks for)
         stage = self.stage
         asked = self.headers.get("Range")
         stage.seen.append((self.path, asked))
@@ -61,34 +61,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
 
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except OSError:  # the client went away, as it should when the answer is wrong
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for its threads and none outlives its test
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that hangs up is part of the tests."""
-
 
 @contextmanager
 def serving(content: bytes) -> Iterator[Stage]:
     """A server for the time of a test."""
     stage = Stage(content)
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"stage": stage}))
-    stage.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with loopback.serving(_Handler, stage) as stage.address:
         yield stage
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
