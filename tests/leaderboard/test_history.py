@@ -1,4 +1,4 @@
-"""The history page: the ranks of the record over versions, why each version was opened, and what changed between two."""
+"""The history page: the record's ranks over versions, why each was opened, and what changed between two of them."""
 
 import itertools
 import json
