@@ -235,9 +235,9 @@ def summary(found: Changes, digits: int) -> list[str]:
         f"{record.changed_values} of {count} values changed{how}.",
     ]
     if largest.difference:
+        most = f"{largest.difference:+.{digits + 1}f}".replace("-", "−")  # noqa: RUF001 (a minus is as wide as a plus)
         said.append(
-            f"A value changed by {mean:.{digits + 1}f} on average; most did that of {largest.model}, by "
-            f"{largest.difference:+.{digits + 1}f}."
+            f"A value changed by {mean:.{digits + 1}f} on average; most did that of {largest.model}, by {most}."
         )
     if record.kendall.value is not None:
         said.append(

@@ -72,8 +72,8 @@ def rankings(request: HttpRequest) -> HttpResponse:
 
 
 def published_versions(metric: Metric) -> list[MetricVersion]:
-    """Those that a reader may look at, oldest first."""
-    return [version for version in metric.versions.all() if version.status != MetricVersion.Status.CANDIDATE]
+    """Those that a reader may look at, oldest first: not one that a rescoring given up has left behind."""
+    return [version for version in metric.versions.all() if version.published_at]
 
 
 def only_published(metric: Metric) -> bool:

@@ -106,7 +106,7 @@ def board(board_rows: Path, transactional_db: None, monkeypatch: pytest.MonkeyPa
 def live_server(_static_files: None) -> Iterator[LiveServer]:
     """The site, with its static files served as in production: by WhiteNoise, under the names with hashes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("django.contrib.staticfiles.handlers.StaticFilesHandler", lambda application: application)
+        patch.setattr("django.test.testcases._StaticFilesHandler", lambda application: application)
         server = LiveServer("127.0.0.1")
     yield server
     server.stop()

@@ -1,4 +1,4 @@
-"""The history page: ranks over versions in one query, what changed between two of them, and nothing made up."""
+"""The history page: the record's ranks over versions, why each was opened, and what changed between two of them."""
 
 import itertools
 import json
@@ -148,7 +148,8 @@ def test_every_number_of_the_page_is_that_of_the_record(client, helm, measure, n
     assert f"{record.changed_ranks} of 37 ranks changed" in text
     assert f"{record.changed_values} of 37 values changed" in text
     assert f"{record.mean_abs_difference:.4f} on average" in text
-    assert f"that of {record.largest_difference.model}, by {record.largest_difference.difference:+.4f}" in text
+    most = f"{record.largest_difference.difference:+.4f}".replace("-", "−")
+    assert f"that of {record.largest_difference.model}, by {most}." in text
     for found in (record.kendall, record.spearman):
         assert f"{found.value:.2f} (95% {found.low:.2f} to {found.high:.2f})" in text
 
@@ -274,7 +275,7 @@ def test_measured_versions_are_told_and_published_figures_kept_apart_from_them(c
 def test_a_version_that_was_never_published_is_not_told(client, profanity):
     version_of(profanity, {"a": 0.1, "b": 0.2})
     version_of(profanity, {"a": 0.2, "b": 0.1})
-    MetricVersion.objects.create(
+    given_up = MetricVersion.objects.create(
         metric=profanity,
         number=3,
         protocol=profanity.protocol,
@@ -283,7 +284,9 @@ def test_a_version_that_was_never_published_is_not_told(client, profanity):
         formula_version=1,
         status="retired",
     )
+    Scoring.objects.create(model=model("a"), metric_version=given_up, state="done", scored_at=timezone.now())
     assert figure(page(client, f"/history/?metric={profanity.slug}"))["layout"]["meta"] == [1, 2]
+    assert client.get(f"/?metric={profanity.slug}&version=3").status_code == 404
 
 
 def test_each_version_says_when_by_which_scorer_and_why(client, profanity):

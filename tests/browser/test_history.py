@@ -1,0 +1,178 @@
+"""The history page in a real browser: a chart drawn when it is needed, for eyes, keyboards and readers alike."""
+
+from itertools import pairwise
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import CHROMIUM
+from tests.browser.test_pages import SCHEMES, WIDTHS, overflow, violations
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"),
+]
+
+HELM = "/history/?metric=rtp-helm-perspective&measure=toxic_fraction&slice=toxic"
+CURIE, CURIE_SLUG = "openai_text-curie-001", "helm-openai-text-curie-001"
+NO_HISTORY = "/history/?metric=safety-starter"
+
+
+def plotly(requests: list[str]) -> list[str]:
+    return [address for address in requests if "/plotly/" in address]
+
+
+def drawn(page: Page) -> Page:
+    """The page, once its chart has been scrolled to and is there."""
+    page.locator("[data-chart]").scroll_into_view_if_needed()
+    expect(page.locator("[data-chart][data-drawn] svg.main-svg").first).to_be_visible()
+    return page
+
+
+def names(page: Page, bold: bool = False) -> list[str]:
+    """What stands at the ends of the chart's lines, left and then right."""
+    marked = " tspan[style*='bold']" if bold else ""
+    found = page.locator(f"[data-chart] .textpoint text{marked}").all_text_contents()
+    return [" ".join(text.split()) for text in found]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_with_its_chart_drawn_is_accessible_and_fits_its_window(visit, width, scheme):
+    opened = visit(HELM, width, color_scheme=scheme)
+    page = drawn(opened.page)
+    assert overflow(page) == 0
+    assert violations(page) == []
+    assert opened.faults == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_metric_without_a_history_has_an_accessible_page_too(visit, scheme):
+    opened = visit(NO_HISTORY, 360, color_scheme=scheme)
+    assert overflow(opened.page) == 0
+    assert violations(opened.page) == []
+    assert opened.faults == []
+    assert plotly(opened.requests) == []
+
+
+def test_names_and_ranks_of_all_37_models_stand_at_both_ends(visit):
+    found = names(drawn(visit(HELM).page))
+    assert len(found) == 2 * 37
+    assert f"{CURIE} 35" in found[:37]
+    assert f"23 {CURIE}" in found[37:]
+
+
+def test_names_do_not_overlap(visit):
+    texts = drawn(visit(HELM).page).locator("[data-chart] .textpoint text")
+    boxes = texts.evaluate_all("texts => texts.map(text => text.getBoundingClientRect())")
+    for side in (boxes[:37], boxes[37:]):
+        side.sort(key=lambda box: box["top"])
+        assert all(after["top"] >= before["bottom"] - 1 for before, after in pairwise(side))
+
+
+def test_the_script_of_plotly_is_fetched_once_compressed_for_ever_and_only_when_the_chart_is_near(visit):
+    opened = visit(HELM, 360)
+    opened.page.wait_for_timeout(500)
+    assert plotly(opened.requests) == [], "on a small screen the chart is far below"
+    with opened.page.expect_response(lambda response: "/plotly/" in response.url) as caught:
+        drawn(opened.page)
+    headers = caught.value.all_headers()
+    assert headers["content-encoding"] == "gzip"
+    assert "immutable" in headers["cache-control"]
+    opened.page.emulate_media(color_scheme="dark")
+    opened.page.wait_for_timeout(500)
+    assert len(plotly(opened.requests)) == 1
+
+
+def test_nothing_moves_when_the_chart_is_drawn(visit):
+    page = visit(HELM, 360).page
+    place = "() => document.querySelector('#changes-title').getBoundingClientRect().top + window.scrollY"
+    before = page.evaluate(place)
+    drawn(page)
+    assert page.evaluate(place) == before
+
+
+def test_a_model_is_highlighted_by_keyboard_and_its_ranks_are_said(visit):
+    page = drawn(visit(HELM).page)
+    assert names(page, bold=True) == []
+    page.get_by_label("Highlight").focus()
+    page.keyboard.type(CURIE)
+    expect(page.locator(".chart-said")).to_have_text(f"{CURIE}: rank 35 under version 1, 23 under version 2.")
+    assert names(page, bold=True) == [f"{CURIE} 35", f"23 {CURIE}"]
+    chosen = page.locator("tr.chosen")
+    expect(chosen).to_have_count(2)
+    expect(chosen.first).to_contain_text(CURIE)
+    page.keyboard.press("Home")
+    expect(page.locator(".chart-said")).to_have_text("")
+    expect(page.locator("tr.chosen")).to_have_count(0)
+    assert names(page, bold=True) == []
+
+
+def test_a_model_is_highlighted_while_the_mouse_is_on_its_line(visit):
+    page = drawn(visit(HELM).page)
+    point = page.locator("[data-chart] .textpoint text", has_text=CURIE).first
+    point.scroll_into_view_if_needed()
+    box = point.bounding_box()
+    page.mouse.move(box["x"] + box["width"] - 4, box["y"] + box["height"] / 2)
+    page.mouse.move(box["x"] + box["width"] + 4, box["y"] + box["height"] / 2, steps=4)
+    expect(page.locator("tr.chosen").first).to_contain_text(CURIE)
+    page.mouse.move(5, 5)
+    expect(page.locator("tr.chosen")).to_have_count(0)
+
+
+def test_an_address_with_a_model_opens_with_it_highlighted(visit):
+    page = drawn(visit(f"{HELM}&model={CURIE_SLUG}").page)
+    assert names(page, bold=True) == [f"{CURIE} 35", f"23 {CURIE}"]
+
+
+def test_the_chart_follows_the_reader_from_light_to_dark(visit):
+    page = drawn(visit(HELM, color_scheme="light").page)
+    colour = "() => getComputedStyle(document.querySelector('[data-chart] .textpoint text')).fill"
+    light = page.evaluate(colour)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"before => ({colour})() !== before", arg=light)
+    dark = page.evaluate(colour)
+    assert [sum(int(part) for part in of[4:-1].split(",")) > 300 for of in (light, dark)] == [False, True]
+
+
+@pytest.mark.parametrize("kind", ["SVG", "PNG"])
+def test_the_chart_is_saved_as_a_file(visit, kind):
+    page = drawn(visit(HELM).page)
+    with page.expect_download() as caught:
+        page.get_by_role("button", name=f"Save as {kind}").click()
+    assert caught.value.suggested_filename == f"rtp-helm-perspective-history.{kind.lower()}"
+    content = caught.value.path().read_bytes()
+    if kind == "SVG":
+        assert content.startswith(b"<svg")
+        assert content.count(CURIE.encode()) == 2
+    else:
+        assert content.startswith(b"\x89PNG")
+
+
+def test_without_script_the_tables_say_it_all_and_the_form_works(visit):
+    page = visit(HELM, java_script_enabled=False).page
+    expect(page.locator("[data-chart]")).to_be_hidden()
+    expect(page.get_by_text("The chart needs JavaScript")).to_be_visible()
+    row = page.get_by_role("region", name="Table of changes").get_by_role("row").filter(has_text=CURIE)
+    expect(row).to_contain_text("35")
+    expect(row).to_contain_text("+12")
+    page.get_by_role("combobox", name="Models").select_option("10")
+    page.get_by_role("combobox", name="Family").select_option("openai")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/history/?*")
+    chosen = parse_qs(urlsplit(page.url).query)
+    assert chosen["top"] == ["10"]
+    assert chosen["family"] == ["openai"]
+    expect(page.get_by_role("region", name="Table of changes").locator("tbody tr")).to_have_count(9)
+    expect(page.get_by_text("28 hidden by the filters")).to_be_visible()
+
+
+def test_a_visitor_comes_from_the_ranking_to_its_history_and_back(visit):
+    page = visit("/?metric=rtp-helm-perspective&measure=toxic_fraction&slice=toxic").page
+    page.get_by_role("link", name="How ranks moved from version to version").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("How rankings moved")
+    expect(page.get_by_text("24 of 37 ranks changed")).to_be_visible()
+    page.get_by_role("region", name="Table of versions").get_by_role("link", name="1", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("HELM's RealToxicityPrompts")
+    assert "version=1" in page.url
