@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from django.conf import settings
 
@@ -68,7 +69,7 @@ def play(metrics: list[Metric], models: list[LanguageModel], scorer: RetrainedSc
     for metric in metrics:
         request_evaluation(latecomer, metric)
     for metric in metrics:
-        wait_until(lambda metric=metric: put_right(metric, len(models)), f"a second version of {metric.slug}")
+        wait_until(partial(put_right, metric, len(models)), f"a second version of {metric.slug}")
         version = metric.current_version()
         check = version.opened_because if version else None
         say(f"{version}: {check.statistics['decided_by'] if check else 'opened by hand'}")

@@ -101,7 +101,7 @@ def comparable_versions() -> list[MetricVersion]:
     """Published, measured versions whose scorer judged texts, in one query."""
     versions = (
         MetricVersion.objects.filter(provenance=Provenance.MEASURED)
-        .exclude(status=MetricVersion.Status.CANDIDATE)
+        .filter(published_at__isnull=False)
         .select_related("metric", "protocol__evaluation_set")
         .order_by("metric__position", "-number")
     )

@@ -44,7 +44,7 @@ class CannotWrite(ValueError):
 
 def published_versions() -> QuerySet[MetricVersion]:
     """Versions that have a manifest."""
-    return MetricVersion.objects.exclude(status=MetricVersion.Status.CANDIDATE)
+    return MetricVersion.objects.filter(published_at__isnull=False)
 
 
 def entries() -> QuerySet[Scoring]:

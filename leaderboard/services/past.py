@@ -64,7 +64,7 @@ def ranked(
 def version_of(metric: Metric, number: int | None, end: datetime | None) -> MetricVersion:
     """The version by its number; or that was current before `end`; or is now. Measured ones before published ones."""
     known = list(
-        metric.versions.exclude(status=MetricVersion.Status.CANDIDATE)
+        metric.versions.filter(published_at__isnull=False)
         .select_related("metric", "protocol__evaluation_set")
         .order_by("number")
     )

@@ -93,7 +93,7 @@ def record_of(
 def versions(metric: Metric, from_number: int | None, to_number: int | None) -> tuple[MetricVersion, MetricVersion]:
     """Two published versions by number; by default the last two of one provenance, measured ones first."""
     known = list(
-        metric.versions.exclude(status=MetricVersion.Status.CANDIDATE)
+        metric.versions.filter(published_at__isnull=False)
         .select_related("metric", "protocol__evaluation_set")
         .order_by("number")
     )

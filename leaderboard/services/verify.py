@@ -75,7 +75,7 @@ class Published:
 
 def verify(metric: Metric | None = None, progress: Progress = lambda _done, _total: None) -> Verification:
     """Verify all published versions of `metric`, or of every metric."""
-    versions = MetricVersion.objects.exclude(status=MetricVersion.Status.CANDIDATE)
+    versions = MetricVersion.objects.filter(published_at__isnull=False)
     versions = versions.filter(metric=metric) if metric else versions
     chosen = list(versions.select_related("metric", "prompt_scores", *sets()).order_by("metric__position", "number"))
     total = Scoring.objects.filter(metric_version__in=chosen, state=Work.State.DONE).count()

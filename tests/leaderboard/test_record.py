@@ -194,11 +194,14 @@ def test_a_part_alone_finds_the_slice_by_whatever_name_each_versions_scorer_give
     assert whole["models"] == found["models"]
 
 
-def test_models_of_the_same_name_are_told_apart_by_their_slugs(two_versions):
-    namesake = run_of("Alder", two_versions[0].metric, slug="alder-2")
-    for version in two_versions:
-        score_one(version, namesake, 5, PLAIN)
-        publish_standings(version)
+def test_models_of_the_same_name_are_told_apart_by_their_slugs(db):
+    metric = metric_of("rude", "profanity")
+    runs = runs_on(metric)
+    namesake = run_of("Alder", metric, slug="alder-2")
+    for name, scorer in (("one", PLAIN), ("two", STEEPER)):
+        version = version_of(metric, name)
+        score_one(version, namesake, 5, scorer)
+        score_all(version, runs, scorer)
     names = {model["model"] for model in changes("rude")["models"]}
     assert names == {"alder", "alder-2", "Birch", "Cedar", "Damson"}
 
