@@ -44,10 +44,11 @@ pytestmark = [
 ]
 
 ENTRANTS, PROMPTS, K = 200, 400, 25
-WORDS = (
+EVERYDAY = (
     "rain sea train noon left smile morning after boat bridge garden table letter coast village recipe cup gate museum "
     "water window street paper chair cloud river market apple door song"
-).split()
+)
+WORDS = EVERYDAY.split()
 BEFORE, AFTER = {"rain", "sea"}, {"rain", "train", "noon", "market"}
 FAULTS = 4 * ["worker"] + 2 * ["all workers"] + 3 * ["broker"] + 4 * ["database"]
 SEED = 5
@@ -141,17 +142,18 @@ class Machines:
         self.workers.append((one, one.enter_context(worker(**self.environment))))
 
     def lose_worker(self) -> None:
-        one, process = self.workers.pop(int(self.generator.integers(len(self.workers))))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        one.close()  # and its beat with it
-        self.start()
+        self._kill([self.workers.pop(int(self.generator.integers(len(self.workers))))])
 
     def lose_all_workers(self) -> None:
-        for _, process in self.workers:
+        lost, self.workers = self.workers, []
+        self._kill(lost)
+
+    def _kill(self, lost: list[tuple[ExitStack, subprocess.Popen[bytes]]]) -> None:
+        for _, process in lost:
             process.send_signal(signal.SIGKILL)
-        for _ in list(self.workers):
-            self.lose_worker()
+        for one, _ in lost:
+            one.close()  # and its beat with it
+            self.start()
 
     def lose_broker(self) -> None:
         """Kill it for a second; what it had is lost."""
@@ -170,18 +172,23 @@ class Machines:
         """End all connections but this one; on SQLite, which has none to lose, let nobody write for longer than a
         lease lasts."""
         if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
-                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                )
-                assert cursor.fetchone()[0] >= 1
+            wait_until(lambda: connections_ended() > 0)  # workers that just start may have none yet
             return
         name = connection.settings_dict["NAME"]
         with closing(sqlite3.connect(name, timeout=30, isolation_level=None)) as locking:
             locking.execute("BEGIN EXCLUSIVE")
             time.sleep(4)
             locking.execute("ROLLBACK")
+
+
+def connections_ended() -> int:
+    """How many there were."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        return int(cursor.fetchone()[0])
 
 
 def state_of(pid: int) -> str:
