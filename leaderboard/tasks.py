@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from leaderboard.models import ControlCheck, Run, Scoring
-from leaderboard.services import checks, collect, queue, rescore, score
+from leaderboard.services import checks, collect, queue, rescore, score, shards
 
 
 @shared_task
@@ -36,6 +36,7 @@ def sweep() -> None:
 
 @shared_task
 def watch() -> None:
-    """Request the control checks that are due, and publish rescorings that are complete."""
+    """Request the control checks that are due, publish rescorings that are complete, clear up after dead workers."""
     checks.request_due_checks()
     rescore.advance_all()
+    shards.remove_left()

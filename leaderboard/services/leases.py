@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
 from leaderboard.models import Work
@@ -113,7 +113,7 @@ class Lease:
                 close_old_connections()
                 try:
                     kept = self.work.renew(self.id)
-                except DatabaseError as error:
+                except Error as error:
                     log.warning("%s: no heartbeat, the database says: %s", self.work, error)
                     continue  # the lease outlasts a missed beat or two
                 if not kept:
@@ -139,8 +139,8 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     """Claim `work` for the block; yields None if someone else holds it or there is nothing to do.
 
     What the block raises decides what becomes of the work: the one retry policy. A refusal is final; anything else is
-    tried again after a growing, jittered pause, up to MOST_ATTEMPTS times, or until it answers where a scorer is
-    unavailable: that is no fault of the work.
+    tried again after a growing, jittered pause, up to MOST_ATTEMPTS times, or until it answers where a scorer or the
+    database is unavailable: that is no fault of the work.
     """
     lease = Lease(work)
     if not work.claim(lease.id):
@@ -161,13 +161,16 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         work.release(lease.id, Work.State.FAILED, reason=str(error))
     except Exception as error:
         log.exception("%s failed", work)
+        if not connection.in_atomic_block:
+            close_old_connections()  # the error may be that this one is lost
         _retry(work, lease, error)
 
 
 def _retry(work: Work, lease: Lease, error: Exception) -> None:
     attempts = work.attempts + 1
     reason = f"{type(error).__name__}: {error}"
-    patient = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
+    away = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
+    patient = away or isinstance(error, (InterfaceError, OperationalError))
     if attempts >= settings.MOST_ATTEMPTS and not patient:
         work.release(lease.id, Work.State.FAILED, attempts=attempts, reason=f"{reason} ({attempts} attempts)")
         return

@@ -4,14 +4,17 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
 from django.core.files.storage import default_storage
 
-from leaderboard.models import Work
+from leaderboard.models import Run, Scoring, Work
 from leaderboard.services import artefacts
 from leaderboard.services.leases import Lease
+
+FOLDER = "shards"
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Shards:
     @property
     def folder(self) -> str:
         """Where the checkpoints lie on the storage."""
-        return f"shards/{self.work._meta.model_name}-{self.work.pk}"
+        return f"{FOLDER}/{self.work._meta.model_name}-{self.work.pk}"
 
     def name(self, number: int) -> str:
         """Where one of them does."""
@@ -80,9 +83,27 @@ class Shards:
 
     def remove(self) -> None:
         """Drop the checkpoints of the work, those made with something else too."""
-        if default_storage.exists(self.folder):
-            for name in default_storage.listdir(self.folder)[1]:
-                default_storage.delete(f"{self.folder}/{name}")
+        _remove(self.folder)
 
     def _length(self, number: int) -> int:
         return min(self.size, self.items - number * self.size)
+
+
+def remove_left() -> None:
+    """Drop the checkpoints of work that is done: of a worker that died as it was about to, or was late with one."""
+    if not default_storage.exists(FOLDER):
+        return
+    left = default_storage.listdir(FOLDER)[0]
+    for kind in (Run, Scoring):
+        prefix = f"{kind._meta.model_name}-"
+        keys = [int(name.removeprefix(prefix)) for name in left if name.startswith(prefix)]
+        for key in kind.objects.filter(pk__in=keys, state=Work.State.DONE).values_list("pk", flat=True):
+            _remove(f"{FOLDER}/{prefix}{key}")
+
+
+def _remove(folder: str) -> None:
+    with suppress(FileNotFoundError):  # another worker does the same
+        for name in default_storage.listdir(folder)[1]:
+            default_storage.delete(f"{folder}/{name}")
+    with suppress(OSError):  # or one that is late writes there
+        default_storage.delete(folder)

@@ -1,0 +1,51 @@
+"""A lease outlives a lost connection to the database, and dead workers leave nothing behind."""
+
+import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import OperationalError, connection
+
+from leaderboard import tasks
+from leaderboard.models import Run, Work
+from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.leases import claimed
+from tests.leaderboard.conftest import CAUSAL
+from tests.leaderboard.living import retry
+
+
+@pytest.fixture
+def run(metric, models):
+    return request_evaluation(models[CAUSAL], metric, send=False).run
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no connections to lose")
+def test_work_whose_connection_was_lost_is_given_back_over_a_new_one(run):
+    with claimed(run) as lease, connection.cursor() as cursor:
+        assert lease
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    run.refresh_from_db()
+    assert (run.state, run.lease, run.attempts) == (Work.State.QUEUED, None, 1)
+
+
+@pytest.mark.django_db
+def test_a_database_that_is_away_is_no_fault_of_the_work(run, settings):
+    settings.MOST_ATTEMPTS = 2
+    for attempts in (1, 2, 3):
+        with claimed(run):
+            raise OperationalError("the database says: the connection is lost")
+        run.refresh_from_db()
+        assert (run.state, run.attempts) == (Work.State.QUEUED, attempts)
+        retry()
+
+
+@pytest.mark.django_db
+def test_checkpoints_of_a_worker_that_died_as_its_work_was_done_are_cleared_up_and_others_stay(board):
+    done, waiting = Run.objects.filter(state=Work.State.DONE)[:2]
+    Run.objects.filter(pk=waiting.pk).update(state=Work.State.QUEUED)
+    for run in (done, waiting):
+        default_storage.save(f"shards/run-{run.pk}/0-256-00000.parquet", ContentFile(b"a shard"))
+    tasks.watch()
+    assert not default_storage.exists(f"shards/run-{done.pk}")
+    assert default_storage.listdir(f"shards/run-{waiting.pk}")[1] == ["0-256-00000.parquet"]
+    default_storage.delete(f"shards/run-{waiting.pk}/0-256-00000.parquet")
