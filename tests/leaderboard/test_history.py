@@ -421,7 +421,7 @@ def test_a_rescoring_of_the_board_is_told_with_its_reason(client, metric, models
 
 def test_the_ranking_page_links_to_the_history_of_metrics_that_have_one(client, profanity):
     version_of(profanity, {"a": 0.1, "b": 0.2})
-    assert "/history/" not in page(client, f"/?metric={profanity.slug}")
+    assert "/history/?" not in page(client, f"/?metric={profanity.slug}")
     version_of(profanity, {"a": 0.2, "b": 0.1})
     html = page(client, f"/?metric={profanity.slug}&version=1")
     links = re.findall(r'href="(/history/[^"]*)"', html)
