@@ -424,7 +424,7 @@ def test_the_ranking_page_links_to_the_history_of_metrics_that_have_one(client, 
     assert "/history/?" not in page(client, f"/?metric={profanity.slug}")
     version_of(profanity, {"a": 0.2, "b": 0.1})
     html = page(client, f"/?metric={profanity.slug}&version=1")
-    links = re.findall(r'href="(/history/[^"]*)"', html)
+    links = re.findall(r'href="(/history/\?[^"]*)"', html)
     assert len(links) == 2
     for link in links:
         assert "1 of" not in said(page(client, unescape(link))).split("ranks changed")[0].split("From version")[1]
