@@ -1,6 +1,7 @@
 """What the tests run on, set before Django reads its settings: a folder of their own, a real Redis, a real database.
 
-Loaded as a pytest plugin, in every process that runs tests. PLUMBLINE_TEST_DATABASE=postgresql runs the same tests on PostgreSQL.
+Loaded as a pytest plugin, in every process that runs tests. PLUMBLINE_TEST_DATABASE=postgresql runs the same tests on
+PostgreSQL.
 """
 
 import os
