@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.worker import ROOT
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 
 def test_a_retrained_service_and_an_edited_lexicon_are_noticed_rescored_and_published(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from scoring.language_models import bundled
 from tests.faults.worker import ROOT
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 
 
 class Board:
