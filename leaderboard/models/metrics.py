@@ -69,6 +69,7 @@ class MetricVersion(models.Model):
     """Everything that fixes a metric's numbers. Numbers of two versions never stand in one ranking."""
 
     Status = Status
+    CLOSED = (Status.SUPERSEDED, Status.RETIRED)  # nothing is scored under such a version any more
 
     FIXED = (
         "metric_id",

@@ -23,7 +23,7 @@ def publish_standings(version: MetricVersion) -> None:
     """
     with transaction.atomic():
         version = MetricVersion.objects.select_for_update().select_related("metric").get(pk=version.pk)
-        if version.status in (MetricVersion.Status.SUPERSEDED, MetricVersion.Status.RETIRED):
+        if version.status in MetricVersion.CLOSED:
             raise ValueError(f"{version} is {version.status}: it cannot be published again; rescore the metric")
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)

@@ -23,8 +23,6 @@ from scoring.scorers import Scorer
 
 log = logging.getLogger(__name__)
 
-CLOSED = (MetricVersion.Status.SUPERSEDED, MetricVersion.Status.RETIRED)
-
 
 def score(scoring: Scoring) -> None:
     """Compute the Results of `scoring`, store its per-text values and publish the standings that now include it."""
@@ -83,7 +81,7 @@ def publishable(scoring: Scoring) -> bool:
     version = MetricVersion.objects.select_for_update().get(pk=scoring.metric_version_id)
     if version.status == MetricVersion.Status.CURRENT and not was_checked(scoring):
         raise Deferred(0)
-    if version.status in CLOSED:
+    if version.status in MetricVersion.CLOSED:
         raise LeaseLost
     return version.status == MetricVersion.Status.CANDIDATE and not rescoring_to(version)
 
@@ -100,7 +98,7 @@ def check_open(version: MetricVersion) -> None:
     opened with.
     """
     formula = version.metric.formula
-    if version.status in CLOSED:
+    if version.status in MetricVersion.CLOSED:
         raise ScorerChanged(f"{version} is {version.status}: evaluate the model again, under the version of now")
     if version.formula_version != formula.version:
         raise ScorerChanged(

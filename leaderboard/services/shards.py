@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from django.core.files.storage import default_storage
 
-from leaderboard.models import Run, Scoring, Work
+from leaderboard.models import MetricVersion, Run, Scoring, Work
 from leaderboard.services import artefacts
 from leaderboard.services.leases import Lease
 
@@ -90,14 +90,22 @@ class Shards:
 
 
 def remove_left() -> None:
-    """Drop the checkpoints of work that is done: of a worker that died as it was about to, or was late with one."""
+    """Drop the checkpoints that nobody will go on from: of work that is done, closed or gone.
+
+    A worker that died as it was about to leaves them, or one that was late with a shard.
+    """
     if not default_storage.exists(FOLDER):
         return
+    closed = MetricVersion.CLOSED
+    resumable = {
+        Run: Run.objects.exclude(state=Work.State.DONE),
+        Scoring: Scoring.objects.exclude(state=Work.State.DONE).exclude(metric_version__status__in=closed),
+    }
     left = default_storage.listdir(FOLDER)[0]
-    for kind in (Run, Scoring):
+    for kind, works in resumable.items():
         prefix = f"{kind._meta.model_name}-"
-        keys = [int(name.removeprefix(prefix)) for name in left if name.startswith(prefix)]
-        for key in kind.objects.filter(pk__in=keys, state=Work.State.DONE).values_list("pk", flat=True):
+        keys = {int(name.removeprefix(prefix)) for name in left if name.startswith(prefix)}
+        for key in keys.difference(works.filter(pk__in=keys).values_list("pk", flat=True)):
             _remove(f"{FOLDER}/{prefix}{key}")
 
 

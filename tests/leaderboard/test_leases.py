@@ -6,7 +6,7 @@ from django.core.files.storage import default_storage
 from django.db import OperationalError, connection
 
 from leaderboard import tasks
-from leaderboard.models import Run, Work
+from leaderboard.models import MetricVersion, Run, Scoring, Work
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.leases import claimed
 from tests.leaderboard.conftest import CAUSAL
@@ -40,12 +40,24 @@ def test_a_database_that_is_away_is_no_fault_of_the_work(run, settings):
 
 
 @pytest.mark.django_db
-def test_checkpoints_of_a_worker_that_died_as_its_work_was_done_are_cleared_up_and_others_stay(board):
+def test_checkpoints_that_nobody_will_go_on_from_are_cleared_up_and_others_stay(board):
     done, waiting = Run.objects.filter(state=Work.State.DONE)[:2]
     Run.objects.filter(pk=waiting.pk).update(state=Work.State.QUEUED)
-    for run in (done, waiting):
-        default_storage.save(f"shards/run-{run.pk}/0-256-00000.parquet", ContentFile(b"a shard"))
+    scoring = Scoring.objects.last()
+    Scoring.objects.filter(pk=scoring.pk).update(state=Work.State.CANCELLED)
+    gone = Run.objects.last().pk + 1
+    folders = [
+        f"shards/run-{done.pk}",
+        f"shards/run-{gone}",
+        f"shards/run-{waiting.pk}",
+        f"shards/scoring-{scoring.pk}",
+    ]
+    for folder in folders:
+        default_storage.save(f"{folder}/0-256-00000.parquet", ContentFile(b"a shard"))
+
     tasks.watch()
-    assert not default_storage.exists(f"shards/run-{done.pk}")
-    assert default_storage.listdir(f"shards/run-{waiting.pk}")[1] == ["0-256-00000.parquet"]
-    default_storage.delete(f"shards/run-{waiting.pk}/0-256-00000.parquet")
+    assert [default_storage.exists(folder) for folder in folders] == [False, False, True, True]
+    MetricVersion.objects.filter(pk=scoring.metric_version_id).update(status=MetricVersion.Status.SUPERSEDED)
+    Run.objects.filter(pk=waiting.pk).update(state=Work.State.DONE)
+    tasks.watch()
+    assert default_storage.listdir("shards")[0] == []
