@@ -27,7 +27,7 @@
     });
   }
 
-  // The points of a model's line, and a null wherever it breaks off.
+  // Of a bump chart: the points of a model's line, and a null wherever it breaks off.
   function pointsOf(figure, key) {
     for (const trace of figure.data) {
       if (trace.meta !== "lines") continue;
@@ -83,8 +83,8 @@
     }
 
     function over(event) {
-      const key = event.points[0].customdata;
-      if (key && key !== shown) draw(key);
+      const [{ customdata: key, data }] = event.points;
+      if (["lines", "names"].includes(data.meta) && key && key !== shown) draw(key);
     }
 
     load(box.dataset.plotly).then(async (loaded) => {

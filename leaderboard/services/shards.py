@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from django.core.files.storage import default_storage
+from django.db.models import QuerySet
 
 from leaderboard.models import MetricVersion, Run, Scoring, Work
 from leaderboard.services import artefacts
@@ -97,7 +99,7 @@ def remove_left() -> None:
     if not default_storage.exists(FOLDER):
         return
     closed = MetricVersion.CLOSED
-    resumable = {
+    resumable: dict[type[Work], QuerySet[Any]] = {
         Run: Run.objects.exclude(state=Work.State.DONE),
         Scoring: Scoring.objects.exclude(state=Work.State.DONE).exclude(metric_version__status__in=closed),
     }

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
-from leaderboard.history import Changes, Line, Step, boards, changes, lines, spelled, summary, told
 from leaderboard.models import Metric, MetricVersion, Standing
-from leaderboard.rankings import has_history, metrics_with_versions
-from leaderboard.views.rankings import default_metric, families
+from leaderboard.queries.history import Changes, Line, Step, boards, changes, lines, spelled, summary, told
+from leaderboard.queries.rankings import has_history, metrics_with_versions
+from leaderboard.views.parameters import choose_metric, families, pick
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 
@@ -41,9 +41,7 @@ class Choice:
 def history(request: HttpRequest) -> HttpResponse:
     """The ranks of every model over the versions of a metric, and what changed between two of them."""
     metrics = metrics_with_versions()
-    if not metrics:
-        raise Http404("This board has no metrics yet: run manage.py seed")
-    metric = choose_metric(request, metrics)
+    metric = choose_metric(request, metrics, next(filter(has_history, metrics), None))
     steps = told(metric)
     choice, found = parse(request, metric, steps)
     shown = [line for line in found if choice.family in ("", line.family)]
@@ -68,21 +66,6 @@ def history(request: HttpRequest) -> HttpResponse:
         "chart": chart(choice, steps, shown, moved) if moved and shown else None,
     }
     return render(request, "history.html", context)
-
-
-def pick(request: HttpRequest, name: str, default: str, known: list[str]) -> str:
-    """The value of a parameter. Raises Http404 with a sentence where it names something that is not known."""
-    value = request.GET.get(name) or default
-    if value not in known:
-        raise Http404(f"{name} = {value!r} does not exist here. Known: {', '.join(filter(None, known)) or 'none yet'}")
-    return value
-
-
-def choose_metric(request: HttpRequest, metrics: list[Metric]) -> Metric:
-    """The metric asked for; else the first that has a history to tell."""
-    by_slug = {metric.slug: metric for metric in metrics}
-    default = next((metric for metric in metrics if has_history(metric)), None) or default_metric(metrics)
-    return by_slug[pick(request, "metric", default.slug, list(by_slug))]
 
 
 def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choice, list[Line]]:

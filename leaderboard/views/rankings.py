@@ -1,20 +1,27 @@
 """Who stands where, now?"""
 
 from dataclasses import dataclass
-from itertools import groupby
 from urllib.parse import urlencode
 
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from leaderboard.models import Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Standing, Work
-from leaderboard.rankings import WITHIN_KIND, Ranking, current_versions, has_history, metrics_with_versions, ranking
-from leaderboard.scorer_state import scorer_state
+from leaderboard.queries.rankings import (
+    WITHIN_KIND,
+    Ranking,
+    current_versions,
+    has_history,
+    metrics_with_versions,
+    ranking,
+)
+from leaderboard.queries.scorer_state import scorer_state
 from leaderboard.services.scorers import problem_with
+from leaderboard.views.parameters import choose_metric, families, pick
 from leaderboard.views.polling import polling
-from scoring.metrics.formulas import FORMULAS, slice_parts, slices_in_order
+from scoring.metrics.formulas import slice_parts, slices_in_order
 from scoring.metrics.measures import slice_of
 from scoring.metrics.safety import ALL, AVERAGE
 from scoring.metrics.toxicity import PARTS, RESCORED, TOXIC
@@ -124,13 +131,6 @@ def scenarios(choice: Choice) -> list[Scenario]:
     ]
 
 
-def families(metrics: list[Metric]) -> list[tuple[str, list[Metric]]]:
-    """The metrics by formula, in the order of the formulas."""
-    order = list(FORMULAS)
-    found = sorted(metrics, key=lambda metric: (order.index(metric.formula_name), metric.position))
-    return [(formula.title, list(of)) for formula, of in groupby(found, key=lambda metric: metric.formula)]
-
-
 def work_under_way(metric: Metric, rescoring: Rescoring | None) -> list[Run | Scoring]:
     """What evaluations that are waiting, running or failed are at: the model's outputs, then their scores.
 
@@ -190,32 +190,17 @@ def slices(metric: Metric, measure: str) -> list[str]:
 
 def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
     """Read the address. Raises Http404 with a sentence where it names something that does not exist."""
-    by_slug = {metric.slug: metric for metric in metrics}
-    if not by_slug:
-        raise Http404("This board has no metrics yet: run manage.py seed")
-
-    def pick(name: str, default: str, known: list[str]) -> str:
-        value = request.GET.get(name, default)
-        if value not in known:
-            raise Http404(f"{name} = {value!r} does not exist here. Known: {', '.join(filter(None, known))}")
-        return value
-
-    metric = by_slug[pick("metric", default_metric(metrics).slug, list(by_slug))]
-    measure = pick("measure", metric.measure, [measure.key for measure in metric.formula.ranked])
+    metric = choose_metric(request, metrics)
+    measure = pick(request, "measure", metric.measure, [measure.key for measure in metric.formula.ranked])
     known_slices = slices(metric, measure)
     versions = {str(version.number): version for version in published_versions(metric)}
-    number = pick("version", "", ["", *versions])
+    number = pick(request, "version", "", ["", *versions])
     return Choice(
         metric=metric,
         measure=measure,
-        slice=pick("slice", known_slices[0], known_slices),
+        slice=pick(request, "slice", known_slices[0], known_slices),
         slices=known_slices,
-        provenance=pick("provenance", "", ["", *Provenance.values, BOTH]),
-        kind=pick("kind", WITHIN_KIND, [WITHIN_KIND, *Standing.Population.values]),
+        provenance=pick(request, "provenance", "", ["", *Provenance.values, BOTH]),
+        kind=pick(request, "kind", WITHIN_KIND, [WITHIN_KIND, *Standing.Population.values]),
         version=versions.get(number),
     )
-
-
-def default_metric(metrics: list[Metric]) -> Metric:
-    """The first metric whose texts are at hand, and so can be measured here; else the first."""
-    return next((metric for metric in metrics if metric.protocol.evaluation_set.artefact_id), metrics[0])

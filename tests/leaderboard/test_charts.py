@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from leaderboard.charts import BumpColumn, BumpLine, bump_chart, spread
+from leaderboard.charts import BumpColumn, BumpLine, bump_chart
+from leaderboard.charts.bump import spread
 
 COLUMNS = [BumpColumn(1, "May"), BumpColumn(2, "June", "scorer: other"), BumpColumn(5, "July")]
 LINES = [

@@ -1,9 +1,4 @@
-"""Charts: figures for Plotly, in one visual language.
-
-A figure is data. Colours are names of the stylesheet's tokens, as in "var(--ink)", which static/charts.js replaces by
-what they are in the reader's theme; nothing here knows of light and dark. No chart says anything by colour alone, and
-each comes with a text alternative and the height that its page keeps free for it.
-"""
+"""The bump chart: ranks over the versions of a metric."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,33 +9,26 @@ import numpy as np
 import plotly.graph_objects as go
 from scipy.optimize import isotonic_regression
 
-INK, QUIET, RULE, PAPER, RAISED = "var(--ink)", "var(--chart-quiet)", "var(--rule)", "var(--paper)", "var(--raised)"
-FIRST, SECOND = "var(--chart-first)", "var(--chart-second)"  # blue and orange, which no colour blindness confuses
-FONT = 'system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif'
-SMALL = 11  # pixels
-CHARACTER = 6.0  # pixels, of that font on average
-LONGEST_NAME = 28  # characters
+from leaderboard.charts.look import (
+    CHARACTER,
+    FIRST,
+    INK,
+    LINE,
+    LONGEST_NAME,
+    QUIET,
+    RULE,
+    SECOND,
+    SMALL,
+    Chart,
+    figure_of,
+    short,
+)
+
 ROW, CLOSE_ROW, MANY_ROWS = 18, 14, 40  # pixels a name needs; where there are more than MANY_ROWS, CLOSE_ROW
 LEAST_HEIGHT = 160  # pixels
 COLUMN, LEAST_COLUMNS = 64, 3  # pixels between two versions at least, and between the first and the last in such
 LEAD = 16  # pixels from a point to its name, at least
-LINE, HEADING = 15, 52  # pixels of a line of text, and of the three over a column
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A figure as `partials/chart.html` shows it. height and least_width in pixels; name: of its downloads."""
-
-    name: str
-    figure: dict[str, Any]
-    height: int
-    least_width: int
-    alternative: str
-
-    @property
-    def data_id(self) -> str:
-        """Of the element that holds the figure as JSON."""
-        return f"chart-{self.name}"
+HEADING = 52  # pixels of the three lines over a column
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +86,7 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
         )
     )
     heading = HEADING + (LINE if any(column.note for column in columns) else 0)
-    figure = _figure(
+    figure = figure_of(
         traces,
         xaxis={
             "range": [-lead, len(columns) - 1 + lead],
@@ -131,29 +119,6 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     free = isotonic_regression(np.asarray(wanted, dtype=np.float64) - steps).x
     placed: list[float] = (np.clip(free, low, high - steps[-1]) + steps).round(4).tolist()
     return placed
-
-
-def _figure(traces: list[go.Scatter], **layout: Any) -> dict[str, Any]:
-    """A figure with the look that all charts share: no frame, no zoom, the page's font and colours."""
-    axis = {"fixedrange": True, "showgrid": False, "zeroline": False, "showline": False, "tickfont": {"size": SMALL}}
-    layout["xaxis"] = axis | layout["xaxis"]
-    layout["yaxis"] = axis | layout["yaxis"]
-    figure = go.Figure(
-        traces,
-        go.Layout(
-            template=go.layout.Template(),
-            font={"family": FONT, "size": SMALL, "color": INK},
-            paper_bgcolor=PAPER,
-            plot_bgcolor=PAPER,
-            hoverlabel={"bgcolor": RAISED, "bordercolor": QUIET, "font": {"color": INK, "family": FONT}},
-            hovermode="closest",
-            dragmode=False,
-            showlegend=False,
-            **layout,
-        ),
-    )
-    found: dict[str, Any] = figure.to_plotly_json()
-    return found
 
 
 def _lines(columns: Sequence[BumpColumn], lines: list[BumpLine], symbol: str, colour: str, width: float) -> go.Scatter:
@@ -229,7 +194,7 @@ def _names(
         mode="text",
         meta="names",
         customdata=[line.key for line, _, _ in ends],
-        text=[f"{_short(line.name)}  {rank}" if left else f"{rank}  {_short(line.name)}" for line, rank, _ in ends],
+        text=[f"{short(line.name)}  {rank}" if left else f"{rank}  {short(line.name)}" for line, rank, _ in ends],
         textposition="middle left" if left else "middle right",
         textfont={"size": SMALL, "color": INK},
         hovertext=[_said(line, rank, columns[end]) for line, rank, _ in ends],
@@ -240,11 +205,6 @@ def _names(
 
 def _said(line: BumpLine, rank: int | None, column: BumpColumn) -> str:
     return f"{escape(line.name)}: rank {rank} under version {column.number}"
-
-
-def _short(name: str) -> str:
-    """As much of a name as there is room for, with nothing in it that Plotly would read as a tag."""
-    return escape(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…")
 
 
 def _mark(column: int) -> dict[str, Any]:

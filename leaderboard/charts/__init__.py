@@ -1,0 +1,6 @@
+"""Charts: figures for Plotly, in one visual language. One file a kind of chart; `look` is what they share."""
+
+from leaderboard.charts.bump import BumpColumn, BumpLine, bump_chart
+from leaderboard.charts.look import Chart
+
+__all__ = ["BumpColumn", "BumpLine", "Chart", "bump_chart"]
