@@ -6,7 +6,6 @@ from html import escape
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from scipy.optimize import isotonic_regression
 
 from leaderboard.charts.look import (
@@ -20,8 +19,10 @@ from leaderboard.charts.look import (
     SECOND,
     SMALL,
     Chart,
+    Trace,
     figure_of,
     short,
+    trace,
 )
 
 ROW, CLOSE_ROW, MANY_ROWS = 18, 14, 40  # pixels a name needs; where there are more than MANY_ROWS, CLOSE_ROW
@@ -75,7 +76,8 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
         traces.append(_lines(columns, chosen, symbol, colour, width))
     traces += [_names(columns, lines, gap, (top, bottom), lead, end) for end in (0, len(columns) - 1)]
     traces.append(
-        go.Scatter(
+        trace(
+            "scatter",
             x=[],
             y=[],
             mode="lines+markers",
@@ -121,7 +123,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     return placed
 
 
-def _lines(columns: Sequence[BumpColumn], lines: list[BumpLine], symbol: str, colour: str, width: float) -> go.Scatter:
+def _lines(columns: Sequence[BumpColumn], lines: list[BumpLine], symbol: str, colour: str, width: float) -> Trace:
     """Lines of one look as one trace, with a gap after each."""
     x: list[int | None] = []
     y: list[int | None] = []
@@ -139,7 +141,8 @@ def _lines(columns: Sequence[BumpColumn], lines: list[BumpLine], symbol: str, co
         symbols.append(symbol)
         keys.append("")
         texts.append("")
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=x,
         y=y,
         mode="lines+markers",
@@ -166,7 +169,7 @@ def _ends(
 
 def _leads(
     columns: Sequence[BumpColumn], lines: Sequence[BumpLine], gap: float, limits: tuple[int, int], lead: float
-) -> go.Scatter:
+) -> Trace:
     """From the first and last points to the names."""
     x: list[float | None] = []
     y: list[float | None] = []
@@ -174,7 +177,9 @@ def _leads(
         for _, rank, slot in _ends(lines, end, gap, limits):
             x += [end, outside, None]
             y += [rank, slot, None]
-    return go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", line={"color": RULE, "width": 1}, cliponaxis=False)
+    return trace(
+        "scatter", x=x, y=y, mode="lines", hoverinfo="skip", line={"color": RULE, "width": 1}, cliponaxis=False
+    )
 
 
 def _names(
@@ -184,11 +189,12 @@ def _names(
     limits: tuple[int, int],
     lead: float,
     end: int,
-) -> go.Scatter:
+) -> Trace:
     """Names with their ranks, left of the first column or right of the last."""
     left = end == 0
     ends = _ends(lines, end, gap, limits)
-    return go.Scatter(
+    return trace(
+        "scatter",
         x=[-lead if left else len(columns) - 1 + lead] * len(ends),
         y=[slot for _, _, slot in ends],
         mode="text",

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from django.db.models import Prefetch, Q
+from django.db.models import F, IntegerField, Prefetch, Q, Value
 
-from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance, Rescoring, Standing
+from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Provenance, Rescoring, Standing
 from leaderboard.services.comparison_words import coefficient
 from leaderboard.services.record import paired_slices
 from scoring.metrics.formulas import MEASURES, slices_in_order
@@ -15,8 +16,7 @@ from scoring.statistics.rank_changes import Entry, ModelApart, ModelChange, Rank
 MOST_NAMED = 12  # models in a sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a model stood under one version."""
 
     rank: int
@@ -149,7 +149,7 @@ def spelled(of: Boards, name: str) -> dict[int, str]:
 
 
 def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], population: str) -> list[Line]:
-    """All models with their ranks under each version, by newest rank and then by name, in one query.
+    """All models with their ranks under each version, by newest rank and then by name; the ranks in one query.
 
     slices: by version, as of `spelled`.
     """
@@ -157,28 +157,27 @@ def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], populatio
     for name in set(slices.values()):
         wanted |= Q(slice=name, metric_version__in=[pk for pk, of in slices.items() if of == name])
     ranked = Standing.objects.filter(wanted, measure=measure, population=population).order_by()
+    measured = all(
+        step.version.measured for step in steps
+    )  # and so no source gives a rank, of which another table knows
+    printed = Value(None, IntegerField()) if measured else F("result__published_rank")
     column = {step.version.pk: number for number, step in enumerate(steps)}
-    names: dict[str, tuple[str, str]] = {}
-    places: dict[str, list[Place | None]] = {}
-    for pk, slug, name, family, rank, low, high, value, printed in ranked.values_list(
-        "metric_version_id",
-        "model__slug",
-        "model__name",
-        "model__family",
-        "rank",
-        "rank_low",
-        "rank_high",
-        "value",
-        "result__published_rank",
+    places: dict[int, list[Place | None]] = {}
+    for version, model, *place in ranked.values_list(
+        "metric_version_id", "model_id", "rank", "rank_low", "rank_high", "value", printed
     ):
-        names[slug] = name, family
-        places.setdefault(slug, [None] * len(steps))[column[pk]] = Place(rank, low, high, value, printed)
-    outdated = {
-        (number, entry.model.slug): entry.reason for number, step in enumerate(steps) for entry in step.outdated
-    }
+        places.setdefault(model, [None] * len(steps))[column[version]] = Place(*place)
+    outdated = {(number, entry.model_id): entry.reason for number, step in enumerate(steps) for entry in step.outdated}
+    models = LanguageModel.objects.filter(pk__in=ranked.values("model")).order_by()
     found = [
-        Line(slug, *names[slug], tuple(of), tuple(outdated.get((number, slug), "") for number in range(len(steps))))
-        for slug, of in places.items()
+        Line(
+            slug,
+            name,
+            family,
+            tuple(places[pk]),
+            tuple(outdated.get((number, pk), "") for number in range(len(steps))) if outdated else ("",) * len(steps),
+        )
+        for pk, slug, name, family in models.values_list("pk", "slug", "name", "family")
     ]
     return sorted(found, key=lambda line: (line.newest, line.name, line.slug))
 

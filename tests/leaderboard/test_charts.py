@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import plotly.graph_objects as go
 from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.storage import staticfiles_storage
@@ -35,6 +36,11 @@ def test_a_figure_holds_every_rank_and_breaks_where_there_is_none():
     }
     assert points == {(line.key, place): rank for line in LINES for place, rank in enumerate(line.ranks)}
     assert not any(trace.get("connectgaps") for trace in figure["data"])
+
+
+def test_a_figure_is_what_plotly_takes():
+    figure = bump_chart("ranks", COLUMNS, LINES, "words").figure
+    assert go.Figure(figure).to_plotly_json()["data"] == figure["data"]  # which raises where it knows a property not
 
 
 def test_rises_and_falls_differ_by_shape_and_a_line_that_ends_is_crossed_off():
