@@ -17,7 +17,8 @@ from scoring.metrics.measures import Measure
 
 ALL, DEFAULT_TOP = "all", "50"
 MOST_BESIDE = 5  # versions that leave room for a table beside the chart
-TOPS = ["10", "20", DEFAULT_TOP, "100", "200", ALL]
+TOPS = ["10", "20", DEFAULT_TOP, "100", "200"]
+MOST = 200  # models that a chart can show and a page can hold
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Choice:
     before: int
     after: int
     top: str
+    tops: list[str]
     family: str
     families: list[str]
     model: str
@@ -56,7 +58,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "choice": choice,
         "steps": steps,
         "beside": len(steps) <= MOST_BESIDE,
-        "tops": [(top, "All" if top == ALL else f"First {top}") for top in TOPS],
+        "tops": [(top, "All" if top == ALL else f"First {top}") for top in choice.tops],
         "kinds": [(value, label) for value, label in Standing.Population.choices if value in choice.populations],
         "lines": found,
         "shown": shown,
@@ -85,6 +87,7 @@ def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choi
     before = pick(request, "from", numbers[-2], numbers) if len(steps) > 1 else ""
     after = pick(request, "to", numbers[-1], numbers) if len(steps) > 1 else ""
     found = lines(steps, measure, spelled(there, name), population)
+    tops = TOPS if len(found) > MOST else [*TOPS, ALL]
     names = sorted({line.family for line in found if line.family})
     choice = Choice(
         metric=metric,
@@ -95,7 +98,8 @@ def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choi
         populations=populations,
         before=numbers.index(before) if before else 0,
         after=numbers.index(after) if after else 0,
-        top=pick(request, "top", DEFAULT_TOP, TOPS),
+        top=pick(request, "top", DEFAULT_TOP, tops),
+        tops=tops,
         family=pick(request, "family", "", ["", *names]),
         families=names,
         model=pick(request, "model", "", ["", *(line.slug for line in found)]),
