@@ -157,9 +157,7 @@ def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], populatio
     for name in set(slices.values()):
         wanted |= Q(slice=name, metric_version__in=[pk for pk, of in slices.items() if of == name])
     ranked = Standing.objects.filter(wanted, measure=measure, population=population).order_by()
-    measured = all(
-        step.version.measured for step in steps
-    )  # and so no source gives a rank, of which another table knows
+    measured = all(step.version.measured for step in steps)  # no source gives a rank, of which another table knows
     printed = Value(None, IntegerField()) if measured else F("result__published_rank")
     column = {step.version.pk: number for number, step in enumerate(steps)}
     places: dict[int, list[Place | None]] = {}
