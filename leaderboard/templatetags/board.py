@@ -28,8 +28,15 @@ def number(result: Result | None, decimals: int | None = None) -> str:
 
 @register.filter
 def decimals(value: float, digits: int) -> str:
-    """A value with so many digits after the point."""
-    return f"{value:.{digits}f}"
+    """A value with so many digits after the point, and a minus as wide as a plus; never a negative nothing."""
+    written = f"{value:.{digits}f}"
+    return written.replace("-", "−") if float(written) else written.removeprefix("-")  # noqa: RUF001
+
+
+@register.filter
+def p(value: float) -> str:
+    """A probability with two digits, as in 0.02; "< 0.001" for what is smaller."""
+    return "< 0.001" if value < 0.001 else f"{value:.2g}"
 
 
 @register.filter
@@ -95,3 +102,9 @@ def whisker(result: Result, measure: Measure, scale: float | None = None) -> dic
 def at(items: list[Measure], index: int) -> Measure:
     """The item at a position."""
     return items[index]
+
+
+@register.filter
+def minus(printed: str) -> str:
+    """A number as its source prints it, with a minus as wide as a plus."""
+    return printed.replace("-", "−")  # noqa: RUF001
