@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Count, Q, Window
 
 from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
 from leaderboard.services.publish import covariances
@@ -140,7 +140,7 @@ def _entries(version: MetricVersion, measure: Measure, name: str, models: Sequen
     scorings = {
         scoring.model_id: scoring
         for scoring in Scoring.objects.filter(metric_version=version, model__in=models).select_related(
-            "artefact", "replicates"
+            "artefact", "replicates", "metric_version__metric", "metric_version__protocol__evaluation_set__artefact"
         )
     }
     done = {pk: of for pk, of in scorings.items() if of.state == Work.State.DONE}
@@ -210,8 +210,9 @@ def _tested(found: SideBySide, slices: Sequence[str]) -> tuple[dict[tuple[str, i
     )
     if len(kept) < LEAST:
         return {}, problem
+    scorings = [of for place in kept if (of := entries[place].scoring)]
     try:
-        joint = covariances(version, [of for place in kept if (of := entries[place].scoring)], [measure.key])
+        joint = covariances(scorings[0].metric_version, scorings, [measure.key])
     except (ArtefactError, FileNotFoundError):
         return {}, (
             "A stored file that the differences need is damaged or gone: the operator's manage.py verify says which"
@@ -229,17 +230,18 @@ def _tested(found: SideBySide, slices: Sequence[str]) -> tuple[dict[tuple[str, i
             if name in entries[place].results and np.isfinite(covariance[number, number])
         ]
         values = sign * np.array([entries[kept[number]].results[name].value for number in known])
-        for of in paired_differences(values, covariance[np.ix_(known, known)]) if len(known) > 1 else []:
-            tested[name, place_of[kept[known[of.first]], kept[known[of.second]]]] = of
+        for found_here in paired_differences(values, covariance[np.ix_(known, known)]):
+            pair = kept[known[found_here.first]], kept[known[found_here.second]]
+            tested[name, place_of[pair]] = found_here
     return tested, problem
 
 
 def offered(
     version: MetricVersion, measure: Measure, name: str, population: str, search: str, besides: Sequence[LanguageModel]
-) -> tuple[list[Standing], int]:
+) -> tuple[Sequence[Standing], int]:
     """Models to add: those whose name, family or slug holds `search`, else the first of the ranking; and how many fit.
 
-    At most so many as a reader can take in, by rank, in two queries.
+    At most so many as a reader can take in, by rank, in one query.
     """
     ranked = Standing.objects.filter(
         metric_version=version, measure=measure.key, slice=name, population=population
@@ -248,5 +250,6 @@ def offered(
         ranked = ranked.filter(
             Q(model__name__icontains=search) | Q(model__family__icontains=search) | Q(model__slug__icontains=search)
         )
-    found = list(ranked.select_related("model").order_by("rank", "model__name")[: MOST_OFFERED + 1])
-    return found[:MOST_OFFERED], len(found) if len(found) <= MOST_OFFERED else ranked.count()
+    counted = ranked.select_related("model").annotate(fits=Window(Count("pk")))
+    found = list(counted.order_by("rank", "model__name")[:MOST_OFFERED])
+    return found, int(found[0].fits) if found else 0

@@ -95,8 +95,9 @@ def _signs(columns: Array) -> tuple[Signs, Signs]:
 
     And the sums of their sizes over the rows that column b has, [n, k, k].
     """
-    values = columns.T.astype(np.float64)
-    signs = np.nan_to_num(np.sign(values[:, :, None] - columns[None, :, :]).astype(np.float32))
+    places = stats.rankdata(columns, method="dense", axis=1, nan_policy="omit").astype(np.float32)
+    signs = np.sign(places.T[:, :, None] - places)
+    np.nan_to_num(signs, copy=False)
     known = (~np.isnan(columns)).astype(np.float32)
     return signs, np.abs(signs) @ known.T
 

@@ -65,7 +65,7 @@ def test_holm_over_several_tables_counts_all_their_differences():
 
 
 def test_the_ranks_of_a_board_rest_on_the_same_differences():
-    values, joint = np.array([0.30, 0.36, 0.31, 0.42]), covariance(4)
+    values, joint = np.array([0.30, 0.36, 0.31, 0.42]), covariance(4) / 10
     apart = {(of.first, of.second): of for of in paired_differences(values, joint) if of.p_adjusted < 0.05}
     for place, rank in enumerate(ranks(values, joint, "higher")):
         better = [of for (_, second), of in apart.items() if second == place and of.value > 0]
