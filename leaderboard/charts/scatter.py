@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
-
 from leaderboard.charts.look import FIRST, INK, LINE, QUIET, RULE, SECOND, SMALL, Chart, figure_of, short
 from scoring.statistics.regression import Line
 
@@ -116,34 +114,40 @@ def _axis(panel: Panel) -> dict[str, Any]:
     return axis
 
 
-def _points(series: Series, axis: str, group: int, in_legend: bool) -> go.Scatter:
+def _points(series: Series, axis: str, group: int, in_legend: bool) -> dict[str, Any]:
     symbol = SYMBOLS[group % MOST_GROUPS]
     colour = COLOURS[group % len(COLOURS)]
-    return go.Scatter(
-        x=list(series.x),
-        y=list(series.y),
-        xaxis=axis,
-        mode="lines+markers" if series.joined else "markers",
-        name=short(series.name),
-        legendgroup=str(group),
-        showlegend=in_legend,
-        text=[escape(said) for said in series.said],
-        hovertemplate="%{text}<extra></extra>",
-        cliponaxis=False,
-        line={"color": colour, "width": 1.25},
-        marker={"color": colour, "size": 8, "symbol": symbol, "line": {"color": colour, "width": 1}},
-    )
+    return {
+        "type": "scatter",
+        "x": list(series.x),
+        "y": list(series.y),
+        "xaxis": axis,
+        "mode": "lines+markers" if series.joined else "markers",
+        "name": short(series.name),
+        "legendgroup": str(group),
+        "showlegend": in_legend,
+        "text": [escape(said) for said in series.said],
+        "hovertemplate": "%{text}<extra></extra>",
+        "cliponaxis": False,
+        "line": {"color": colour, "width": 1.25},
+        "marker": {"color": colour, "size": 8, "symbol": symbol, "line": {"color": colour, "width": 1}},
+    }
 
 
-def _line(panel: Panel, axis: str) -> list[go.Scatter]:
+def _line(panel: Panel, axis: str) -> list[dict[str, Any]]:
     """The regression line over its band."""
     if panel.line is None:
         return []
     at = panel.line.at.tolist()
-    quiet = {"xaxis": axis, "hoverinfo": "skip", "showlegend": False, "mode": "lines"}
+    quiet = {"type": "scatter", "xaxis": axis, "hoverinfo": "skip", "showlegend": False, "mode": "lines"}
     edges = [*panel.line.high.round(6).tolist(), *panel.line.low[::-1].round(6).tolist()]
-    band = go.Scatter(
-        x=[*at, *at[::-1]], y=edges, fill="toself", fillcolor=RULE, opacity=0.6, line={"width": 0}, **quiet
-    )
-    drawn = go.Scatter(x=at, y=panel.line.fitted.round(6).tolist(), line={"color": INK, "width": 1.5}, **quiet)
-    return [band, drawn]
+    band = {
+        "x": [*at, *at[::-1]],
+        "y": edges,
+        "fill": "toself",
+        "fillcolor": RULE,
+        "opacity": 0.6,
+        "line": {"width": 0},
+    }
+    drawn = {"x": at, "y": panel.line.fitted.round(6).tolist(), "line": {"color": INK, "width": 1.5}}
+    return [quiet | band, quiet | drawn]

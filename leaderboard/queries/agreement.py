@@ -156,10 +156,12 @@ def values_of(columns: Sequence[Column]) -> Values:
     return Values(list(columns), list(known.values()), values)
 
 
-def reason_of(found: Correlation, what: str = "models in common") -> str:
-    """Why a coefficient is not shown; empty where it is."""
+def reason_of(found: Correlation, nothing: str) -> str:
+    """Why a coefficient is not shown; empty where it is. nothing: what is said where no model has both values."""
+    if found.n == 0:
+        return nothing
     if found.n < LEAST_MODELS:
-        return f"{found.n or 'no'} {what if found.n != 1 else what.replace('models', 'model')}; {LEAST_MODELS} needed"
+        return f"{found.n} model{'' if found.n == 1 else 's'}; {LEAST_MODELS} needed"
     return "one side never varies" if found.value is None else ""
 
 
@@ -171,7 +173,7 @@ def matrix(values: Values, coefficient: Coefficient) -> list[tuple[Column, list[
         if row == column:
             return None
         of = found[min(row, column), max(row, column)]
-        return Cell(values.columns[row], values.columns[column], of, reason_of(of))
+        return Cell(values.columns[row], values.columns[column], of, reason_of(of, "no model in common"))
 
     places = range(len(values.columns))
     return [(values.columns[row], [cell(row, column) for column in places]) for row in places]
@@ -212,7 +214,7 @@ def by_family(values: Values, measure: Array, coefficient: Coefficient) -> list[
 
     def row(name: str, places: Sequence[int]) -> FamilyRow:
         found = [correlations(np.array([measure[places], of[places]]), coefficient)[0, 1] for of in properties]
-        return FamilyRow(name, len(places), [(of, reason_of(of, "models with both known")) for of in found])
+        return FamilyRow(name, len(places), [(of, reason_of(of, "not known")) for of in found])
 
     by_size = sorted(families.items(), key=lambda of: (-len(of[1]), of[0]))
     return [row("All families", np.flatnonzero(known).tolist()), *(row(name, places) for name, places in by_size)]

@@ -236,6 +236,14 @@ def _tested(found: SideBySide, slices: Sequence[str]) -> tuple[dict[tuple[str, i
     return tested, problem
 
 
+def largest_kind(version: MetricVersion, measure: Measure, name: str) -> str:
+    """The kind of likelihood of which the most models are ranked, in one query."""
+    ranked = Standing.objects.filter(metric_version=version, measure=measure.key, slice=name)
+    kinds = ranked.exclude(population=Standing.Population.ALL).order_by()
+    counted = kinds.values_list("population").annotate(models=Count("pk")).order_by("-models", "population")
+    return next((population for population, _ in counted), Standing.Population.ALL.value)
+
+
 def offered(
     version: MetricVersion, measure: Measure, name: str, population: str, search: str, besides: Sequence[LanguageModel]
 ) -> tuple[Sequence[Standing], int]:

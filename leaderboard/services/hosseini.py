@@ -1,9 +1,10 @@
 """Correlations that Hosseini et al. 2023 print, each beside what the figures they publish give. Shown, never ranked."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,9 +83,9 @@ class PaperTable:
 
     @property
     def count(self) -> str:
-        """As in "9 of 9 reproduced"."""
-        same = sum(cell.outcome == "reproduced" for _, _, cell in self.printed)
-        return f"{same} of {len(self.printed)} reproduced"
+        """As in "1 differs, 14 not published"."""
+        counts = Counter(cell.outcome for _, _, cell in self.printed)
+        return ", ".join(f"{counts[outcome]} {outcome}" for outcome in get_args(Outcome) if counts[outcome])
 
 
 def students(name: str) -> list[Student]:

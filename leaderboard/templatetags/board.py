@@ -35,8 +35,10 @@ def decimals(value: float, digits: int) -> str:
 
 @register.filter
 def p(value: float) -> str:
-    """A probability with two digits, as in 0.02; "< 0.001" for what is smaller."""
-    return "< 0.001" if value < 0.001 else f"{value:.2g}"
+    """A probability with two digits, as in 0.37 or 0.021; "< 0.001" for what is smaller."""
+    if value < 0.001:
+        return "< 0.001"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 @register.filter

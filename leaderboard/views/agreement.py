@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import numpy as np
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,6 +15,7 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance
 from leaderboard.queries.agreement import (
     LEAST_MODELS,
     PROPERTIES,
+    Cell,
     Column,
     Point,
     Values,
@@ -166,10 +167,13 @@ def without(columns: Sequence[Column], column: Column) -> list[Column]:
 
 def linked(choice: Choice, values: Values) -> list[tuple[Column, list[tuple[object, str]]]]:
     """The matrix, each cell with the address that shows its pair."""
-    return [
-        (row, [(cell, choice.address(x=cell.column.key, y=cell.row.key) if cell else "") for cell in cells])
-        for row, cells in matrix(values, choice.coefficient)
-    ]
+    base = choice.address()
+    keys = {column: quote(column.key, safe="") for column in choice.columns}
+
+    def cell_address(cell: Cell | None) -> str:
+        return f"{base}&x={keys[cell.column]}&y={keys[cell.row]}" if cell else ""
+
+    return [(row, [(cell, cell_address(cell)) for cell in cells]) for row, cells in matrix(values, choice.coefficient)]
 
 
 def chosen_column(request: HttpRequest, name: str, choice: Choice, default: Sequence[Column]) -> Column | None:

@@ -13,7 +13,16 @@ from leaderboard.charts import Chart, ForestLine, forest_chart
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
 from leaderboard.queries.history import boards
 from leaderboard.queries.rankings import metrics_with_versions
-from leaderboard.queries.side_by_side import LEAST, MOST, Pair, SideBySide, offered, side_by_side, versions_of
+from leaderboard.queries.side_by_side import (
+    LEAST,
+    MOST,
+    Pair,
+    SideBySide,
+    largest_kind,
+    offered,
+    side_by_side,
+    versions_of,
+)
 from leaderboard.services.record import counterpart_of
 from leaderboard.templatetags.board import decimals, p
 from leaderboard.views.parameters import default_metric, families, pick
@@ -32,7 +41,7 @@ class Choice:
     measure: Measure
     slice: str
     slices: list[str]
-    population: str  # whose ranking is offered from
+    population: str  # whose ranking is offered from; "" for the largest
     search: str
 
     def address(self, models: Sequence[LanguageModel]) -> str:
@@ -54,8 +63,9 @@ def compare(request: HttpRequest) -> HttpResponse:
     if version and LEAST <= len(models) <= MOST:
         found = side_by_side(version, choice.measure, choice.slice, models)
     if version and len(models) < MOST:
-        population = Standing.Population.ALL if choice.search else choice.population
-        suggested, fits = offered(version, choice.measure, choice.slice, population, choice.search, models)
+        ranking = version, choice.measure, choice.slice
+        population = Standing.Population.ALL.value if choice.search else choice.population
+        suggested, fits = offered(*ranking, population or largest_kind(*ranking), choice.search, models)
     context = {
         "families": families(metrics),
         "choice": choice,
@@ -94,7 +104,6 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         name = pick(request, "slice", slices[0], slices) if same else slices[0]
     populations = there.populations if there else []
     own = [model.kind for model in models if model.kind in populations]
-    apart = [of for of in populations if of != Standing.Population.ALL]
     return Choice(
         models=models,
         metric=metric,
@@ -103,7 +112,7 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         measure=MEASURES[measure],
         slice=name,
         slices=slices,
-        population=(own or apart or [Standing.Population.ALL])[0] if metric.formula.by_kind else "all",
+        population=(own or [""])[0] if metric.formula.by_kind else Standing.Population.ALL.value,
         search=" ".join(request.GET.get("q", "").split())[:100],
     )
 

@@ -91,26 +91,25 @@ Signs = NDArray[np.float32]  # whole numbers and halves, which it holds exactly 
 
 
 def _signs(columns: Array) -> tuple[Signs, Signs]:
-    """Of each row i and column a the signs of its value less each other's, [n, k, n], 0 where one has none.
+    """Of each column and row the signs of its value less each other's, [k, n, n], 0 where one has none.
 
-    And the sums of their sizes over the rows that column b has, [n, k, k].
+    And the sums of their sizes over the rows that each column b has, [k, n, b].
     """
     places = stats.rankdata(columns, method="dense", axis=1, nan_policy="omit").astype(np.float32)
-    signs = np.sign(places.T[:, :, None] - places)
+    signs = np.sign(places[:, :, None] - places[:, None, :])
     np.nan_to_num(signs, copy=False)
     known = (~np.isnan(columns)).astype(np.float32)
-    return signs, np.abs(signs) @ known.T
+    return signs, np.stack([np.abs(of) @ known.T for of in signs])
 
 
 def _kendalls(columns: Array, common: Common) -> Iterator[tuple[tuple[int, int], float, Array]]:
     """Tau-b of each pair, and with each of its rows left out."""
     signs, untied = _signs(columns)
-    concordant = signs @ signs.transpose(0, 2, 1)
     for (a, b), of in common.items():
+        concordant = np.einsum("ij,ij->i", signs[a], signs[b])
         # Each pair counts twice in these sums by row, and a row goes as a row and as a column when it is left out.
-        both, *alone = (part[of].astype(np.float64) for part in (concordant[:, a, b], untied[:, a, b], untied[:, b, a]))
-        rest = [sums.sum() - 2 * sums for sums in (both, *alone)]
-        yield (a, b), *(_over(of[0], of[1], of[2]) for of in ([x.sum() for x in (both, *alone)], rest))
+        sums = [part[of].astype(np.float64) for part in (concordant, untied[a, :, b], untied[b, :, a])]
+        yield (a, b), _over(*(rows.sum() for rows in sums)), _over(*(rows.sum() - 2 * rows for rows in sums))
 
 
 def _spearmans(columns: Array, common: Common) -> Iterator[tuple[tuple[int, int], float, Array]]:
@@ -120,21 +119,20 @@ def _spearmans(columns: Array, common: Common) -> Iterator[tuple[tuple[int, int]
     of two such columns, summed, need nothing but products of signs and ranks.
     """
     signs, untied = _signs(columns)
-    known = (~np.isnan(columns)).T.astype(np.float32)
-    ranks = (signs @ known / 2) * known[:, None, :]  # [n, a, b]: of column a among the rows that b has too
-    concordant = signs @ signs.transpose(0, 2, 1)
+    known = (~np.isnan(columns)).astype(np.float32)
+    ranks = np.stack([of @ known.T / 2 * known.T for of in signs])  # [k, n, b]: among the rows that b has too
     for (a, b), of in common.items():
-        sides = [ranks[:, a, b], ranks[:, b, a]]
-        rest = []
-        for (one, first), (two, second), products in (
-            ((a, sides[0]), (b, sides[1]), concordant[:, a, b]),
-            ((a, sides[0]), (a, sides[0]), untied[:, a, b]),
-            ((b, sides[1]), (b, sides[1]), untied[:, b, a]),
+        sides = np.stack([ranks[a, :, b], ranks[b, :, a]], axis=1)
+        towards = signs[a] @ sides, signs[b] @ sides
+        sums = []
+        for one, two, crossed, products in (
+            (0, 1, towards[1][:, 0] + towards[0][:, 1], np.einsum("ij,ij->i", signs[a], signs[b])),
+            (0, 0, 2 * towards[0][:, 0], untied[a, :, b]),
+            (1, 1, 2 * towards[1][:, 1], untied[b, :, a]),
         ):
-            crossed = (signs[:, two] @ first + signs[:, one] @ second)[of].astype(np.float64)
-            rows = (first * second)[of].astype(np.float64)
-            rest.append((rows.sum(), rows.sum() - rows + crossed / 2 + products[of] / 4))
-        yield (a, b), *(_over(*parts) for parts in zip(*rest, strict=True))
+            rows = (sides[of, one] * sides[of, two]).astype(np.float64)
+            sums.append((rows.sum(), rows.sum() - rows + crossed[of] / 2.0 + products[of] / 4.0))
+        yield (a, b), *(_over(*parts) for parts in zip(*sums, strict=True))
 
 
 def _over(both: Any, first: Any, second: Any) -> Any:
