@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -45,15 +46,7 @@ def forest_chart(
                 text=[escape(line.said) for _, line in chosen],
                 hovertemplate="%{text}<extra></extra>",
                 marker={"color": colour, "size": 10, "symbol": symbol, "line": {"color": colour, "width": 2}},
-                error_x={
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [0 if line.high is None else line.high - line.value for _, line in chosen],
-                    "arrayminus": [0 if line.low is None else line.value - line.low for _, line in chosen],
-                    "color": colour,
-                    "thickness": 2,
-                    "width": 4,
-                },
+                error_x=_whiskers([line for _, line in chosen], colour),
             )
         )
     mark = {"type": "line", "x0": reference, "x1": reference, "yref": "paper", "y0": 0, "y1": 1}
@@ -71,3 +64,16 @@ def forest_chart(
     )
     least_width = round(figure["layout"]["margin"]["l"]) + WIDTH
     return Chart(name, figure, ROW * len(lines) + FRAME, least_width, alternative)
+
+
+def _whiskers(lines: Sequence[ForestLine], colour: str) -> dict[str, Any]:
+    """From each value to the ends of its interval; of no length where there is none."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [0 if line.high is None else line.high - line.value for line in lines],
+        "arrayminus": [0 if line.low is None else line.value - line.low for line in lines],
+        "color": colour,
+        "thickness": 2,
+        "width": 4,
+    }

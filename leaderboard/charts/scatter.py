@@ -65,21 +65,17 @@ def scatter_chart(name: str, panels: Sequence[Panel], title: str, alternative: s
     traces: list[Any] = []
     for number, panel in enumerate(panels):
         axis = "x" if number == 0 else f"x{number + 1}"
-        traces += _line(panel, axis)
+        band, through = _line(panel, axis)
+        traces += band
         for series in panel.series:
             traces.append(_points(series, axis, groups.index(series.name), series.name not in shown))
             shown.add(series.name)
+        traces += through
     rows = -(-len(groups) // LEGEND_COLUMNS)
-    layout: dict[str, Any] = {}
-    width = (1 - GAP * (len(panels) - 1)) / len(panels)
-    for number, panel in enumerate(panels):
-        start = number * (width + GAP)
-        key = "xaxis" if number == 0 else f"xaxis{number + 1}"
-        layout[key] = _axis(panel) | {"domain": [round(start, 4), round(min(1, start + width), 4)], "anchor": "y"}
     below = 52 + LEGEND_ROW * rows
     figure = figure_of(
         traces,
-        **layout,
+        **_axes(panels),
         yaxis={"title": {"text": title, "font": {"size": SMALL}}, "showgrid": True, "gridcolor": RULE, "nticks": 7},
         margin={"l": 60, "r": 12, "t": 8, "b": below},
         legend={
@@ -94,6 +90,17 @@ def scatter_chart(name: str, panels: Sequence[Panel], title: str, alternative: s
     )
     figure["layout"]["showlegend"] = len(groups) > 1
     return Chart(name, figure, PLOT + below + LINE, max(LEAST_WIDTH, 72 + PANEL * len(panels)), alternative)
+
+
+def _axes(panels: Sequence[Panel]) -> dict[str, Any]:
+    """The horizontal axes, each with its share of the width."""
+    width = (1 - GAP * (len(panels) - 1)) / len(panels)
+    axes = {}
+    for number, panel in enumerate(panels):
+        start = number * (width + GAP)
+        key = "xaxis" if number == 0 else f"xaxis{number + 1}"
+        axes[key] = _axis(panel) | {"domain": [round(start, 4), round(min(1, start + width), 4)], "anchor": "y"}
+    return axes
 
 
 def _axis(panel: Panel) -> dict[str, Any]:
@@ -134,10 +141,10 @@ def _points(series: Series, axis: str, group: int, in_legend: bool) -> dict[str,
     }
 
 
-def _line(panel: Panel, axis: str) -> list[dict[str, Any]]:
-    """The regression line over its band."""
+def _line(panel: Panel, axis: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The band of the regression line, which is drawn under the points, and the line, which is drawn over them."""
     if panel.line is None:
-        return []
+        return [], []
     at = panel.line.at.tolist()
     quiet = {"type": "scatter", "xaxis": axis, "hoverinfo": "skip", "showlegend": False, "mode": "lines"}
     edges = [*panel.line.high.round(6).tolist(), *panel.line.low[::-1].round(6).tolist()]
@@ -150,4 +157,4 @@ def _line(panel: Panel, axis: str) -> list[dict[str, Any]]:
         "line": {"width": 0},
     }
     drawn = {"x": at, "y": panel.line.fitted.round(6).tolist(), "line": {"color": INK, "width": 1.5}}
-    return [quiet | band, quiet | drawn]
+    return [quiet | band], [quiet | drawn]

@@ -78,7 +78,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
     choice = parse(request, metrics_with_versions())
     values = known_values(request, choice).among(choice.kind)
     pair = chosen_pair(request, choice, values)
-    of = chosen_column(request, "of", choice, choice.columns)
+    of = chosen_column(request, "of", choice, most_known(choice.columns, values))
     against = pick(request, "against", best_known(values), list(PROPERTIES))
     pages = -(-len(pair.points) // MOST_ROWS) if pair else 0
     page = int(pick(request, "page", "1", [str(number + 1) for number in range(max(1, pages))]))
@@ -113,12 +113,16 @@ def agreement(request: HttpRequest) -> HttpResponse:
 
 
 def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
-    """Read the address, but for the pair and the property. Raises Http404 with a sentence."""
+    """Read the address, but for the pair and the property. Raises Http404 with a sentence.
+
+    The form says by `for` which numbers its columns are of: others need not have them.
+    """
     known = {of: [v for metric in metrics for v in current_versions(metric, [of])] for of in Provenance}
     default = next((of for of in Provenance if len(known[of]) > 1), Provenance.MEASURED)
     provenance = Provenance(pick(request, "numbers", default.value, Provenance.values))
     versions = {version.metric.slug: version for version in known[provenance]}
-    asked = [name for name in request.GET.getlist("c") if name]
+    same = request.GET.get("for", provenance.value) == provenance.value
+    asked = [name for name in request.GET.getlist("c") if name and same]
     columns = [column_called(name, versions) for name in dict.fromkeys(asked)]
     if len(columns) > MOST_COLUMNS:
         raise Http404(f"c: {len(columns)} measures are asked for, and {MOST_COLUMNS} fit side by side: take some out")
@@ -201,6 +205,11 @@ def chosen_pair(request: HttpRequest, choice: Choice, values: Values) -> Pair | 
 def page_address(choice: Choice, pair: Pair | None, number: int) -> str:
     """Another page of the table of a pair."""
     return choice.address(x=pair.x.key, y=pair.y.key, page=str(number)) + "#pair" if pair else ""
+
+
+def most_known(columns: Sequence[Column], values: Values) -> list[Column]:
+    """The columns by how many models they have."""
+    return sorted(columns, key=lambda column: -int(np.isfinite(values.of(column)).sum()))
 
 
 def best_known(values: Values) -> str:

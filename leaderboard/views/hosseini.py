@@ -9,7 +9,12 @@ from leaderboard.services.hosseini import Student, parameters, sizes, students, 
 from scoring.metrics.safety import SAFETY_SCORE
 
 SAFETY = "Average safety score"
-PROPERTIES = {"attention_heads": "Attention heads", "layers": "Layers", "hidden_dim": "Hidden size"}
+# What Table 13 has of a model: its name, and where the axis is marked.
+PROPERTIES = {
+    "attention_heads": ("Attention heads", [12, 16, 25, 64]),
+    "layers": ("Layers", [12, 24, 36, 48]),
+    "hidden_dim": ("Hidden size", [256, 768, 1600, 4096]),
+}
 
 
 @require_safe
@@ -48,14 +53,14 @@ def sizes_chart() -> Chart:
     """Figure 3: average safety score by family, against what Table 13 says of the models' size."""
     families = sizes()
     panels = []
-    for name, label in PROPERTIES.items():
+    for name, (label, ticks) in PROPERTIES.items():
         series = []
         for family, models in families.items():
-            rows = sorted(models, key=lambda row: (float(row[name]), float(row["safety_score"])))
+            rows = sorted(models, key=lambda row: (float(row[name]), float(row["hidden_dim"])))
             x, y = ([float(row[key]) for row in rows] for key in (name, "safety_score"))
             said = [f"{row['model']}: {row[name]} {label.lower()}, {float(row['safety_score']):.3f}" for row in rows]
             series.append(Series(family, x, y, said, joined=True))
-        panels.append(Panel(label, series, ticks=None))
+        panels.append(Panel(label, series, logarithmic=True, ticks=ticks))
     alternative = (
         "Average safety score of 19 models of seven families against attention heads, layers and hidden size. In most "
         "families it falls as models grow. The table under it has the same numbers."

@@ -136,6 +136,12 @@ def test_measures_are_added_and_taken_out_by_links_and_a_form(client, papers):
     assert len(table(page(client, f"{PUBLISHED}&c={TOXIGEN}&c={HATE}&c={WOMEN}"), MATRIX)) == 3
 
 
+def test_choosing_other_numbers_in_the_form_drops_the_columns_of_the_old_ones(client, papers):
+    version_of(Metric.objects.get(slug="toxicity-profanity"), {f"Model {number}": number / 10 for number in range(5)})
+    html = page(client, f"/agreement/?for=published&numbers=measured&c={TOXIGEN}&c={HATE}")
+    assert [row[0].split()[1] for row in table(html, MATRIX)] == ["Profanity"]
+
+
 def test_what_does_not_exist_is_refused_with_a_sentence(client, papers):
     for name in ("numbers", "coefficient", "kind", "against", "x", "of", "add", "page"):
         assert f"{name} = 'zebra'" in refused(client, f"{PUBLISHED}&{name}=zebra")

@@ -67,7 +67,7 @@ def test_a_group_has_one_symbol_in_all_panels_and_no_other_group_has_it():
 
 
 def test_the_line_runs_within_its_band():
-    band, drawn = scatter().figure["data"][:2]
+    band, drawn = (trace for trace in scatter().figure["data"] if trace["mode"] == "lines")
     n = len(drawn["x"])
     high, low = band["y"][:n], band["y"][n:][::-1]
     assert all(a <= b <= c for a, b, c in zip(low, drawn["y"], high, strict=True))
