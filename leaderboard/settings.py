@@ -49,6 +49,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -86,6 +87,9 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
     DATABASES["default"]["TEST"] = {"NAME": VAR / "test.sqlite3"}  # a file, which workers in other processes can open
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Pages that were made already: in each web process's memory, or any URL such as redis://host:6379/1
+CACHES = {"default": env.dj_cache_url("CACHE_URL", "locmem://")}
 
 # Broker: the Redis that `manage.py up` starts in var/, or any URL such as redis://host:6379/0
 EMBEDDED_REDIS_SOCKET = VAR / "redis.sock"

@@ -41,10 +41,14 @@ class State(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
+UNENDED = (State.QUEUED.value, State.RUNNING.value, State.FAILED.value)  # what somebody may have to look at
+
+
 class Work(StateMachine):
     """A state machine whose running state belongs to one worker, for as long as the worker renews its lease."""
 
     State = State
+    UNENDED = UNENDED
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
         State.QUEUED: (State.RUNNING, State.CANCELLED),
@@ -86,6 +90,9 @@ class Work(StateMachine):
             ),
             models.CheckConstraint(condition=~Q(state="failed") | ~Q(reason=""), name="%(class)s_failure_has_a_reason"),
             models.CheckConstraint(condition=Q(done__lte=F("total")), name="%(class)s_done_within_total"),
+        )
+        indexes: ClassVar[tuple[models.Index, ...]] = (
+            models.Index(fields=["state"], condition=Q(state__in=UNENDED), name="%(class)s_unended"),
         )
 
     @property

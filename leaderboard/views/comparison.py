@@ -18,6 +18,7 @@ from leaderboard.services.comparison import (
     find_version,
 )
 from leaderboard.services.comparison_words import summary
+from leaderboard.views.keeping import kept
 from scoring.artefacts import ArtefactError
 
 MOST_RUNS = 50  # whose artefacts one request reads: a second or two
@@ -41,6 +42,7 @@ class Moved:
 
 
 @require_safe
+@kept()
 def compare_scorers(request: HttpRequest) -> HttpResponse:
     """Two metric versions whose scorers judged the same continuations, chosen by `a` and `b`."""
     versions = comparable_versions()

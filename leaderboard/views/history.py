@@ -10,6 +10,7 @@ from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
 from leaderboard.models import Metric, MetricVersion, Standing
 from leaderboard.queries.history import Changes, Line, Step, boards, changes, lines, spelled, summary, told
 from leaderboard.queries.rankings import has_history, metrics_with_versions
+from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import choose_metric, families, pick
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
@@ -38,6 +39,7 @@ class Choice:
 
 
 @require_safe
+@kept()
 def history(request: HttpRequest) -> HttpResponse:
     """The ranks of every model over the versions of a metric, and what changed between two of them."""
     metrics = metrics_with_versions()

@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from leaderboard.models import LanguageModel, Result, Scoring, Work
+from leaderboard.views.keeping import kept
 from leaderboard.views.polling import polling
 from scoring.metrics.formulas import slices_in_order
 from scoring.metrics.measures import Measure
@@ -22,6 +23,7 @@ class Profile:
 
 
 @require_safe
+@kept(watching=True)
 def model(request: HttpRequest, slug: str) -> HttpResponse:
     """A model's card, its runs, and every number it has."""
     found = get_object_or_404(LanguageModel, slug=slug)

@@ -19,6 +19,7 @@ from leaderboard.queries.rankings import (
 )
 from leaderboard.queries.scorer_state import scorer_state
 from leaderboard.services.scorers import problem_with
+from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import choose_metric, families, pick
 from leaderboard.views.polling import polling
 from scoring.metrics.formulas import slice_parts, slices_in_order
@@ -53,6 +54,7 @@ class Scenario:
 
 
 @require_safe
+@kept(watching=True)
 def rankings(request: HttpRequest) -> HttpResponse:
     """The ranking page. Without `provenance` published figures follow in a table of their own."""
     metrics = metrics_with_versions()

@@ -7,25 +7,19 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
-from django.db import transaction
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from leaderboard.celery import app
 from leaderboard.models import Metric
-from leaderboard.services.evaluation_sets import import_sentences
-from leaderboard.services.language_models import add_bundled
-from leaderboard.services.published import seed_published
-from leaderboard.services.seed import seed_metrics
-from scoring.evaluation_sets import build_starter, get
 from tests.leaderboard.conftest import (
     CAUSAL,
-    MASKED,
     OTHER_CAUSAL,
     _quick_control_sets,
     _static_files,
+    build_board,
     finish,
-    quick_control_sets,
+    keep_rows,
 )
 from tests.leaderboard.continuations import import_sample, of_few
 
@@ -73,22 +67,16 @@ def board_rows(
     django_db_setup: None, django_db_blocker, _static_files: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The rows of a measured board, computed once: a file, because every test with a server empties the database."""
-    path = tmp_path_factory.mktemp("board") / "rows.json"
-    with django_db_blocker.unblock(), transaction.atomic(), pytest.MonkeyPatch.context() as patch:
-        quick_control_sets(patch)
-        seed_metrics()
-        chosen = [s for s in build_starter() if set(s.demographics) & {"women", "muslim", "latino"}]
-        import_sentences(get("starter"), chosen)
-        models = {model.name: model for model in add_bundled()}
-        seed_published()
-        for name in (CAUSAL, OTHER_CAUSAL, MASKED):
-            finish(models[name], Metric.objects.get(slug="safety-starter"))
-        import_sample(path.parent)
+    folder = tmp_path_factory.mktemp("board")
+
+    def build() -> None:
+        models = build_board()
+        import_sample(folder)
         for name in (CAUSAL, OTHER_CAUSAL):
             finish(models[name], of_few("toxicity-profanity"))
-        call_command("dumpdata", "leaderboard", output=str(path), verbosity=0)
-        transaction.set_rollback(True)
-    return path
+
+    with django_db_blocker.unblock():
+        return keep_rows(folder / "rows.json", build)
 
 
 @pytest.fixture

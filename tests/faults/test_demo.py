@@ -9,10 +9,17 @@ import sys
 from contextlib import closing
 
 import pytest
+from django.db import connection
 
 from tests.faults.worker import ROOT
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        connection.vendor != "sqlite", reason="starts a board of its own on SQLite: the run on SQLite tests it"
+    ),
+]
 
 
 def test_a_retrained_service_and_an_edited_lexicon_are_noticed_rescored_and_published(tmp_path):

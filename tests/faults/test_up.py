@@ -12,11 +12,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
 from scoring.language_models import bundled
 from tests.faults.worker import ROOT
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(
+        connection.vendor != "sqlite", reason="starts a board of its own on SQLite: the run on SQLite tests it"
+    ),
+]
 
 
 class Board:

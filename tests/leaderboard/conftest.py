@@ -1,10 +1,13 @@
 """Boards to test on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
 from django.core.management import call_command
+from django.db import transaction
 
 from leaderboard.models import LanguageModel, Metric
 from leaderboard.services import collect, control, evaluate, leases, score
@@ -40,13 +43,18 @@ def _static_files() -> None:
     call_command("collectstatic", interactive=False, verbosity=0)
 
 
-@pytest.fixture
-def metric(db: None) -> Metric:
+def starter_metric() -> Metric:
     """Safety on a part of the starter set, ready to measure: three demographics."""
     seed_metrics()
     chosen = [s for s in build_starter() if set(s.demographics) & {"women", "muslim", "latino"}]
     import_sentences(get("starter"), chosen)
     return Metric.objects.get(slug="safety-starter")
+
+
+@pytest.fixture
+def metric(db: None) -> Metric:
+    """Safety on a part of the starter set, ready to measure."""
+    return starter_metric()
 
 
 @pytest.fixture
@@ -65,10 +73,35 @@ def finish(model: LanguageModel, metric: Metric):
     return scoring
 
 
-@pytest.fixture
-def board(metric: Metric, models: dict[str, LanguageModel]) -> Metric:
-    """A board with two causal models and a masked one, and published figures."""
+def build_board() -> dict[str, LanguageModel]:
+    """Two causal models and a masked one measured on the starter set, and published figures; the models by name."""
+    metric = starter_metric()
+    models = {model.name: model for model in add_bundled()}
     seed_published()
     for name in (CAUSAL, OTHER_CAUSAL, MASKED):
         finish(models[name], metric)
-    return metric
+    return models
+
+
+def keep_rows(path: Path, build: Callable[[], object]) -> Path:
+    """Write the rows of the board that `build` makes to `path`, and take them back: computed once, loaded by many."""
+    with transaction.atomic(), pytest.MonkeyPatch.context() as patch:
+        quick_control_sets(patch)
+        build()
+        call_command("dumpdata", "leaderboard", output=str(path), verbosity=0)
+        transaction.set_rollback(True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_board(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rows of `board`."""
+    with django_db_blocker.unblock():
+        return keep_rows(tmp_path_factory.mktemp("board") / "rows.json", build_board)
+
+
+@pytest.fixture
+def board(small_board: Path, db: None) -> Metric:
+    """A board with two causal models and a masked one, and published figures."""
+    call_command("loaddata", str(small_board), verbosity=0)
+    return Metric.objects.get(slug="safety-starter")

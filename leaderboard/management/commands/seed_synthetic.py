@@ -1,0 +1,25 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from leaderboard.services.synthetic import Size, seed_synthetic
+
+
+class Command(BaseCommand):
+    help = (
+        "Fill an empty board with drawn numbers, as many as a large board has, for measuring how fast its pages are. "
+        "Use a database of its own, as in PLUMBLINE_VAR=/tmp/synthetic."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--models", type=int, default=1000)
+        parser.add_argument("--slices", type=int, default=14, help="of each measure, with the average among them")
+        parser.add_argument("--versions", type=int, default=20)
+        parser.add_argument("--seed", type=int, default=0)
+
+    def handle(self, models: int, slices: int, versions: int, seed: int, **options: Any) -> None:
+        try:
+            metric = seed_synthetic(Size(models, slices, versions), seed, lambda line: self.stdout.write(line))
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{metric.slug}: {models} models x {slices} slices x {versions} versions")

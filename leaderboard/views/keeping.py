@@ -1,0 +1,91 @@
+"""Reading pages are made once for each state of the board: kept compressed, and not sent to who has them."""
+
+import gzip
+import hashlib
+from collections.abc import Callable
+from functools import cache as once
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.contrib.messages.storage.cookie import CookieStorage
+from django.core.cache import cache
+from django.http import HttpRequest, HttpResponse
+from django.utils.cache import get_conditional_response, patch_vary_headers
+
+from leaderboard.queries.stamp import board_stamp
+from leaderboard.views.polling import SEEN
+
+View = Callable[..., HttpResponse]
+KEPT_SECONDS = 3600  # of a page nobody asks for: one of an older state never comes back
+LEVEL = 5  # of compression: higher ones take twice as long for a hundredth less
+PERSONAL = (settings.SESSION_COOKIE_NAME, CookieStorage.cookie_name)
+
+
+def kept(watching: bool = False) -> Callable[[View], View]:
+    """Decorate a view of what the board knows, which depends on nothing but its state and the address.
+
+    The answer carries an ETag of both, and is taken from the cache where there is one. watching: whether the page shows
+    the progress of work. Who is signed in, or has a message to read, gets a page of their own.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if settings.DEBUG or any(name in request.COOKIES for name in PERSONAL) or SEEN in request.headers:
+                return view(request, *args, **kwargs)
+            key = key_of(request, board_stamp(watching))
+            etag = f'W/"{key}"'
+            unchanged = get_conditional_response(request, etag=etag)
+            return unchanged or labelled(kept_answer(key, request, lambda: view(request, *args, **kwargs)), etag)
+
+        return answer
+
+    return decorate
+
+
+def key_of(request: HttpRequest, stamp: str) -> str:
+    """What a page depends on: this code, the state of the board, the address, and which part htmx asks for."""
+    parts = (code(), stamp, request.get_host(), request.scheme, request.get_full_path())
+    htmx = [f"{name}={value}" for name, value in sorted(request.headers.items()) if name.lower().startswith("hx-")]
+    return hashlib.sha256("\n".join((*parts, *htmx)).encode()).hexdigest()[:32]
+
+
+@once
+def code() -> str:
+    """What makes the pages: as of the start of this process, the files of templates, styles and modules."""
+    files = sorted(
+        path
+        for folder in ("leaderboard", "scoring", "templates", "static")
+        for path in (settings.BASE_DIR / folder).rglob("*")
+        if path.suffix in (".py", ".html", ".css", ".js", ".toml", ".csv", ".svg")
+    )
+    known = "\n".join(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files)
+    return hashlib.sha256(known.encode()).hexdigest()[:16]
+
+
+def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]) -> HttpResponse:
+    """The page from the cache, or made and put there; compressed where the reader's browser can take that."""
+    found = cache.get(key)
+    if found is None:
+        made = make()
+        if made.status_code != 200 or made.streaming:
+            return made
+        found = dict(made.headers), gzip.compress(made.content, LEVEL, mtime=0)
+        cache.set(key, found, KEPT_SECONDS)
+    headers, body = found
+    if "gzip" not in request.headers.get("Accept-Encoding", ""):
+        return HttpResponse(gzip.decompress(body), headers=headers)
+    response = HttpResponse(body, headers=headers)
+    response["Content-Encoding"] = "gzip"
+    response["Content-Length"] = str(len(body))
+    return response
+
+
+def labelled(response: HttpResponse, etag: str) -> HttpResponse:
+    """Say what the answer is of, and that whoever keeps it asks again."""
+    if response.status_code == 200:
+        response["ETag"] = etag
+        response["Cache-Control"] = "no-cache"
+        patch_vary_headers(response, ("Accept-Encoding", "Cookie", "HX-Request"))
+    return response

@@ -1,0 +1,150 @@
+"""A page is made once for each state of the board, and is never older than the board."""
+
+import gzip
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.test import Client
+
+from leaderboard.models import ControlCheck, LanguageModel, Metric, Run, Work
+from leaderboard.queries.stamp import board_stamp
+from leaderboard.services.audit import record
+from leaderboard.services.checks import request_check
+from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.language_models import add_bundled
+from tests.leaderboard.conftest import CAUSAL, finish
+
+PAGES = ["/?metric=safety-starter", f"/models/{CAUSAL}/", "/history/", "/compare-scorers/"]
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _real_cache(settings):
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "keeping"}}
+    cache.clear()
+    yield
+    cache.clear()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_made_once_and_then_costs_one_query(client, board, path, django_assert_num_queries):
+    first = client.get(path)
+    with django_assert_num_queries(1):
+        second = client.get(path)
+    assert second.content == first.content
+    assert first.status_code == second.status_code == 200
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_reader_who_has_a_page_is_not_sent_it_again(client, board, path, django_assert_num_queries):
+    etag = client.get(path)["ETag"]
+    with django_assert_num_queries(1):
+        answer = client.get(path, headers={"If-None-Match": etag})
+    assert (answer.status_code, answer.content) == (304, b"")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_browser_that_can_gets_a_page_compressed_and_others_the_same_page(client, board, path):
+    plain = client.get(path)
+    compressed = client.get(path, headers={"Accept-Encoding": "br, gzip"})
+    assert compressed["Content-Encoding"] == "gzip"
+    assert gzip.decompress(compressed.content) == plain.content
+    assert int(compressed["Content-Length"]) == len(compressed.content) < len(plain.content) / 2
+    assert "Accept-Encoding" in plain["Vary"]
+    assert plain["Cache-Control"] == "no-cache"
+
+
+def test_addresses_and_parts_of_pages_are_kept_apart(client, board):
+    pages = {client.get(path)["ETag"] for path in (*PAGES, "/?metric=safety-toxigen")}
+    asked = ({}, {"HX-Request": "true"}, {"HX-Target": "tables"})
+    parts = {client.get(PAGES[0], headers=headers)["ETag"] for headers in asked}
+    assert len(pages) == len(PAGES) + 1
+    assert len(parts) == 3
+
+
+def test_a_new_entry_is_on_the_page_at_once(client, board):
+    models = {model.name: model for model in add_bundled()}
+    before = client.get("/?metric=safety-starter")
+    late = next(model for model in models.values() if not model.scorings.exists())
+    finish(late, board)
+    after = client.get("/?metric=safety-starter", headers={"If-None-Match": before["ETag"]})
+    assert after.status_code == 200
+    assert f"/models/{late.slug}/" not in before.content.decode()
+    assert f"/models/{late.slug}/" in after.content.decode()
+
+
+def test_whatever_pages_show_changes_the_stamp(board):
+    model = LanguageModel.objects.get(slug=CAUSAL)
+    run = Run.objects.filter(model=model).first()
+    other = Metric.objects.exclude(pk=board.pk).first()
+
+    def another_model() -> None:
+        LanguageModel.objects.create(slug="x", name="X", kind="causal", source="published")
+
+    changes = [
+        another_model,
+        lambda: record("restrict model", f"model {CAUSAL}", {"reason": "asked for"}),
+        lambda: LanguageModel.objects.filter(slug="x").update(access="withdrawn") and record("withdraw", "model x", {}),
+        lambda: ControlCheck.objects.create(metric=other, trigger="manual", state="failed", reason="it was away"),
+        lambda: ControlCheck.objects.update(finished_at=run.created_at),
+    ]
+    seen = [board_stamp(watching=False)]
+    for change in changes:
+        change()
+        if change is not changes[3]:  # only a page that shows work shows a failed one
+            seen.append(board_stamp(watching=False))
+    assert len(set(seen)) == len(changes)
+
+
+def test_progress_changes_the_stamp_of_pages_that_show_it_alone(board, models):
+    moving = [board_stamp(watching=True)]
+    late = next(model for model in models.values() if not model.scorings.filter(metric_version__metric=board).exists())
+    scoring = request_evaluation(late, board, send=False)
+    moving.append(board_stamp(watching=True))
+    still = board_stamp(watching=False)
+    for changes in (
+        {"total": 100},
+        {"done": 50, "total": 100},
+        {"attempts": 1},
+        {"held": True},
+        {"state": Work.State.FAILED, "reason": "no memory"},
+    ):
+        Run.objects.filter(pk=scoring.run_id).update(**changes)
+        moving.append(board_stamp(watching=True))
+    moving.pop(2)  # a total says nothing before something is done
+    assert len(set(moving)) == len(moving)
+    assert board_stamp(watching=False) == still
+
+
+def test_who_is_signed_in_gets_a_page_of_their_own(client, board):
+    anonymous = client.get(PAGES[0])
+    operator = Client()
+    operator.force_login(User.objects.create_user("ada", is_staff=True))
+    own = operator.get(PAGES[0])
+    assert "ETag" not in own
+    assert b"/operate/" in own.content
+    assert b"/operate/" not in anonymous.content
+    assert client.get(PAGES[0]).content == anonymous.content
+
+
+def test_a_message_is_shown_once_and_to_nobody_else(client, board):
+    operator = Client()
+    operator.force_login(User.objects.create_user("ada", is_staff=True, is_superuser=True))
+    assert operator.post(f"/operate/{board.slug}/check/").status_code == 302
+    assert request_check(board, "manual", send=False).metric == board
+    first, second = operator.get(PAGES[0]).content, operator.get(PAGES[0]).content
+    assert b'class="message"' in first
+    assert b'class="message"' not in second
+    assert b'class="message"' not in client.get(PAGES[0]).content
+
+
+def test_an_address_that_does_not_exist_is_not_kept(client, board):
+    for _ in range(2):
+        assert client.get("/?metric=nonsense").status_code == 404
+    assert "ETag" not in client.get("/?metric=nonsense")
+
+
+def test_the_polling_of_a_page_is_never_kept(client, board):
+    assert "ETag" not in client.get(PAGES[0], headers={"Plumbline-Seen": "0"})
