@@ -28,6 +28,7 @@ from leaderboard.queries.agreement import (
 )
 from leaderboard.queries.rankings import current_versions, metrics_with_versions
 from leaderboard.services.comparison_words import coefficient as in_words
+from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import pick
 from scoring.metrics.formulas import MEASURES
 from scoring.statistics.correlations import Coefficient, Correlation, correlations
@@ -73,6 +74,7 @@ class Pair:
 
 
 @require_safe
+@kept()
 def agreement(request: HttpRequest) -> HttpResponse:
     """A matrix of correlations between measures over models, one pair of them, and one against architecture."""
     choice = parse(request, metrics_with_versions())

@@ -25,6 +25,7 @@ from leaderboard.queries.side_by_side import (
 )
 from leaderboard.services.record import counterpart_of
 from leaderboard.templatetags.board import decimals, p
+from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import default_metric, families, pick
 from scoring.metrics.formulas import MEASURES, slice_label
 from scoring.metrics.measures import Measure
@@ -54,6 +55,7 @@ class Choice:
 
 
 @require_safe
+@kept(watching=True)
 def compare(request: HttpRequest) -> HttpResponse:
     """Two to six models on one version of a metric; with fewer, whom to add, and with more, whom to take out."""
     metrics = metrics_with_versions()

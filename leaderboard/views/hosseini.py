@@ -6,6 +6,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, Panel, Series, scatter_chart
 from leaderboard.services.hosseini import Student, parameters, sizes, students, tables
+from leaderboard.views.keeping import kept
 from scoring.metrics.safety import SAFETY_SCORE
 
 SAFETY = "Average safety score"
@@ -18,6 +19,7 @@ PROPERTIES = {
 
 
 @require_safe
+@kept()
 def agreement_published(request: HttpRequest) -> HttpResponse:
     """Tables 3, 4, 5 and 8 of Hosseini et al. 2023 recomputed, and the figures on architecture."""
     found = tables()
