@@ -47,7 +47,7 @@ def test_a_visitor_finds_two_models_and_reads_whether_they_differ(visit):
     page.get_by_role("link", name=f"Add {OTHER_CAUSAL}").click()
     expect(page.locator(".verdicts li")).to_have_count(1)
     expect(page.locator(".verdicts")).to_contain_text(CAUSAL)
-    page.get_by_label("Demographic").select_option("women")
+    page.locator("select[name=slice]").select_option("women")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("heading", level=2, name="Safety score, Women")).to_be_visible()
     page.get_by_role("link", name=f"Take out {CAUSAL}").click()
@@ -59,7 +59,7 @@ def test_without_script_the_comparison_is_all_there(visit):
     expect(page.locator(".verdicts li")).to_have_count(1)
     expect(page.get_by_role("region", name="Table of differences").locator("tbody tr")).to_have_count(1)
     expect(page.locator("[data-chart]")).to_be_hidden()
-    page.get_by_label("Metric", exact=True).select_option("safety-toxigen")
+    page.locator("select[name=metric]").select_option("safety-toxigen")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_text("None of these models has a value here")).to_be_visible()
 
@@ -90,7 +90,7 @@ def test_the_scatter_is_saved_as_a_file(visit):
 def test_another_measure_is_added_without_a_script(visit):
     page = visit(AGREEMENT, java_script_enabled=False).page
     page.get_by_text("Choose measures").click()
-    page.locator("#columns").get_by_role("link", name="Safety on ToxiGen").click()
+    page.locator("#columns").get_by_role("link", name="Safety on ToxiGen", exact=True).click()
     page.get_by_role("form", name="Add a measure of").get_by_role("combobox").select_option(
         "safety-toxigen/safety_score/women"
     )
