@@ -28,8 +28,17 @@ def number(result: Result | None, decimals: int | None = None) -> str:
 
 @register.filter
 def decimals(value: float, digits: int) -> str:
-    """A value with so many digits after the point."""
-    return f"{value:.{digits}f}"
+    """A value with so many digits after the point, and a minus as wide as a plus; never a negative nothing."""
+    written = f"{value:.{digits}f}"
+    return written.replace("-", "−") if float(written) else written.removeprefix("-")  # noqa: RUF001
+
+
+@register.filter
+def p(value: float) -> str:
+    """A probability with two digits, as in 0.37 or 0.021; "< 0.001" for what is smaller."""
+    if value < 0.001:
+        return "< 0.001"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 @register.filter
@@ -95,3 +104,9 @@ def whisker(result: Result, measure: Measure, scale: float | None = None) -> dic
 def at(items: list[Measure], index: int) -> Measure:
     """The item at a position."""
     return items[index]
+
+
+@register.filter
+def minus(printed: str) -> str:
+    """A number as its source prints it, with a minus as wide as a plus."""
+    return printed.replace("-", "−")  # noqa: RUF001

@@ -15,6 +15,7 @@ from scipy import stats
 
 from scoring.metrics.measures import Measure, Measurement
 from scoring.statistics.auc import CONFIDENCE, Area, area, holm, interval, mann_whitney_p
+from scoring.statistics.differences import p_values
 
 Array = NDArray[np.float64]
 
@@ -249,11 +250,9 @@ def paired_differences(measure: str, texts: Texts, first: Array, second: Array) 
     if texts.averaged:
         names, difference = [*names, AVERAGE], np.append(difference, difference.mean())
     error = np.sqrt((moved**2).sum(axis=1))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(difference == 0, 0.0, np.abs(difference) / error)
-    p_values = 2 * stats.norm.sf(z)
+    p = p_values(difference, error)
     half = stats.norm.ppf((1 + CONFIDENCE) / 2) * error
-    columns = zip(names, difference, difference - half, difference + half, p_values, holm(p_values), strict=True)
+    columns = zip(names, difference, difference - half, difference + half, p, holm(p), strict=True)
     return [Difference(name, *map(float, numbers)) for name, *numbers in columns]
 
 

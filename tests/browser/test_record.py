@@ -41,8 +41,9 @@ def test_a_page_of_the_record_is_accessible_loads_whole_and_fits_its_window(visi
 
 
 @pytest.mark.usefixtures("scored")
-def test_two_scorers_are_chosen_from_the_footer_of_any_page(visit):
+def test_two_scorers_are_chosen_from_the_page_of_agreement(visit):
     page = visit("/").page
+    page.get_by_role("link", name="Agreement").click()
     page.get_by_role("link", name="Compare scorers").click()
     page.get_by_label("First").select_option("careful@1")
     page.get_by_label("Second").select_option("blunt@1")

@@ -15,7 +15,14 @@ from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.language_models import add_bundled
 from tests.leaderboard.conftest import CAUSAL, finish
 
-PAGES = ["/?metric=safety-starter", f"/models/{CAUSAL}/", "/history/", "/compare-scorers/"]
+PAGES = [
+    "/?metric=safety-starter",
+    f"/models/{CAUSAL}/",
+    "/history/",
+    "/compare-scorers/",
+    "/agreement/",
+    f"/compare/?m={CAUSAL}",
+]
 
 pytestmark = pytest.mark.django_db
 
