@@ -115,7 +115,13 @@ def read(source: Path | BinaryIO, kind: str) -> pa.Table:
         table = pq.read_table(source)
     except pa.ArrowInvalid as error:
         raise ArtefactError(f"this is not a Parquet file: {error}") from error
-    metadata = table.schema.metadata or {}
+    check(table.schema, kind)
+    return table
+
+
+def check(schema: pa.Schema, kind: str) -> None:
+    """Raise ArtefactError where a file of `schema` is of another kind, or newer than this code."""
+    metadata = schema.metadata or {}
     found = metadata.get(_KIND_KEY, b"").decode() or "nothing known"
     if found != kind:
         raise ArtefactError(f"the artefact holds {found}, not {kind}")
@@ -124,7 +130,6 @@ def read(source: Path | BinaryIO, kind: str) -> pa.Table:
         raise ArtefactError(
             f"the artefact has schema version {version}, this is {SCHEMA_VERSION}: upgrade Plumbline to read it"
         )
-    return table
 
 
 def sha256(path: Path) -> str:
