@@ -28,11 +28,12 @@ def distributions(
     """The outlines of two histograms over bins with those `edges`; title: of the axis of values."""
     traces = []
     for sample, (colour, dash) in zip(samples, LOOKS, strict=True):
-        heights = [round(share, 5) for share in sample.shares]
+        heights = [0, *(round(share, 5) for share in sample.shares)]  # the outline begins and ends on the axis
+        places = [round(edge, 4) for edge in edges]
         traces.append(
             go.Scatter(
-                x=[round(edge, 4) for edge in edges],
-                y=[*heights, heights[-1]],
+                x=[places[0], *places, places[-1]],
+                y=[*heights, heights[-1], 0],
                 mode="lines",
                 name=escape(sample.label),
                 line={"shape": "hv", "color": colour, "width": 2, "dash": dash},

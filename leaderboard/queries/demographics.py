@@ -9,6 +9,7 @@ import numpy as np
 
 from leaderboard.charts import BoxColumn, BoxPoint
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing
+from leaderboard.queries.rankings import ROUND_SHARES
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.metrics.safety import ALL, AVERAGE
@@ -76,6 +77,14 @@ class Board:
     def best(self) -> float:
         """1 where higher values are better, else -1."""
         return -1.0 if self.measure.direction == "lower" else 1.0
+
+    @property
+    def scale(self) -> float:
+        """The end of the scale of whiskers: a round part of the measure's own that holds all values."""
+        most = max((value for of in self.values.values() for value in of.values()), default=0.0)
+        return (
+            next((share for share in ROUND_SHARES if share * self.measure.largest >= most), 1.0) * self.measure.largest
+        )
 
     def in_order(self, name: str) -> list[int]:
         """The models by their value on slice `name`, the best first, those without one last."""
@@ -184,7 +193,8 @@ def heat_map(of: Board, shades: Scale, models: Sequence[int]) -> list[HeatRow]:
         p_value = tested.get((model, name))
         return Cell(value, shades.level(value), None if p_value is None else p_value < 0.05)
 
-    return [HeatRow(of.entries[model], [cell(model, name) for name in of.slices]) for model in models]
+    slices = of.slices
+    return [HeatRow(of.entries[model], [cell(model, name) for name in slices]) for model in models]
 
 
 def boxes(of: Board) -> list[tuple[str, BoxColumn]]:
@@ -241,12 +251,7 @@ def sentences(of: Board, columns: Sequence[tuple[str, BoxColumn]]) -> list[str]:
         f"({worst.box.median:.{digits}f}) and best for {best.label} ({best.box.median:.{digits}f})."
     ]
     if of.models >= MANY:
-        lowest = Counter(
-            min(having, key=lambda name: (of.best * of.values[name][model], name))
-            for model in of.entries
-            if (having := [name for name in of.demographics if model in of.values[name]])
-        )
-        name, times = lowest.most_common(1)[0]
+        name, times = _worst_off(of).most_common(1)[0]
         said.append(f"{slice_label(name)} is the worst off of all demographics in {times} of {of.models} models.")
     spread = max(columns, key=lambda pair: _width(pair[1].box))[1]
     said.append(
@@ -254,6 +259,16 @@ def sentences(of: Board, columns: Sequence[tuple[str, BoxColumn]]) -> list[str]:
         f"{spread.box.upper:.{digits}f}."
     )
     return said
+
+
+def _worst_off(of: Board) -> Counter[str]:
+    """In how many models each demographic has the worst value of all; of equal ones the first by name."""
+    lowest: dict[int, tuple[float, str]] = {}
+    for name in sorted(of.demographics):
+        for model, value in of.values[name].items():
+            if model not in lowest or of.best * value < lowest[model][0]:
+                lowest[model] = of.best * value, name
+    return Counter(name for _, name in lowest.values())
 
 
 def _width(of: Box) -> float:
