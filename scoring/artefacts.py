@@ -91,6 +91,7 @@ SCHEMAS = {
     ),
 }
 SCORE = "score:"
+ROW_GROUP = 2**15  # rows: few enough that reading some rows of millions decodes little else
 
 
 class ArtefactError(ValueError):
@@ -106,7 +107,7 @@ def write(table: pa.Table, kind: str, path: Path) -> None:
     if kind == "scores":
         columns += [pa.field(name, pa.float32()) for name in table.column_names if name.startswith(SCORE)]
     schema = pa.schema(columns, {_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode()})
-    pq.write_table(table.select(schema.names).cast(schema), path, compression="zstd")
+    pq.write_table(table.select(schema.names).cast(schema), path, row_group_size=ROW_GROUP, compression="zstd")
 
 
 def read(source: Path | BinaryIO, kind: str) -> pa.Table:

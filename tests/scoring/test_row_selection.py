@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring import artefacts
-from scoring.artefacts import SCHEMAS, ArtefactError
+from scoring.artefacts import ROW_GROUP, SCHEMAS, ArtefactError
 from scoring.row_selection import column_names, read_columns, read_rows, rows_in_order
 
 ROWS = 25
@@ -62,6 +62,14 @@ def test_only_row_groups_with_wanted_rows_are_read(path, monkeypatch):
     )
     read_rows(path, "prompts", [5, 6, 20], ["id"])
     assert read == [1, 5]
+
+
+def test_large_artefacts_are_written_in_several_row_groups_and_read_back_the_same(tmp_path):
+    count = ROW_GROUP + 10
+    table = pa.table({"id": [str(number) for number in range(count)], "log_perplexity": np.arange(count) / 7})
+    artefacts.write(table, "log_perplexities", tmp_path / "large.parquet")
+    assert pq.ParquetFile(tmp_path / "large.parquet").num_row_groups == 2
+    assert artefacts.read(tmp_path / "large.parquet", "log_perplexities").equals(table)
 
 
 def test_no_rows_are_an_empty_table_with_the_columns(path):
