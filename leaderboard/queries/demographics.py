@@ -211,6 +211,7 @@ def boxes(of: Board) -> list[tuple[str, BoxColumn]]:
 class Ranked:
     """One place of a demographic's own ranking, with what its value is made of."""
 
+    entry: Entry
     rank: int
     rank_low: int | None
     rank_high: int | None
@@ -221,7 +222,6 @@ class Ranked:
     n: int | None
     missing: int
     p_adjusted: float | None
-    entry: Entry
 
     @property
     def significant(self) -> bool | None:
@@ -236,8 +236,8 @@ def own_ranking(of: Board, name: str, first: int, count: int) -> list[Ranked]:
     ).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
     results = ("result__ci_low", "result__ci_high", "result__n", "result__missing", "result__p_adjusted")
-    found = rows.values_list(*fields, *results, "model_id")[first : first + count]
-    return [Ranked(*row[:-1], of.entries[row[-1]]) for row in found]
+    found = rows.values_list("model_id", *fields, *results)[first : first + count]
+    return [Ranked(of.entries[model], *numbers) for model, *numbers in found]
 
 
 def sentences(of: Board, columns: Sequence[tuple[str, BoxColumn]]) -> list[str]:

@@ -94,7 +94,7 @@ def test_a_point_of_a_box_plot_names_its_model(visit):
 
 def test_a_visitor_chooses_a_demographic_without_script_and_shares_what_is_shown(visit):
     page = visit(PUBLISHED, java_script_enabled=False).page
-    page.get_by_label("Demographic").select_option("women")
+    page.locator("select[name=demographic]").select_option("women")
     page.get_by_label("Kind of model").select_option("causal")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**demographic=women**")
