@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from leaderboard.charts.look import FIRST, RULE, Chart, figure_of
 
 HEIGHT, COLUMN, LEAST_WIDTH = 200, 34, 280  # pixels
+TICKS = 4  # marked ranks, at most about
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,7 @@ def rank_history_chart(name: str, points: Sequence[RankPoint], alternative: str)
         },
         yaxis={
             "range": [bottom + room, top - room],
-            "tickformat": "d",
-            "nticks": 5,
+            "tickvals": list(range(top, bottom + 1, max(1, -(-(bottom - top) // TICKS)))),
             "showgrid": True,
             "gridcolor": RULE,
             "title": {"text": "Rank", "standoff": 4},

@@ -93,3 +93,9 @@ def test_a_history_of_ranks_has_the_best_on_top_and_a_gap_where_there_is_none():
     assert list(line["error_y"]["arrayminus"]) == [2, 0, 0]
     bottom, top = figure["layout"]["yaxis"]["range"]
     assert top < 2 < 6 < bottom
+    assert figure["layout"]["yaxis"]["tickvals"] == [2, 3, 4, 5, 6]
+
+
+def test_one_rank_only_is_marked_once():
+    figure = rank_history_chart("ranks", [RankPoint(1, 1, 1, 1), RankPoint(2, 1, 1, 1)], "words").figure
+    assert figure["layout"]["yaxis"]["tickvals"] == [1]
