@@ -6,10 +6,12 @@ from leaderboard import views
 urlpatterns = [
     path("", views.rankings, name="rankings"),
     path("history/", views.history, name="history"),
+    path("demographics/", views.demographics, name="demographics"),
     path("models/<slug:slug>/", views.model, name="model"),
     path("compare/", views.compare, name="compare"),
     path("agreement/", views.agreement, name="agreement"),
     path("agreement/published/", views.agreement_published, name="agreement_published"),
+    path("models/<slug:slug>/samples/", views.model_samples, name="samples"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("operate/", views.operate, name="operate"),
     path("operate/<slug:slug>/check/", views.check_now, name="check-now"),

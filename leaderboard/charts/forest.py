@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-import plotly.graph_objects as go
-
-from leaderboard.charts.look import CHARACTER, FIRST, INK, QUIET, RULE, SMALL, Chart, figure_of, short
+from leaderboard.charts.look import CHARACTER, FIRST, INK, QUIET, RULE, SMALL, Chart, figure_of, short, trace
 
 ROW, FRAME, WIDTH = 30, 64, 200  # pixels: of a line, of the axis with its title, and of the scale at least
 
@@ -39,7 +37,8 @@ def forest_chart(
     for firm, symbol, colour in ((True, "square", FIRST), (False, "square-open", QUIET)):
         chosen = [(place, line) for place, line in zip(places, lines, strict=True) if line.firm == firm]
         traces.append(
-            go.Scatter(
+            trace(
+                "scatter",
                 x=[line.value for _, line in chosen],
                 y=[place for place, _ in chosen],
                 mode="markers",
