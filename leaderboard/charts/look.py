@@ -40,8 +40,8 @@ class Chart:
 def figure_of(traces: Sequence[Any], **layout: Any) -> dict[str, Any]:
     """A figure with the look that all charts share: no frame, no zoom, the page's font and colours."""
     axis = {"fixedrange": True, "showgrid": False, "zeroline": False, "showline": False, "tickfont": {"size": SMALL}}
-    layout["xaxis"] = axis | layout["xaxis"]
-    layout["yaxis"] = axis | layout["yaxis"]
+    for name in [name for name in layout if name.startswith(("xaxis", "yaxis"))]:
+        layout[name] = axis | layout[name]
     figure = go.Figure(
         list(traces),
         go.Layout(
