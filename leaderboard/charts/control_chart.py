@@ -100,6 +100,7 @@ def _panel(panel: Panel, points: Sequence[ControlPoint], row: int, axis: str, fl
         marker={
             "symbol": [SYMBOLS[point.verdict] for _, point in shown],
             "color": [COLOURS[point.verdict] for _, point in shown],
+            "opacity": 1,
             "size": [7 if point.verdict == "stable" else 10 for _, point in shown],
         },
         cliponaxis=False,

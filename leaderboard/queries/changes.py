@@ -18,22 +18,28 @@ MOST_NAMED = 5  # models in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of event, and the verbs of the audit trail that are of it."""
+    """A kind of event, what one and many of it are called, and the verbs of the audit trail that are of it."""
 
     key: str
+    one: str
     label: str
     verbs: tuple[str, ...]
 
 
 KINDS = (
-    Kind("added", "Entries added", ("add model", "add entry")),
-    Kind("withdrawn", "Entries withdrawn", ("withdraw model", "restrict model", "reopen model")),
-    Kind("rescored", "Rescored", ("open rescoring", "cancel rescoring", "score entry again")),
-    Kind("published", "Versions published", ("publish version",)),
-    Kind("drift", "Drifts found", ("find drift",)),
-    Kind("outdated", "Entries outdated", ("leave outdated",)),
-    Kind("scorer", "Scorers replaced", ("replace scorer",)),
-    Kind("texts", "Evaluation sets", ("import evaluation set",)),
+    Kind("added", "Entry added", "Entries added", ("add model", "add entry")),
+    Kind(
+        "withdrawn",
+        "Access changed",
+        "Entries withdrawn or restricted",
+        ("withdraw model", "restrict model", "reopen model"),
+    ),
+    Kind("rescored", "Rescored", "Rescored", ("open rescoring", "cancel rescoring", "score entry again")),
+    Kind("published", "Version published", "Versions published", ("publish version",)),
+    Kind("drift", "Drift found", "Drifts found", ("find drift",)),
+    Kind("outdated", "Entries outdated", "Entries outdated", ("leave outdated",)),
+    Kind("scorer", "Scorer replaced", "Scorers replaced", ("replace scorer",)),
+    Kind("texts", "Evaluation set", "Evaluation sets", ("import evaluation set",)),
 )
 OF_VERB = {verb: kind for kind in KINDS for verb in kind.verbs}
 
@@ -42,9 +48,9 @@ OF_VERB = {verb: kind for kind in KINDS for verb in kind.verbs}
 class Change:
     """An event as the log tells it.
 
-    `metric`, `model` (slug and name) and `version` are those it is about, None where it is not about one.
-    `by_operator`: whether a person did it; the board itself otherwise. `why`: the reason on record. `outdated`: models
-    with reasons.
+    `metric`, `model` (slug and name) and `version`, by its `number`, are those it is about, None where it is not about
+    one. `by_operator`: whether a person did it; the board itself otherwise. `why`: the reason on record. `outdated`:
+    models with reasons.
     """
 
     at: datetime
@@ -55,6 +61,7 @@ class Change:
     by_operator: bool
     metric: Metric | None
     model: tuple[str, str] | None
+    number: int | None
     version: "Known | None"
     why: str
     outdated: list[tuple[str, str, str]]
@@ -146,6 +153,7 @@ def change(
         by_operator=event.actor_id is not None,
         metric=metrics.get(slug),
         model=(model, names[model]) if model in names else None,
+        number=number,
         version=version,
         why=why or (opened_for if event.verb == "publish version" else ""),
         outdated=[(slug, names.get(slug, slug), reason) for slug, reason in reasons[:MOST_NAMED]],

@@ -15,7 +15,7 @@ from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, 
 from leaderboard.services import rescore
 from leaderboard.services.checks import pause_after
 
-CHECKS_A_PAGE = 50
+CHECKS_A_PAGE = 30
 MOST_UNANSWERED = 12  # as many checks back as a pause between two can depend on
 ENDED = (Work.State.DONE, Work.State.FAILED)
 

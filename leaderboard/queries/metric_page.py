@@ -270,7 +270,7 @@ def policy_rows(policy: Policy, asks_scorer: bool) -> Sequence[tuple[str, str]]:
     of = asdict(policy)
     flips = (
         f"{of['least_flips']} labels, or {100 * of['flip_share']:g}% of the texts where that is more, cross "
-        f"{of['threshold']:g}; over all texts or in one demographic."
+        f"{of['threshold']}; over all texts or in one demographic."
     )
     return [
         *([("Label flips", flips)] if of["threshold"] is not None else []),
