@@ -214,9 +214,13 @@ def steps(check: ControlCheck, report: DriftReport) -> Iterator[Step]:
         "L2",
         "Does it matter?",
         report.material if asked else None,
-        (f"Yes, by {len(material)} of the limits." + second[report.confirmed] if material else "No limit was passed.")
+        (
+            f"{len(material)} limit{' was' if len(material) == 1 else 's were'} passed." + second[report.confirmed]
+            if material
+            else "No limit was passed."
+        )
         if asked
-        else "Not asked, as no score moved beyond the noise.",
+        else "No score moved beyond the noise.",
         in_words(material),
     )
     yield impact_step(check)
@@ -226,7 +230,7 @@ def impact_step(check: ControlCheck) -> Step:
     """L3, which is asked where a drift was confirmed."""
     question, impact = "What would move in the ranking?", check.statistics.get("impact")
     if check.verdict != ControlCheck.Verdict.DRIFTED:
-        return Step("L3", question, None, "Not asked, as there was no confirmed drift.", [])
+        return Step("L3", question, None, "There was no confirmed drift.", [])
     if not impact:
         return Step("L3", question, None, "It could not be estimated before the rescoring.", [])
     tau = impact["kendall_tau"]

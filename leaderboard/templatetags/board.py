@@ -110,8 +110,8 @@ def small(value: float | None) -> str:
 
 @register.filter
 def plus(value: float, digits: int) -> str:
-    """A change with its sign."""
-    return f"{value:+.{digits}f}".replace("-", MINUS)
+    """A change with its sign; 0 alone where there is none."""
+    return f"{value:+.{digits}f}".replace("-", MINUS) if value else "0"
 
 
 @register.filter

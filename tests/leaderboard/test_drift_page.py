@@ -75,6 +75,12 @@ def points(html: str) -> list[dict]:
     return [trace for trace in figures(html)[0]["data"] if trace["meta"] == "checks"]
 
 
+def asked(html: str) -> dict[str, str]:
+    """The levels of a check with their answers."""
+    rows = re.findall(r"<dt><strong>(L\d)</strong>.*?</dt><dd>(.*?)</dd>", html, flags=re.DOTALL)
+    return {level: said(answer) for level, answer in rows}
+
+
 def test_a_metric_without_numbers_has_a_scorer_that_was_never_checked(client, db, tmp_path):
     small_metric(tmp_path)
     row = overview(client)[SLUG]
@@ -210,11 +216,11 @@ def test_a_check_in_full_has_its_levels_its_distances_and_its_distributions(clie
     drift(stage)
     found = check(living)
     html = page(client, ADDRESS)
-    levels = {row[0]: row[1:] for row in table(html, "Levels of the check")}
+    levels = asked(html)
     assert list(levels) == ["L0", "L1", "L2", "L3"]
-    assert [row[1] for row in levels.values()][:3] == ["yes", "yes", "yes"]
-    assert "A second scoring confirmed it." in levels["L2"][2]
-    assert "of 2 entries" in levels["L3"][2]
+    assert [levels[name].startswith("Yes.") for name in ("L0", "L1", "L2")] == [True] * 3
+    assert "A second scoring confirmed it." in levels["L2"]
+    assert "of 2 entries" in levels["L3"]
 
     then, now = (
         values_of(artefacts.load(of)).astype(np.float64) for of in (found.control_set.reference, found.artefact)
@@ -250,6 +256,12 @@ def test_a_check_in_full_has_its_levels_its_distances_and_its_distributions(clie
     assert attribute in ("toxicity", "insult")
 
 
+def test_a_stable_check_asks_no_more_than_whether_scores_moved(client, living):
+    check(living)
+    levels = asked(page(client, ADDRESS))
+    assert [levels[name].split(".")[0] for name in ("L0", "L1", "L2", "L3")] == ["No", "No", "Not asked", "Not asked"]
+
+
 def test_equivalence_is_no_where_the_interval_leaves_the_margin_and_yes_where_nothing_moved(client, living, stage):
     check(living)
     rows = table(page(client, ADDRESS), "Reported measures on the control texts")
@@ -267,7 +279,7 @@ def test_a_check_without_an_answer_says_so_and_shows_no_numbers(client, living, 
     text = said(html)
     assert "the stand-in is down: wait for it" in text
     assert "There was no answer, and so there is nothing to compare." in text
-    assert "Levels of the check" not in html
+    assert asked(html) == {}
 
 
 def test_a_text_that_lost_its_score_makes_a_check_that_is_unavailable_and_still_told_in_full(client, living, stage):
