@@ -122,7 +122,7 @@ def test_a_visitor_goes_from_the_ranking_to_what_is_measured_to_the_check_and_to
     expect(page.get_by_role("heading", level=1)).to_contain_text("what is measured and how")
     page.get_by_role("link", name="The control check of").click()
     expect(page.get_by_role("heading", name="The check of")).to_contain_text("Drifted")
-    page.get_by_role("link", name="How ranks moved from version 1 to version 2").click()
+    page.get_by_role("link", name="How ranks moved from version 1 to 2").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("How rankings moved")
     page.get_by_role("navigation", name="Site").get_by_role("link", name="About").click()
     page.get_by_role("link", name="The whole change log").click()
