@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from itertools import groupby
-from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Exists, F, OuterRef, Window
@@ -138,12 +137,16 @@ def condition_of(last: Check | None, put_right: bool) -> Condition:
 
 def recent_checks() -> dict[int, list[Check]]:
     """The last checks of each metric that came to an end, the newest first, in one query."""
-    newest_first = [F("finished_at").desc(), F("pk").desc()]
+    newest_first = [F("checks__finished_at").desc(), F("checks__pk").desc()]
+    # Numbered from the side of metrics, so that the long statistics of checks, before which a database may have to read
+    # to reach their metric, stay where they are.
+    numbered = Metric.objects.order_by().filter(checks__state__in=ENDED, checks__finished_at__isnull=False)
+    newest = numbered.annotate(place=Window(RowNumber(), partition_by=[F("pk")], order_by=newest_first)).filter(
+        place__lte=MOST_UNANSWERED
+    )
     rows = (
-        ControlCheck.objects.filter(state__in=ENDED, finished_at__isnull=False)
-        .annotate(place=Window(RowNumber(), partition_by=[F("metric")], order_by=newest_first))
-        .filter(place__lte=MOST_UNANSWERED)
-        .order_by("metric", "place")
+        ControlCheck.objects.filter(pk__in=newest.values("checks__pk"))
+        .order_by("metric", "-finished_at", "-pk")
         .values_list(*CHECK, "finished_at")
     )
     return {metric: list(found) for metric, found in groupby((Check(*row) for row in rows), key=lambda of: of.metric)}
@@ -172,12 +175,15 @@ class CheckRow:
     opened: int | None
 
 
-def checks_page(metric: Metric, number: int) -> "tuple[Page[Any], list[CheckRow]]":
-    """A page of the checks of `metric` that came to an end, the newest first, in three queries."""
+def checks_page(metric: Metric, number: int) -> "tuple[Page[int], list[CheckRow]]":
+    """A page of the checks of `metric` that came to an end, the newest first, in four queries."""
     ended = ControlCheck.objects.filter(metric=metric, state__in=ENDED).order_by("-finished_at", "-pk")
-    rows = ended.values_list(*CHECK, "finished_at", "statistics__decided_by", "statistics__overall")
-    page = Paginator(rows, CHECKS_A_PAGE).get_page(number)
-    found = [(Check(*row[:-2]), row[-2], row[-1]) for row in page.object_list]
+    page = Paginator(ended.values_list("pk", flat=True), CHECKS_A_PAGE).get_page(number)
+    shown = ended.filter(pk__in=list(page.object_list))  # statistics are long: those of a page are read, not of all
+    found = [
+        (Check(*row[:-2]), row[-2], row[-1])
+        for row in shown.values_list(*CHECK, "finished_at", "statistics__decided_by", "statistics__overall")
+    ]
     opened = dict(
         MetricVersion.objects.filter(opened_because__in=[check.pk for check, _, _ in found]).values_list(
             "opened_because", "number"
