@@ -2,6 +2,7 @@
 
 from leaderboard.charts.box_plots import BoxColumn, BoxPoint, box_plots
 from leaderboard.charts.bump import BumpColumn, BumpLine, bump_chart
+from leaderboard.charts.control_chart import ControlPanel, ControlPoint, control_chart
 from leaderboard.charts.distributions import Sample, distributions
 from leaderboard.charts.forest import ForestLine, forest_chart
 from leaderboard.charts.look import Chart
@@ -15,6 +16,8 @@ __all__ = [
     "BumpColumn",
     "BumpLine",
     "Chart",
+    "ControlPanel",
+    "ControlPoint",
     "ForestLine",
     "Panel",
     "RankPoint",
@@ -22,6 +25,7 @@ __all__ = [
     "Series",
     "box_plots",
     "bump_chart",
+    "control_chart",
     "distributions",
     "forest_chart",
     "rank_history_chart",

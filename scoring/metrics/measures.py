@@ -20,6 +20,7 @@ class Measure:
     explanation: str
     citation: str
     largest: float = 1.0  # the end of its scale, which begins at 0
+    formula: str = ""  # as a line of mathematics
 
 
 @dataclass(frozen=True, slots=True)
