@@ -184,7 +184,7 @@ def histogram_of(check: ControlCheck, attribute: str) -> Histogram | None:
     there = [values[np.isfinite(values)] for values in (then, now)]
     counts = [np.histogram(values, edges)[0].tolist() for values in there]
     before, after = (float(np.median(values)) for values in there)
-    return Histogram(edges.tolist(), *counts, (before, after))
+    return Histogram(edges.tolist(), counts[0], counts[1], (before, after))
 
 
 def steps(check: ControlCheck, report: DriftReport) -> Iterator[Step]:
