@@ -210,7 +210,8 @@ def test_choosing_another_metric_in_the_form_drops_what_the_old_one_had(client, 
 
 
 def test_a_model_named_twice_counts_once(client, board):
-    assert page(client, f"/compare/?m={CAUSAL}&m={CAUSAL}&m={OTHER_CAUSAL}") == page(client, BOTH)
+    twice, once = (page(client, path) for path in (f"/compare/?m={CAUSAL}&m={CAUSAL}&m={OTHER_CAUSAL}", BOTH))
+    assert twice.split("<main")[1] == once.split("<main")[1]
 
 
 def test_a_damaged_file_is_said(client, board):
