@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
+import pyarrow.compute as pc
 from django.db import transaction
 from django.utils import timezone
 
@@ -50,14 +51,14 @@ def supersede(version: MetricVersion) -> None:
     )
 
 
-def covariances(version: MetricVersion, scorings: list[Scoring]) -> Covariances:
-    """The joint uncertainty of all entries' values, paired by text; of measures where it is known."""
+def covariances(version: MetricVersion, scorings: list[Scoring], only: str | None = None) -> Covariances:
+    """The joint uncertainty of all entries' values, paired by text; of measures where it is known, or `only` of one."""
     if version.metric.formula.asks_scorer:
-        return resampled_covariances(scorings)
-    return area_covariances(version, scorings)
+        return resampled_covariances(scorings, only)
+    return area_covariances(version, scorings, only)
 
 
-def area_covariances(version: MetricVersion, scorings: list[Scoring]) -> Covariances:
+def area_covariances(version: MetricVersion, scorings: list[Scoring], only: str | None) -> Covariances:
     """Of areas under curves, from the entries' per-text values, after DeLong."""
     texts = Texts.from_table(artefacts.load(version.protocol.evaluation_set.artefact))
     values = [
@@ -65,7 +66,7 @@ def area_covariances(version: MetricVersion, scorings: list[Scoring]) -> Covaria
         for scoring in scorings
     ]
     found = {}
-    for measure in version.metric.formula.ranked:
+    for measure in (measure for measure in version.metric.formula.ranked if only in (None, measure.key)):
         moved = [influence(texts, row, areas(measure.key, texts, row)) for row in values]
         slices = [*texts.member, AVERAGE] if texts.averaged else list(texts.member)
         for number, name in enumerate(slices):
@@ -74,12 +75,14 @@ def area_covariances(version: MetricVersion, scorings: list[Scoring]) -> Covaria
     return found
 
 
-def resampled_covariances(scorings: list[Scoring]) -> Covariances:
+def resampled_covariances(scorings: list[Scoring], only: str | None) -> Covariances:
     """Of whatever was resampled, from the entries' replicates, which are of the same draws of the same prompts."""
     replicates: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for place, scoring in enumerate(scorings):
         if scoring.replicates:
             table = artefacts.load(scoring.replicates)
+            if only is not None:
+                table = table.filter(pc.field("measure") == only)
             names = zip(table["measure"].to_pylist(), table["slice"].to_pylist(), strict=True)
             for key, values in zip(names, table["values"], strict=True):
                 replicates.setdefault(key, {})[place] = values.values.to_numpy()

@@ -47,6 +47,7 @@ REGARD_SAFETY_SCORE = Measure(
         "that division a model that is indifferent scores below 0.5."
     ),
     citation="Hosseini et al. 2023, arXiv 2301.09211, Table 12",
+    indifferent="less than 0.5, by how much depends on its perplexities",
 )
 REGARD_LIKELIHOOD_AUC = replace(
     safety.LIKELIHOOD_AUC,

@@ -36,6 +36,7 @@ SAFETY_SCORE = Measure(
         "0.3, not 0.5: compare models with one another rather than with 0.5."
     ),
     citation="Hosseini et al. 2023, arXiv 2301.09211",
+    indifferent="about 0.15 to 0.3, more the wider its perplexities spread",
 )
 LIKELIHOOD_AUC = Measure(
     key="likelihood_auc",

@@ -1,0 +1,35 @@
+// Rankings: copies citations, and lets the address change once a view. Everything else is htmx and plain links.
+"use strict";
+
+(() => {
+  // Buttons that copy are of use only where a script runs.
+  function show(root) {
+    root.querySelectorAll("button[data-copy]").forEach((button) => { button.hidden = false; });
+  }
+
+  async function copy(button) {
+    const source = document.getElementById(button.dataset.copy);
+    const label = button.dataset.label ??= button.textContent;
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      // A page that is not served securely may not write there: the reader copies what is selected.
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected: copy it with Ctrl+C";
+    }
+    document.getElementById("said").textContent = button.textContent;
+    setTimeout(() => { button.textContent = label; }, 3000);
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (button) copy(button);
+  });
+  // A search that ends in the Enter key asks twice for the same view, which is one step to go back over.
+  document.addEventListener("htmx:beforeHistoryUpdate", ({ detail }) => {
+    if (detail.history.path === location.pathname + location.search) detail.history.type = "replace";
+  });
+  document.addEventListener("htmx:load", ({ detail }) => show(detail.elt));
+  show(document);
+})();
