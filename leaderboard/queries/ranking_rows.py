@@ -16,7 +16,7 @@ from leaderboard.services import past
 from scoring.statistics.ranks import Rank, competition_ranks
 
 Ranks = dict[tuple[str, int], Rank]  # by population and result
-Board = tuple[int, str]  # a version and a population
+KNOWN_OF_SOME = ("parameters", "n", "missing")  # columns that a paper's figures may lack throughout
 
 
 def rankings(wanted: list[Wanted], view: View) -> list[Ranking]:
@@ -83,7 +83,7 @@ def ranks_anew(wanted: Wanted) -> Ranks | None:
 
 def overview(among: Q, view: View) -> list[dict[str, Any]]:
     """How many entries there are and fit the filters, by version, population and what they can be filtered by."""
-    return list(
+    counted = (
         Standing.objects.filter(among)
         .order_by()
         .values("metric_version_id", "population", "model__family", "model__kind", "model__access", "model__source")
@@ -91,13 +91,16 @@ def overview(among: Q, view: View) -> list[dict[str, Any]]:
             entries=Count("pk"),
             fitting=Count("pk", filter=view.filters.condition) if view.filters.active else Count("pk"),
             leading=Count("pk", filter=Q(rank_low=1)),
-            sized=Count("model__parameters"),
+            parameters=Count("model__parameters"),
+            n=Count("result__n"),
+            missing=Count("pk", filter=Q(metric_version__provenance=Provenance.MEASURED)),
             printed=Count("result__published_rank"),
             largest=Max("value"),
             highest=Max("result__ci_high"),
             newest=Max("result__scoring__scored_at"),
         )
     )
+    return [dict(row) for row in counted]
 
 
 def rows(among: Q, wanted: list[Wanted], view: View, anew: Ranks | None) -> list[Standing]:
@@ -222,7 +225,7 @@ def assemble(
     return Ranking(
         wanted=wanted,
         columns=columns,
-        extras=extras_of(view, any(row["sized"] for row in counted)),
+        extras=extras_of(view, {name for name in KNOWN_OF_SOME if not any(row[name] for row in counted)}),
         groups=groups,
         choices=choices_of(counted),
         most=max((max(row["largest"], row["highest"] or 0) for row in counted), default=wanted.measure.largest),

@@ -76,7 +76,7 @@ class Filters:
         return found & SIZES[self.size].condition if self.size else found
 
 
-SORTED = {
+SORTED: dict[str, Expression | F] = {
     RANK: F("rank"),
     "value": F("value"),
     "model": Lower("model__name"),

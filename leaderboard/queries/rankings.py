@@ -230,10 +230,10 @@ def usual_columns(name: str, slices: Iterable[str]) -> set[str]:
     return {*USUAL, *(SLICE + other for other in columns_beside(name, slices))}
 
 
-def extras_of(view: View, sized: bool) -> list[str]:
-    """The columns of EXTRAS to show; parameters only where any are known, as papers rarely print them."""
+def extras_of(view: View, unknown: set[str]) -> list[str]:
+    """The columns of EXTRAS to show; not those `unknown` of all models, as papers rarely print them."""
     chosen = USUAL if view.columns is None else view.columns
-    return [name for name in EXTRAS if name in chosen and (sized or name != "parameters")]
+    return [name for name in EXTRAS if name in chosen and name not in unknown]
 
 
 def slices_of(versions: Iterable[MetricVersion], measure: str) -> dict[int, list[str]]:
