@@ -59,6 +59,11 @@ class Filters:
         return {of.name: getattr(self, of.name) for of in fields(self) if getattr(self, of.name)}
 
     @property
+    def narrowed(self) -> bool:
+        """Whether more than the search holds anything back."""
+        return bool(self.active.keys() - {"q"})
+
+    @property
     def condition(self) -> Q:
         """Of standings. Each word of `q` is in the name, the family or the slug."""
         found = Q()

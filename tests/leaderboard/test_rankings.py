@@ -337,11 +337,11 @@ def test_ids_are_unique_and_every_number_says_what_it_is_with_a_link_to_its_metr
 def test_ties_access_and_baselines_are_marked_in_words(client, wide):
     LanguageModel.objects.filter(slug="model-1").update(access="withdrawn")
     html = page(client, address(rows=100)) + page(client, address(rows=100, page=2))
-    rows = dict(
-        (unescape(re.search(r'<th scope="row"><a [^>]*>([^<]+)', row)[1]), row)
+    rows = {
+        unescape(re.search(r'<th scope="row"><a [^>]*>([^<]+)', row)[1]): row
         for row in re.findall(r"<tr(?: class=\"leads\")?>.*?</tr>", html, re.DOTALL)
         if "<td" in row
-    )
+    }
     standings = Standing.objects.filter(measure=MEASURE, slice=SLICE).select_related("model")
     counts = [standing.rank for standing in standings]
     assert len(rows) == 130
