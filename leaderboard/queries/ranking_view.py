@@ -121,7 +121,7 @@ class Order:
             first = ordered(rank, self.descending != rank_descending)
         else:
             first = ordered(SORTED[self.key], self.descending)
-        return [first, ordered(rank, rank_descending), Lower("model__name").asc(), F("model_id").asc()]
+        return [first, ordered(rank, rank_descending), F("model__name").asc(), F("model_id").asc()]
 
 
 def ordered(expression: Expression | F | Subquery, descending: bool) -> OrderBy:

@@ -61,7 +61,7 @@ def ranked(
     if population is None and metric.formula.by_kind:
         populations = LanguageModel.Kind.values
     rows = [row for row in rows if row.slice == found and row.population in populations]
-    rows.sort(key=lambda row: (populations.index(row.population), row.rank, row.model.name.lower(), row.model_id))
+    rows.sort(key=lambda row: (populations.index(row.population), row.rank, row.model.name, row.model_id))
     return Ranked(version, MEASURES[chosen], found, as_of, rows)
 
 

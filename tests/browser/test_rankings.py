@@ -91,6 +91,7 @@ def test_a_visitor_searches_sorts_filters_and_goes_back_without_a_reload(visit, 
     expect(page.locator("#said")).to_contain_text("Sorted by model")
 
     page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Family").first.focus()
     page.get_by_label("Family").first.select_option("Family 1")
     expect(page.get_by_text("57 hidden by filters")).to_be_visible()
     assert names(page) == ["Crowd 01", "Crowd 10", "Crowd 13", "Crowd 16", "Crowd 19"]

@@ -172,7 +172,7 @@ def expected(filters: dict[str, str], sort: str) -> list[tuple[int, str]]:
         }.get(key, values.get((row.result.scoring_id, key.removeprefix("slice:"))))
 
     chosen = sorted(
-        (row for row in rows if fits(row)), key=lambda row: (row.rank, row.model.name.lower(), row.model_id)
+        (row for row in rows if fits(row)), key=lambda row: (row.rank, row.model.name, row.model_id)
     )
     known = [row for row in chosen if value(row) is not None]
     known.sort(key=value, reverse=False)
