@@ -1,4 +1,4 @@
-// Rankings: copies citations, and lets the address change once a view. Everything else is htmx and plain links.
+// Rankings: copies citations, and keeps address and search in step. Everything else is htmx and plain links.
 "use strict";
 
 (() => {
@@ -29,6 +29,12 @@
   // A search that ends in the Enter key asks twice for the same view, which is one step to go back over.
   document.addEventListener("htmx:beforeHistoryUpdate", ({ detail }) => {
     if (detail.history.path === location.pathname + location.search) detail.history.type = "replace";
+  });
+  // The search is never replaced, lest it lose what is being typed; links that clear it change the address alone.
+  document.addEventListener("htmx:pushedIntoHistory", ({ detail }) => {
+    const search = document.getElementById("search");
+    if (!search || search === document.activeElement) return;
+    search.value = new URL(detail.path, location.href).searchParams.get("q") ?? "";
   });
   document.addEventListener("htmx:load", ({ detail }) => show(detail.elt));
   show(document);

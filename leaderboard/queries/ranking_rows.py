@@ -138,8 +138,15 @@ def cells_of(shown: list[Standing], wanted: list[Wanted], view: View) -> dict[tu
     results = Result.objects.filter(
         scoring__in={row.result.scoring_id for row in shown}, measure=wanted[0].measure.key, slice__in=columns
     )
+    printed = {version.pk: version.decimals for of in wanted for version in of.versions}
+    digits = {row.result.scoring_id: printed[row.metric_version_id] for row in shown}
+    usual = wanted[0].measure.digits
     return {
-        (scoring, name): Cell(value, None if p is None else p < Result.SIGNIFICANT)
+        (scoring, name): Cell(
+            value,
+            f"{value:.{usual if digits[scoring] is None else digits[scoring]}f}",
+            None if p is None else p < Result.SIGNIFICANT,
+        )
         for scoring, name, value, p in results.order_by().values_list("scoring_id", "slice", "value", "p_adjusted")
     }
 
@@ -147,10 +154,10 @@ def cells_of(shown: list[Standing], wanted: list[Wanted], view: View) -> dict[tu
 def without_value(version: MetricVersion, slices: list[str], name: str) -> Cell:
     """Why there is no value on the slice `name` under `version`, which ranks on `slices`."""
     if not version.measured:
-        return Cell(None, None, "not printed", f"The published figures do not have it: {version.source}")
+        return Cell(None, "not printed", None, f"The published figures do not have it: {version.source}")
     if name not in slices:
-        return Cell(None, None, "not ranked", f"Metric version {version.number} ranks nobody on this slice")
-    return Cell(None, None, "no text", "Not one of its texts on this slice has a score")
+        return Cell(None, "not ranked", None, f"Metric version {version.number} ranks nobody on this slice")
+    return Cell(None, "no text", None, "Not one of its texts on this slice has a score")
 
 
 def flagged(wanted: Wanted) -> bool:

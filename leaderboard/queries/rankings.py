@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Prefetch
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
 from leaderboard.queries.ranking_view import EXTRAS, SLICE, USUAL, View
-from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
+from scoring.metrics.formulas import slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 
 ROUND_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of a measure's scale
@@ -19,11 +19,11 @@ WITHIN_KIND = ""  # the default population: each kind of likelihood has a rankin
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A model's value on a slice beside the one it is ranked on; where there is none, `reason` says why."""
+    """A model's value on a slice beside the one it is ranked on, and as `text`; without one, `reason` says why."""
 
     value: float | None
-    significant: bool | None
-    word: str = ""
+    text: str
+    significant: bool | None = None
     reason: str = ""
 
 
@@ -39,11 +39,6 @@ class Row:
     result: Result
     cells: list[Cell]
     tied: bool = False
-
-    @property
-    def digits(self) -> int:
-        """Decimals that its values are shown with: as printed, else those of the measure."""
-        return MEASURES[self.result.measure].digits if self.version.decimals is None else self.version.decimals
 
     @property
     def leads(self) -> bool:

@@ -171,9 +171,7 @@ def expected(filters: dict[str, str], sort: str) -> list[tuple[int, str]]:
             "revision": row.model.revision or None,
         }.get(key, values.get((row.result.scoring_id, key.removeprefix("slice:"))))
 
-    chosen = sorted(
-        (row for row in rows if fits(row)), key=lambda row: (row.rank, row.model.name, row.model_id)
-    )
+    chosen = sorted((row for row in rows if fits(row)), key=lambda row: (row.rank, row.model.name, row.model_id))
     known = [row for row in chosen if value(row) is not None]
     known.sort(key=value, reverse=False)
     if sort.startswith("-"):  # stable, so that equal ones stay in the order of their ranks
