@@ -210,7 +210,7 @@ def test_a_visitor_reaches_a_model_from_the_ranking_by_keyboard_alone(visit, boa
     assert is_focused(page, "main *"), "the skip link leads past the header"
 
     address = f'a[href="{MODEL}"]'
-    for _ in range(40):
+    for _ in range(80):
         page.keyboard.press("Tab")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
         if is_focused(page, address):
