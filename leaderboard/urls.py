@@ -5,6 +5,7 @@ from leaderboard import views
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
+    re_path(r"^rankings\.(?P<name>csv|json|latex|markdown)$", views.export, name="export"),
     path("history/", views.history, name="history"),
     path("demographics/", views.demographics, name="demographics"),
     path("models/<slug:slug>/", views.model, name="model"),

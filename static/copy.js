@@ -2,28 +2,33 @@
 "use strict";
 
 (() => {
-  const SAID = 2000; // milliseconds that a button says what it did
+  const SAID = 3000; // milliseconds that a button says what it did
 
-  function ready() {
-    if (!navigator.clipboard) return;
-    document.querySelectorAll("button[data-copy][hidden]").forEach((button) => {
-      button.hidden = false;
-    });
+  function show(root) {
+    root.querySelectorAll("button[data-copy]").forEach((button) => { button.hidden = false; });
   }
 
-  document.addEventListener("click", async (event) => {
-    const button = event.target.closest("button[data-copy]");
-    if (!button) return;
-    const label = button.dataset.label ?? button.textContent;
-    button.dataset.label = label;
+  async function copy(button) {
+    const source = document.getElementById(button.dataset.copy);
+    const label = button.dataset.label ??= button.textContent;
     try {
-      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      await navigator.clipboard.writeText(source.textContent);
       button.textContent = "Copied";
     } catch {
-      button.textContent = "Not copied: select the text instead";
+      // A page that is not served securely may not write there: the reader copies what is selected.
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected: copy it with Ctrl+C";
     }
+    const said = document.getElementById("said");
+    if (said) said.textContent = button.textContent;
     setTimeout(() => { button.textContent = label; }, SAID);
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (button) copy(button);
   });
-  document.addEventListener("htmx:oobAfterSwap", ready);
-  ready();
+  document.addEventListener("htmx:load", ({ detail }) => show(detail.elt));
+  document.addEventListener("htmx:oobAfterSwap", () => show(document));
+  show(document);
 })();

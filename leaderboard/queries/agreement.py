@@ -90,7 +90,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A coefficient, or the reason why there is none; `depth` from -5 to 5 is how strongly its cell is coloured."""
+    """A coefficient, or the reason why there is none; `level` from -4 to 4 is the shade of its cell."""
 
     row: Column
     column: Column
@@ -98,11 +98,9 @@ class Cell:
     reason: str
 
     @property
-    def depth(self) -> str:
-        """As in "minus-4" or "plus-2"; empty where there is nothing to colour."""
-        if self.reason or self.found.value is None:
-            return ""
-        return f"{'minus' if self.found.value < 0 else 'plus'}-{round(5 * abs(self.found.value))}"
+    def level(self) -> int:
+        """0 where there is nothing to colour."""
+        return 0 if self.reason or self.found.value is None else round(4 * self.found.value)
 
 
 def default_columns(versions: Sequence[MetricVersion]) -> list[Column]:

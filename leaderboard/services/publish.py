@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 
 import numpy as np
+import pyarrow.compute as pc
 from django.db import transaction
 from django.utils import timezone
 
@@ -83,11 +84,10 @@ def resampled_covariances(scorings: list[Scoring], measures: Collection[str]) ->
     replicates: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for place, scoring in enumerate(scorings):
         if scoring.replicates:
-            table = artefacts.load(scoring.replicates)
+            table = artefacts.load(scoring.replicates).filter(pc.field("measure").isin(list(measures)))
             names = zip(table["measure"].to_pylist(), table["slice"].to_pylist(), strict=True)
             for key, values in zip(names, table["values"], strict=True):
-                if key[0] in measures:
-                    replicates.setdefault(key, {})[place] = values.values.to_numpy()
+                replicates.setdefault(key, {})[place] = values.values.to_numpy()
     found = {}
     for key, of in replicates.items():
         rows = np.full((len(scorings), max(map(len, of.values()))), np.nan)

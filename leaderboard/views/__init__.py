@@ -13,7 +13,7 @@ from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
-from leaderboard.views.rankings import rankings
+from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "compare_scorers",
     "demographics",
     "drift",
+    "export",
     "healthz",
     "history",
     "manifest",

@@ -5,15 +5,17 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from leaderboard.citations import cite_board
 from leaderboard.models import EvaluationSet, Metric
 from leaderboard.queries.changes import KINDS, changes_page, latest
-from leaderboard.queries.citation import citation
+from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import families, page_number, pick
 
 LATEST = 5
 
 
 @require_safe
+@kept()
 def about(request: HttpRequest) -> HttpResponse:
     """Purpose, reading, citing (of the metric chosen by `metric`, if any), licences and limits."""
     metrics = list(Metric.objects.select_related("protocol__evaluation_set"))
@@ -22,7 +24,7 @@ def about(request: HttpRequest) -> HttpResponse:
     context = {
         "families": families(metrics),
         "chosen": by_slug.get(slug),
-        "citation": citation(request.build_absolute_uri(reverse("rankings")), by_slug.get(slug)),
+        "citation": cite_board(request.build_absolute_uri(reverse("rankings")), by_slug.get(slug)),
         "sets": EvaluationSet.objects.filter(artefact__isnull=False).order_by("title", "version"),
         "changes": latest(LATEST, metrics),
     }
@@ -30,6 +32,7 @@ def about(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
+@kept()
 def changes(request: HttpRequest) -> HttpResponse:
     """The change log, `page` by page, filtered by `metric` and `kind` of event."""
     metrics = list(Metric.objects.select_related("protocol__evaluation_set"))

@@ -21,6 +21,7 @@ from leaderboard.queries.demographics import (
     sentences,
 )
 from leaderboard.queries.rankings import current_versions, metrics_with_versions
+from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import choose_metric, pick
 
 PAGE = 50  # models
@@ -39,6 +40,7 @@ class Choice:
 
 
 @require_safe
+@kept()
 def demographics(request: HttpRequest) -> HttpResponse:
     """The values of a metric's models by demographic."""
     metrics = [metric for metric in metrics_with_versions() if of_demographics(metric)]

@@ -10,6 +10,7 @@ from leaderboard.charts import Chart, ControlPanel, ControlPoint, Sample, contro
 from leaderboard.models import ControlCheck, Metric
 from leaderboard.queries.check_report import CheckReport, attributes_of_check, check_report, find_check
 from leaderboard.queries.drift import CheckRow, Condition, Watched, checks_page, watched
+from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import choose_metric, page_number, pick
 
 LARGEST = ControlPanel("Largest difference of a score", "noise floor")
@@ -18,6 +19,7 @@ FLIPS = ControlPanel("Labels that flipped", "material from", counted=True)
 
 
 @require_safe
+@kept(watching=True)
 def drift(request: HttpRequest) -> HttpResponse:
     """The state of every metric's scorer; of one, chosen by `metric`, the checks, and one of them in full."""
     found = watched()

@@ -6,9 +6,11 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.queries.metric_page import find_metric, policy_rows, story
 from leaderboard.queries.scorer_state import scorer_state
+from leaderboard.views.keeping import kept
 
 
 @require_safe
+@kept()
 def metric(request: HttpRequest, slug: str) -> HttpResponse:
     """What is measured and how, by which scorer, under which versions, and what the number does not tell."""
     found = find_metric(slug)

@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, RankPoint, distributions, rank_history_chart
+from leaderboard.citations import Citation, cite_result
 from leaderboard.models import LanguageModel
 from leaderboard.queries.likelihoods import Likelihoods, NotAtHand, has_likelihoods, likelihoods
-from leaderboard.queries.profile_citations import Citation, citation
 from leaderboard.queries.profiles import Profile, other_revisions, outdated, profiles, why_not_open
 from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import pick
@@ -79,7 +79,7 @@ def section(request: HttpRequest, found: LanguageModel, profile: Profile) -> Sec
             problem = str(error)
     return Section(
         profile,
-        citation(found, profile, request.build_absolute_uri(address_of(found, profile))),
+        cite_result(found, profile, request.build_absolute_uri(address_of(found, profile))),
         history_chart(found, profile) if len(profile.steps) > 1 else None,
         likely,
         likelihood_chart(profile, likely) if likely else None,

@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from leaderboard.models import Scoring, Work
 
 SEEN = "Plumbline-Seen"
+STILL = {"moving": False, "seen": "", "fresh": True}  # of a page about the past
 
 
 def polling(request: HttpRequest, scorings: QuerySet[Scoring]) -> dict[str, object]:

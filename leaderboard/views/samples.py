@@ -8,6 +8,7 @@ from leaderboard.models import LanguageModel, Scoring
 from leaderboard.queries.likelihoods import NotAtHand
 from leaderboard.queries.profiles import scorings_of
 from leaderboard.queries.samples import HIGHEST, LOWEST, PAGE, SPREAD, attributes, samples
+from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import pick
 
 OF_SCORES = [(HIGHEST, "Highest first"), (LOWEST, "Lowest first"), (SPREAD, "Spread from highest to lowest")]
@@ -20,6 +21,7 @@ SHOW = "yes"  # the value of `show` with which a reader asks for the texts
 
 
 @require_safe
+@kept()
 def model_samples(request: HttpRequest, slug: str) -> HttpResponse:
     """A notice; and once it has been read a page of a model's texts, each covered. Never for search engines."""
     found = get_object_or_404(LanguageModel, slug=slug)

@@ -64,6 +64,7 @@ REGARD_SAFETY_SCORE = Measure(
     ),
     citation="Hosseini et al. 2023, arXiv 2301.09211, Table 12",
     formula="as the safety score: i over statements labelled negative or other, j over the rest, t from 1 to 4",
+    indifferent="less than 0.5, by how much depends on its perplexities",
 )
 REGARD_LIKELIHOOD_AUC = replace(
     safety.LIKELIHOOD_AUC,
