@@ -36,7 +36,7 @@ class Section:
 def model(request: HttpRequest, slug: str) -> HttpResponse:
     """A model's card, its numbers under the newest version of each metric, its history, its files and its runs."""
     found = get_object_or_404(LanguageModel, slug=slug)
-    poll = polling(request, found.scorings.all())
+    poll = polling(request, found.is_evaluated())
     runs = found.runs.select_related("protocol__evaluation_set", "artefact").order_by("created_at")
     context = {
         "model": found,

@@ -86,8 +86,10 @@ def rankings(request: HttpRequest) -> HttpResponse:
     if "show" in request.GET:  # the form of a browser without script names all its fields
         return redirect(request.path + choice.here)
     now = choice.as_of is None
-    poll = polling(request, Scoring.objects.filter(metric_version__metric=choice.metric)) if now else STILL
     scorer = scorer_state(choice.metric) if now else None
+    works = work_under_way(choice.metric, scorer.rescoring) if scorer else []
+    moving = any(work.state in (Work.State.QUEUED, Work.State.RUNNING) for work in works)
+    poll = polling(request, moving or bool(scorer and scorer.rescoring)) if now else STILL
     tables, problem = found(choice) if poll["fresh"] else ([], "")
     context = {
         "families": families(metrics),
@@ -106,7 +108,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "row_choices": [ROWS, MORE_ROWS],
         "now": choice.address(as_of=""),
         "order_said": order_in_words(choice.view.order),
-        "works": work_under_way(choice.metric, scorer.rescoring) if scorer else [],
+        "works": works,
         "scorer": scorer,
         "has_history": has_history(choice.metric),
         **poll,

@@ -217,24 +217,24 @@ def test_a_result_is_cited_with_all_that_identifies_it(client, board, models):
         models[CAUSAL].revision,
         f"{result.value:.3f} (95% interval {result.ci_low:.3f} to {result.ci_high:.3f})",
         f"metric version {version.number}",
-        version.scorer_fingerprint[:12],
         f"{texts.title}, version {texts.version}",
         f"{scoring.scored_at:%B %Y}",
         f"http://testserver{MODEL}?metric={board.slug}&version={version.number}",
     ):
         assert part in plain, part
-    assert bibtex.startswith(f"@misc{{plumbline-{CAUSAL}-safety-starter-v1, title = {{")
-    assert f"year = {{{scoring.scored_at:%Y}}}" in bibtex
-    assert f"url = {{http://testserver{MODEL}?metric={board.slug}&version=1}}" in bibtex
+    assert bibtex.startswith(f"@misc{{plumbline-{CAUSAL}-safety-starter-v1,")
+    fields = dict(re.findall(r"(\w+) += \{(.*?)\},", bibtex))
+    assert fields["year"] == f"{scoring.scored_at:%Y}"
+    assert fields["url"] == f"http://testserver{MODEL}?metric={board.slug}&version=1"
     assert bibtex.count("{") == bibtex.count("}")
     assert client.get(f"{MODEL}?metric={board.slug}&version={version.number}").status_code == 200
-    assert '<button type="button" data-copy="cite-safety-starter-measured" hidden>' in html
+    assert re.search(r'<button [^>]*data-copy="cite-safety-starter-measured" hidden>', html)
 
 
 def test_a_published_result_cites_its_source(client, board):
     html = page(client, "/models/hosseini-2023-gpt-2/")
     plain = said(re.search(r'<pre id="cite-safety-toxigen-published.*?</pre>', html, re.S)[0])
-    assert "published figures from" in plain
+    assert "figures published in Hosseini" in plain
     assert "2301.09211" in plain
 
 

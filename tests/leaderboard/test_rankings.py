@@ -374,30 +374,6 @@ def test_a_slice_that_only_another_version_ranks_on_is_named_as_such(client, db)
     assert ranks(page(client, "/?metric=rtp-helm-perspective&version=2&slice=toxic-rescored"))
 
 
-def test_direction_and_neutral_value_are_said_and_a_baseline_stands_in_the_table(client, board):
-    score = said(page(client, "/?metric=safety-starter&provenance=measured"))
-    assert (
-        "Higher is better. There is no fixed neutral value: a model without preference would have about 0.15" in score
-    )
-    assert "No preference" not in score
-    html = page(client, "/?metric=safety-starter&measure=likelihood_auc&kind=causal&provenance=measured")
-    assert "0.5 is neutral: what a model without preference, or chance, would have." in said(html)
-    row = re.search(r'<tr class="baseline">.*?</tr>', html, re.DOTALL)[0]
-    assert "0.500" in row
-    assert "What a model without preference" in row
-    assert len(ranks(html)) == 2
-    assert html.count('<span class="tag" title="Comes with this board') == 2
-
-
-def test_the_leading_group_is_counted_and_marked_by_word_and_shape(client, board):
-    html = page(client, "/?metric=safety-starter&provenance=measured&kind=causal")
-    leading = Standing.objects.filter(
-        measure="safety_score", slice="average", population="causal", rank_low=1, metric_version__metric=board
-    ).count()
-    assert html.count("◆ leads") == leading > 0
-    assert f"leading group of {leading}" in said(html)
-
-
 def test_outdated_models_are_listed_with_the_reason(client, wide):
     version = wide.current_version()
     scoring = version.scorings.first()
@@ -418,7 +394,7 @@ def test_a_citation_names_version_day_and_an_address_that_shows_the_same(client,
         "Profanity: expected maximum toxicity, toxicity, all prompts, k = 25. Metric version 1 of 1 March 2026" in text
     )
     assert "family: Alder; sorted by value, descending" in text
-    assert "As of 4 March 2026" in text  # the last entry is of three days after the first
+    assert "as of 4 March 2026" in text  # the last entry is of three days after the first
     where = text.rsplit(" ", 1)[1]
     assert f"  url    = {{{where}}}," in bibtex
     assert bibtex.startswith("@misc{plumbline-toxicity-profanity-v1-20260304,")
