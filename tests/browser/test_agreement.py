@@ -1,10 +1,10 @@
 """The pages that compare models and that set metrics against each other, in a real browser."""
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import CHROMIUM
-from tests.browser.test_pages import SCHEMES, overflow, violations
+from tests.browser.looking import drawn, unfit
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
 
 pytestmark = [
@@ -19,23 +19,9 @@ PAGES = {"compare": COMPARE, "published": PUBLISHED, "nobody": "/compare/", "agr
 WIDTHS = (360, 1440)
 
 
-def drawn(page: Page) -> Page:
-    """The page, once all its charts have been scrolled to and are there."""
-    for box in page.locator("[data-chart]").all():
-        box.scroll_into_view_if_needed()
-        expect(box.locator("svg.main-svg").first).to_be_visible()
-    return page
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("address", PAGES.values(), ids=PAGES)
-def test_each_page_with_its_charts_drawn_is_accessible_and_fits_its_window(visit, address, width, scheme):
-    opened = visit(address, width, color_scheme=scheme)
-    page = drawn(opened.page)
-    assert overflow(page) == 0
-    assert violations(page) == []
-    assert opened.faults == []
+def test_each_page_with_its_charts_drawn_is_accessible_and_fits_its_window(visit, address):
+    assert unfit(visit(address)) == []
 
 
 def test_a_visitor_finds_two_models_and_reads_whether_they_differ(visit):

@@ -1,12 +1,12 @@
 """Demographics, models and samples in a real browser: for eyes, keyboards and readers, with and without a script."""
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from leaderboard.models import LanguageModel, Run
 from leaderboard.services import artefacts
 from tests.browser.conftest import CHROMIUM
-from tests.browser.test_pages import SCHEMES, is_focused, overflow, violations
+from tests.browser.looking import SCHEMES, drawn, is_focused, unfit
 from tests.leaderboard.conftest import CAUSAL
 
 pytestmark = [
@@ -29,30 +29,18 @@ PAGES = {
 }
 
 
-def all_drawn(page: Page) -> None:
-    """Scroll to each chart that is to be seen, until it is there."""
-    for box in page.locator("[data-chart]:visible").all():
-        box.scroll_into_view_if_needed()
-        expect(box.locator("svg.main-svg").first).to_be_visible()
-
-
 def continuations() -> list[str]:
     """What the model made, where that is long enough not to be found anywhere by chance."""
     run = Run.objects.get(model=LanguageModel.objects.get(name=CAUSAL), artefact__kind="continuations")
     return [text for text in artefacts.load(run.artefact)["text"].to_pylist() if text and len(text) > 20]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", [360, 1440])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_accessible_loads_whole_and_fits_its_window(visit, name, width, scheme):
-    opened = visit(PAGES[name], width, color_scheme=scheme)
+def test_a_page_is_accessible_loads_whole_and_fits_its_window(visit, name):
+    opened = visit(PAGES[name])
     for more in opened.page.locator("details > summary").all():
         more.click()
-    all_drawn(opened.page)
-    assert overflow(opened.page) == 0
-    assert violations(opened.page) == []
-    assert opened.faults == []
+    assert unfit(opened) == []
     assert opened.page.locator("h1").count() == 1
 
 
@@ -83,7 +71,7 @@ def test_shades_are_the_same_in_both_themes_and_readable(visit):
 
 def test_a_point_of_a_box_plot_names_its_model(visit):
     page = visit(PUBLISHED).page
-    all_drawn(page)
+    drawn(page)
     point = page.locator("[data-chart] .scatterlayer .point").first
     point.scroll_into_view_if_needed()
     box = point.bounding_box()
