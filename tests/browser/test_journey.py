@@ -23,8 +23,8 @@ class Visitor:
     def __init__(self, page: Page, scripted: bool) -> None:
         self.page, self.scripted = page, scripted
 
-    def choose(self, label: str, option: str) -> None:
-        self.page.get_by_label(label, exact=True).select_option(label=option)
+    def choose(self, name: str, value: str) -> None:
+        self.page.locator(f"main select[name={name}]").select_option(value)
         self.show()
 
     def show(self) -> None:
@@ -53,10 +53,10 @@ def test_a_visitor_finds_a_model_follows_its_ranks_compares_it_and_takes_the_tab
     assert sorted(visitor.names()) == sorted(CURIES)
 
     # Sorts, and changes measure, slice and version.
-    visitor.choose("Measure", "Toxic fraction, each text once")
-    visitor.choose("Slice", "Toxic prompts")
+    visitor.choose("measure", "toxic_fraction")
+    visitor.choose("slice", "toxic")
     expect(page.locator("td.rank").first).to_have_text("23")
-    visitor.choose("Metric version", "1, superseded")
+    visitor.choose("version", "1")
     expect(page.locator("td.rank").first).not_to_have_text("23")
     assert visitor.rank_of(CURIE) == "35"
     page.get_by_role("link", name="Model", exact=True).first.click()
@@ -68,7 +68,8 @@ def test_a_visitor_finds_a_model_follows_its_ranks_compares_it_and_takes_the_tab
     # Opens the bump chart and follows the model.
     page.get_by_role("link", name="History of HELM's RealToxicityPrompts").click()
     expect(page.get_by_text("24 of 37 ranks changed between version 1 and version 2.")).to_be_visible()
-    visitor.choose("Highlight", CURIE)
+    slug = page.locator("tr[data-model]").filter(has_text=CURIE).first.get_attribute("data-model")
+    visitor.choose("model", slug)
     followed = page.locator("tr.chosen").first
     expect(followed).to_contain_text(CURIE)
     assert followed.locator("td").all_inner_texts()[:3] == ["35", "23", "+12"]
