@@ -1,0 +1,170 @@
+"""Rows of a contributed Parquet file. Nothing is allocated because the file claims that it is needed."""
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scoring.contributed import stream
+from scoring.contributed.columns import Column, Row, Unreadable, check_columns
+from scoring.contributed.pages import PagesError, pages
+from scoring.contributed.report import Kind, Problems, shown_name
+
+MAGIC = b"PAR1"
+LONGEST_FOOTER = 2**20  # bytes; Arrow's form of it is some hundred times larger at worst
+MOST_ENTRIES = 2**16  # of a list in the footer
+LARGEST_PAGE = 2**26  # bytes
+MOST_VALUES = 2**24  # in a column of a row group
+BATCH = 256  # rows
+# Of the format's encodings all but DELTA_BYTE_ARRAY, where a value may repeat a long beginning for a few bytes:
+# PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, RLE_DICTIONARY, BYTE_STREAM_SPLIT.
+ENCODINGS = {0, 2, 3, 5, 6, 8, 9}
+WRITE_AGAIN = "write it again with pyarrow, pandas, Polars or DuckDB, or send JSON lines"
+
+
+def parquet_rows(file: BinaryIO, columns: tuple[Column, ...], problems: Problems) -> Iterator[Row]:
+    """The rows of a seekable file, numbered from 1; null cells are left out. Raises ContributionRefused."""
+    _check_frame(file, problems)
+    try:
+        opened = _opened(file)
+        metadata = opened.metadata
+        _check_schema(opened.schema_arrow, columns, problems)
+        _check_pages(file, metadata, problems)
+        texts = [column.name for column in columns if column.cells == "text" and column.name in metadata.schema.names]
+        table = _opened(file, metadata, texts)  # as dictionaries: a long text that many rows share is there once
+        for batch in table.iter_batches(BATCH, use_threads=False):
+            yield from _rows(batch, columns, problems)
+    except (pa.ArrowException, OSError, PagesError):
+        problems.stop(Kind.NOT_PARQUET, problems.rows or None, None, "damaged, or encrypted", WRITE_AGAIN)
+
+
+def _opened(
+    file: BinaryIO, metadata: pq.FileMetaData | None = None, dictionaries: list[str] | None = None
+) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        file,
+        metadata=metadata,
+        read_dictionary=dictionaries,
+        memory_map=False,
+        pre_buffer=False,
+        thrift_string_size_limit=LONGEST_FOOTER,
+        thrift_container_size_limit=MOST_ENTRIES,
+        schema_depth_limit=8,
+        arrow_extensions_enabled=False,
+    )
+
+
+def _check_frame(file: BinaryIO, problems: Problems) -> None:
+    """Raises ContributionRefused unless the file begins and ends as Parquet does, with a footer of a sane size."""
+    size = stream.check_size(file, problems)
+    file.seek(0)
+    if file.read(len(MAGIC)) != MAGIC:
+        problems.stop(Kind.FORMAT, None, None, "no Parquet", "name the file by what it is")
+    file.seek(max(0, size - 8))
+    end = file.read(8)
+    if size < 12 or end[4:] != MAGIC:
+        problems.stop(Kind.TRUNCATED, None, None, "Parquet without its end", stream.SEND_AGAIN)
+    footer = int.from_bytes(end[:4], "little")
+    if footer > size - 12:
+        problems.stop(Kind.NOT_PARQUET, None, None, "a footer larger than the file", WRITE_AGAIN)
+    if footer > LONGEST_FOOTER:
+        found = f"{footer:,} bytes of metadata"
+        problems.stop(Kind.TOO_LARGE, None, None, found, f"use larger row groups; at most {LONGEST_FOOTER:,} bytes")
+
+
+def _check_schema(schema: pa.Schema, columns: tuple[Column, ...], problems: Problems) -> None:
+    """Raises ContributionRefused unless the columns are ours and of types that can be read."""
+    check_columns(schema.names, columns, problems)
+    kinds = {column.name: column.cells for column in columns}
+    for field in schema:
+        wanted = {"text": "strings", "whole": "whole numbers", "numbers": "a list of floats"}[kinds[field.name]]
+        if isinstance(field.type, pa.BaseExtensionType) or b"ARROW:extension:name" in (field.metadata or {}):
+            problems.add(Kind.EXTENSION_TYPE, None, field.name, "an extension type", f"write it as {wanted}")
+        elif pa.types.is_nested(field.type) and not _fits(field.type, kinds[field.name]):
+            problems.add(Kind.NESTED_TYPE, None, field.name, str(field.type)[:40], f"write it as {wanted}")
+        elif not _fits(field.type, kinds[field.name]):
+            problems.add(Kind.TYPE, None, field.name, str(field.type)[:40], f"write it as {wanted}")
+    if problems:
+        raise problems.refused(complete=False)
+
+
+def _fits(kind: pa.DataType, cells: str) -> bool:
+    if pa.types.is_null(kind):
+        return True
+    if cells == "whole":
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    if cells == "numbers":
+        listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        return bool(listed and (pa.types.is_floating(kind.value_type) or pa.types.is_null(kind.value_type)))
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(value) or pa.types.is_large_string(value))
+
+
+def _check_pages(file: BinaryIO, metadata: pq.FileMetaData, problems: Problems) -> None:
+    """Raises ContributionRefused where what the pages claim, or the footer claims of them, is too large; PagesError."""
+    limits, total = problems.limits, 0
+    if metadata.num_rows > limits.rows:
+        problems.stop(Kind.TOO_MANY_ROWS, None, None, f"{metadata.num_rows:,}", f"send at most {limits.rows:,}")
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            start, values = column.data_page_offset, 0
+            if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
+                start = column.dictionary_page_offset
+            for page in pages(file, start, column.total_compressed_size):
+                total += page.unpacked
+                values += page.values
+                where = f"column {shown_name(column.path_in_schema.partition('.')[0])}, row group {group + 1}"
+                if page.encoding not in ENCODINGS:
+                    problems.stop(Kind.NOT_PARQUET, None, None, f"{where}: encoding {page.encoding}", WRITE_AGAIN)
+                if page.unpacked > LARGEST_PAGE or total > limits.uncompressed_bytes or values > 2 * MOST_VALUES:
+                    found = f"{where}: {page.unpacked:,} bytes, {values:,} values"
+                    problems.stop(Kind.BOMB, None, None, found, "use smaller pages and row groups")
+                if page.unpacked > max(stream.RATIO_FROM, limits.compression_ratio * page.packed):
+                    found = f"{where}: {page.unpacked:,} bytes in {page.packed:,}"
+                    problems.stop(Kind.BOMB, None, None, found, "write it without compression")
+
+
+def _rows(batch: pa.RecordBatch, columns: tuple[Column, ...], problems: Problems) -> Iterator[Row]:
+    kinds = {column.name: column.cells for column in columns}
+    names = batch.schema.names
+    cells = [_cells(array, kinds[name], problems) for name, array in zip(names, batch.columns, strict=True)]
+    for row in zip(*cells, strict=True):
+        problems.read_row()
+        yield problems.rows, {name: cell for name, cell in zip(names, row, strict=True) if cell is not None}
+
+
+def _cells(array: pa.Array, kind: str, problems: Problems) -> list[Any]:
+    """The cells of a column as JSON would have them."""
+    if kind == "text" and not pa.types.is_null(array.type):
+        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        most = problems.limits.text_characters * 4  # bytes
+        texts = [_text(value, most) for value in encoded.dictionary.cast(pa.large_binary())]
+        return [None if place is None else texts[place] for place in encoded.indices.to_pylist()]
+    if kind == "whole" and pa.types.is_floating(array.type):
+        return [int(v) if v is not None and v.is_integer() else v for v in array.to_pylist()]
+    if kind == "numbers" and not pa.types.is_null(array.type):
+        longest = problems.limits.tokens
+        return [_numbers(value, longest) for value in array]
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _text(value: pa.Scalar, most: int) -> str | Unreadable:
+    content = value.as_buffer()
+    if content is not None and content.size > most:
+        return Unreadable(Kind.TOO_LONG, f"{content.size:,} bytes", "give a shorter text")
+    try:
+        return str(content.to_pybytes(), "utf-8")
+    except UnicodeDecodeError as error:
+        return Unreadable(Kind.NOT_UTF8, f"byte {error.start + 1:,} of the cell", "write strings as UTF-8")
+
+
+def _numbers(value: pa.Scalar, longest: int) -> list[float] | Unreadable | None:
+    if not value.is_valid:
+        return None
+    if len(value) > longest:
+        return Unreadable(Kind.TOO_LONG, f"{len(value):,} numbers", f"give at most {longest:,}")
+    found: list[float] = value.values.to_pylist()
+    return found
