@@ -55,7 +55,7 @@ class _Generations:
             self._cells.given_text(line, "prompt", given.get("prompt"), number)
         row = self._output(line, given)
         if number is not None and index is not None and self._places.take(line, "index", number, index):
-            self._places.fill(number, index, row)
+            self._places.fill(number, index, row, len(row[0] or ""))
 
     def _index(self, line: int, value: object) -> int | None:
         index = self._cells.whole(line, "index", value, f"give a whole number from 0 to {self._k - 1}")

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 class Limits:
     """What a contributed file may have at most. Memory is bounded by these, whatever the file claims of itself.
 
-    sent_bytes: of the file as it was sent. uncompressed_bytes: of what is in it. compression_ratio: of the two, beyond
+    sent_bytes: of the file as it was sent. uncompressed_bytes: of what is in it; a table
+    of so much text must fit in memory twice. compression_ratio: of the two, beyond
     the first 16 MiB. line_bytes: of one line, row or JSON record. text_characters: of one text. reason_characters: of
     one reason. tokens: log-likelihoods of one text. rows: of the file. problems: how many a report describes; all are
     counted.
     """
 
-    sent_bytes: int = 2**30
-    uncompressed_bytes: int = 2**32
+    sent_bytes: int = 2**29
+    uncompressed_bytes: int = 2**31
     compression_ratio: int = 100
     line_bytes: int = 2**22
     text_characters: int = 2**16

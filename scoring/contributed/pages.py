@@ -13,7 +13,8 @@ _DEEPEST = 8
 _BOOLEANS, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _LISTS, _STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
 # Fields of a page header, and of the three headers in it: number of values, encoding.
 _UNPACKED, _PACKED = 2, 3
-_KINDS = {5: (1, 2), 7: (1, 2), 8: (1, 4)}  # data page, dictionary page, data page of version 2
+_DICTIONARY = 7
+_KINDS = {5: (1, 2), _DICTIONARY: (1, 2), 8: (1, 4)}  # a data page, a dictionary page, a data page of version 2
 
 
 class PagesError(ValueError):
@@ -26,6 +27,7 @@ class Page:
 
     packed: int
     unpacked: int
+    dictionary: bool
     values: int
     encoding: int
 
@@ -45,14 +47,15 @@ def pages(file: BinaryIO, start: int, size: int) -> Iterator[Page]:
 
 
 def _page(fields: dict[int, Any]) -> Page:
-    found = [(fields[kind], *places) for kind, places in _KINDS.items() if kind in fields]
-    if len(found) != 1 or not isinstance(found[0][0], dict):
+    found = [kind for kind in _KINDS if isinstance(fields.get(kind), dict)]
+    if len(found) != 1:
         raise PagesError("a page of no known kind")
-    (inner, values, encoding), packed, unpacked = found[0], fields.get(_PACKED), fields.get(_UNPACKED)
-    numbers = [packed, unpacked, inner.get(values), inner.get(encoding)]
+    kind = found[0]
+    numbers = [fields.get(_PACKED), fields.get(_UNPACKED), *(fields[kind].get(place) for place in _KINDS[kind])]
     if not all(isinstance(number, int) and number >= 0 for number in numbers):
         raise PagesError("a page without its sizes")
-    return Page(*numbers)
+    packed, unpacked, values, encoding = numbers
+    return Page(packed, unpacked, kind == _DICTIONARY, values, encoding)
 
 
 class _Header:

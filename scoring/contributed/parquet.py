@@ -8,15 +8,16 @@ import pyarrow.parquet as pq
 
 from scoring.contributed import stream
 from scoring.contributed.columns import Column, Row, Unreadable, check_columns
-from scoring.contributed.pages import PagesError, pages
+from scoring.contributed.pages import Page, PagesError, pages
 from scoring.contributed.report import Kind, Problems, shown_name
 
 MAGIC = b"PAR1"
 LONGEST_FOOTER = 2**20  # bytes; Arrow's form of it is some hundred times larger at worst
 MOST_ENTRIES = 2**16  # of a list in the footer
 LARGEST_PAGE = 2**26  # bytes
+LARGEST_DICTIONARY = 2**23  # bytes: each batch of rows comes with its dictionary
 MOST_VALUES = 2**24  # in a column of a row group
-BATCH = 256  # rows
+BATCH = 1024  # rows
 # Of the format's encodings all but DELTA_BYTE_ARRAY, where a value may repeat a long beginning for a few bytes:
 # PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, RLE_DICTIONARY, BYTE_STREAM_SPLIT.
 ENCODINGS = {0, 2, 3, 5, 6, 8, 9}
@@ -33,8 +34,14 @@ def parquet_rows(file: BinaryIO, columns: tuple[Column, ...], problems: Problems
         _check_pages(file, metadata, problems)
         texts = [column.name for column in columns if column.cells == "text" and column.name in metadata.schema.names]
         table = _opened(file, metadata, texts)  # as dictionaries: a long text that many rows share is there once
+        characters = 0
         for batch in table.iter_batches(BATCH, use_threads=False):
-            yield from _rows(batch, columns, problems)
+            for number, row in _rows(batch, columns, problems):
+                characters += sum(len(cell) for cell in row.values() if isinstance(cell, str))
+                if characters > problems.limits.uncompressed_bytes:
+                    found = f"{characters:,} characters, of texts that it holds once for many rows"
+                    problems.stop(Kind.BOMB, number, None, found, "send less")
+                yield number, row
     except (pa.ArrowException, OSError, PagesError):
         problems.stop(Kind.NOT_PARQUET, problems.rows or None, None, "damaged, or encrypted", WRITE_AGAIN)
 
@@ -109,21 +116,27 @@ def _check_pages(file: BinaryIO, metadata: pq.FileMetaData, problems: Problems) 
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
             column = metadata.row_group(group).column(number)
+            where = f"column {shown_name(column.path_in_schema.partition('.')[0])}, row group {group + 1}"
             start, values = column.data_page_offset, 0
             if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
                 start = column.dictionary_page_offset
             for page in pages(file, start, column.total_compressed_size):
                 total += page.unpacked
                 values += page.values
-                where = f"column {shown_name(column.path_in_schema.partition('.')[0])}, row group {group + 1}"
-                if page.encoding not in ENCODINGS:
-                    problems.stop(Kind.NOT_PARQUET, None, None, f"{where}: encoding {page.encoding}", WRITE_AGAIN)
-                if page.unpacked > LARGEST_PAGE or total > limits.uncompressed_bytes or values > 2 * MOST_VALUES:
-                    found = f"{where}: {page.unpacked:,} bytes, {values:,} values"
-                    problems.stop(Kind.BOMB, None, None, found, "use smaller pages and row groups")
-                if page.unpacked > max(stream.RATIO_FROM, limits.compression_ratio * page.packed):
-                    found = f"{where}: {page.unpacked:,} bytes in {page.packed:,}"
-                    problems.stop(Kind.BOMB, None, None, found, "write it without compression")
+                if values > MOST_VALUES or total > limits.uncompressed_bytes:
+                    found = f"{where}: {values:,} values; in all {total:,} bytes"
+                    problems.stop(Kind.BOMB, None, None, found, "use smaller row groups, or send less")
+                _check_page(page, where, problems)
+
+
+def _check_page(page: Page, where: str, problems: Problems) -> None:
+    if page.encoding not in ENCODINGS:
+        problems.stop(Kind.NOT_PARQUET, None, None, f"{where}: encoding {page.encoding}", WRITE_AGAIN)
+    found = f"{where}: a page of {page.unpacked:,} bytes in {page.packed:,}"
+    if page.unpacked > (LARGEST_DICTIONARY if page.dictionary else LARGEST_PAGE):
+        problems.stop(Kind.BOMB, None, None, found, "write smaller pages")
+    if page.unpacked > max(stream.RATIO_FROM, problems.limits.compression_ratio * page.packed):
+        problems.stop(Kind.BOMB, None, None, found, "write it without compression")
 
 
 def _rows(batch: pa.RecordBatch, columns: tuple[Column, ...], problems: Problems) -> Iterator[Row]:
@@ -140,7 +153,9 @@ def _cells(array: pa.Array, kind: str, problems: Problems) -> list[Any]:
     if kind == "text" and not pa.types.is_null(array.type):
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         most = problems.limits.text_characters * 4  # bytes
-        texts = [_text(value, most) for value in encoded.dictionary.cast(pa.large_binary())]
+        used = encoded.indices.unique().drop_null()
+        distinct = encoded.dictionary.take(used).cast(pa.large_binary())
+        texts = {place: _text(value, most) for place, value in zip(used.to_pylist(), distinct, strict=True)}
         return [None if place is None else texts[place] for place in encoded.indices.to_pylist()]
     if kind == "whole" and pa.types.is_floating(array.type):
         return [int(v) if v is not None and v.is_integer() else v for v in array.to_pylist()]

@@ -11,7 +11,7 @@ from scoring.artefacts import SCHEMAS
 from scoring.contributed.report import Kind, Problems, shown_id
 
 _CHUNK_ROWS = 4096
-_CHUNK_VALUES = 2**20
+_CHUNK_SIZE = 2**20
 
 
 class Places:
@@ -26,7 +26,7 @@ class Places:
         self._order = array("q")  # the places, as they were filled
         self._chunks: list[list[pa.Array]] = []
         self._waiting: list[tuple[Any, ...]] = []
-        self._values = 0
+        self._size = 0
 
     def take(self, line: int, field: str | None, number: int, index: int) -> bool:
         """Take place `index` of text `number` for what stands on `line`; False where it is taken."""
@@ -39,21 +39,23 @@ class Places:
         self._lines[place] = line
         return True
 
-    def fill(self, number: int, index: int, row: tuple[Any, ...], values: int = 0) -> None:
-        """Put the row, without its id and index, in its place. `values`: how many numbers are in it."""
+    def fill(self, number: int, index: int, row: tuple[Any, ...], size: int = 0) -> None:
+        """Put the row, without its id and index, in its place. `size`: of what is in it, in characters or numbers."""
         if self._problems:
             self._chunks, self._waiting = [], []
             return
         self._order.append(number * self._k + index)
         self._waiting.append(row)
-        self._values += values
-        if len(self._waiting) == _CHUNK_ROWS or self._values > _CHUNK_VALUES:
+        self._size += size
+        if len(self._waiting) == _CHUNK_ROWS or self._size > _CHUNK_SIZE:
             self._pack()
 
     def table(self) -> pa.Table:
         """All rows, in the order of the set. Raises ContributionRefused where one is missing or anything is wrong."""
         if not self._problems.rows:
-            self._problems.add(Kind.NO_ROWS, None, None, "an empty file", "fill in the template and send it")
+            self._problems.add(
+                Kind.NO_ROWS, None, None, "nothing in the file", "send one with the outputs of every text"
+            )
         else:
             self._report_missing()
         self._problems.refuse()
@@ -74,7 +76,7 @@ class Places:
         if self._waiting:
             cells = zip(*self._waiting, strict=True)
             self._chunks.append([pa.array(c, field.type) for c, field in zip(cells, self._fields, strict=True)])
-        self._waiting, self._values = [], 0
+        self._waiting, self._size = [], 0
 
     def _report_missing(self) -> None:
         given = np.count_nonzero(self._lines.reshape(len(self._ids), self._k), axis=1)
