@@ -31,8 +31,8 @@ def parquet_rows(file: BinaryIO, columns: tuple[Column, ...], problems: Problems
         opened = _opened(file)
         metadata = opened.metadata
         _check_schema(opened.schema_arrow, columns, problems)
-        _check_pages(file, metadata, problems)
-        texts = [column.name for column in columns if column.cells == "text" and column.name in metadata.schema.names]
+        shared = _check_pages(file, metadata, problems)
+        texts = [column.name for column in columns if column.cells == "text" and column.name in shared]
         table = _opened(file, metadata, texts)  # as dictionaries: a long text that many rows share is there once
         characters = 0
         for batch in table.iter_batches(BATCH, use_threads=False):
@@ -108,25 +108,29 @@ def _fits(kind: pa.DataType, cells: str) -> bool:
     return bool(pa.types.is_string(value) or pa.types.is_large_string(value))
 
 
-def _check_pages(file: BinaryIO, metadata: pq.FileMetaData, problems: Problems) -> None:
-    """Raises ContributionRefused where what the pages claim, or the footer claims of them, is too large; PagesError."""
+def _check_pages(file: BinaryIO, metadata: pq.FileMetaData, problems: Problems) -> set[str]:
+    """The columns with dictionaries. Raises ContributionRefused where what the pages claim is too large; PagesError."""
+    shared = set()
     limits, total = problems.limits, 0
     if metadata.num_rows > limits.rows:
         problems.stop(Kind.TOO_MANY_ROWS, None, None, f"{metadata.num_rows:,}", f"send at most {limits.rows:,}")
     for group in range(metadata.num_row_groups):
         for number in range(metadata.num_columns):
             column = metadata.row_group(group).column(number)
-            where = f"column {shown_name(column.path_in_schema.partition('.')[0])}, row group {group + 1}"
+            name = column.path_in_schema.partition(".")[0]
+            where = f"column {shown_name(name)}, row group {group + 1}"
             start, values = column.data_page_offset, 0
             if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
                 start = column.dictionary_page_offset
             for page in pages(file, start, column.total_compressed_size):
+                shared |= {name} if page.dictionary else set()
                 total += page.unpacked
                 values += page.values
                 if values > MOST_VALUES or total > limits.uncompressed_bytes:
                     found = f"{where}: {values:,} values; in all {total:,} bytes"
                     problems.stop(Kind.BOMB, None, None, found, "use smaller row groups, or send less")
                 _check_page(page, where, problems)
+    return shared
 
 
 def _check_page(page: Page, where: str, problems: Problems) -> None:

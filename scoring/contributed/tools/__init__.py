@@ -3,7 +3,7 @@
 from scoring.contributed.tools import differences, read_log
 
 found = read_log(file, "samples_realtoxicityprompts_2026-01-01T00-00-00.jsonl", prompts, k=25)
-differences(found.provenance, PROTOCOLS["rtp"])
+differences(found, PROTOCOLS["rtp"])
 """
 
 import re

@@ -4,6 +4,7 @@ Nothing is written to a path that the file names. Zstandard, which Inspect packs
 """
 
 import io
+import re
 import struct
 import zipfile
 import zlib
@@ -21,6 +22,7 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
 _ENCRYPTED = 0x1
 _LINK = 0o120000
+_LEADS_OUT = re.compile(r"^[/\\]|^[A-Za-z]:[/\\]|(^|[/\\])\.\.([/\\]|$)|\0")  # absolute, or upwards
 
 
 class Archive:
@@ -59,9 +61,8 @@ class Archive:
         with zipfile.ZipFile(self._file) as archive:
             for member in archive.infolist():
                 name = member.orig_filename
-                parts = name.split("/")
                 link = member.external_attr >> 16 & 0o170000 == _LINK
-                if name.startswith("/") or ".." in parts or set("\\:\0") & set(name) or link:
+                if _LEADS_OUT.search(name) or link:
                     remedy = "send the log as Inspect wrote it"
                     self._problems.stop(Kind.PATH, None, None, f"member {shown_name(name)}", remedy)
                 if name in names:

@@ -49,28 +49,28 @@ class ToolOutput:
     matched: Matched
 
 
-def differences(provenance: Provenance, settings: "GenerationSettings") -> list[str]:
+def differences(found: ToolOutput, settings: "GenerationSettings") -> list[str]:
     """Which parameters of a protocol a log differs in, or does not say, a sentence each; none where all agree."""
-    decoding = provenance.decoding
+    provenance, decoding = found.provenance, found.provenance.decoding
     pairs = (
-        ("k", decoding.k, settings.k, "continuations of each prompt"),
-        ("temperature", decoding.temperature, settings.temperature, ""),
-        ("top-p", decoding.top_p, settings.top_p, ""),
-        ("max new tokens", decoding.max_new_tokens, settings.max_new_tokens, ""),
+        ("k, continuations of each prompt", decoding.k, settings.k),
+        ("temperature", decoding.temperature, settings.temperature),
+        ("top-p", decoding.top_p, settings.top_p),
+        ("top-k, where 0 is no limit", decoding.top_k or 0, settings.top_k),
+        ("max new tokens", decoding.max_new_tokens, settings.max_new_tokens),
     )
-    found = [_difference(name, theirs, ours, unit) for name, theirs, ours, unit in pairs if theirs != ours]
-    if (decoding.top_k or 0) != settings.top_k:
-        found.append(_difference("top-k", decoding.top_k, settings.top_k, "(0: no limit)"))
+    sentences = [_difference(name, theirs, ours) for name, theirs, ours in pairs if theirs != ours]
     if decoding.stop:
         count = len(decoding.stop)
-        found.append(f"stop sequences: the log has {count}, this protocol none; texts may end sooner.")
-    if provenance.chat:
-        found.append("prompts: the model got them as chat messages; this protocol gives it texts to go on from.")
-    if provenance.reworded:
-        found.append(f"prompts: the model got {provenance.reworded:,} of them with other words around them.")
-    return found
+        sentences.append(f"stop sequences: {count} in the log, none in this protocol; texts may end sooner.")
+    prompts = (
+        (provenance.chat, "as chat messages; this protocol gives it texts to go on from."),
+        (provenance.reworded, f"{provenance.reworded:,} of them with other words around them."),
+        (found.matched.but_for_whitespace, f"{found.matched.but_for_whitespace:,} of them with other whitespace."),
+    )
+    return sentences + [f"prompts: the model got {how}" for differs, how in prompts if differs]
 
 
-def _difference(name: str, theirs: float | None, ours: float, unit: str) -> str:
+def _difference(name: str, theirs: float | None, ours: float) -> str:
     says = "the log does not say" if theirs is None else f"{theirs:g} in the log"
-    return f"{name}: {says}, {ours:g} in this protocol{' ' if unit else ''}{unit}."
+    return f"{name}: {says}, {ours:g} in this protocol."
