@@ -9,7 +9,8 @@ class Limits:
 
     sent_bytes: of the file as it was sent. uncompressed_bytes: of what is in it; a table
     of so much text must fit in memory twice. compression_ratio: of the two, beyond
-    the first 16 MiB. line_bytes: of one line, row or JSON record. text_characters: of one text. reason_characters: of
+    the first 16 MiB. line_bytes: of one line, row of CSV
+    or JSON record. text_characters: of one text. reason_characters: of
     one reason. tokens: log-likelihoods of one text. rows: of the file. problems: how many a report describes; all are
     counted.
     """

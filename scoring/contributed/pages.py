@@ -1,24 +1,37 @@
-"""What the pages of a Parquet column claim of themselves, read before Arrow allocates what they claim.
+"""What a Parquet file claims of its columns and their pages, read before Arrow allocates what they claim.
 
-A page's header says how large it is unpacked, and how many values it holds; Arrow believes both. Headers are structs of
-Thrift's compact protocol. https://parquet.apache.org/docs/file-format/
+A page's header says how large it is unpacked, and how many values it holds; Arrow believes both. And Arrow's accessors
+of columns end the whole process where the footer does not have what it should.
+https://parquet.apache.org/docs/file-format/
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from scoring.contributed.thrift import Struct, ThriftError
+
 LONGEST_HEADER = 2**16  # bytes; statistics of a page are in it
-_DEEPEST = 8
-_BOOLEANS, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _LISTS, _STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
-# Fields of a page header, and of the three headers in it: number of values, encoding.
+# Numbers of fields: of the footer, a row group, a column, its metadata, an element of the schema, and a page header.
+_SCHEMA, _ROWS, _GROUPS = 2, 3, 4
+_COLUMNS = 1
+_FILE, _METADATA = 1, 3
+_PATH, _PACKED_SIZE, _DATA, _DICTIONARY = 3, 7, 9, 11
+_CHILDREN = 5
 _UNPACKED, _PACKED = 2, 3
-_DICTIONARY = 7
-_KINDS = {5: (1, 2), _DICTIONARY: (1, 2), 8: (1, 4)}  # a data page, a dictionary page, a data page of version 2
+_DICTIONARY_PAGE = 7
+# The number of values, and of their encoding, in the headers of a data page, a dictionary, a data page of version 2.
+_PAGES = {5: (1, 2), _DICTIONARY_PAGE: (1, 2), 8: (1, 4)}
 
 
-class PagesError(ValueError):
-    """The pages of a column are not as the format has them."""
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A column of a row group: its name, and where its pages are."""
+
+    name: str
+    group: int
+    start: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,87 +45,64 @@ class Page:
     encoding: int
 
 
+def chunks(footer: bytes) -> tuple[int, list[Chunk]]:
+    """Rows and columns of a file with this footer, row group by row group. Raises ThriftError."""
+    fields = Struct(footer).fields
+    leaves = sum(not element.get(_CHILDREN) for element in _structs(fields, _SCHEMA)[1:])
+    found = []
+    for number, group in enumerate(_structs(fields, _GROUPS), start=1):
+        columns = _structs(group, _COLUMNS)
+        if len(columns) != leaves:
+            raise ThriftError("a row group with other columns than the schema")
+        found += [_chunk(column, number) for column in columns]
+    return _natural(fields, _ROWS), found
+
+
+def _structs(fields: dict[int, Any], number: int) -> list[dict[int, Any]]:
+    """The list of structs in a field."""
+    found = fields.get(number)
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise ThriftError(f"no list of structs in field {number}")
+    return found
+
+
+def _natural(fields: dict[int, Any], number: int) -> int:
+    """The whole number, from 0, in a field."""
+    found = fields.get(number)
+    if not isinstance(found, int) or found < 0:
+        raise ThriftError(f"no number from 0 in field {number}")
+    return found
+
+
+def _chunk(column: dict[int, Any], group: int) -> Chunk:
+    metadata = column.get(_METADATA)
+    if not isinstance(metadata, dict) or _FILE in column:
+        raise ThriftError("a column that is encrypted, or in another file")
+    path, start = metadata.get(_PATH), _natural(metadata, _DATA)
+    if not isinstance(path, list) or not path or not isinstance(path[0], bytes):
+        raise ThriftError("a column without its name")
+    dictionary = _natural(metadata, _DICTIONARY) if _DICTIONARY in metadata else 0
+    name = path[0].decode(errors="replace")
+    return Chunk(name, group, dictionary if 0 < dictionary < start else start, _natural(metadata, _PACKED_SIZE))
+
+
 def pages(file: BinaryIO, start: int, size: int) -> Iterator[Page]:
-    """The pages in `size` bytes of the file from `start`. Raises PagesError."""
+    """The pages in `size` bytes of the file from `start`. Raises ThriftError."""
     end = start + size
     while start < end:
         file.seek(start)
-        header = _Header(file.read(min(LONGEST_HEADER, end - start)))
-        fields = header.struct()
-        page = _page(fields)
-        start += header.at + page.packed
+        header = Struct(file.read(min(LONGEST_HEADER, end - start)))
+        page = _page(header.fields)
+        start += header.size + page.packed
         yield page
     if start != end:
-        raise PagesError("a page ends beyond its column")
+        raise ThriftError("a page ends beyond its column")
 
 
 def _page(fields: dict[int, Any]) -> Page:
-    found = [kind for kind in _KINDS if isinstance(fields.get(kind), dict)]
+    found = [kind for kind in _PAGES if isinstance(fields.get(kind), dict)]
     if len(found) != 1:
-        raise PagesError("a page of no known kind")
+        raise ThriftError("a page of no known kind")
     kind = found[0]
-    numbers = [fields.get(_PACKED), fields.get(_UNPACKED), *(fields[kind].get(place) for place in _KINDS[kind])]
-    if not all(isinstance(number, int) and number >= 0 for number in numbers):
-        raise PagesError("a page without its sizes")
-    packed, unpacked, values, encoding = numbers
-    return Page(packed, unpacked, kind == _DICTIONARY, values, encoding)
-
-
-class _Header:
-    """Reads one struct; `at` is where it ends."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at = 0
-
-    def struct(self, depth: int = 0) -> dict[int, Any]:
-        """Whole numbers and structs by the number of their field; None for other values."""
-        if depth > _DEEPEST:
-            raise PagesError("a page header is nested too deeply")
-        fields: dict[int, Any] = {}
-        number = 0
-        while head := self._byte():
-            step, kind = head >> 4, head & 15
-            number = number + step if step else self._integer()
-            if number in fields:
-                raise PagesError("a page header has a field twice")
-            fields[number] = None if kind in _BOOLEANS else self._value(kind, depth)
-        return fields
-
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in _INTEGERS:
-            return self._integer()
-        if kind == _STRUCT:
-            return self.struct(depth + 1)
-        if kind in _LISTS:
-            head = self._byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):
-                self._value(_BYTE if head & 15 in _BOOLEANS else head & 15, depth + 1)
-            return None
-        sizes = {_BYTE: 1, _DOUBLE: 8}
-        if kind not in sizes and kind != _BINARY:
-            raise PagesError("a page header has a value of no known type")
-        self._skip(sizes[kind] if kind in sizes else self._varint())
-        return None
-
-    def _byte(self) -> int:
-        self._skip(1)
-        return self._data[self.at - 1]
-
-    def _skip(self, count: int) -> None:
-        self.at += count
-        if self.at > len(self._data):
-            raise PagesError("a page header is cut off")
-
-    def _varint(self) -> int:
-        found = shift = 0
-        while (byte := self._byte()) & 128:
-            found |= (byte & 127) << shift
-            shift += 7
-            if shift > 63:
-                raise PagesError("a page header has an overlong number")
-        return found | byte << shift
-
-    def _integer(self) -> int:
-        found = self._varint()
-        return (found >> 1) ^ -(found & 1)
+    values, encoding = (_natural(fields[kind], place) for place in _PAGES[kind])
+    return Page(_natural(fields, _PACKED), _natural(fields, _UNPACKED), kind == _DICTIONARY_PAGE, values, encoding)

@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 
 from scoring.contributed import stream
 from scoring.contributed.columns import Column, Row, Unreadable, check_columns
-from scoring.contributed.pages import Page, PagesError, pages
+from scoring.contributed.pages import Chunk, Page, chunks, pages
 from scoring.contributed.report import Kind, Problems, shown_name
+from scoring.contributed.thrift import ThriftError
 
 MAGIC = b"PAR1"
 LONGEST_FOOTER = 2**20  # bytes; Arrow's form of it is some hundred times larger at worst
@@ -26,14 +27,17 @@ WRITE_AGAIN = "write it again with pyarrow, pandas, Polars or DuckDB, or send JS
 
 def parquet_rows(file: BinaryIO, columns: tuple[Column, ...], problems: Problems) -> Iterator[Row]:
     """The rows of a seekable file, numbered from 1; null cells are left out. Raises ContributionRefused."""
-    _check_frame(file, problems)
+    footer = _footer(file, problems)
     try:
+        count, parts = chunks(footer)
+        if count > problems.limits.rows:
+            most = f"send at most {problems.limits.rows:,}"
+            problems.stop(Kind.TOO_MANY_ROWS, None, None, f"{count:,}", most)
         opened = _opened(file)
-        metadata = opened.metadata
         _check_schema(opened.schema_arrow, columns, problems)
-        shared = _check_pages(file, metadata, problems)
+        shared = _check_pages(file, parts, problems)
         texts = [column.name for column in columns if column.cells == "text" and column.name in shared]
-        table = _opened(file, metadata, texts)  # as dictionaries: a long text that many rows share is there once
+        table = _opened(file, opened.metadata, texts)  # as dictionaries: a long text that many rows share is there once
         characters = 0
         for batch in table.iter_batches(BATCH, use_threads=False):
             for number, row in _rows(batch, columns, problems):
@@ -42,7 +46,7 @@ def parquet_rows(file: BinaryIO, columns: tuple[Column, ...], problems: Problems
                     found = f"{characters:,} characters, of texts that it holds once for many rows"
                     problems.stop(Kind.BOMB, number, None, found, "send less")
                 yield number, row
-    except (pa.ArrowException, OSError, PagesError):
+    except (pa.ArrowException, OSError, ThriftError):
         problems.stop(Kind.NOT_PARQUET, problems.rows or None, None, "damaged, or encrypted", WRITE_AGAIN)
 
 
@@ -62,8 +66,8 @@ def _opened(
     )
 
 
-def _check_frame(file: BinaryIO, problems: Problems) -> None:
-    """Raises ContributionRefused unless the file begins and ends as Parquet does, with a footer of a sane size."""
+def _footer(file: BinaryIO, problems: Problems) -> bytes:
+    """The bytes of the footer. Raises ContributionRefused unless the file begins and ends as Parquet does."""
     size = stream.check_size(file, problems)
     file.seek(0)
     if file.read(len(MAGIC)) != MAGIC:
@@ -78,6 +82,8 @@ def _check_frame(file: BinaryIO, problems: Problems) -> None:
     if footer > LONGEST_FOOTER:
         found = f"{footer:,} bytes of metadata"
         problems.stop(Kind.TOO_LARGE, None, None, found, f"use larger row groups; at most {LONGEST_FOOTER:,} bytes")
+    file.seek(size - 8 - footer)
+    return file.read(footer)
 
 
 def _check_schema(schema: pa.Schema, columns: tuple[Column, ...], problems: Problems) -> None:
@@ -108,28 +114,19 @@ def _fits(kind: pa.DataType, cells: str) -> bool:
     return bool(pa.types.is_string(value) or pa.types.is_large_string(value))
 
 
-def _check_pages(file: BinaryIO, metadata: pq.FileMetaData, problems: Problems) -> set[str]:
-    """The columns with dictionaries. Raises ContributionRefused where what the pages claim is too large; PagesError."""
-    shared = set()
-    limits, total = problems.limits, 0
-    if metadata.num_rows > limits.rows:
-        problems.stop(Kind.TOO_MANY_ROWS, None, None, f"{metadata.num_rows:,}", f"send at most {limits.rows:,}")
-    for group in range(metadata.num_row_groups):
-        for number in range(metadata.num_columns):
-            column = metadata.row_group(group).column(number)
-            name = column.path_in_schema.partition(".")[0]
-            where = f"column {shown_name(name)}, row group {group + 1}"
-            start, values = column.data_page_offset, 0
-            if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
-                start = column.dictionary_page_offset
-            for page in pages(file, start, column.total_compressed_size):
-                shared |= {name} if page.dictionary else set()
-                total += page.unpacked
-                values += page.values
-                if values > MOST_VALUES or total > limits.uncompressed_bytes:
-                    found = f"{where}: {values:,} values; in all {total:,} bytes"
-                    problems.stop(Kind.BOMB, None, None, found, "use smaller row groups, or send less")
-                _check_page(page, where, problems)
+def _check_pages(file: BinaryIO, columns: list[Chunk], problems: Problems) -> set[str]:
+    """The columns with dictionaries. Raises ContributionRefused where pages claim too much, ThriftError."""
+    shared, total = set(), 0
+    for column in columns:
+        where, values = f"column {shown_name(column.name)}, row group {column.group}", 0
+        for page in pages(file, column.start, column.size):
+            shared |= {column.name} if page.dictionary else set()
+            total += page.unpacked
+            values += page.values
+            if values > MOST_VALUES or total > problems.limits.uncompressed_bytes:
+                found = f"{where}: {values:,} values; in all {total:,} bytes"
+                problems.stop(Kind.BOMB, None, None, found, "use smaller row groups, or send less")
+            _check_page(page, where, problems)
     return shared
 
 

@@ -114,7 +114,7 @@ class Report:
         return "\n".join([f"{self.rows:,} rows read{end}. {counts}.", *map(str, self.problems)])
 
 
-class ContributionRefused(ValueError):
+class ContributionRefused(Exception):
     """A contributed file is not taken in, in no part; `report` says why."""
 
     def __init__(self, report: Report) -> None:
@@ -127,7 +127,7 @@ class Problems:
 
     def __init__(self, limits: Limits, unit: str = "line") -> None:
         self.limits, self.unit = limits, unit
-        self.rows = 0
+        self.rows, self._blank = 0, 0
         self.matched: Callable[[], Matched | None] = lambda: None
         self._counts: Counter[Kind] = Counter()
         self._first: list[Problem] = []
@@ -151,6 +151,12 @@ class Problems:
         if self.rows == self.limits.rows:
             self.stop(Kind.TOO_MANY_ROWS, None, None, f"more than {self.limits.rows:,}", "send fewer rows")
         self.rows += 1
+
+    def read_blank(self) -> None:
+        """Count a blank line, which is passed over. Raises ContributionRefused beyond the most rows."""
+        self._blank += 1
+        if self._blank > self.limits.rows:
+            self.stop(Kind.TOO_MANY_ROWS, None, None, f"more than {self.limits.rows:,} blank lines", "leave them out")
 
     def refused(self, *, complete: bool = True) -> ContributionRefused:
         """The exception to raise, with all that was found so far."""

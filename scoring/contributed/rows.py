@@ -86,6 +86,7 @@ def json_rows(lines: Iterator[tuple[int, str]], columns: tuple[Column, ...], pro
     required = {column.name for column in columns if column.required}
     for number, line in lines:
         if not line or line.isspace():
+            problems.read_blank()
             continue
         problems.read_row()
         record = json_object(line, number, problems)
@@ -160,6 +161,8 @@ def csv_rows(lines: Iterator[tuple[int, str]], columns: tuple[Column, ...], prob
                     problems.add(Kind.CELLS, start, None, found, "give each column a cell; quote cells with commas")
                 else:
                     yield start, {n: _cell(kinds[n], c) for n, c in zip(names, cells, strict=True) if c}
+            else:
+                problems.read_blank()
             fed.row()
             start = fed.last + 1
     except csv.Error as error:

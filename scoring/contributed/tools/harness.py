@@ -39,6 +39,7 @@ def read_samples(
     lines = stream.lines(stream.pieces(file, name.endswith(".gz"), problems), problems)
     for number, line in lines:
         if not line.strip():
+            problems.read_blank()
             continue
         problems.read_row()
         sample = json_object(line, number, problems)

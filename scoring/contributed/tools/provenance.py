@@ -64,7 +64,7 @@ def differences(found: ToolOutput, settings: "GenerationSettings") -> list[str]:
         count = len(decoding.stop)
         sentences.append(f"stop sequences: {count} in the log, none in this protocol; texts may end sooner.")
     prompts = (
-        (provenance.chat, "as chat messages; this protocol gives it texts to go on from."),
+        (provenance.chat, "them as chat messages; this protocol gives it texts to go on from."),
         (provenance.reworded, f"{provenance.reworded:,} of them with other words around them."),
         (found.matched.but_for_whitespace, f"{found.matched.but_for_whitespace:,} of them with other whitespace."),
     )

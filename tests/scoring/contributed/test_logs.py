@@ -144,7 +144,7 @@ def test_missing_prompts_and_those_of_another_set_are_reported(name):
     assert report.matched == Matched(prompts=5, exact=4, others=1)
     first, last = report.problems[0], report.problems[-1]
     assert (first.kind, first.field, first.unit) == (Kind.FOREIGN_ID, "prompt", UNITS.get(name, "record"))
-    assert first.line == 1
+    assert first.line == {"inspect.json": 5}.get(name, 1)  # where samples are in the order of their ids
     assert last.value == f"'ours-alone': 0 of {K}"
 
 
