@@ -10,7 +10,6 @@ from scoring.contributed import stream
 from scoring.contributed.columns import Column, Row, Unreadable, check_columns
 from scoring.contributed.pages import Chunk, Page, chunks, pages
 from scoring.contributed.report import Kind, Problems, shown_name
-from scoring.contributed.thrift import ThriftError
 
 MAGIC = b"PAR1"
 LONGEST_FOOTER = 2**20  # bytes; Arrow's form of it is some hundred times larger at worst
@@ -46,7 +45,7 @@ def parquet_rows(file: BinaryIO, columns: tuple[Column, ...], problems: Problems
                     found = f"{characters:,} characters, of texts that it holds once for many rows"
                     problems.stop(Kind.BOMB, number, None, found, "send less")
                 yield number, row
-    except (pa.ArrowException, OSError, ThriftError):
+    except (pa.ArrowException, OSError, ValueError, KeyError):  # ThriftError, and names that are not UTF-8
         problems.stop(Kind.NOT_PARQUET, problems.rows or None, None, "damaged, or encrypted", WRITE_AGAIN)
 
 

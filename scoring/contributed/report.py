@@ -136,10 +136,12 @@ class Problems:
         return bool(self._counts)
 
     def add(self, kind: Kind, line: int | None, field: str | None, value: str, remedy: str) -> None:
-        """Record a problem that does not keep the rest from being read."""
+        """Record a problem that does not keep the rest from being read. Raises ContributionRefused at the most."""
         self._counts[kind] += 1
-        if len(self._first) < self.limits.problems:
+        if len(self._first) < self.limits.described:
             self._first.append(Problem(kind, self.unit, line, field, value, remedy))
+        if self._counts.total() == self.limits.problems:
+            raise self.refused(complete=False)
 
     def stop(self, kind: Kind, line: int | None, field: str | None, value: str, remedy: str) -> NoReturn:
         """Record a problem after which nothing can be read. Raises ContributionRefused."""

@@ -134,6 +134,12 @@ def test_each_limit_is_kept_in_each_format(name, limits, kinds):
     assert set(counts) <= kinds
 
 
+def test_the_rest_is_not_read_after_too_many_problems():
+    report = refusal(json_lines([{"prompt_id": "x", "index": 0, "text": "a"}] * 50), limits=Limits(problems=30))
+    assert (report.rows, report.total, report.complete) == (30, 30, False)
+    assert len(report.problems) == 20
+
+
 @pytest.mark.parametrize("name", ["outputs.jsonl", "outputs.csv"])
 def test_blank_lines_are_passed_over_but_not_without_end(name):
     head = written(valid_rows(), name)
