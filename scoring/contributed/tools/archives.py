@@ -1,0 +1,118 @@
+"""Members of a zip file that somebody sent, unpacked one at a time, in memory, with limits.
+
+Nothing is written to a path that the file names. Zstandard, which Inspect packs with, is read by Arrow.
+"""
+
+import io
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from scoring.contributed import stream
+from scoring.contributed.report import Kind, Problems, shown_name
+
+LARGEST_DIRECTORY = 2**23  # bytes: some hundred thousand members
+_END, _END_64, _LOCATOR_64 = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
+_LOCAL = struct.Struct("<4s5H3L2H")
+_STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
+_ENCRYPTED = 0x1
+_LINK = 0o120000
+_LEADS_OUT = re.compile(r"^[/\\]|^[A-Za-z]:[/\\]|(^|[/\\])\.\.([/\\]|$)|\0")  # absolute, or upwards
+
+
+class Archive:
+    """A zip file, opened. Raises ContributionRefused where it is none, or where a name in it leads out of it."""
+
+    def __init__(self, file: BinaryIO, problems: Problems) -> None:
+        self._file, self._problems = file, problems
+        self._size = stream.check_size(file, problems)
+        self._unpacked = 0
+        self._check_directory()
+        try:
+            self._members = {member.filename: member for member in self._listed()}
+        except (zipfile.BadZipFile, struct.error, ValueError, OverflowError, NotImplementedError):
+            problems.stop(Kind.NOT_ZIP, None, None, "its directory", stream.SEND_AGAIN)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def _check_directory(self) -> None:
+        """Raises ContributionRefused where the directory is missing or too large for the standard library to read."""
+        self._file.seek(max(0, self._size - 98))  # 56 + 20 + 22 bytes: the ends of zip64 and zip
+        tail = self._file.read(98)
+        if tail[-22:-18] != _END or tail[-2:] != b"\0\0":
+            self._problems.stop(Kind.TRUNCATED, None, None, "a zip file without its end", stream.SEND_AGAIN)
+        size = int.from_bytes(tail[-10:-6], "little")
+        if tail[-42:-38] == _LOCATOR_64 and tail[-98:-94] == _END_64:
+            size = int.from_bytes(tail[-58:-50], "little")
+        if size > LARGEST_DIRECTORY:
+            self._problems.stop(Kind.BOMB, None, None, f"a directory of {size:,} bytes", "send fewer members")
+
+    def _listed(self) -> Iterator[zipfile.ZipInfo]:
+        names: set[str] = set()
+        with zipfile.ZipFile(self._file) as archive:
+            for member in archive.infolist():
+                name = member.orig_filename
+                link = member.external_attr >> 16 & 0o170000 == _LINK
+                if _LEADS_OUT.search(name) or link:
+                    remedy = "send the log as Inspect wrote it"
+                    self._problems.stop(Kind.PATH, None, None, f"member {shown_name(name)}", remedy)
+                if name in names:
+                    self._problems.stop(Kind.DUPLICATE, None, None, f"member {shown_name(name)}", stream.SEND_AGAIN)
+                names.add(name)
+                yield member
+
+    def read(self, name: str, line: int | None = None) -> bytes:
+        """A member's bytes, at most line_bytes of them. Raises ContributionRefused."""
+        member, limits = self._members[name], self._problems.limits
+        if max(member.file_size, member.compress_size) > limits.line_bytes:
+            remedy = f"send a log whose samples have at most {limits.line_bytes:,} bytes"
+            self._problems.stop(Kind.TOO_LONG, line, None, f"{member.file_size:,} bytes in a member", remedy)
+        content = self._unpack(member, self._packed(member, line), line)
+        if len(content) != member.file_size:
+            found = f"a member of {member.file_size:,} bytes that unpacks to {len(content):,} or more"
+            self._problems.stop(Kind.BOMB, line, None, found, "send the log as Inspect wrote it")
+        if zlib.crc32(content) != member.CRC:
+            self._problems.stop(Kind.NOT_ZIP, line, None, "a damaged member", stream.SEND_AGAIN)
+        self._unpacked += len(content)
+        if self._unpacked > min(
+            limits.uncompressed_bytes, max(stream.RATIO_FROM, limits.compression_ratio * self._size)
+        ):
+            found = f"{self._unpacked:,} bytes in {self._size:,}"
+            self._problems.stop(Kind.BOMB, line, None, found, "send a smaller log")
+        return content
+
+    def _packed(self, member: zipfile.ZipInfo, line: int | None) -> bytes:
+        self._file.seek(member.header_offset)
+        header = self._file.read(_LOCAL.size)
+        if len(header) == _LOCAL.size and header[:4] == b"PK\x03\x04" and not member.flag_bits & _ENCRYPTED:
+            *_, names, extra = _LOCAL.unpack(header)
+            self._file.seek(names + extra, io.SEEK_CUR)
+            packed = self._file.read(member.compress_size)
+            if len(packed) == member.compress_size:
+                return packed
+        self._problems.stop(Kind.NOT_ZIP, line, None, "a damaged or encrypted member", stream.SEND_AGAIN)
+
+    def _unpack(self, member: zipfile.ZipInfo, packed: bytes, line: int | None) -> bytes:
+        """The content, or one byte more than the directory claims."""
+        most = member.file_size + 1
+        try:
+            if member.compress_type == _STORED:
+                return packed[:most]
+            if member.compress_type == _DEFLATED:
+                return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most)
+            if member.compress_type == _ZSTANDARD:
+                with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as unpacked:
+                    found: bytes = unpacked.read(most)
+                    return found
+        except (zlib.error, pa.ArrowException, OSError):
+            self._problems.stop(Kind.NOT_ZIP, line, None, "a damaged member", stream.SEND_AGAIN)
+        self._problems.stop(Kind.NOT_ZIP, line, None, f"compression {member.compress_type}", "use deflate or Zstandard")
