@@ -178,7 +178,7 @@ def test_a_visitor_reaches_a_model_from_the_ranking_by_keyboard_alone(visit, boa
     assert box["y"] >= 0
 
     page.keyboard.press("Enter")
-    assert page.url.endswith("#main")
+    page.wait_for_url("**#main")
     page.keyboard.press("Tab")
     assert is_focused(page, "main *"), "the skip link leads past the header"
 
