@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 from django import template
+from django.contrib.auth.models import AnonymousUser, User
 
 from leaderboard.models import Result
+from leaderboard.services.roles import operates
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
 from scoring.metrics.measures import Measure
@@ -95,3 +97,9 @@ def whisker(result: Result, measure: Measure, scale: float | None = None) -> dic
 def at(items: list[Measure], index: int) -> Measure:
     """The item at a position."""
     return items[index]
+
+
+@register.filter
+def runs_the_board(user: User | AnonymousUser) -> bool:
+    """Whether somebody is an operator."""
+    return operates(user)
