@@ -17,6 +17,7 @@ from leaderboard.services.invitations import DAYS, MOST_DAYS
 NAME_VALIDATORS = [
     RegexValidator(r"\A[A-Za-z0-9][A-Za-z0-9._-]{1,39}\Z", "Use 2 to 40 Latin letters, digits, dots, hyphens and underscores.")
 ]
+PASSWORD_HELP = "10 characters or more; not one that many people use, not like your name, not digits alone."
 NAME_HELP = "2 to 40 Latin letters, digits, dots, hyphens and underscores. It is shown beside the models you submit."
 
 
@@ -44,7 +45,11 @@ class Invited(InOurWords):
     """Signing up, on some boards with an invitation that is for one address."""
 
     labels = {"username": "Name", "email": "E-mail address"}
-    helps = {"username": NAME_HELP, "email": "You confirm it by a link that is mailed to you. It is never shown."}
+    helps = {
+        "username": NAME_HELP,
+        "email": "You confirm it by a link that is mailed to you. It is never shown.",
+        "password1": PASSWORD_HELP,
+    }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -78,15 +83,17 @@ class ResetPasswordForm(InOurWords, account.ResetPasswordForm):
 
 class NewPasswordForm(InOurWords, account.ResetPasswordKeyForm):
     labels = {"password1": "New password", "password2": "The same again"}
+    helps = {"password1": PASSWORD_HELP}
 
 
 class SetPasswordForm(InOurWords, account.SetPasswordForm):
     labels = {"password1": "Password", "password2": "The same again"}
+    helps = {"password1": PASSWORD_HELP}
 
 
 class ChangePasswordForm(InOurWords, account.ChangePasswordForm):
     labels = {"oldpassword": "Current password", "password1": "New password", "password2": "The same again"}
-    helps = {"oldpassword": ""}
+    helps = {"oldpassword": "", "password1": PASSWORD_HELP}
 
 
 class ChangeEmailForm(InOurWords, account.AddEmailForm):

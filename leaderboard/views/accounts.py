@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -26,10 +27,11 @@ from leaderboard.services.tokens import revoke_token as revoke
 class SignUp(SignupView):
     """allauth's, which lets in who comes by the link of an invitation."""
 
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    @method_decorator(never_cache)
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         token = request.GET.get("invitation")
         if token is None:
-            return super().get(request, *args, **kwargs)
+            return super().dispatch(request, *args, **kwargs)
         invitation = find_invitation(token)
         if invitation is None:
             problem = "This invitation has been used, was withdrawn or has expired: ask for a new one."
