@@ -3,7 +3,7 @@
 from allauth.account import views as allauth
 from allauth.socialaccount import urls as social
 from allauth.socialaccount.providers.github import urls as github
-from allauth.socialaccount.providers.openid_connect import urls as openid_connect
+from allauth.socialaccount.providers.openid_connect import views as openid_connect
 from django.conf import settings
 from django.urls import include, path, re_path
 
@@ -29,11 +29,10 @@ urlpatterns = [
         allauth.password_reset_from_key,
         name="account_reset_password_from_key",
     ),
-    path(
-        "password/reset/key/done/", allauth.password_reset_from_key_done, name="account_reset_password_from_key_done"
-    ),
+    path("password/reset/key/done/", allauth.password_reset_from_key_done, name="account_reset_password_from_key_done"),
     path("elsewhere/", include(social.urlpatterns)),
-    path("", include(openid_connect.urlpatterns)),
+    path("oidc/<slug:provider_id>/login/", views.log_in_elsewhere, name="openid_connect_login"),
+    path("oidc/<slug:provider_id>/login/callback/", openid_connect.callback, name="openid_connect_callback"),
 ]
 if "github" in settings.SOCIALACCOUNT_PROVIDERS:  # its views fail without a client
     urlpatterns.append(path("", include(github.urlpatterns)))

@@ -105,4 +105,3 @@ def welcome(request: HttpRequest, user: User) -> None:
 def refused(request: HttpRequest, error: InvitationSpent) -> HttpResponse:
     """The page that says why nobody can sign up now."""
     return render(request, "account/signup_closed.html", {"problem": str(error)}, status=403)
-

@@ -13,12 +13,11 @@ from django.http import HttpRequest, HttpResponse
 from leaderboard.accounts import invitation_of
 from leaderboard.services.invitations import DAYS, MOST_DAYS
 
+NAME_SHAPE = "2 to 40 Latin letters, digits, dots, hyphens and underscores"
 # No @, so that a name is never taken for an e-mail address; no letters that look like others.
-NAME_VALIDATORS = [
-    RegexValidator(r"\A[A-Za-z0-9][A-Za-z0-9._-]{1,39}\Z", "Use 2 to 40 Latin letters, digits, dots, hyphens and underscores.")
-]
-PASSWORD_HELP = "10 characters or more; not one that many people use, not like your name, not digits alone."
-NAME_HELP = "2 to 40 Latin letters, digits, dots, hyphens and underscores. It is shown beside the models you submit."
+NAME_VALIDATORS = [RegexValidator(r"\A[A-Za-z0-9][A-Za-z0-9._-]{1,39}\Z", f"Use {NAME_SHAPE}.")]
+GOOD_ENOUGH = "10 characters or more; not one that many people use, not like your name, not digits alone."
+NAME_HELP = f"{NAME_SHAPE}. It is shown beside the models you submit."
 
 
 class InOurWords:
@@ -48,7 +47,7 @@ class Invited(InOurWords):
     helps = {
         "username": NAME_HELP,
         "email": "You confirm it by a link that is mailed to you. It is never shown.",
-        "password1": PASSWORD_HELP,
+        "password1": GOOD_ENOUGH,
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -83,17 +82,17 @@ class ResetPasswordForm(InOurWords, account.ResetPasswordForm):
 
 class NewPasswordForm(InOurWords, account.ResetPasswordKeyForm):
     labels = {"password1": "New password", "password2": "The same again"}
-    helps = {"password1": PASSWORD_HELP}
+    helps = {"password1": GOOD_ENOUGH}
 
 
 class SetPasswordForm(InOurWords, account.SetPasswordForm):
     labels = {"password1": "Password", "password2": "The same again"}
-    helps = {"password1": PASSWORD_HELP}
+    helps = {"password1": GOOD_ENOUGH}
 
 
 class ChangePasswordForm(InOurWords, account.ChangePasswordForm):
     labels = {"oldpassword": "Current password", "password1": "New password", "password2": "The same again"}
-    helps = {"oldpassword": "", "password1": PASSWORD_HELP}
+    helps = {"oldpassword": "", "password1": GOOD_ENOUGH}
 
 
 class ChangeEmailForm(InOurWords, account.AddEmailForm):

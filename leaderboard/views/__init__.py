@@ -1,6 +1,6 @@
 """Pages: each parses, calls one query or service, renders."""
 
-from leaderboard.views.accounts import account, revoke_token, sign_up, tokens
+from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.health import healthz
@@ -18,6 +18,7 @@ __all__ = [
     "healthz",
     "history",
     "invitations",
+    "log_in_elsewhere",
     "manifest",
     "model",
     "operate",

@@ -1,10 +1,12 @@
 """Accounts: signing up, what one has, and API tokens. Logging in and passwords are django-allauth's views."""
 
+import logging
 from typing import Any
 
 from allauth.account.models import EmailAddress
 from allauth.account.views import SignupView
 from allauth.socialaccount.models import SocialAccount
+from allauth.socialaccount.providers.openid_connect import views as openid_connect
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -14,6 +16,7 @@ from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from requests import RequestException
 
 from leaderboard.accounts import INVITATION
 from leaderboard.forms import TokenForm
@@ -22,6 +25,8 @@ from leaderboard.services.invitations import InvitationSpent, find_invitation
 from leaderboard.services.roles import role_of
 from leaderboard.services.tokens import CannotMakeToken, make_token
 from leaderboard.services.tokens import revoke_token as revoke
+
+log = logging.getLogger(__name__)
 
 
 class SignUp(SignupView):
@@ -50,6 +55,15 @@ class SignUp(SignupView):
 
 
 sign_up = SignUp.as_view()
+
+
+def log_in_elsewhere(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """allauth's, which fails where the provider of log-ins is away."""
+    try:
+        return openid_connect.login(request, provider_id)
+    except RequestException as error:
+        log.warning("%s does not answer: %s", provider_id, type(error).__name__)
+        return render(request, "socialaccount/authentication_error.html", status=502)
 
 
 @require_safe

@@ -103,7 +103,9 @@ def test_an_invitation_for_an_address_is_good_for_that_one_alone(client):
     client.get(path)
     assert 'value="ada@example.org"' in client.get(reverse("account_signup")).content.decode()
     other = sign_up(client, email="eve@example.org")
-    assert other.context["form"].errors["email"] == ["Your invitation is for ada@example.org: sign up with that address."]
+    assert other.context["form"].errors["email"] == [
+        "Your invitation is for ada@example.org: sign up with that address."
+    ]
     with pytest.raises(InvitationSpent):
         use_invitation(invitation.pk, User.objects.create_user("eve", "eve@example.org"))
     assert sign_up(client).status_code == 302
@@ -170,8 +172,8 @@ def test_the_database_refuses_an_invitation_used_by_nobody_or_used_and_withdrawn
     for wrong in ({"used_at": timezone.now()}, {"used_by": user}):
         with pytest.raises(IntegrityError), transaction.atomic():
             Invitation.objects.filter(pk=invitation.pk).update(**wrong)
+    now = timezone.now()
     with pytest.raises(IntegrityError), transaction.atomic():
-        now = timezone.now()
         Invitation.objects.filter(pk=invitation.pk).update(used_at=now, used_by=user, revoked_at=now)
 
 
@@ -208,9 +210,10 @@ def test_an_operator_invites_in_the_page_sees_the_link_once_and_withdraws(client
     assert AuditEvent.objects.get(verb="invite").actor == olga
     client.post(reverse("revoke-invitation", args=[invitation.pk]))
     assert "Revoked" in client.get(page).content.decode()
-    assert "nothing to withdraw" in client.post(
-        reverse("revoke-invitation", args=[invitation.pk]), follow=True
-    ).content.decode()
+    assert (
+        "nothing to withdraw"
+        in client.post(reverse("revoke-invitation", args=[invitation.pk]), follow=True).content.decode()
+    )
     wrong = client.post(page, {"email": "nobody", "days": 0})
     assert wrong.status_code == 400
     assert set(wrong.context["form"].errors) == {"email", "days"}

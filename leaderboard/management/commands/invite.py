@@ -23,7 +23,7 @@ class Command(BaseCommand):
             try:
                 send_invitation(invitation, link)
             except OSError as error:
-                self.stderr.write(f"the e-mail could not be sent ({error}): pass the link on yourself, or see EMAIL_URL")
+                self.stderr.write(f"the e-mail could not be sent ({error}): pass the link on, or see EMAIL_URL")
             else:
                 self.stdout.write(f"mailed to {email}")
         self.stdout.write(f"{link}\ngood until {invitation.expires_at:%Y-%m-%d %H:%M} UTC, once; it is not shown again")
