@@ -39,6 +39,13 @@ class LogInForm(InOurWords, account.LoginForm):
     labels = {"login": "Name or e-mail address"}
     helps = {"password": ""}
 
+    def user_credentials(self) -> dict[str, str]:
+        """The backend looks for an address and for a name by this one.
+
+        Given both, it hashes the password twice where there is such an address, and how long that takes says so.
+        """
+        return {"username": self.cleaned_data["login"], "password": self.cleaned_data["password"]}
+
 
 class Invited(InOurWords):
     """Signing up, on some boards with an invitation that is for one address."""

@@ -189,6 +189,8 @@ if BOARD_ACCESS not in ("open", "invited", "moderated"):
         "invitation) or moderated (anyone may sign up, and submissions wait for a moderator)"
     )
 SITE_URL = env.str("SITE_URL", "http://127.0.0.1:8000").rstrip("/")
+if not SITE_URL.startswith(("http://", "https://")):
+    raise ImproperlyConfigured(f"SITE_URL = {SITE_URL!r}: set it with its scheme, as in https://board.example.org")
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]  # a ModelBackend: permissions too
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -235,8 +237,10 @@ if huggingface := _client("HUGGINGFACE"):
         "APPS": [{"provider_id": "huggingface", "name": "Hugging Face", "settings": server, **huggingface}]
     }
 
-# E-mail: written to the terminal, or sent by any URL such as smtp+tls://user:password@host:587
+# E-mail: written to the terminal, or sent by any URL such as submission://user:password@host:587
 _email = env.dj_email_url("EMAIL_URL", "console://")
+if "EMAIL_BACKEND" not in _email:
+    raise ImproperlyConfigured("EMAIL_URL: set it to console://, or as in submission://user:password@host:587")
 EMAIL_BACKEND = _email["EMAIL_BACKEND"]
 EMAIL_HOST = _email["EMAIL_HOST"]
 EMAIL_PORT = _email["EMAIL_PORT"]

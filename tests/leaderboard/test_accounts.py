@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 from allauth.account.models import EmailAddress
+from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.auth.models import User
 from django.core import mail
 from django.core.management import call_command
@@ -134,6 +135,28 @@ def test_a_wrong_password_and_an_unknown_name_or_address_are_told_alike(client):
     said = {response.context["form"].non_field_errors()[0] for response in tried}
     assert said == {"There is no account with this name or e-mail address and this password."}
     assert not signed_in(client)
+
+
+def test_how_long_an_answer_takes_does_not_say_who_has_an_account(client, monkeypatch):
+    """Hashing is what takes long: it is done as often for people who are known as for those who are not."""
+    person()
+    hashed = []
+    encode = MD5PasswordHasher.encode
+
+    def counted(hasher, password, salt):
+        hashed.append(password)
+        return encode(hasher, password, salt)
+
+    def hashes_of(path: str, **fields) -> int:
+        hashed.clear()
+        Client().post(reverse(path), fields)
+        return len(hashed)
+
+    monkeypatch.setattr(MD5PasswordHasher, "encode", counted)
+    for login in ("ada", "nobody", "ada@example.org", "x@example.org"):
+        assert hashes_of("account_login", login=login, password="not the passphrase") == 1
+    for email in ("ada@example.org", "x@example.org"):
+        assert hashes_of("account_signup", **{**ADA, "username": "eve", "email": email}) == 1
 
 
 def test_a_closed_account_is_told_so_only_with_its_password(client):

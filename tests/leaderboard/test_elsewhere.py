@@ -224,10 +224,13 @@ def test_a_client_in_the_environment_brings_its_button(environment, buttons):
     [
         ({"GITHUB_CLIENT_ID": "id"}, "GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET: set both of them or neither"),
         ({"BOARD_ACCESS": "closed"}, "BOARD_ACCESS = 'closed': set it to open"),
+        ({"EMAIL_URL": "pigeon://ada:secret@loft"}, "EMAIL_URL: set it to console://"),
+        ({"SITE_URL": "board.example.org"}, "SITE_URL = 'board.example.org': set it with its scheme"),
     ],
-    ids=["half-a-client", "access"],
+    ids=["half-a-client", "access", "email", "site"],
 )
 def test_a_setting_that_cannot_be_stops_the_start_with_what_to_set(environment, message):
     found = started(**environment)
     assert found.returncode == 1
-    assert message in found.stderr
+    assert message in found.stderr.splitlines()[-1]
+    assert "secret@" not in found.stderr
