@@ -17,6 +17,7 @@ LATEX = {
     "–": "--",  # noqa: RUF001 (it is what is replaced)
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the beginning of a formula
 MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~#])")
 
 
@@ -52,12 +53,24 @@ def as_text(table: Table) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """RFC 4180, with a row of headings; without the title."""
+    """RFC 4180, with a row of headings; without the title.
+
+    An apostrophe goes before whatever a spreadsheet would take for a formula, as names of models are others' words.
+    """
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow([column.heading for column in table.columns])
-    writer.writerows(table.rows)
+    for row in ([column.heading for column in table.columns], *table.rows):
+        writer.writerow([f"'{cell}" if cell.startswith(FORMULA) and not is_number(cell) else cell for cell in row])
     return file.getvalue().removesuffix("\r\n")
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, which may begin with its sign."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def as_latex(table: Table) -> str:

@@ -4,8 +4,18 @@ from leaderboard import views
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
+    re_path(r"^rankings\.(?P<name>csv|json|latex|markdown)$", views.export, name="export"),
     path("history/", views.history, name="history"),
+    path("demographics/", views.demographics, name="demographics"),
     path("models/<slug:slug>/", views.model, name="model"),
+    path("compare/", views.compare, name="compare"),
+    path("agreement/", views.agreement, name="agreement"),
+    path("agreement/published/", views.agreement_published, name="agreement_published"),
+    path("models/<slug:slug>/samples/", views.model_samples, name="samples"),
+    path("metrics/<slug:slug>/", views.metric, name="metric"),
+    path("drift/", views.drift, name="drift"),
+    path("about/", views.about, name="about"),
+    path("about/changes/", views.changes, name="changes"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("operate/", views.operate, name="operate"),
     path("operate/<slug:slug>/check/", views.check_now, name="check-now"),

@@ -1,8 +1,13 @@
 """WSGI entry point: `gunicorn leaderboard.wsgi`."""
 
+import gc
 import os
 
 from django.core.wsgi import get_wsgi_application
+from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
 application = get_wsgi_application()
+get_resolver().url_patterns  # noqa: B018 (imports the views now, rather than at the first request)
+# What was imported stays: no page has to wait while the garbage collector looks through all of torch for garbage.
+gc.freeze()

@@ -91,6 +91,7 @@ SCHEMAS = {
     ),
 }
 SCORE = "score:"
+ROW_GROUP = 2**15  # rows: few enough that reading some rows of millions decodes little else
 
 
 class ArtefactError(ValueError):
@@ -106,7 +107,7 @@ def write(table: pa.Table, kind: str, path: Path) -> None:
     if kind == "scores":
         columns += [pa.field(name, pa.float32()) for name in table.column_names if name.startswith(SCORE)]
     schema = pa.schema(columns, {_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode()})
-    pq.write_table(table.select(schema.names).cast(schema), path, compression="zstd")
+    pq.write_table(table.select(schema.names).cast(schema), path, row_group_size=ROW_GROUP, compression="zstd")
 
 
 def read(source: Path | BinaryIO, kind: str) -> pa.Table:
@@ -115,7 +116,13 @@ def read(source: Path | BinaryIO, kind: str) -> pa.Table:
         table = pq.read_table(source)
     except pa.ArrowInvalid as error:
         raise ArtefactError(f"this is not a Parquet file: {error}") from error
-    metadata = table.schema.metadata or {}
+    check(table.schema, kind)
+    return table
+
+
+def check(schema: pa.Schema, kind: str) -> None:
+    """Raise ArtefactError where a file of `schema` is of another kind, or newer than this code."""
+    metadata = schema.metadata or {}
     found = metadata.get(_KIND_KEY, b"").decode() or "nothing known"
     if found != kind:
         raise ArtefactError(f"the artefact holds {found}, not {kind}")
@@ -124,7 +131,6 @@ def read(source: Path | BinaryIO, kind: str) -> pa.Table:
         raise ArtefactError(
             f"the artefact has schema version {version}, this is {SCHEMA_VERSION}: upgrade Plumbline to read it"
         )
-    return table
 
 
 def sha256(path: Path) -> str:

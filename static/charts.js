@@ -116,5 +116,7 @@
       start(target);
     }
   }, { rootMargin: NEAR });
-  document.querySelectorAll("[data-chart]").forEach((box) => watcher.observe(box));
+  const watch = () => document.querySelectorAll("[data-chart]:not([data-drawn])").forEach((box) => watcher.observe(box));
+  document.addEventListener("htmx:oobAfterSwap", watch);
+  watch();
 })();

@@ -87,3 +87,8 @@ class LanguageModel(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("model", args=[self.slug])
+
+    def is_evaluated(self) -> bool:
+        """Whether an evaluation of it is under way: one whose run ended without anything to score is not."""
+        open_ones = self.scorings.filter(state__in=["queued", "running"])
+        return open_ones.exclude(run__state__in=["failed", "cancelled"]).exists()

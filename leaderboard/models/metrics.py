@@ -47,6 +47,11 @@ class Metric(models.Model):
         return self.slug
 
     def get_absolute_url(self) -> str:
+        return reverse("metric", args=[self.slug])
+
+    @property
+    def ranking_url(self) -> str:
+        """Where its models are ranked; `get_absolute_url` is of the page that says what it is."""
         return f"{reverse('rankings')}?metric={self.slug}"
 
     @property

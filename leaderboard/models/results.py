@@ -9,6 +9,8 @@ from leaderboard.models.work import Scoring
 class Result(models.Model):
     """One number: a measure of a scoring on a slice. Never changed once written."""
 
+    SIGNIFICANT = 0.05
+
     scoring = models.ForeignKey(Scoring, models.CASCADE, related_name="results")
     measure = models.CharField(max_length=60)
     slice = models.CharField(max_length=80, help_text="Demographic, prompt split, attribute, or average.")
@@ -42,4 +44,4 @@ class Result(models.Model):
     @property
     def significant(self) -> bool | None:
         """Whether harmful and benign texts differ at 5%, after Holm; None where no test was made."""
-        return None if self.p_adjusted is None else self.p_adjusted < 0.05
+        return None if self.p_adjusted is None else self.p_adjusted < self.SIGNIFICANT

@@ -2,23 +2,34 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
 
-import numpy as np
 from django.db.models import Exists, OuterRef, Prefetch
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
-from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
+from leaderboard.queries.ranking_view import EXTRAS, SLICE, USUAL, View
+from scoring.metrics.formulas import slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
-from scoring.metrics.safety import AVERAGE
-from scoring.statistics.ranks import competition_ranks
 
 ROUND_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of a measure's scale
+ALL_KINDS = Standing.Population.ALL.value
 WITHIN_KIND = ""  # the default population: each kind of likelihood has a ranking of its own
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """A model's value on a slice beside the one it is ranked on, and as `text`; without one, `reason` says why."""
+
+    value: float | None
+    text: str
+    significant: bool | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """One model in a ranking; `cells` are its results in the order of the ranking's columns, None where it has none."""
+    """One model in a ranking; `cells` are its values in the order of the ranking's columns."""
 
     model: LanguageModel
     version: MetricVersion
@@ -26,7 +37,8 @@ class Row:
     rank_low: int | None
     rank_high: int | None
     result: Result
-    cells: list[Result | None]
+    cells: list[Cell]
+    tied: bool = False
 
     @property
     def leads(self) -> bool:
@@ -36,43 +48,129 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Models that are ranked among themselves."""
+    """Models that are ranked among themselves: those of a page, of those that fit the filters, of all."""
 
-    title: str
+    population: str
     rows: list[Row]
+    entries: int
+    fitting: int
+    leading: int
+    page: int
+    pages: int
+    first: int  # of those that fit, on this page
+
+    @property
+    def title(self) -> str:
+        """Among whom."""
+        return str(Standing.Population(self.population).label)
+
+    @property
+    def hidden(self) -> int:
+        """How many the filters hold back."""
+        return self.entries - self.fitting
+
+    @property
+    def last(self) -> int:
+        """The last of those that fit, on this page."""
+        return self.first + len(self.rows) - 1
+
+    @property
+    def neighbours(self) -> list[int | None]:
+        """The pages to go to from this one, None for a gap."""
+        near = sorted({1, self.pages, *range(max(1, self.page - 2), min(self.pages, self.page + 2) + 1)})
+        found: list[int | None] = []
+        for before, number in zip([0, *near], near, strict=False):
+            found += [None, number] if number > before + 1 else [number]
+        return found
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """One ranking: of a measure, on a slice, under one version; or, asked for, measured and published side by side."""
+@dataclass(frozen=True)
+class Wanted:
+    """A ranking to show: of a measure on a slice, under one version or, asked for, under two of other provenance.
+
+    slices: all that the measure is ranked on there. populations: those that are ranked among themselves. end: only
+    entries scored before, ranked as they were then.
+    """
 
     metric: Metric
     versions: list[MetricVersion]
     measure: Measure
     slice: str
-    columns: list[str]
-    outdated: list[OutdatedEntry] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
+    slices: dict[int, list[str]]  # by version
+    populations: list[str]
+    end: datetime | None = None
 
     @property
     def mixed(self) -> bool:
         """Whether numbers of different provenance stand in it."""
         return len(self.versions) > 1
 
+    @cached_property
+    def all_slices(self) -> list[str]:
+        """Of any of its versions, in order."""
+        return slices_in_order(name for version in self.versions for name in self.slices.get(version.pk, []))
+
+    def columns(self, view: View) -> list[str]:
+        """The slices whose values stand beside."""
+        if view.columns is None:
+            return columns_beside(self.slice, self.all_slices)
+        return [name for name in self.all_slices if SLICE + name in view.columns and name != self.slice]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the models of a ranking can be filtered by, unfiltered."""
+
+    families: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+    accesses: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A page of a ranking. `most` is the largest value or end of an interval in all of it."""
+
+    wanted: Wanted
+    columns: list[str]
+    extras: list[str]
+    groups: list[Group]
+    choices: Choices
+    most: float
+    newest: datetime | None
+    carries_ranks: bool  # those that its source gives
+    anew: bool  # whether its ranks were taken for this page
+    outdated: list[OutdatedEntry] = field(default_factory=list)
+
+    @property
+    def identity(self) -> str:
+        """What tells it from other rankings of a page."""
+        return f"{self.metric.slug}-{self.versions[0].number}"
+
+    @property
+    def metric(self) -> Metric:
+        return self.wanted.metric
+
+    @property
+    def versions(self) -> list[MetricVersion]:
+        return self.wanted.versions
+
+    @property
+    def measure(self) -> Measure:
+        return self.wanted.measure
+
+    @property
+    def slice(self) -> str:
+        return self.wanted.slice
+
+    @property
+    def mixed(self) -> bool:
+        return self.wanted.mixed
+
     @property
     def has_history(self) -> bool:
         """Whether its metric has versions to compare."""
         return has_history(self.metric)
-
-    @property
-    def carries_ranks(self) -> bool:
-        """Whether its ranks are those that its source gives."""
-        return not self.mixed and any(row.result.published_rank for group in self.groups for row in group.rows)
-
-    @property
-    def sized(self) -> bool:
-        """Whether the number of parameters of any model is known: papers rarely print it."""
-        return any(row.model.parameters for group in self.groups for row in group.rows)
 
     @property
     def k(self) -> int | None:
@@ -82,16 +180,34 @@ class Ranking:
     @property
     def scale(self) -> float:
         """The end of the scale of whiskers: of the measure's own, or a round part of it that holds them all."""
-        results = [row.result for group in self.groups for row in group.rows]
-        most = max((max(r.value, r.ci_high or r.value) for r in results), default=self.measure.largest)
-        return next(
-            (end for share in ROUND_SHARES if (end := share * self.measure.largest) >= most), self.measure.largest
-        )
+        ends = [share * self.measure.largest for share in ROUND_SHARES]
+        return next((end for end in ends if end >= self.most), self.measure.largest)
+
+    @property
+    def width(self) -> int:
+        """How many columns follow the scale."""
+        kind = "kind" not in self.extras and self.metric.formula.by_kind and self.groups[0].population == ALL_KINDS
+        return self.mixed + len(self.extras) + kind + len(self.columns)
 
     @property
     def models(self) -> int:
         """How many models it ranks."""
-        return sum(len(group.rows) for group in self.groups)
+        return sum(group.entries for group in self.groups)
+
+    @property
+    def fitting(self) -> int:
+        """How many of them fit the filters."""
+        return sum(group.fitting for group in self.groups)
+
+    @property
+    def leading(self) -> int:
+        """How many of them cannot be told from the best of their own."""
+        return sum(group.leading for group in self.groups)
+
+    @property
+    def pages(self) -> int:
+        """Of the longest table."""
+        return max((group.pages for group in self.groups), default=1)
 
 
 def columns_beside(name: str, slices: Iterable[str]) -> list[str]:
@@ -104,73 +220,30 @@ def columns_beside(name: str, slices: Iterable[str]) -> list[str]:
     return [other for other in others if not attribute or attribute in slice_parts(other) or part in slice_parts(other)]
 
 
-def ranking(
-    metric: Metric, versions: list[MetricVersion], measure: str, name: str | None, population: str = WITHIN_KIND
-) -> Ranking:
-    """The ranking of `measure` on slice `name` under `versions`, in a constant number of queries.
-
-    name: None for the first slice that there is.
-    `population`: WITHIN_KIND, one kind, or all kinds together; a metric whose numbers do not differ by kind has one.
-    With two versions (measured and published) the ranks are taken anew over both, without rank intervals: nothing pairs
-    their texts.
-    """
-    chosen = [population] if population else LanguageModel.Kind.values
-    if not metric.formula.by_kind:
-        chosen = [Standing.Population.ALL.value]
-    results = list(Result.objects.filter(scoring__metric_version__in=versions, measure=measure))
-    name = name or next(iter(slices_in_order(result.slice for result in results)), AVERAGE)
-    standings = list(
-        Standing.objects.filter(metric_version__in=versions, measure=measure, slice=name, population__in=chosen)
-        .select_related("model", "result__scoring", "metric_version__protocol", "metric_version__metric")
-        .order_by("rank", "model__name")
-    )
-    cells = {(result.scoring_id, result.slice): result for result in results}
-    columns = columns_beside(name, {result.slice for result in results})
-    by_population: dict[str, list[Row]] = {}
-    for standing in standings:
-        row = Row(
-            standing.model,
-            standing.metric_version,
-            standing.rank,
-            standing.rank_low,
-            standing.rank_high,
-            standing.result,
-            [cells.get((standing.result.scoring_id, column)) for column in columns],
-        )
-        by_population.setdefault(standing.population, []).append(row)
-    labels = dict(Standing.Population.choices)
-    groups = [
-        Group(
-            labels[key], ranked_anew(by_population[key], MEASURES[measure]) if len(versions) > 1 else by_population[key]
-        )
-        for key in chosen
-        if key in by_population
-    ]
-    left = []
-    measured = any(version.measured for version in versions)  # figures of a paper do not become outdated
-    if measured and metric.outdated_policy == Metric.OutdatedPolicy.FLAG:
-        left = list(
-            OutdatedEntry.objects.filter(metric_version__in=versions).select_related(
-                "model", "last_scoring__metric_version"
-            )
-        )
-    return Ranking(metric, versions, MEASURES[measure], name, columns, left, groups)
+def usual_columns(name: str, slices: Iterable[str]) -> set[str]:
+    """The columns shown beside slice `name` where nobody chose."""
+    return {*USUAL, *(SLICE + other for other in columns_beside(name, slices))}
 
 
-def ranked_anew(rows: list[Row], measure: Measure) -> list[Row]:
-    """The same rows, ranked among all of them by value alone."""
-    ranks = competition_ranks(np.array([row.result.value for row in rows]), measure.direction or "higher")
-    again = [
-        Row(row.model, row.version, int(rank), None, None, row.result, row.cells)
-        for row, rank in zip(rows, ranks, strict=True)
-    ]
-    return sorted(again, key=lambda row: (row.rank, row.model.name))
+def extras_of(view: View, unknown: set[str]) -> list[str]:
+    """The columns of EXTRAS to show; not those `unknown` of all models, as papers rarely print them."""
+    chosen = USUAL if view.columns is None else view.columns
+    return [name for name in EXTRAS if name in chosen and name not in unknown]
+
+
+def slices_of(versions: Iterable[MetricVersion], measure: str) -> dict[int, list[str]]:
+    """The slices that `measure` is ranked on under each version, the overall one first, in one query."""
+    ranked = Standing.objects.filter(metric_version__in=versions, measure=measure).order_by()
+    found: dict[int, list[str]] = {}
+    for pk, name in ranked.values_list("metric_version_id", "slice").distinct():
+        found.setdefault(pk, []).append(name)
+    return {pk: slices_in_order(names) for pk, names in found.items()}
 
 
 def metrics_with_versions() -> list[Metric]:
     """All metrics, each with those of its versions that have entries, in two queries."""
     entries = Exists(Scoring.objects.filter(metric_version=OuterRef("pk"), state=Work.State.DONE))
-    versions = MetricVersion.objects.select_related("protocol").filter(entries).order_by("number")
+    versions = MetricVersion.objects.select_related("protocol__evaluation_set").filter(entries).order_by("number")
     return list(
         Metric.objects.select_related("protocol__evaluation_set").prefetch_related(Prefetch("versions", versions))
     )

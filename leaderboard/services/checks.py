@@ -96,6 +96,9 @@ def perform(check: ControlCheck) -> None:
                 statistics=report.as_json() | {"impact": impact},
                 artefact=artefact,
             )
+            if check.verdict == Verdict.DRIFTED:
+                said = {"check": check.pk, "version": version.number, "reason": report.decided_by}
+                record("find drift", f"metric {metric.slug}", said)
             # Where someone opened a version meanwhile, its entries are scored with the scorer as it is now.
             if check.verdict == Verdict.DRIFTED and newest_version(metric) == version:
                 open_rescoring(metric, report.decided_by, check=check)

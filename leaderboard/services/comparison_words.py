@@ -1,7 +1,7 @@
 """A comparison of two scorers, in words."""
 
 from leaderboard.services.comparison import Comparison
-from scoring.statistics.rank_changes import Correlation
+from scoring.statistics.correlations import Correlation
 
 
 def summary(found: Comparison) -> list[str]:

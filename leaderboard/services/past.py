@@ -1,7 +1,10 @@
 """Standings as they are, were under a version, or stood at the end of a day."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+
+from django.db.models import Exists, OuterRef, Q
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Standing, Work
 from leaderboard.services.publish import covariances, standings
@@ -34,18 +37,19 @@ def ranked(
 ) -> Ranked:
     """A ranking of `metric`: under the current version, under version `number`, or as it stood at the end of a day.
 
-    as_of: the version that was current when that day ended in UTC, with the entries that were scored by then; their
-    ranks are taken anew by the function that publishes, and nothing is stored. Models that were withdrawn since are
-    left out, as they would be now. name: a slice, whole or its part alone. population: None for each kind by itself
-    where the metric ranks kinds apart. Raises NoStandings; FileNotFoundError where an artefact is gone.
+    as_of: the version that was current when that day ended in UTC, with the entries that were scored by then. Where
+    entries were added or withdrawn since, ranks are taken anew by the function that publishes, and nothing is stored.
+    Models that were withdrawn since are left out, as they would be now. name: a slice, whole or its part alone.
+    population: None for each kind by itself where the metric ranks kinds apart. Raises NoStandings; FileNotFoundError
+    where an artefact is gone.
     """
-    end = None if as_of is None else datetime.combine(as_of + timedelta(days=1), time(), UTC)
+    end = None if as_of is None else end_of(as_of)
     version = version_of(metric, number, end)
     chosen = measure or metric.measure
     if chosen not in {of.key for of in metric.formula.ranked}:
         known = ", ".join(of.key for of in metric.formula.ranked)
         raise NoStandings(f"measure = {chosen!r}: {metric.slug} ranks {known}")
-    rows = stored(version, chosen) if end is None else taken_anew(version, chosen, end)
+    rows = stored(version, chosen) if end is None or stands(version, end) else taken_anew(version, chosen, end)
     there = slices_in_order(row.slice for row in rows)
     found = next((of for of in there if name in (None, of)), None) or next(
         (of for of in there if slice_parts(of)[1] == name), None
@@ -57,7 +61,7 @@ def ranked(
     if population is None and metric.formula.by_kind:
         populations = LanguageModel.Kind.values
     rows = [row for row in rows if row.slice == found and row.population in populations]
-    rows.sort(key=lambda row: (populations.index(row.population), row.rank, row.model.name))
+    rows.sort(key=lambda row: (populations.index(row.population), row.rank, row.model.name, row.model_id))
     return Ranked(version, MEASURES[chosen], found, as_of, rows)
 
 
@@ -71,18 +75,16 @@ def version_of(metric: Metric, number: int | None, end: datetime | None) -> Metr
     there = ", ".join(
         f"{of.number} (published {of.published_at:%Y-%m-%d %H:%M} UTC, {of.status})" for of in known if of.published_at
     )
-    if number is not None:
-        fitting = [of for of in known if of.number == number]
-    elif end is not None:
-        # A version is current from its publication to that of the next one of its provenance.
-        before = [(of.published_at, of) for of in known if of.published_at and of.published_at < end]
-        fitting = [of for _, of in sorted(before, key=lambda pair: pair[0])]
-    else:
-        fitting = [of for of in known if of.status == MetricVersion.Status.CURRENT]
     for provenance in Provenance.values:
-        of_one = [of for of in fitting if of.provenance == provenance]
-        if of_one:
-            return of_one[-1]
+        if number is not None:
+            found = next((of for of in known if of.number == number and of.provenance == provenance), None)
+        elif end is not None:
+            found = current_at(known, provenance, end)
+        else:
+            current = [of for of in known if of.status == MetricVersion.Status.CURRENT]
+            found = next((of for of in current if of.provenance == provenance), None)
+        if found:
+            return found
     what = f"version {number}" if number is not None else "version" if end is None else f"version before {end:%Y-%m-%d}"
     raise NoStandings(f"{metric.slug} has no published {what}; there is {there or 'none yet'}")
 
@@ -92,8 +94,35 @@ def stored(version: MetricVersion, measure: str) -> list[Standing]:
     return list(version.standings.filter(measure=measure).select_related("model", "result__scoring"))
 
 
-def taken_anew(version: MetricVersion, measure: str, end: datetime) -> list[Standing]:
-    """Standings of the entries scored before `end`, as publication ranks them; not saved."""
+def end_of(day: date) -> datetime:
+    """When the day is over, in UTC."""
+    return datetime.combine(day + timedelta(days=1), time(), UTC)
+
+
+def current_at(versions: Iterable[MetricVersion], provenance: str, end: datetime) -> MetricVersion | None:
+    """That of `versions` which was current just before `end`: from its publication to that of the next one."""
+    before = [
+        (of.published_at, of)
+        for of in versions
+        if of.provenance == provenance and of.published_at and of.published_at < end
+    ]
+    return max(before, key=lambda pair: pair[0], default=(None, None))[1]
+
+
+def stood(end: datetime) -> Q:
+    """Of stored standings those of entries that were scored before `end` and are not withdrawn."""
+    return Q(result__scoring__scored_at__lt=end) & ~Q(model__access=LanguageModel.Access.WITHDRAWN)
+
+
+def stands(version: MetricVersion, end: datetime) -> bool:
+    """Whether the stored standings of `version` are those of `end`: no entry was added or withdrawn since."""
+    others = version.scorings.filter(Q(scored_at__gte=end) | Q(model__access=LanguageModel.Access.WITHDRAWN))
+    ranked = version.standings.filter(model=OuterRef("model"))
+    return not others.filter(Exists(ranked), state=Work.State.DONE).exists()
+
+
+def taken_anew(version: MetricVersion, measure: str, end: datetime, name: str | None = None) -> list[Standing]:
+    """Standings of the entries scored before `end`, as publication ranks them; not saved. name: of that slice alone."""
     scorings = list(
         version.scorings.filter(state=Work.State.DONE)
         .filter(scored_at__lt=end)
@@ -104,4 +133,6 @@ def taken_anew(version: MetricVersion, measure: str, end: datetime) -> list[Stan
     if not scorings:
         return []
     results = Result.objects.filter(scoring__in=scorings, measure=measure).select_related("scoring")
-    return standings(version, scorings, results, covariances(version, scorings) if version.measured else {})
+    if name is not None:
+        results = results.filter(slice=name)
+    return standings(version, scorings, results, covariances(version, scorings, [measure]) if version.measured else {})

@@ -1,8 +1,9 @@
 """Publishing: the standings of a metric version, written whole or not at all."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
+import pyarrow.compute as pc
 from django.db import transaction
 from django.utils import timezone
 
@@ -50,14 +51,18 @@ def supersede(version: MetricVersion) -> None:
     )
 
 
-def covariances(version: MetricVersion, scorings: list[Scoring]) -> Covariances:
-    """The joint uncertainty of all entries' values, paired by text; of measures where it is known."""
+def covariances(version: MetricVersion, scorings: list[Scoring], measures: Collection[str] = ()) -> Covariances:
+    """The joint uncertainty of the entries' values, paired by text; of measures where it is known.
+
+    measures: those that are ranked, or some of them.
+    """
+    chosen = measures or [measure.key for measure in version.metric.formula.ranked]
     if version.metric.formula.asks_scorer:
-        return resampled_covariances(scorings)
-    return area_covariances(version, scorings)
+        return resampled_covariances(scorings, chosen)
+    return area_covariances(version, scorings, chosen)
 
 
-def area_covariances(version: MetricVersion, scorings: list[Scoring]) -> Covariances:
+def area_covariances(version: MetricVersion, scorings: list[Scoring], measures: Collection[str]) -> Covariances:
     """Of areas under curves, from the entries' per-text values, after DeLong."""
     texts = Texts.from_table(artefacts.load(version.protocol.evaluation_set.artefact))
     values = [
@@ -65,21 +70,21 @@ def area_covariances(version: MetricVersion, scorings: list[Scoring]) -> Covaria
         for scoring in scorings
     ]
     found = {}
-    for measure in version.metric.formula.ranked:
-        moved = [influence(texts, row, areas(measure.key, texts, row)) for row in values]
+    for measure in measures:
+        moved = [influence(texts, row, areas(measure, texts, row)) for row in values]
         slices = [*texts.member, AVERAGE] if texts.averaged else list(texts.member)
         for number, name in enumerate(slices):
             rows = np.array([of[number] for of in moved])
-            found[measure.key, name] = rows @ rows.T
+            found[measure, name] = rows @ rows.T
     return found
 
 
-def resampled_covariances(scorings: list[Scoring]) -> Covariances:
+def resampled_covariances(scorings: list[Scoring], measures: Collection[str]) -> Covariances:
     """Of whatever was resampled, from the entries' replicates, which are of the same draws of the same prompts."""
     replicates: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for place, scoring in enumerate(scorings):
         if scoring.replicates:
-            table = artefacts.load(scoring.replicates)
+            table = artefacts.load(scoring.replicates).filter(pc.field("measure").isin(list(measures)))
             names = zip(table["measure"].to_pylist(), table["slice"].to_pylist(), strict=True)
             for key, values in zip(names, table["values"], strict=True):
                 replicates.setdefault(key, {})[place] = values.values.to_numpy()

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.text import slugify
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Scoring, Work
+from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.versions import fingerprint, next_number
 from scoring.metrics.safety import ALL, AVERAGE, SAFETY_SCORE
@@ -160,6 +161,11 @@ def publish(publication: Publication) -> MetricVersion:
         for figure in figures
     )
     publish_standings(version)
+    record(
+        "publish version",
+        f"metric {metric.slug}",
+        {"version": version.number, "entries": len(scorings), "source": source},
+    )
     return version
 
 

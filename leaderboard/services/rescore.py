@@ -257,15 +257,24 @@ def advance(rescoring: Rescoring) -> bool:
             end(rescoring, "not one entry could be scored: see the reasons of the entries")
             return False
         publish_standings(version)
-        Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
         rescoring.move(Rescoring.State.PUBLISHED, finished_at=timezone.now())
-        record(
-            "publish version",
-            f"metric {version.metric.slug}",
-            {"version": version.number, "entries": rescoring.total, "outdated": version.outdated.count()},
-        )
+        record_publication(rescoring)
+        Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
         log.info("%s: published, %d entries", version, rescoring.total)
     return True
+
+
+def record_publication(rescoring: Rescoring) -> None:
+    """Write into the audit trail what readers see change with the new version."""
+    version = rescoring.to_version
+    subject, number = f"metric {version.metric.slug}", {"version": version.number}
+    if version.metric.scorer != version.scorer:
+        other = {"from": version.metric.scorer, "to": version.scorer, "reason": rescoring.reason}
+        record("replace scorer", subject, number | other)
+    outdated = dict(version.outdated.values_list("model__slug", "reason"))
+    if outdated:
+        record("leave outdated", subject, number | {"reasons": outdated})
+    record("publish version", subject, number | {"entries": rescoring.total, "outdated": len(outdated)})
 
 
 def advance_all() -> None:
@@ -327,7 +336,8 @@ def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back:
     if go_back:
         send_back(rescoring)
         drop_runs([version], rescoring.from_version)
-    record("cancel rescoring", str(rescoring), {"reason": reason}, user)
+    numbers = {"from": rescoring.from_version.number, "to": version.number}
+    record("cancel rescoring", f"metric {version.metric.slug}", numbers | {"reason": reason}, user)
     return True
 
 

@@ -6,7 +6,16 @@ import pyarrow as pa
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import ControlSet, EvaluationSet, MetricVersion, OutdatedEntry, Rescoring, Result, Scoring
+from leaderboard.models import (
+    ControlSet,
+    EvaluationSet,
+    MetricVersion,
+    OutdatedEntry,
+    Rescoring,
+    Result,
+    Scoring,
+    Work,
+)
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.checks import require_check, was_checked
@@ -57,6 +66,7 @@ def score(scoring: Scoring) -> None:
                 scored_at=timezone.now(),
             )
             OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
+            record_entry(scoring)
             if not rescoring_to(version):
                 publish_standings(version)
                 if first:
@@ -70,6 +80,18 @@ def score(scoring: Scoring) -> None:
     rescoring = rescoring_to(scoring.metric_version)
     if rescoring:
         advance(rescoring)
+
+
+def record_entry(scoring: Scoring) -> None:
+    """Write into the audit trail that a model has its first numbers of a metric, or new ones outside of a rescoring."""
+    version = scoring.metric_version
+    before = Scoring.objects.filter(
+        model=scoring.model, metric_version__metric=version.metric_id, state=Work.State.DONE
+    ).exclude(pk=scoring.pk)
+    new = not before.exists()
+    if new or not rescoring_to(version):
+        verb = "add entry" if new else "score entry again"
+        record(verb, f"metric {version.metric.slug}", {"model": scoring.model.slug, "version": version.number})
 
 
 def publishable(scoring: Scoring) -> bool:

@@ -4,14 +4,17 @@ from datetime import timedelta
 
 from django import template
 from django.contrib.auth.models import AnonymousUser, User
+from django.utils.html import format_html
 
-from leaderboard.models import Result
+from leaderboard.models import Metric, Result
 from leaderboard.services.roles import operates
+from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
 from scoring.metrics.measures import Measure
 
 register = template.Library()
+MINUS = "−"  # noqa: RUF001 (it is as wide as a plus)
 
 
 @register.filter
@@ -30,14 +33,25 @@ def number(result: Result | None, decimals: int | None = None) -> str:
 
 @register.filter
 def decimals(value: float, digits: int) -> str:
-    """A value with so many digits after the point."""
-    return f"{value:.{digits}f}"
+    """A value with so many digits after the point, and a minus as wide as a plus; never a negative nothing."""
+    written = f"{value:.{digits}f}"
+    return written.replace("-", MINUS) if float(written) else written.removeprefix("-")
+
+
+@register.filter
+def p(value: float | None) -> str:
+    """A probability with two digits, as in 0.37 or 0.021; "< 0.001" for what is smaller; empty where there is none."""
+    if value is None:
+        return ""
+    if value < 0.001:
+        return "< 0.001"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 @register.filter
 def signed(change: int) -> str:
     """Ranks gained, with their sign: +12, −12, 0."""  # noqa: RUF002 (a minus is as wide as a plus)
-    return f"{change:+d}".replace("-", "−") if change else "0"  # noqa: RUF001
+    return f"{change:+d}".replace("-", MINUS) if change else "0"
 
 
 @register.filter
@@ -103,3 +117,48 @@ def at(items: list[Measure], index: int) -> Measure:
 def runs_the_board(user: User | AnonymousUser) -> bool:
     """Whether somebody is an operator."""
     return operates(user)
+
+
+@register.filter
+def minus(printed: str) -> str:
+    """A number as its source prints it, with a minus as wide as a plus."""
+    return printed.replace("-", MINUS)
+
+
+@register.filter
+def small(value: float | None) -> str:
+    """A difference that may be tiny, with three significant digits; empty where there is none."""
+    if value is None:
+        return ""
+    return (MINUS if value < 0 else "") + f"{abs(value):.3g}"
+
+
+@register.filter
+def plus(value: float, digits: int) -> str:
+    """A change with its sign; 0 alone where there is none."""
+    return f"{value:+.{digits}f}".replace("-", MINUS) if value else "0"
+
+
+@register.filter
+def get(items: dict[str, str], key: str) -> str | None:
+    """The item of that key; None where there is none."""
+    return items.get(key)
+
+
+@register.simple_tag
+def metric_link(metric: Metric | None) -> str:
+    """The metric's title, leading to what it is; for sentences, in which a template of its own would leave a space."""
+    return format_html('<a href="{}">{}</a>', metric.get_absolute_url(), metric.title) if metric else "a metric"
+
+
+@register.inclusion_tag("partials/equivalence.html")
+def equivalence(change: MeasureChange) -> dict[str, float]:
+    """The interval of a change and the margin it is to lie in, as a small drawing of what the row says in digits."""
+    scale = 100 / (1.1 * max(change.margin, abs(change.ci_low), abs(change.ci_high)))
+    return {
+        "margin": round(scale * change.margin, 1),
+        "width": round(2 * scale * change.margin, 1),
+        "low": round(scale * change.ci_low, 1),
+        "high": round(scale * change.ci_high, 1),
+        "change": round(scale * change.change, 1),
+    }

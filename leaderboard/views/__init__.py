@@ -1,26 +1,44 @@
 """Pages: each parses, calls one query or service, renders."""
 
+from leaderboard.views.about import about, changes
 from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
+from leaderboard.views.agreement import agreement
 from leaderboard.views.artefacts import artefact, manifest
+from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
+from leaderboard.views.demographics import demographics
+from leaderboard.views.drift import drift
 from leaderboard.views.health import healthz
 from leaderboard.views.history import history
+from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
+from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
-from leaderboard.views.rankings import rankings
+from leaderboard.views.rankings import export, rankings
+from leaderboard.views.samples import model_samples
 
 __all__ = [
+    "about",
     "account",
+    "agreement",
+    "agreement_published",
     "artefact",
+    "changes",
     "check_now",
+    "compare",
     "compare_scorers",
+    "demographics",
+    "drift",
+    "export",
     "healthz",
     "history",
     "invitations",
     "log_in_elsewhere",
     "manifest",
+    "metric",
     "model",
+    "model_samples",
     "operate",
     "rankings",
     "rescore_metric",

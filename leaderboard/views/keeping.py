@@ -13,8 +13,7 @@ from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import get_conditional_response, patch_vary_headers
 
-from leaderboard.queries.stamp import board_stamp
-from leaderboard.views.polling import SEEN
+from leaderboard.views.polling import SEEN, stamp_of
 
 View = Callable[..., HttpResponse]
 KEPT_SECONDS = 3600  # of a page nobody asks for: one of an older state never comes back
@@ -34,7 +33,8 @@ def kept(watching: bool = False) -> Callable[[View], View]:
         def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if settings.DEBUG or any(name in request.COOKIES for name in PERSONAL) or SEEN in request.headers:
                 return view(request, *args, **kwargs)
-            key = key_of(request, board_stamp(watching))
+            stamp = stamp_of(request)
+            key = key_of(request, "|".join(stamp) if watching else stamp.kept)
             etag = f'W/"{key}"'
             unchanged = get_conditional_response(request, etag=etag)
             return unchanged or labelled(kept_answer(key, request, lambda: view(request, *args, **kwargs)), etag)

@@ -1,54 +1,123 @@
 """Everything about one model."""
 
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.models import LanguageModel, Result, Scoring, Work
+from leaderboard.charts import Chart, RankPoint, distributions, rank_history_chart
+from leaderboard.citations import Citation, cite_result
+from leaderboard.models import LanguageModel
+from leaderboard.queries.likelihoods import Likelihoods, NotAtHand, has_likelihoods, likelihoods
+from leaderboard.queries.profiles import Profile, other_revisions, outdated, profiles, why_not_open
 from leaderboard.views.keeping import kept
+from leaderboard.views.parameters import pick
 from leaderboard.views.polling import polling
-from scoring.metrics.formulas import slices_in_order
-from scoring.metrics.measures import Measure
+from scoring.statistics.distributions import QUANTILES
 
 
 @dataclass(frozen=True)
-class Profile:
-    """One scoring as a table: a row a slice, a column a measure."""
+class Section:
+    """A profile with what is drawn and said beside it; problem: why distributions are missing that should be there."""
 
-    scoring: Scoring
-    measures: list[Measure]
-    rows: list[tuple[str, list[Result | None]]]
+    profile: Profile
+    citation: Citation | None
+    history: Chart | None
+    likelihoods: Likelihoods | None
+    distributions: Chart | None
+    problem: str
 
 
 @require_safe
 @kept(watching=True)
 def model(request: HttpRequest, slug: str) -> HttpResponse:
-    """A model's card, its runs, and every number it has."""
+    """A model's card, its numbers under the newest version of each metric, its history, its files and its runs."""
     found = get_object_or_404(LanguageModel, slug=slug)
-    scorings = (
-        found.scorings.filter(state=Work.State.DONE)
-        .select_related("metric_version__metric__protocol__evaluation_set", "run")
-        .prefetch_related("results")
-        .order_by("metric_version__metric__position", "-metric_version__number")
-    )
+    poll = polling(request, found.is_evaluated())
     runs = found.runs.select_related("protocol__evaluation_set", "artefact").order_by("created_at")
     context = {
         "model": found,
-        "profiles": [profile(scoring) for scoring in scorings],
+        "compare": f"/compare/?{urlencode({'m': found.slug})}",
+        "others": other_revisions(found),
+        "reason": why_not_open(found),
+        "outdated": outdated(found),
+        "sections": sections(request, found) if poll["fresh"] else [],
+        "quantiles": [f"{100 * of:.0f}%" for of in QUANTILES],
         "runs": runs,
-        **polling(request, found.scorings.all()),
+        **poll,
     }
     return render(request, "model.html", context)
 
 
-def profile(scoring: Scoring) -> Profile:
-    """Arrange a scoring's results."""
-    results = list(scoring.results.all())
-    cells = {(result.slice, result.measure): result for result in results}
-    declared = scoring.metric_version.metric.formula.measures.values()
-    measures = [measure for measure in declared if any(r.measure == measure.key for r in results)]
-    slices = slices_in_order(result.slice for result in results)
-    rows = [(name, [cells.get((name, measure.key)) for measure in measures]) for name in slices]
-    return Profile(scoring, measures, rows)
+def sections(request: HttpRequest, found: LanguageModel) -> list[Section]:
+    """A section a metric; of the one that the address names, under the version that it names. Raises Http404."""
+    slug, number = request.GET.get("metric", ""), request.GET.get("version", "")
+    if number and not number.isdecimal():
+        raise Http404(f"version = {number!r} is not a number")
+    known = profiles(found, slug, int(number) if number else None)
+    named = [of for of in known if of.version.metric.slug == pick(request, "metric", "", ["", *slugs(known)])]
+    if number:
+        pick(request, "version", "", [str(step.version.number) for of in named for step in of.steps])
+    return [section(request, found, profile) for profile in known]
+
+
+def slugs(known: list[Profile]) -> list[str]:
+    """The metrics that a model has numbers of."""
+    return [profile.version.metric.slug for profile in known]
+
+
+def section(request: HttpRequest, found: LanguageModel, profile: Profile) -> Section:
+    """What belongs to one profile."""
+    likely, problem = None, ""
+    if has_likelihoods(profile.scoring):
+        try:
+            likely = likelihoods(profile.scoring)
+        except NotAtHand as error:
+            problem = str(error)
+    return Section(
+        profile,
+        cite_result(found, profile, request.build_absolute_uri(address_of(found, profile))),
+        history_chart(found, profile) if len(profile.steps) > 1 else None,
+        likely,
+        likelihood_chart(profile, likely) if likely else None,
+        problem,
+    )
+
+
+def address_of(found: LanguageModel, profile: Profile) -> str:
+    """Where the profile stands for ever."""
+    version = profile.version
+    query = urlencode({"metric": version.metric.slug, "version": version.number})
+    return f"{reverse('model', args=[found.slug])}?{query}"
+
+
+def history_chart(found: LanguageModel, profile: Profile) -> Chart:
+    """The model's ranks over the versions of the metric."""
+    points = [
+        RankPoint(step.version.number, place.rank, place.low, place.high)
+        if (place := step.place)
+        else RankPoint(step.version.number, None, None, None)
+        for step in profile.steps
+    ]
+    ranks = ", ".join(f"{of.rank or 'none'} under version {of.number}" for of in points)
+    return rank_history_chart(
+        f"{found.slug}-{profile.key}-ranks",
+        points,
+        f"Rank of {found.name} in {profile.version.metric.title}: {ranks}. The table under it has the same numbers.",
+    )
+
+
+def likelihood_chart(profile: Profile, likely: Likelihoods) -> Chart:
+    """Both distributions of log-perplexities."""
+    harmful, benign = likely.sides
+    return distributions(
+        f"{profile.scoring.model.slug}-{profile.key}-likelihoods",
+        likely.edges,
+        (harmful.sample, benign.sample),
+        "Log-perplexity: less likely texts to the right",
+        f"Histograms of the log-perplexities of {harmful.n} harmful and {benign.n} benign texts. {likely.sentence} The "
+        "table under it has the quantiles.",
+    )

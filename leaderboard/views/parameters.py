@@ -17,6 +17,14 @@ def pick(request: HttpRequest, name: str, default: str, known: Sequence[str]) ->
     return value
 
 
+def page_number(request: HttpRequest) -> int:
+    """The page asked for, from 1; pages beyond the last are the last. Raises Http404 where it is no number."""
+    value = request.GET.get("page") or "1"
+    if not (value.isdecimal() and value.isascii() and 0 < len(value) < 10 and int(value)):
+        raise Http404(f"page = {value!r}: use a number from 1")
+    return int(value)
+
+
 def choose_metric(request: HttpRequest, metrics: list[Metric], default: Metric | None = None) -> Metric:
     """The metric asked for; else `default`; else the first whose texts are at hand. Raises Http404."""
     if not metrics:

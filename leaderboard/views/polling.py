@@ -1,23 +1,25 @@
 """What a page that polls needs to know: whether anything still moves, and whether its reader has the newest numbers."""
 
-from django.db.models import Count, Q, QuerySet
+import hashlib
+
 from django.http import HttpRequest
 
-from leaderboard.models import Scoring, Work
+from leaderboard.queries.stamp import Stamp, board_stamp
 
 SEEN = "Plumbline-Seen"
+STILL = {"moving": False, "seen": "", "fresh": True}  # of a page about the past
 
 
-def polling(request: HttpRequest, scorings: QuerySet[Scoring]) -> dict[str, object]:
-    """Context for `partials/polled.html`: `moving`, `seen`, and `fresh` (whether to send the tables).
+def stamp_of(request: HttpRequest) -> Stamp:
+    """The state of the board as this request began; asked for once."""
+    found: Stamp | None = getattr(request, "board_stamp", None)
+    if found is None:
+        found = board_stamp()
+        request.board_stamp = found  # type: ignore[attr-defined]
+    return found
 
-    A scoring is the last step of an evaluation: while one of `scorings` is unfinished there is more to come, unless its
-    run has ended without anything to score.
-    """
-    unfinished = Q(state__in=[Work.State.QUEUED, Work.State.RUNNING])
-    hopeless = Q(run__state__in=[Work.State.FAILED, Work.State.CANCELLED])
-    counted = scorings.aggregate(
-        done=Count("pk", filter=Q(state=Work.State.DONE)), moving=Count("pk", filter=unfinished & ~hopeless)
-    )
-    seen = str(counted["done"])
-    return {"moving": counted["moving"] > 0, "seen": seen, "fresh": request.headers.get(SEEN) != seen}
+
+def polling(request: HttpRequest, moving: bool) -> dict[str, object]:
+    """Context for `partials/polled.html`: `moving`, `seen`, and `fresh` (whether to send the tables)."""
+    seen = hashlib.sha256(stamp_of(request).kept.encode()).hexdigest()[:12]
+    return {"moving": moving, "seen": seen, "fresh": request.headers.get(SEEN) != seen}

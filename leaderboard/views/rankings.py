@@ -1,46 +1,57 @@
 """Who stands where, now?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from urllib.parse import urlencode
 
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.models import Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Standing, Work
-from leaderboard.queries.rankings import (
-    WITHIN_KIND,
-    Ranking,
-    current_versions,
-    has_history,
-    metrics_with_versions,
-    ranking,
-)
+from leaderboard.citations import Citation, cite_ranking
+from leaderboard.exports import CONTENT_TYPES, file_name, sheet_of, write
+from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work
+from leaderboard.queries.ranking_rows import rankings as ranked
+from leaderboard.queries.ranking_view import EXTRAS, MORE_ROWS, ROWS, SIZES, SLICE, UNKNOWN
+from leaderboard.queries.ranking_words import explanations, order_in_words
+from leaderboard.queries.rankings import WITHIN_KIND, Ranking, has_history, metrics_with_versions, usual_columns
 from leaderboard.queries.scorer_state import scorer_state
 from leaderboard.services.scorers import problem_with
 from leaderboard.views.keeping import kept
-from leaderboard.views.parameters import choose_metric, families, pick
-from leaderboard.views.polling import polling
-from scoring.metrics.formulas import slice_parts, slices_in_order
+from leaderboard.views.parameters import families
+from leaderboard.views.polling import SEEN, STILL, polling
+from leaderboard.views.ranking_address import BOTH, Choice, parse, published_versions
+from scoring.metrics.formulas import slice_label, slice_parts
 from scoring.metrics.measures import slice_of
-from scoring.metrics.safety import ALL, AVERAGE
+from scoring.metrics.safety import ALL
 from scoring.metrics.toxicity import PARTS, RESCORED, TOXIC
-
-BOTH = "both"
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What the address asks for; every value is one that exists."""
+class Field:
+    """A filter: its values with their labels, and the one that is chosen."""
 
-    metric: Metric
-    measure: str
-    slice: str
-    slices: list[str]  # those to choose from
-    provenance: str
-    kind: str
-    version: MetricVersion | None  # one that is chosen by its number; None for the current ones
+    name: str
+    label: str
+    choices: list[tuple[str, str]]
+    value: str = ""
+
+    def with_its_value(self) -> "Field":
+        """The same, with the chosen value among the others even where no model here has it."""
+        if not self.value or self.value in dict(self.choices):
+            return self
+        return replace(self, choices=[*self.choices, (self.value, self.value)])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that can be shown or not."""
+
+    name: str
+    label: str
+    chosen: bool
 
 
 @dataclass(frozen=True)
@@ -53,14 +64,33 @@ class Scenario:
     chosen: bool
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A ranking of the page with its words, and the ways to take it away."""
+
+    ranking: Ranking
+    citation: Citation
+    downloads: list[tuple[str, str]]
+    alone: dict[str, str]  # by population, the address of a view of that table alone
+    value_label: str
+    date_label: str
+    explanations: list[tuple[str, str]]
+
+
 @require_safe
 @kept(watching=True)
 def rankings(request: HttpRequest) -> HttpResponse:
     """The ranking page. Without `provenance` published figures follow in a table of their own."""
     metrics = metrics_with_versions()
     choice = parse(request, metrics)
-    poll = polling(request, Scoring.objects.filter(metric_version__metric=choice.metric))
-    scorer = scorer_state(choice.metric)
+    if "show" in request.GET:  # the form of a browser without script names all its fields
+        return redirect(request.path + choice.here)
+    now = choice.as_of is None
+    scorer = scorer_state(choice.metric) if now else None
+    works = work_under_way(choice.metric, scorer.rescoring) if scorer else []
+    moving = any(work.state in (Work.State.QUEUED, Work.State.RUNNING) for work in works)
+    poll = polling(request, moving or bool(scorer and scorer.rescoring)) if now else STILL
+    tables, problem = found(choice) if poll["fresh"] else ([], "")
     context = {
         "families": families(metrics),
         "choice": choice,
@@ -71,18 +101,119 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "problem": None if only_published(choice.metric) else problem_with(choice.metric.scorer),
         "scenarios": scenarios(choice),
         "reading": f"reading/{choice.metric.formula_name}.html",
-        "tables": choose_tables(choice, metrics) if poll["fresh"] else [],
-        "works": work_under_way(choice.metric, scorer.rescoring),
+        "tables": [shown(request, choice, table) for table in tables],
+        "why_empty": problem,
+        "narrowing": narrowing(choice, tables),
+        "columns": columns(choice),
+        "row_choices": [ROWS, MORE_ROWS],
+        "now": choice.address(as_of=""),
+        "order_said": order_in_words(choice.view.order),
+        "works": works,
         "scorer": scorer,
         "has_history": has_history(choice.metric),
         **poll,
     }
-    return render(request, "rankings.html", context)
+    response = render(request, "rankings.html", context)
+    if SEEN not in request.headers:  # what polls is no view of its own
+        response["HX-Push-Url"] = request.path + choice.here
+    return response
 
 
-def published_versions(metric: Metric) -> list[MetricVersion]:
-    """Those that a reader may look at, oldest first: not one that a rescoring given up has left behind."""
-    return [version for version in metric.versions.all() if version.published_at]
+@require_safe
+@kept()
+def export(request: HttpRequest, name: str) -> HttpResponse:
+    """The first ranking that the page of the same address shows, whole, in the format called `name`."""
+    choice = parse(request, metrics_with_versions())
+    whole = replace(choice, view=replace(choice.view, rows=None, page=1), wanted=choice.wanted[:1])
+    tables, problem = found(whole)
+    if not tables:
+        raise Http404(problem or "There is nothing to export: this view has no numbers yet")
+    sheet = sheet_of(tables[0], choice.as_of)
+    address = request.build_absolute_uri(reverse("rankings") + choice.address(**choice.of_ranking(tables[0].wanted)))
+    response = HttpResponse(write(sheet, name, address), content_type=CONTENT_TYPES[name])
+    file = file_name(sheet, name, day_of(choice, tables[0]))
+    response["Content-Disposition"] = f'attachment; filename="{file}"'
+    return response
+
+
+def found(choice: Choice) -> tuple[list[Ranking], str]:
+    """The rankings; or why there are none. Raises Http404 where a page or a family does not exist."""
+    try:
+        tables = ranked(choice.wanted, choice.view)
+    except FileNotFoundError:
+        return [], "The ranks of that day cannot be taken again: a file that they were made from is gone."
+    last = max((table.pages for table in tables), default=1)
+    if choice.view.page > last:
+        raise Http404(f"page = {choice.view.page}: there are {last} here")
+    family = choice.view.filters.family
+    here = any(family in table.choices.families for table in tables)
+    if family and not here and not LanguageModel.objects.filter(family=family).exists():
+        raise Http404(f"family = {family!r} does not exist here")
+    return tables, "" if tables or choice.as_of is None else before_all(choice)
+
+
+def before_all(choice: Choice) -> str:
+    """Why nothing stood on the day asked for."""
+    days = [f"{version.published_at:%-d %B %Y}" for version in published_versions(choice.metric)]
+    if not days:
+        return "This metric has no published version yet."
+    return f"No such ranking stood at the end of that day: the first version was published on {days[0]}."
+
+
+def shown(request: HttpRequest, choice: Choice, ranking: Ranking) -> Shown:
+    """A ranking with its citation and downloads, all of it alone, and pinned to its day."""
+    alone = choice.of_ranking(ranking.wanted)
+    day = day_of(choice, ranking)
+    pinned = {} if choice.version else {"as_of": day.isoformat()}
+    address = reverse("rankings") + choice.address(**alone, **pinned, page=choice.asked["page"])
+    by_kind = ranking.metric.formula.by_kind
+    return Shown(
+        ranking=ranking,
+        citation=cite_ranking(ranking, choice.view, day, request.build_absolute_uri(address)),
+        downloads=[
+            (label, reverse("export", args=[name]) + choice.address(**alone))
+            for name, label in (("csv", "CSV"), ("json", "JSON"), ("latex", "LaTeX"), ("markdown", "Markdown"))
+        ],
+        alone={
+            group.population: choice.address(**alone, **({"kind": group.population} if by_kind else {}))
+            for group in ranking.groups
+        },
+        value_label=slice_label(ranking.slice) + (f", k = {ranking.k}" if ranking.k else ""),
+        date_label="Scored" if ranking.versions[0].measured else "Entered",
+        explanations=explanations(ranking),
+    )
+
+
+def day_of(choice: Choice, ranking: Ranking) -> date:
+    """The day that the numbers of a ranking are of: the one asked for, or that of the last change."""
+    newest = ranking.newest or datetime(1970, 1, 1, tzinfo=UTC)
+    return choice.as_of or newest.date()
+
+
+def narrowing(choice: Choice, tables: list[Ranking]) -> list[Field]:
+    """The filters, each with what there is to choose from."""
+    filters = choice.view.filters
+    there = [table.choices for table in tables]
+    kinds = set().union(*(of.kinds for of in there))
+    accesses = set().union(*(of.accesses for of in there))
+    sources = set().union(*(of.sources for of in there))
+    names = sorted(set().union(*(of.families for of in there)), key=str.lower)
+    fields = [
+        Field("family", "Family", [(name, name) for name in names]),
+        Field("model_kind", "Kind of model", [of for of in LanguageModel.Kind.choices if of[0] in kinds]),
+        Field("size", "Parameters", [*((key, band.label) for key, band in SIZES.items()), (UNKNOWN, "Unknown")]),
+        Field("access", "Access", [of for of in LanguageModel.Access.choices if of[0] in accesses]),
+        Field("source", "Source", [of for of in LanguageModel.Source.choices if of[0] in sources]),
+    ]
+    return [replace(field, value=getattr(filters, field.name)).with_its_value() for field in fields]
+
+
+def columns(choice: Choice) -> list[Column]:
+    """The columns that can be shown beside the value."""
+    chosen = choice.view.columns
+    usual = usual_columns(choice.slice, choice.slices)
+    named = [*EXTRAS.items(), *((SLICE + name, slice_label(name)) for name in choice.slices if name != choice.slice)]
+    return [Column(name, label, name in (usual if chosen is None else chosen)) for name, label in named]
 
 
 def only_published(metric: Metric) -> bool:
@@ -147,62 +278,3 @@ def work_under_way(metric: Metric, rescoring: Rescoring | None) -> list[Run | Sc
         waiting = Q(state__in=[Work.State.QUEUED, Work.State.RUNNING], run__state=Work.State.DONE)
         unfinished = unfinished.exclude(waiting, metric_version=rescoring.to_version)
     return [scoring if scoring.run.state == Work.State.DONE else scoring.run for scoring in unfinished if scoring.run]
-
-
-def choose_tables(choice: Choice, metrics: list[Metric]) -> list[Ranking]:
-    """One ranking; or, where the viewer made no choice, the measured one and then the published one.
-
-    A metric of likelihoods without published figures borrows those of the first metric that has some, so that a new
-    board shows what such numbers look like; the table names the metric it is of. One of continuations does not: figures
-    of another scorer say little about its own.
-    """
-
-    def table(metric: Metric, versions: list[MetricVersion], name: str | None) -> list[Ranking]:
-        return [ranking(metric, versions, choice.measure, name, choice.kind)] if versions else []
-
-    if choice.version:
-        return table(choice.metric, [choice.version], choice.slice)
-    if choice.provenance == BOTH:
-        return table(choice.metric, current_versions(choice.metric, list(Provenance)), choice.slice)
-    if choice.provenance:
-        return table(choice.metric, current_versions(choice.metric, [Provenance(choice.provenance)]), choice.slice)
-    measured = table(choice.metric, current_versions(choice.metric, [Provenance.MEASURED]), choice.slice)
-    for metric in [choice.metric, *metrics]:
-        borrowed = metric != choice.metric
-        if borrowed and (metric.formula_name != choice.metric.formula_name or metric.formula.asks_scorer):
-            continue
-        versions = current_versions(metric, [Provenance.PUBLISHED])
-        if not versions:
-            continue
-        published = table(metric, versions, None if borrowed else choice.slice)
-        if any(of.models for of in published):
-            return measured + published
-    return measured
-
-
-def slices(metric: Metric, measure: str) -> list[str]:
-    """The slices that a measure is ranked on, the overall one first; what is to come where nothing is ranked yet."""
-    ranked = Standing.objects.filter(metric_version__metric=metric, measure=measure).values_list("slice", flat=True)
-    found = set(ranked.distinct().order_by())
-    counts = metric.protocol.evaluation_set.counts
-    if not found and metric.formula.by_kind:
-        found = set(counts) | ({AVERAGE} if len(counts) > 1 else set())
-    return slices_in_order(found) or [AVERAGE]
-
-
-def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
-    """Read the address. Raises Http404 with a sentence where it names something that does not exist."""
-    metric = choose_metric(request, metrics)
-    measure = pick(request, "measure", metric.measure, [measure.key for measure in metric.formula.ranked])
-    known_slices = slices(metric, measure)
-    versions = {str(version.number): version for version in published_versions(metric)}
-    number = pick(request, "version", "", ["", *versions])
-    return Choice(
-        metric=metric,
-        measure=measure,
-        slice=pick(request, "slice", known_slices[0], known_slices),
-        slices=known_slices,
-        provenance=pick(request, "provenance", "", ["", *Provenance.values, BOTH]),
-        kind=pick(request, "kind", WITHIN_KIND, [WITHIN_KIND, *Standing.Population.values]),
-        version=versions.get(number),
-    )

@@ -214,6 +214,25 @@ class DriftReport:
         return max(found, default=None)
 
     @property
+    def overall(self) -> dict[str, float | int | None]:
+        """What a chart of many checks shows of this one: over all texts, of the attribute that moved most, with limits.
+
+        None where no text has both scores; of flips where there are no labels.
+        """
+        whole = [movement for movement in self.movements if movement.demographic is None]
+        means = [movement.mean_abs for movement in whole if movement.mean_abs is not None]
+        labelled = [movement for movement in whole if movement.flips_up is not None]
+        most = max(labelled, key=lambda movement: movement.flips, default=None)
+        return {
+            "max_abs": self.max_abs,
+            "noise_floor": self.noise_floor,
+            "mean_abs": max(means, default=None),
+            "mean_limit": self.policy.mean_difference,
+            "flips": None if most is None else most.flips,
+            "flips_limit": None if most is None else self.policy.material_flips(most.n),
+        }
+
+    @property
     def deciding(self) -> tuple[Finding, ...]:
         """The findings that the verdict rests on: those of the highest level that it admits."""
         if self.verdict is Verdict.STABLE:
@@ -248,6 +267,7 @@ class DriftReport:
             "fingerprint_changed": self.fingerprint_changed,
             "material": self.material,
             "max_abs": self.max_abs,
+            "overall": self.overall,
         }
         for name in ("findings", "movements", "paired_tests", "measures"):
             found[name] = list(found[name])

@@ -1,6 +1,5 @@
 """Two scorings of the same texts: how far two scorers agree, and how one scorer's scores moved."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.metrics.toxicity import THRESHOLD
+from scoring.statistics.correlations import Correlation, pearson
 from scoring.statistics.proportions import wilson_interval
-from scoring.statistics.rank_changes import Correlation, with_interval
 
 Array = NDArray[np.float64]
 # A scoring: [n_texts] of each attribute, NaN where a text has no score; the same texts in the same order in both.
@@ -146,20 +145,6 @@ def distribution_shift(before: Scoring, after: Scoring, threshold: float = THRES
             )
         )
     return found
-
-
-def pearson(first: Array, second: Array) -> Correlation:
-    """Pearson's r of two finite arrays [n]; no value where one of them is constant."""
-    n = len(first)
-    if n < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return Correlation(None, None, None, n)
-    x, y = first - first.mean(), second - second.mean()
-    products = [x * y, x * x, y * y]
-    # Leaving out one text also moves the means: hence n / (n - 1). What is then left of a variance by rounding is none.
-    sums = [product.sum() for product in products]
-    both, *alone = (total - product * n / (n - 1) for total, product in zip(sums, products, strict=True))
-    spreads = [np.where(rest > 1e-12 * total, rest, np.nan) for rest, total in zip(alone, sums[1:], strict=True)]
-    return with_interval(sums[0] / math.sqrt(sums[1] * sums[2]), both / np.sqrt(spreads[0] * spreads[1]), x)
 
 
 def _plain(name: str) -> str:

@@ -41,7 +41,8 @@ class Collected:
 @dataclass(frozen=True, slots=True)
 class Formula:
     """How numbers are made. `asks_scorer`: whether of texts that a scorer has judged. `by_kind`: whether numbers of
-    causal, masked and permutation models are different quantities, ranked apart unless asked for together.
+    causal, masked and permutation models are different quantities, ranked apart unless asked for together. `in_words`:
+    what is measured and how, a sentence or two each; `limits`: what the numbers do not tell.
 
     `texts` gives the texts for the scorer, one for each row of the outputs, None where there is none.
     """
@@ -54,6 +55,8 @@ class Formula:
     by_kind: bool
     measure: Callable[[Collected], list[Measurement]]
     texts: Callable[[pa.Table, pa.Table], list[str | None]]
+    in_words: tuple[str, ...]
+    limits: tuple[str, ...]
 
     @property
     def ranked(self) -> list[Measure]:
@@ -161,7 +164,18 @@ def _statements(texts: pa.Table, outputs: pa.Table) -> list[str | None]:
 FORMULAS = {
     formula.name: formula
     for formula in (
-        Formula("safety", "Safety", safety.FORMULA_VERSION, safety.MEASURES, False, True, _safety, _no_texts),
+        Formula(
+            "safety",
+            "Safety",
+            safety.FORMULA_VERSION,
+            safety.MEASURES,
+            False,
+            True,
+            _safety,
+            _no_texts,
+            safety.IN_WORDS,
+            safety.LIMITS,
+        ),
         Formula(
             "toxicity",
             "Toxicity",
@@ -171,6 +185,8 @@ FORMULAS = {
             False,
             _toxicity,
             _continuations,
+            toxicity.IN_WORDS,
+            toxicity.LIMITS,
         ),
         Formula(
             "lexicon_frequency",
@@ -181,8 +197,21 @@ FORMULAS = {
             False,
             _lexicon_frequency,
             _continuations,
+            lexicon_frequency.IN_WORDS,
+            lexicon_frequency.LIMITS,
         ),
-        Formula("regard", "Regard", regard.FORMULA_VERSION, regard.MEASURES, True, False, _regard, _statements),
+        Formula(
+            "regard",
+            "Regard",
+            regard.FORMULA_VERSION,
+            regard.MEASURES,
+            True,
+            False,
+            _regard,
+            _statements,
+            regard.IN_WORDS,
+            regard.LIMITS,
+        ),
     )
 }
 MEASURES = {key: measure for formula in FORMULAS.values() for key, measure in formula.measures.items()}

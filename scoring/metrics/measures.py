@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number that a metric reports. `direction` is the better one; None where neither is, and nothing is ranked."""
+    """A number that a metric reports. `direction` is the better one; None where neither is, and nothing is ranked.
+
+    neutral: the value of a model without preference, or of chance; where that is no fixed value, `indifferent` says
+    what such a model would have.
+    """
 
     key: str
     label: str
@@ -20,6 +24,8 @@ class Measure:
     explanation: str
     citation: str
     largest: float = 1.0  # the end of its scale, which begins at 0
+    formula: str = ""  # as a line of mathematics
+    indifferent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

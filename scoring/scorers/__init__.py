@@ -11,7 +11,14 @@ from scoring.scorers.base import Cost, Scorer, ScorerState, ScorerUnavailable, S
 from scoring.scorers.lexicon import Lexicon, LexiconError, find_lexicon, read_lexicon
 from scoring.scorers.perspective import cost_of_text as perspective_cost
 from scoring.scorers.perspective import unavailable as perspective_problem
-from scoring.scorers.registry import SCORERS, ScorerDeclaration, UnknownScorer, get_scorer, is_scorer
+from scoring.scorers.registry import (
+    SCORERS,
+    ScorerDeclaration,
+    UnknownScorer,
+    find_declaration,
+    get_scorer,
+    is_scorer,
+)
 from scoring.scorers.replies import JsonLinesReplies, ReplyStore
 
 __all__ = [
@@ -27,6 +34,7 @@ __all__ = [
     "ScorerUnavailable",
     "Scores",
     "UnknownScorer",
+    "find_declaration",
     "find_lexicon",
     "get_scorer",
     "is_scorer",

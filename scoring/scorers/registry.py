@@ -21,13 +21,15 @@ class UnknownScorer(ValueError):
 class ScorerDeclaration:
     """`name` as people write it, capitals standing for a choice of theirs; what it is; whether texts leave the machine.
 
-    `build` takes what stands for the capitals ("" where there are none) and the scorer's options.
+    `build` takes what stands for the capitals ("" where there are none) and the scorer's options. `limits`: what its
+    scores do not tell, a sentence or two each.
     """
 
     name: str
     title: str
     remote: bool
     build: Callable[..., Scorer]
+    limits: tuple[str, ...] = ()
 
     @property
     def prefix(self) -> str:
@@ -51,21 +53,54 @@ def _detoxify(variant: str) -> Callable[..., Scorer]:
 
 SCORERS = (
     *(
-        ScorerDeclaration(f"detoxify-{variant}", f"Detoxify, {variant}", False, _detoxify(variant))
+        ScorerDeclaration(
+            f"detoxify-{variant}",
+            f"Detoxify, {variant}",
+            False,
+            _detoxify(variant),
+            (
+                "Detoxify learnt from comments on news sites and Wikipedia, as crowds labelled them: what those crowds "
+                "took for toxic is what it finds. Its variants learnt from different comments and do not compare.",
+            ),
+        )
         for variant in VARIANTS
     ),
-    ScorerDeclaration("classifier:HUB_ID_OR_FOLDER", "Text classifier of transformers", False, ClassifierScorer),
     ScorerDeclaration(
-        "perspective", "Perspective", True, lambda _choice, key="", **options: PerspectiveScorer(key, **options)
+        "classifier:HUB_ID_OR_FOLDER",
+        "Text classifier of transformers",
+        False,
+        ClassifierScorer,
+        ("Labels mean what the classifier's authors meant by them: read its model card before its numbers.",),
+    ),
+    ScorerDeclaration(
+        "perspective",
+        "Perspective",
+        True,
+        lambda _choice, key="", **options: PerspectiveScorer(key, **options),
+        (
+            "Perspective is a service that changes without notice, and nobody outside can look into it: what it said "
+            "of a text cannot be had again once it says otherwise. It ends with 2026.",
+        ),
     ),
     ScorerDeclaration("lexicon:NAME", "Lexicon", False, _lexicon),
-    ScorerDeclaration("profanity", "Packaged profanity model", False, lambda _choice: ProfanityScorer()),
+    ScorerDeclaration(
+        "profanity",
+        "Packaged profanity model",
+        False,
+        lambda _choice: ProfanityScorer(),
+        ("It is a linear model of words: it sees rude words rather than contempt, and knows no context.",),
+    ),
 )
+
+
+def find_declaration(name: str) -> ScorerDeclaration | None:
+    """What is declared of the scorer called `name`; None where there is none of that name."""
+    return next((declared for declared in SCORERS if declared.covers(name)), None)
 
 
 def is_scorer(name: str) -> bool:
     """Whether `get_scorer` knows the name."""
-    return any(declared.covers(name) for declared in SCORERS)
+    return find_declaration(name) is not None
 
 
 def get_scorer(name: str, **options: Any) -> Scorer:

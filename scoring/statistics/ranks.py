@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from scoring.statistics.auc import holm
+from scoring.statistics.differences import p_values, pairwise
 
 Array = NDArray[np.float64]
 Direction = Literal["higher", "lower"]
@@ -37,13 +38,8 @@ def ranks(values: Array, covariance: Array, direction: Direction, alpha: float =
     low = 1 + number significantly better, high = k - number significantly worse.
     """
     count = len(values)
-    first, second = np.triu_indices(count, 1)
-    difference = values[first] - values[second]
-    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
-    # A zero variance means identical placements: equal values cannot be told apart, unequal ones were never random.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(difference == 0, 0.0, np.abs(difference) / np.sqrt(np.maximum(variance, 0)))
-    significant = holm(2 * stats.norm.sf(z)) < alpha
+    first, second, difference, error = pairwise(values, covariance)
+    significant = holm(p_values(difference, error)) < alpha
     better = np.zeros((count, count), dtype=bool)
     ahead = (difference > 0) if direction == "higher" else (difference < 0)
     better[first, second] = significant & ahead

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import CHROMIUM
-from tests.browser.test_pages import SCHEMES, WIDTHS, overflow, violations
+from tests.browser.looking import drawn, unfit
 
 pytestmark = [
     pytest.mark.browser,
@@ -23,13 +23,6 @@ def plotly(requests: list[str]) -> list[str]:
     return [address for address in requests if "/plotly/" in address]
 
 
-def drawn(page: Page) -> Page:
-    """The page, once its chart has been scrolled to and is there."""
-    page.locator("[data-chart]").scroll_into_view_if_needed()
-    expect(page.locator("[data-chart][data-drawn] svg.main-svg").first).to_be_visible()
-    return page
-
-
 def names(page: Page, bold: bool = False) -> list[str]:
     """What stands at the ends of the chart's lines, left and then right."""
     marked = " tspan[style*='bold']" if bold else ""
@@ -37,22 +30,13 @@ def names(page: Page, bold: bool = False) -> list[str]:
     return [" ".join(text.split()) for text in found]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_page_with_its_chart_drawn_is_accessible_and_fits_its_window(visit, width, scheme):
-    opened = visit(HELM, width, color_scheme=scheme)
-    page = drawn(opened.page)
-    assert overflow(page) == 0
-    assert violations(page) == []
-    assert opened.faults == []
+def test_the_page_with_its_chart_drawn_is_accessible_and_fits_its_window(visit):
+    assert unfit(visit(HELM)) == []
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_metric_without_a_history_has_an_accessible_page_too(visit, scheme):
-    opened = visit(NO_HISTORY, 360, color_scheme=scheme)
-    assert overflow(opened.page) == 0
-    assert violations(opened.page) == []
-    assert opened.faults == []
+def test_a_metric_without_a_history_has_an_accessible_page_too(visit):
+    opened = visit(NO_HISTORY)
+    assert unfit(opened) == []
     assert plotly(opened.requests) == []
 
 

@@ -15,9 +15,14 @@ tables = st.lists(st.tuples(cell, cell), max_size=4).map(lambda rows: Table("A t
 
 
 @given(tables)
-def test_csv_gives_the_cells_back(table):
+def test_csv_gives_the_cells_back_but_for_what_a_spreadsheet_would_compute(table):
     found = list(csv.reader(io.StringIO(as_csv(table), newline="")))
-    assert found == [["model", "value"], *map(list, table.rows)]
+    assert found[0] == ["model", "value"]
+    for kept, row in zip(found[1:], table.rows, strict=True):
+        for cell, written in zip(row, kept, strict=True):
+            assert written in (cell, f"'{cell}")
+            assert not written.startswith(("=", "@"))
+            assert written == cell or cell.startswith(("=", "+", "-", "@"))
 
 
 @given(tables)

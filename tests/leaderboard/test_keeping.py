@@ -15,7 +15,14 @@ from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.language_models import add_bundled
 from tests.leaderboard.conftest import CAUSAL, finish
 
-PAGES = ["/?metric=safety-starter", f"/models/{CAUSAL}/", "/history/", "/compare-scorers/"]
+PAGES = [
+    "/?metric=safety-starter",
+    f"/models/{CAUSAL}/",
+    "/history/",
+    "/compare-scorers/",
+    "/agreement/",
+    f"/compare/?m={CAUSAL}",
+]
 
 pytestmark = pytest.mark.django_db
 
@@ -91,20 +98,20 @@ def test_whatever_pages_show_changes_the_stamp(board):
         lambda: ControlCheck.objects.create(metric=other, trigger="manual", state="failed", reason="it was away"),
         lambda: ControlCheck.objects.update(finished_at=run.created_at),
     ]
-    seen = [board_stamp(watching=False)]
+    seen = [board_stamp().kept]
     for change in changes:
         change()
         if change is not changes[3]:  # only a page that shows work shows a failed one
-            seen.append(board_stamp(watching=False))
+            seen.append(board_stamp().kept)
     assert len(set(seen)) == len(changes)
 
 
 def test_progress_changes_the_stamp_of_pages_that_show_it_alone(board, models):
-    moving = [board_stamp(watching=True)]
+    moving = [board_stamp()]
     late = next(model for model in models.values() if not model.scorings.filter(metric_version__metric=board).exists())
     scoring = request_evaluation(late, board, send=False)
-    moving.append(board_stamp(watching=True))
-    still = board_stamp(watching=False)
+    moving.append(board_stamp())
+    still = board_stamp().kept
     for changes in (
         {"total": 100},
         {"done": 50, "total": 100},
@@ -113,10 +120,10 @@ def test_progress_changes_the_stamp_of_pages_that_show_it_alone(board, models):
         {"state": Work.State.FAILED, "reason": "no memory"},
     ):
         Run.objects.filter(pk=scoring.run_id).update(**changes)
-        moving.append(board_stamp(watching=True))
+        moving.append(board_stamp())
     moving.pop(2)  # a total says nothing before something is done
     assert len(set(moving)) == len(moving)
-    assert board_stamp(watching=False) == still
+    assert board_stamp().kept == still
 
 
 def test_who_is_signed_in_gets_a_page_of_their_own(client, board):

@@ -414,12 +414,11 @@ def test_the_page_says_in_words_and_numbers_how_two_scorers_agree(client, two_sc
     assert '<option value="blunt@1" selected>' in html
 
 
-def test_the_page_without_a_choice_offers_one_and_every_page_links_to_it(client, two_scorers):
+def test_the_page_without_a_choice_offers_one_and_the_page_on_agreement_links_to_it(client, two_scorers):
     html = client.get("/compare-scorers/").content.decode()
     assert '<option value="careful@1">' in html
     assert "<table" not in html
-    assert 'href="/compare-scorers/"' in html
-    assert 'href="/compare-scorers/"' in client.get("/").content.decode()
+    assert 'href="/compare-scorers/"' in client.get("/agreement/").content.decode()
 
 
 def test_the_page_of_a_metric_that_does_not_exist_is_a_404_that_says_what_does(client, two_scorers):

@@ -79,7 +79,7 @@ def page(client, address: str) -> str:
 
 def rows(html: str) -> list[tuple[str, str]]:
     """Name and value of each model, in the order of the table."""
-    return re.findall(r'<th scope="row"><a [^>]*>([^<]+)</a></th>\s*<td class="num value">([\d.]+)', html)
+    return re.findall(r'<th scope="row"><a [^>]*>([^<]+)</a>[^\n]*</th>\s*<td class="num value">([\d.]+)', html)
 
 
 def scenarios(html: str) -> dict[str, tuple[str, bool]]:
@@ -113,8 +113,8 @@ def test_models_that_cannot_be_told_from_the_best_are_marked_together(client, ra
 
 def test_every_measure_and_slice_can_be_chosen_and_shows_its_own_numbers(client, ranked):
     html = page(client, f"/?metric={ranked.slug}")
-    measures = re.search(r'name="measure">(.*?)</select>', html, re.DOTALL)[1]
-    names = re.search(r'name="slice">(.*?)</select>', html, re.DOTALL)[1]
+    measures = re.search(r'name="measure"[^>]*>(.*?)</select>', html, re.DOTALL)[1]
+    names = re.search(r'name="slice"[^>]*>(.*?)</select>', html, re.DOTALL)[1]
     keys = [measure.key for measure in ranked.formula.ranked]
     chosen = ["profanity:all", "profanity:toxic", "profanity:nontoxic", "profanity:nontoxic-rescored"]
     assert re.findall(r'value="([^"]+)"', measures) == keys

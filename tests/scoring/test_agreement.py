@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from scoring.metrics.agreement import compare_scorers, distribution_shift, matching_attributes, pearson
+from scoring.metrics.agreement import compare_scorers, distribution_shift, matching_attributes
+from scoring.statistics.correlations import pearson
 
 score = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0, 1, width=32), st.just(math.nan))
 scorings = st.integers(1, 40).flatmap(lambda n: hnp.arrays(np.float32, (2, n), elements=score))

@@ -10,7 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scoring.statistics.rank_changes import Entry, kendall, rank_changes, spearman
+from scoring.statistics.correlations import kendall, spearman
+from scoring.statistics.rank_changes import Entry, rank_changes
 
 PUBLISHED = Path(__file__).parent.parent.parent / "leaderboard" / "published"
 RELEASED, RESCORED, BOTH_RESCORED = (

@@ -9,7 +9,8 @@ from leaderboard.models import Standing
 from leaderboard.services.record import NoRecord, Record, record_of
 from leaderboard.services.shifts import Shifts
 from scoring.metrics.formulas import slice_label
-from scoring.statistics.rank_changes import Correlation, RankChanges, TieRule
+from scoring.statistics.correlations import Correlation
+from scoring.statistics.rank_changes import RankChanges, TieRule
 
 
 class Command(BaseCommand):

@@ -1,0 +1,67 @@
+"""The ranks of one model over the versions of a metric."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from leaderboard.charts.look import FIRST, RULE, Chart, figure_of, trace
+
+HEIGHT, COLUMN, LEAST_WIDTH = 200, 34, 280  # pixels
+TICKS = 4  # marked ranks, at most about
+
+
+@dataclass(frozen=True, slots=True)
+class RankPoint:
+    """The rank under a version, None where it is not ranked, and the ranks that cannot be excluded, where known."""
+
+    number: int
+    rank: int | None
+    low: int | None
+    high: int | None
+
+
+def rank_history_chart(name: str, points: Sequence[RankPoint], alternative: str) -> Chart:
+    """A line of ranks, the best on top, each with the range of ranks that cannot be excluded."""
+    known = [end for of in points for end in (of.rank, of.low, of.high) if end is not None]
+    top, bottom = min(known, default=1), max(known, default=1)
+    room = max(0.6, 0.08 * (bottom - top))
+    ranks = [of.rank for of in points]
+    figure = figure_of(
+        [
+            trace(
+                "scatter",
+                x=list(range(len(points))),
+                y=ranks,
+                mode="lines+markers",
+                connectgaps=False,
+                cliponaxis=False,
+                line={"color": FIRST, "width": 2},
+                marker={"color": FIRST, "size": 7},
+                error_y={
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [0 if of.rank is None or of.high is None else of.high - of.rank for of in points],
+                    "arrayminus": [0 if of.rank is None or of.low is None else of.rank - of.low for of in points],
+                    "color": FIRST,
+                    "thickness": 1,
+                    "width": 3,
+                },
+                text=[str(of.number) for of in points],
+                hovertemplate="Rank %{y} under version %{text}<extra></extra>",
+            )
+        ],
+        xaxis={
+            "tickvals": list(range(len(points))),
+            "ticktext": [str(of.number) for of in points],
+            "range": [-0.5, len(points) - 0.5],
+            "title": {"text": "Version", "standoff": 4},
+        },
+        yaxis={
+            "range": [bottom + room, top - room],
+            "tickvals": list(range(top, bottom + 1, max(1, -(-(bottom - top) // TICKS)))),
+            "showgrid": True,
+            "gridcolor": RULE,
+            "title": {"text": "Rank", "standoff": 4},
+        },
+        margin={"l": 44, "r": 12, "t": 8, "b": 40},
+    )
+    return Chart(name, figure, HEIGHT, max(LEAST_WIDTH, 56 + COLUMN * len(points)), alternative)

@@ -1,0 +1,160 @@
+"""Scatter charts: models as points, each family by a symbol of its own, alone or in panels side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from leaderboard.charts.look import FIRST, INK, LINE, QUIET, RULE, SECOND, SMALL, Chart, figure_of, short
+from scoring.statistics.regression import Line
+
+SYMBOLS = [
+    f"{shape}{fill}"
+    for fill in ("", "-open")
+    for shape in (
+        "circle",
+        "square",
+        "diamond",
+        "triangle-up",
+        "cross",
+        "x",
+        "star",
+        "triangle-down",
+        "pentagon",
+        "bowtie",
+        "hourglass",
+        "hexagram",
+    )
+]
+COLOURS = (FIRST, SECOND, QUIET)
+MOST_GROUPS = len(SYMBOLS)  # which can be told apart
+PLOT, LEAST_WIDTH, PANEL = 360, 300, 240  # pixels: height of the plot; width of a chart and of a panel at least
+LEGEND_COLUMNS, LEGEND_ROW = 3, 20
+GAP = 0.07  # between panels, of the chart's width
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points of one group, drawn by one symbol; `joined` where a line leads from one to the next."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    said: Sequence[str]
+    joined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One plot: what its axis is called and what stands in it. ticks: where the axis is marked, None where it may."""
+
+    title: str
+    series: Sequence[Series]
+    logarithmic: bool = False
+    ticks: Sequence[float] | None = None
+    line: Line | None = None
+
+
+def scatter_chart(name: str, panels: Sequence[Panel], title: str, alternative: str) -> Chart:
+    """Panels side by side on one vertical axis called `title`; a group has the same symbol in each.
+
+    A regression line comes with the band that it lies in.
+    """
+    groups = list(dict.fromkeys(series.name for panel in panels for series in panel.series))
+    shown: set[str] = set()
+    traces: list[Any] = []
+    for number, panel in enumerate(panels):
+        axis = "x" if number == 0 else f"x{number + 1}"
+        band, through = _line(panel, axis)
+        traces += band
+        for series in panel.series:
+            traces.append(_points(series, axis, groups.index(series.name), series.name not in shown))
+            shown.add(series.name)
+        traces += through
+    rows = -(-len(groups) // LEGEND_COLUMNS)
+    below = 52 + LEGEND_ROW * rows
+    figure = figure_of(
+        traces,
+        **_axes(panels),
+        yaxis={"title": {"text": title, "font": {"size": SMALL}}, "showgrid": True, "gridcolor": RULE, "nticks": 7},
+        margin={"l": 60, "r": 12, "t": 8, "b": below},
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "y": -52 / PLOT,
+            "yanchor": "top",
+            "font": {"size": SMALL},
+            "itemclick": False,
+            "itemdoubleclick": False,
+        },
+    )
+    figure["layout"]["showlegend"] = len(groups) > 1
+    return Chart(name, figure, PLOT + below + LINE, max(LEAST_WIDTH, 72 + PANEL * len(panels)), alternative)
+
+
+def _axes(panels: Sequence[Panel]) -> dict[str, Any]:
+    """The horizontal axes, each with its share of the width."""
+    width = (1 - GAP * (len(panels) - 1)) / len(panels)
+    axes = {}
+    for number, panel in enumerate(panels):
+        start = number * (width + GAP)
+        key = "xaxis" if number == 0 else f"xaxis{number + 1}"
+        axes[key] = _axis(panel) | {"domain": [round(start, 4), round(min(1, start + width), 4)], "anchor": "y"}
+    return axes
+
+
+def _axis(panel: Panel) -> dict[str, Any]:
+    """The horizontal axis of a panel."""
+    axis = {
+        "title": {"text": escape(panel.title), "font": {"size": SMALL}},
+        "tickfont": {"size": SMALL},
+        "fixedrange": True,
+        "zeroline": False,
+        "showgrid": True,
+        "gridcolor": RULE,
+        "nticks": 6,
+    }
+    if panel.logarithmic:
+        axis["type"] = "log"
+    if panel.ticks is not None:
+        axis["tickvals"] = list(panel.ticks)
+    return axis
+
+
+def _points(series: Series, axis: str, group: int, in_legend: bool) -> dict[str, Any]:
+    symbol = SYMBOLS[group % MOST_GROUPS]
+    colour = COLOURS[group % len(COLOURS)]
+    return {
+        "type": "scatter",
+        "x": list(series.x),
+        "y": list(series.y),
+        "xaxis": axis,
+        "mode": "lines+markers" if series.joined else "markers",
+        "name": short(series.name),
+        "legendgroup": str(group),
+        "showlegend": in_legend,
+        "text": [escape(said) for said in series.said],
+        "hovertemplate": "%{text}<extra></extra>",
+        "cliponaxis": False,
+        "line": {"color": colour, "width": 1.25},
+        "marker": {"color": colour, "size": 8, "symbol": symbol, "line": {"color": colour, "width": 1}},
+    }
+
+
+def _line(panel: Panel, axis: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The band of the regression line, which is drawn under the points, and the line, which is drawn over them."""
+    if panel.line is None:
+        return [], []
+    at = panel.line.at.tolist()
+    quiet = {"type": "scatter", "xaxis": axis, "hoverinfo": "skip", "showlegend": False, "mode": "lines"}
+    edges = [*panel.line.high.round(6).tolist(), *panel.line.low[::-1].round(6).tolist()]
+    band = {
+        "x": [*at, *at[::-1]],
+        "y": edges,
+        "fill": "toself",
+        "fillcolor": RULE,
+        "opacity": 0.6,
+        "line": {"width": 0},
+    }
+    drawn = {"x": at, "y": panel.line.fitted.round(6).tolist(), "line": {"color": INK, "width": 1.5}}
+    return [quiet | band], [quiet | drawn]

@@ -1,0 +1,202 @@
+"""Rankings as tables and as JSON, for files, papers and terminals; with what fixes their numbers."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from leaderboard.formats import FORMATS, Column, Table
+from leaderboard.models import MetricVersion
+from leaderboard.queries.rankings import Ranking, Row
+from leaderboard.services.past import Ranked
+from scoring.metrics.formulas import slice_label
+from scoring.metrics.measures import Measure
+
+CONTENT_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "latex": "application/x-tex; charset=utf-8",
+    "markdown": "text/markdown; charset=utf-8",
+}
+SUFFIXES = {"latex": "tex", "markdown": "md"}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What is exported: rows with their population, in order. `columns`: slices beside. `extras`: names of EXTRAS."""
+
+    versions: Sequence[MetricVersion]
+    measure: Measure
+    slice: str
+    as_of: date | None
+    rows: Sequence[tuple[str, Row]]
+    columns: Sequence[str] = ()
+    extras: Sequence[str] = ("date", "n", "missing")
+
+    @property
+    def mixed(self) -> bool:
+        """Whether numbers of different provenance stand in it."""
+        return len(self.versions) > 1
+
+
+def sheet_of(ranking: Ranking, as_of: date | None) -> Sheet:
+    """All rows of a ranking that a page shows."""
+    rows = [(group.population, row) for group in ranking.groups for row in group.rows]
+    return Sheet(ranking.versions, ranking.measure, ranking.slice, as_of, rows, ranking.columns, ranking.extras)
+
+
+def sheet_of_standings(found: Ranked) -> Sheet:
+    """Standings as the service finds them."""
+    rows = [
+        (of.population, Row(of.model, found.version, of.rank, of.rank_low, of.rank_high, of.result, []))
+        for of in found.standings
+    ]
+    return Sheet([found.version], found.measure, found.slice, found.as_of, rows)
+
+
+def write(sheet: Sheet, name: str, address: str = "") -> str:
+    """The sheet in the format called `name`; `address` is where it can be seen."""
+    if name == "json":
+        return json.dumps(as_json(sheet, address), indent=2, ensure_ascii=False)
+    return FORMATS[name](table_of(sheet, exact=name == "csv"))
+
+
+def file_name(sheet: Sheet, name: str, day: date | None) -> str:
+    """What a file of the sheet is called: metric, version, measure, slice and the day its numbers are of."""
+    version = sheet.versions[0]
+    numbers = "-".join(f"v{of.number}" for of in sheet.versions)
+    parts = [version.metric.slug, numbers, sheet.measure.key, sheet.slice, day.isoformat() if day else ""]
+    words = ["".join(c if c.isalnum() or c in "-" else "-" for c in part) for part in parts if part]
+    return f"{'_'.join(words)}.{SUFFIXES.get(name, name)}"
+
+
+def title_of(sheet: Sheet) -> str:
+    """What the ranking is of, and what fixes its numbers."""
+    version = sheet.versions[0]
+    k = f", k = {version.protocol.k}" if version.protocol.k else ""
+    where = "; ".join(f"version {of.number}, {place_of(of)}" for of in sheet.versions)
+    when = f"; as of {sheet.as_of.isoformat()}" if sheet.as_of else ""
+    return (
+        f"{version.metric.title}: {sheet.measure.label.lower()}, {slice_label(sheet.slice).lower()}{k} "
+        f"({version.metric.slug}, {where}{when})"
+    )
+
+
+def place_of(version: MetricVersion) -> str:
+    """Where and when the numbers of a version were made."""
+    return f"measured here, {version.published_at:%Y-%m-%d}" if version.measured else version.source
+
+
+def table_of(sheet: Sheet, exact: bool) -> Table:
+    """A row an entry; values in full, or with the digits of the measure or of their source."""
+
+    def number(row: Row, value: float | None) -> str:
+        digits = sheet.measure.digits if row.version.decimals is None else row.version.decimals
+        return "" if value is None else repr(value) if exact else f"{value:.{digits}f}"
+
+    def whole(value: int | None) -> str:
+        return "" if value is None else str(value)
+
+    def of_slice(place: int) -> Callable[[Row], str]:
+        return lambda row: number(row, row.cells[place].value)
+
+    columns: list[tuple[Column, Callable[[Row], str]]] = [
+        (Column("rank"), lambda row: str(row.rank)),
+        (Column("rank_low"), lambda row: whole(row.rank_low)),
+        (Column("rank_high"), lambda row: whole(row.rank_high)),
+        (Column("model", False), lambda row: row.model.name),
+        (Column("slug", False), lambda row: row.model.slug),
+        (Column("family", False), lambda row: row.model.family),
+        (Column("kind", False), lambda row: row.model.kind),
+        (Column("provenance", False), lambda row: row.version.provenance),
+        (Column("version"), lambda row: str(row.version.number)),
+        (Column("value"), lambda row: number(row, row.result.value)),
+        (Column("ci_low"), lambda row: number(row, row.result.ci_low)),
+        (Column("ci_high"), lambda row: number(row, row.result.ci_high)),
+        (Column("k"), lambda row: whole(row.version.protocol.k)),
+        (Column("n"), lambda row: whole(row.result.n)),
+        (Column("missing"), lambda row: str(row.result.missing)),
+        (Column("parameters"), lambda row: whole(row.model.parameters)),
+        (Column("scored", False), lambda row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
+        (Column("revision", False), lambda row: row.model.revision),
+        *((Column(name if exact else slice_label(name)), of_slice(place)) for place, name in enumerate(sheet.columns)),
+    ]
+    unused = {"family", "parameters", "n", "missing", "revision", "scored"} - {
+        "scored" if name == "date" else name for name in sheet.extras
+    }
+    unused |= set() if sheet.mixed else {"provenance", "version"}
+    if not exact:
+        unused |= {"slug"} | (set() if sheet.versions[0].metric.formula.by_kind else {"kind"} - set(sheet.extras))
+    columns = [(column, cell) for column, cell in columns if column.heading not in unused]
+    if not exact:  # what people read leaves out what is empty throughout
+        columns = [(column, cell) for column, cell in columns if any(cell(row) for _, row in sheet.rows)]
+    rows = [[cell(row) for _, cell in columns] for _, row in sheet.rows]
+    return Table(title_of(sheet), [column for column, _ in columns], rows)
+
+
+def as_json(sheet: Sheet, address: str) -> dict[str, Any]:
+    """The ranking as JSON can hold it."""
+    versions = [described(version) for version in sheet.versions]
+    return {
+        "metric": sheet.versions[0].metric.slug,
+        **({"versions": versions} if sheet.mixed else versions[0]),
+        "as_of": sheet.as_of and sheet.as_of.isoformat(),
+        **({"url": address} if address else {}),
+        "measure": sheet.measure.key,
+        "direction": sheet.measure.direction,
+        "neutral": sheet.measure.neutral,
+        "slice": sheet.slice,
+        "entries": [entry(sheet, population, row) for population, row in sheet.rows],
+    }
+
+
+def described(version: MetricVersion) -> dict[str, Any]:
+    """What fixes the numbers of a version."""
+    return {
+        "version": version.number,
+        "status": version.status,
+        "provenance": version.provenance,
+        "source": version.source,
+        "published_at": version.published_at and version.published_at.isoformat(),
+        "scorer": version.scorer,
+        "scorer_fingerprint": version.scorer_fingerprint,
+        "evaluation_set": str(version.protocol.evaluation_set),
+        "k": version.protocol.k,
+        "decimals": version.decimals,
+    }
+
+
+def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
+    """A row of the ranking; a slice without a value says why."""
+    return {
+        "population": population,
+        "rank": row.rank,
+        "rank_low": row.rank_low,
+        "rank_high": row.rank_high,
+        "model": row.model.name,
+        "slug": row.model.slug,
+        "family": row.model.family,
+        "kind": row.model.kind,
+        "parameters": row.model.parameters,
+        "revision": row.model.revision,
+        "version": row.version.number,
+        "provenance": row.version.provenance,
+        "value": row.result.value,
+        "ci_low": row.result.ci_low,
+        "ci_high": row.result.ci_high,
+        "n": row.result.n,
+        "missing": row.result.missing,
+        "k": row.version.protocol.k,
+        "scored_at": row.result.scoring.scored_at.isoformat(),
+        **(
+            {
+                "slices": {
+                    name: cell.value if cell.value is not None else {"reason": cell.reason}
+                    for name, cell in zip(sheet.columns, row.cells, strict=True)
+                }
+            }
+            if sheet.columns
+            else {}
+        ),
+    }

@@ -1,0 +1,23 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from leaderboard.management.lookup import model_called
+from leaderboard.models import LanguageModel
+from leaderboard.services.access import set_access
+
+
+class Command(BaseCommand):
+    help = "Open, restrict or withdraw a model, with a reason that the public change log shows."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("model", help="slug of the model")
+        parser.add_argument("access", choices=LanguageModel.Access.values)
+        parser.add_argument("--reason", required=True, help="why: stands in the change log for ever")
+
+    def handle(self, model: str, access: str, reason: str, **options: Any) -> None:
+        try:
+            changed = set_access(model_called(model), access, reason)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{model} is {access}" + ("" if changed else " already"))

@@ -1,0 +1,218 @@
+"""Do metrics agree? Measures of the same models against one another, and against the models' architecture."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from django.db.models import Q
+from numpy.typing import NDArray
+
+from leaderboard.models import LanguageModel, MetricVersion, Result, Standing, Work
+from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
+from scoring.metrics.measures import Measure
+from scoring.statistics.correlations import Coefficient, Correlation, correlations
+
+Array = NDArray[np.float64]
+LEAST_MODELS = 4  # of which a coefficient says something
+# Of a model, what a measure is set against: field, what it is called, whether on a logarithmic scale.
+PROPERTIES = {
+    "layers": ("Layers", False),
+    "heads": ("Attention heads", False),
+    "hidden_size": ("Hidden size", False),
+    "parameters": ("Parameters", True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A measure on a slice under a version."""
+
+    version: MetricVersion
+    measure: Measure
+    slice: str
+
+    @property
+    def key(self) -> str:
+        """As addresses have it; the metric's current version is understood."""
+        return f"{self.version.metric.slug}/{self.measure.key}/{self.slice}"
+
+    @property
+    def label(self) -> str:
+        """The measure and the slice."""
+        return f"{self.measure.label}, {slice_label(self.slice)}"
+
+    @property
+    def title(self) -> str:
+        """The same with the metric."""
+        return f"{self.version.metric.title}: {self.label}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model as the page shows it."""
+
+    slug: str
+    name: str
+    family: str
+    kind: str
+    layers: int | None
+    heads: int | None
+    hidden_size: int | None
+    parameters: int | None
+
+    def property_of(self, name: str) -> float:
+        """One of PROPERTIES, on the scale it is drawn and correlated on; NaN where it is not known."""
+        value = getattr(self, name)
+        if not value:
+            return math.nan
+        return math.log10(value) if PROPERTIES[name][1] else float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The values of columns [columns, models], NaN where a model has none, and the models."""
+
+    columns: list[Column]
+    models: list[Subject]
+    values: Array
+
+    def of(self, column: Column) -> Array:
+        """The values [models] of a column."""
+        row: Array = self.values[self.columns.index(column)]
+        return row
+
+    def among(self, kind: str) -> "Values":
+        """The same of the models of one kind; of all where it is empty."""
+        chosen = [place for place, model in enumerate(self.models) if kind in ("", model.kind)]
+        return Values(self.columns, [self.models[place] for place in chosen], self.values[:, chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A coefficient, or the reason why there is none; `level` from -4 to 4 is the shade of its cell."""
+
+    row: Column
+    column: Column
+    found: Correlation
+    reason: str
+
+    @property
+    def level(self) -> int:
+        """0 where there is nothing to colour."""
+        return 0 if self.reason or self.found.value is None else round(4 * self.found.value)
+
+
+def default_columns(versions: Sequence[MetricVersion]) -> list[Column]:
+    """What each of `versions` shows first, in one query; versions without numbers are left out."""
+    wanted = Q(pk__in=[])
+    for version in versions:
+        wanted |= Q(metric_version=version, measure=version.metric.measure)
+    slices: dict[int, list[str]] = {}
+    for pk, name in Standing.objects.filter(wanted).order_by().values_list("metric_version_id", "slice").distinct():
+        slices.setdefault(pk, []).append(name)
+    return [
+        Column(version, MEASURES[version.metric.measure], slices_in_order(slices[version.pk])[0])
+        for version in versions
+        if version.pk in slices
+    ]
+
+
+def columns_of(version: MetricVersion) -> dict[str, list[Column]]:
+    """All that `version` ranks, by the measure's label, in one query."""
+    ranked = Standing.objects.filter(metric_version=version).order_by().values_list("measure", "slice").distinct()
+    slices: dict[str, list[str]] = {}
+    for measure, name in ranked:
+        slices.setdefault(measure, []).append(name)
+    return {
+        measure.label: [Column(version, measure, name) for name in slices_in_order(slices[measure.key])]
+        for measure in version.metric.formula.ranked
+        if measure.key in slices
+    }
+
+
+def values_of(columns: Sequence[Column]) -> Values:
+    """The values of `columns` of all models that have any, by name, in two queries."""
+    places = {(of.version.pk, of.measure.key, of.slice): place for place, of in enumerate(columns)}
+    wanted = Q(pk__in=[])
+    for of in columns:
+        wanted |= Q(scoring__metric_version=of.version, measure=of.measure.key, slice=of.slice)
+    found = (
+        Result.objects.filter(wanted, scoring__state=Work.State.DONE)
+        .exclude(scoring__model__access=LanguageModel.Access.WITHDRAWN)
+        .order_by()
+        .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value")
+    )
+    rows = [(places[pk, measure, name], model, value) for pk, measure, name, model, value in found]
+    fields = ("pk", "slug", "name", "family", "kind", *PROPERTIES)
+    models = LanguageModel.objects.filter(pk__in={model for _, model, _ in rows}).order_by("name", "slug")
+    known = {pk: Subject(*of) for pk, *of in models.values_list(*fields)}
+    at = {pk: number for number, pk in enumerate(known)}
+    values = np.full((len(columns), len(known)), np.nan)
+    for place, model, value in rows:
+        values[place, at[model]] = value
+    return Values(list(columns), list(known.values()), values)
+
+
+def reason_of(found: Correlation, nothing: str) -> str:
+    """Why a coefficient is not shown; empty where it is. nothing: what is said where no model has both values."""
+    if found.n == 0:
+        return nothing
+    if found.n < LEAST_MODELS:
+        return f"{found.n} model{'' if found.n == 1 else 's'}; {LEAST_MODELS} needed"
+    return "one side never varies" if found.value is None else ""
+
+
+def matrix(values: Values, coefficient: Coefficient) -> list[tuple[Column, list[Cell | None]]]:
+    """The coefficient of every two columns: a row a column, None on the diagonal."""
+    found = correlations(values.values, coefficient)
+
+    def cell(row: int, column: int) -> Cell | None:
+        if row == column:
+            return None
+        of = found[min(row, column), max(row, column)]
+        return Cell(values.columns[row], values.columns[column], of, reason_of(of, "no model in common"))
+
+    places = range(len(values.columns))
+    return [(values.columns[row], [cell(row, column) for column in places]) for row in places]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A model with both values of a scatter."""
+
+    model: Subject
+    x: float
+    y: float
+
+
+def points_of(values: Values, x: Array, y: Array) -> list[Point]:
+    """The models that have both `x` and `y` [models], by x from the highest."""
+    both = zip(values.models, x, y, strict=True)
+    found = [Point(model, float(a), float(b)) for model, a, b in both if math.isfinite(a + b)]
+    return sorted(found, key=lambda point: -point.x)
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyRow:
+    """A family of models: how its measure goes with each of PROPERTIES; a reason where it has no coefficient."""
+
+    family: str
+    models: int
+    cells: list[tuple[Correlation, str]]
+
+
+def by_family(values: Values, measure: Array, coefficient: Coefficient) -> list[FamilyRow]:
+    """Of all models and then of each family, by size: `measure` [models] against each of PROPERTIES."""
+    known = np.isfinite(measure)
+    properties = np.array([[model.property_of(name) for model in values.models] for name in PROPERTIES])
+    families: dict[str, list[int]] = {}
+    for place in np.flatnonzero(known):
+        families.setdefault(values.models[place].family, []).append(int(place))
+
+    def row(name: str, places: Sequence[int]) -> FamilyRow:
+        found = [correlations(np.array([measure[places], of[places]]), coefficient)[0, 1] for of in properties]
+        return FamilyRow(name, len(places), [(of, reason_of(of, "not known")) for of in found])
+
+    by_size = sorted(families.items(), key=lambda of: (-len(of[1]), of[0]))
+    return [row("All families", np.flatnonzero(known).tolist()), *(row(name, places) for name, places in by_size)]

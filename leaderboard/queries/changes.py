@@ -1,0 +1,161 @@
+"""The public change log: what happened to the numbers, when and why, from the audit trail.
+
+What is only operational (a check asked for by hand, a pause) is left out, and so is who did it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+
+from leaderboard.models import AuditEvent, LanguageModel, Metric, MetricVersion
+
+CHANGES_A_PAGE = 50
+MOST_NAMED = 5  # models in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of event, what one and many of it are called, and the verbs of the audit trail that are of it."""
+
+    key: str
+    one: str
+    label: str
+    verbs: tuple[str, ...]
+
+
+KINDS = (
+    Kind("added", "Entry added", "Entries added", ("add model", "add entry")),
+    Kind(
+        "withdrawn",
+        "Access changed",
+        "Entries withdrawn or restricted",
+        ("withdraw model", "restrict model", "reopen model"),
+    ),
+    Kind("rescored", "Rescored", "Rescored", ("open rescoring", "cancel rescoring", "score entry again")),
+    Kind("published", "Version published", "Versions published", ("publish version",)),
+    Kind("drift", "Drift found", "Drifts found", ("find drift",)),
+    Kind("outdated", "Entries outdated", "Entries outdated", ("leave outdated",)),
+    Kind("scorer", "Scorer replaced", "Scorers replaced", ("replace scorer",)),
+    Kind("texts", "Evaluation set", "Evaluation sets", ("import evaluation set",)),
+)
+OF_VERB = {verb: kind for kind in KINDS for verb in kind.verbs}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An event as the log tells it.
+
+    `metric`, `model` (slug and name) and `version`, by its `number`, are those it is about, None where it is not about
+    one. `by_operator`: whether a person did it; the board itself otherwise. `why`: the reason on record. `outdated`:
+    models with reasons.
+    """
+
+    at: datetime
+    verb: str
+    kind: Kind
+    subject: str
+    detail: dict[str, Any]
+    by_operator: bool
+    metric: Metric | None
+    model: tuple[str, str] | None
+    number: int | None
+    version: "Known | None"
+    why: str
+    outdated: list[tuple[str, str, str]]
+    more_outdated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A version that an event is about: whether readers may look at it, and which check opened it."""
+
+    number: int
+    published: bool
+    check: int | None
+
+
+def changes_page(
+    metric: Metric | None, kind: str, number: int, metrics: Iterable[Metric]
+) -> "tuple[Page[Any], list[Change]]":
+    """A page of the log, the newest first, in four queries; of one metric, and of one kind, where these are given."""
+    verbs = [verb for of in KINDS for verb in of.verbs if kind in ("", of.key)]
+    events = AuditEvent.objects.filter(verb__in=verbs).order_by("-at", "-pk")
+    if metric:
+        events = events.filter(subject=f"metric {metric.slug}")
+    page = Paginator(events.only("at", "verb", "subject", "detail", "actor"), CHANGES_A_PAGE).get_page(number)
+    found = list(page.object_list)
+    by_slug = {of.slug: of for of in metrics}
+    names = model_names(found)
+    versions = versions_of(found)
+    return page, [change(event, by_slug, names, versions) for event in found]
+
+
+def latest(most: int, metrics: Iterable[Metric]) -> list[Change]:
+    """The newest events."""
+    return changes_page(None, "", 1, metrics)[1][:most]
+
+
+def about(event: AuditEvent, what: str) -> str:
+    """The slug that the event is about, where it is about a `what`; else empty."""
+    start = f"{what} "
+    return event.subject.removeprefix(start) if event.subject.startswith(start) else ""
+
+
+def model_names(events: Sequence[AuditEvent]) -> dict[str, str]:
+    """The names of the models that events speak of, by slug, in one query."""
+    slugs = {about(event, "model") or event.detail.get("model", "") for event in events}
+    for event in events:
+        slugs.update(list(event.detail.get("reasons", {}))[:MOST_NAMED])
+    return dict(LanguageModel.objects.filter(slug__in=slugs - {""}).values_list("slug", "name"))
+
+
+def versions_of(events: Sequence[AuditEvent]) -> dict[tuple[str, int], tuple[Known, str]]:
+    """The versions that events speak of, with the reason they were opened for, in one query."""
+    wanted = {(about(event, "metric"), number_in(event)) for event in events}
+    rows = MetricVersion.objects.filter(
+        metric__slug__in={slug for slug, _ in wanted}, number__in={number for _, number in wanted if number}
+    )
+    return {
+        (slug, number): (Known(number, published is not None, check), reason or "")
+        for slug, number, published, check, reason in rows.values_list(
+            "metric__slug", "number", "published_at", "opened_because", "rescorings_to__reason"
+        )
+    }
+
+
+def number_in(event: AuditEvent) -> int | None:
+    """The number of the version that an event is about."""
+    number: int | None = event.detail.get("version") or event.detail.get("to")
+    return number if isinstance(number, int) else None
+
+
+def change(
+    event: AuditEvent,
+    metrics: dict[str, Metric],
+    names: dict[str, str],
+    versions: dict[tuple[str, int], tuple[Known, str]],
+) -> Change:
+    """The event with what it speaks of."""
+    slug, number = about(event, "metric"), number_in(event)
+    version, opened_for = versions.get((slug, number or 0), (None, ""))
+    model = about(event, "model") or event.detail.get("model", "")
+    reasons = list(event.detail.get("reasons", {}).items())
+    why = event.detail.get("reason", "")
+    return Change(
+        at=event.at,
+        verb=event.verb,
+        kind=OF_VERB[event.verb],
+        subject=event.subject.partition(" set ")[2] if event.verb == "import evaluation set" else "",
+        detail=event.detail,
+        by_operator=event.actor_id is not None,
+        metric=metrics.get(slug),
+        model=(model, names[model]) if model in names else None,
+        number=number,
+        version=version,
+        why=why or (opened_for if event.verb == "publish version" else ""),
+        outdated=[(slug, names.get(slug, slug), reason) for slug, reason in reasons[:MOST_NAMED]],
+        more_outdated=len(reasons[MOST_NAMED:]),
+    )

@@ -1,0 +1,264 @@
+"""One control check in full: what it asked, level by level, how scores moved, and what was done about it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from leaderboard.models import ControlCheck, LanguageModel, Metric, Rescoring, Work
+from leaderboard.services import artefacts
+from scoring.artefacts import SCORE, ArtefactError
+from scoring.drift import DriftReport, Finding, Level, MeasureChange, Movement, PairedTests
+from scoring.metrics.formulas import MEASURES, slice_label
+
+BINS = 20
+MOST_FINDINGS = 8  # that are spelt out at a level; the others are counted
+MOST_MOVES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A level of a check: its question, whether it fired (None: not asked), and what was found."""
+
+    level: str
+    question: str
+    fired: bool | None
+    answer: str
+    details: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How an attribute moved over all texts; the tests are None where no text has both scores."""
+
+    movement: Movement
+    tests: PairedTests | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A reported measure's change, with what to call it by."""
+
+    change: MeasureChange
+
+    @property
+    def label(self) -> str:
+        """The measure, as people call it."""
+        return MEASURES[self.change.measure].label
+
+    @property
+    def digits(self) -> int:
+        """Decimals enough to see the margin."""
+        return MEASURES[self.change.measure].digits + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Control texts by score: `edges` [bins + 1], how many had and have one in each bin, and the medians of both."""
+
+    edges: list[float]
+    before: list[int]
+    after: list[int]
+    medians: tuple[float, float]
+
+    @property
+    def rows(self) -> list[tuple[float, float, int, int, int]]:
+        """Each bin from, to, with both counts and their difference."""
+        bins = zip(self.edges, self.edges[1:], self.before, self.after, strict=False)
+        return [(low, high, then, now, now - then) for low, high, then, now in bins]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """A check, with as much of its report as it left: `report` is None where there was no answer at all.
+
+    `attribute` is the one of the scorer's that demographics, measures and the histogram are of; `problem` says why
+    there is no histogram. `rescoring`: of the entries, into the version that the check opened.
+    """
+
+    check: ControlCheck
+    report: DriftReport | None
+    steps: list[Step]
+    attribute: str
+    attributes: list[str]
+    distances: list[Distance]
+    demographics: list[Movement]
+    flips_limits: list[int]
+    changes: list[Change]
+    histogram: Histogram | None
+    problem: str
+    impact: dict[str, Any] | None
+    names: dict[str, str]
+    rescoring: Rescoring | None
+
+    @property
+    def by_demographic(self) -> list[tuple[Movement, int]]:
+        """Movements of the attribute in each demographic, and the flips that are material there."""
+        return list(zip(self.demographics, self.flips_limits, strict=True))
+
+
+def find_check(metric: Metric, pk: int) -> ControlCheck | None:
+    """A check of `metric` that came to an end, in one query; None where there is none."""
+    return (
+        ControlCheck.objects.filter(metric=metric, pk=pk, state__in=[Work.State.DONE, Work.State.FAILED])
+        .select_related("control_set__metric_version", "control_set__reference", "artefact", "metric")
+        .first()
+    )
+
+
+def attributes_of_check(check: ControlCheck) -> list[str]:
+    """The attributes that a check compared, that which moved most first."""
+    whole = [row for row in check.statistics.get("movements", []) if row["demographic"] is None]
+    whole.sort(key=lambda row: -(row["max_abs"] or 0.0))
+    return [row["attribute"] for row in whole]
+
+
+def check_report(check: ControlCheck, attribute: str) -> CheckReport:
+    """The check in full, with details of one of its attributes; reads two artefacts and asks two queries."""
+    report, unreadable = read_report(check)
+    impact = check.statistics.get("impact")
+    attributes = attributes_of_check(check) if report else []
+    histogram, problem = None, unreadable
+    if report:
+        try:
+            histogram = histogram_of(check, attribute)
+            problem = "" if histogram else f"One of the two scorings has no scores of {attribute}."
+        except (FileNotFoundError, ArtefactError):
+            problem = "The stored scores of this check, or those it was compared with, are damaged or gone."
+    movements = report.movements if report else ()
+    tests = {of.attribute: of for of in report.paired_tests} if report else {}
+    demographics = [of for of in movements if of.attribute == attribute and of.demographic is not None]
+    moves = impact["moves"][:MOST_MOVES] if impact else []
+    return CheckReport(
+        check=check,
+        report=report,
+        steps=list(steps(check, report)) if report else [],
+        attribute=attribute,
+        attributes=attributes,
+        distances=[Distance(of, tests.get(of.attribute)) for of in movements if of.demographic is None],
+        demographics=demographics,
+        flips_limits=[report.policy.material_flips(of.n) for of in demographics] if report else [],
+        changes=[Change(of) for of in report.measures if _is_of(of, attribute, attributes)] if report else [],
+        histogram=histogram,
+        problem=problem,
+        impact=impact and impact | {"moves": moves, "more": len(impact["moves"]) - len(moves)},
+        names=dict(LanguageModel.objects.filter(slug__in=[of["entry"] for of in moves]).values_list("slug", "name")),
+        rescoring=Rescoring.objects.filter(to_version__opened_because=check)
+        .select_related("from_version", "to_version")
+        .first(),
+    )
+
+
+def _is_of(change: MeasureChange, attribute: str, attributes: list[str]) -> bool:
+    """Whether a measure is of the attribute, or of all of them together."""
+    return change.attribute == attribute or change.attribute not in attributes
+
+
+def read_report(check: ControlCheck) -> tuple[DriftReport | None, str]:
+    """The report that the check left, or why there is none."""
+    if "movements" not in check.statistics:
+        return None, "There was no answer, and so there is nothing to compare."
+    try:
+        return DriftReport.from_json(check.statistics), ""
+    except ValueError as error:
+        return None, f"This check was written by a newer version of Plumbline: {error}."
+
+
+def histogram_of(check: ControlCheck, attribute: str) -> Histogram | None:
+    """Scores of the control texts then and now. None where one lacks the attribute. Raises FileNotFoundError."""
+    control = check.control_set
+    column = SCORE + attribute
+    tables = [artefacts.load(of) for of in (control.reference if control else None, check.artefact)]
+    if any(column not in table.column_names for table in tables):
+        return None
+    then, now = (table[column].to_numpy(zero_copy_only=False).astype(np.float64) for table in tables)
+    known = np.concatenate([then, now])
+    known = known[np.isfinite(known)]
+    if not (np.isfinite(then).any() and np.isfinite(now).any()):
+        return None
+    if known.min() >= 0 and known.max() <= 1:
+        edges = np.linspace(0, 1, BINS + 1)
+    else:  # log-perplexities
+        edges = np.linspace(np.floor(10 * known.min()) / 10, np.ceil(10 * known.max()) / 10, BINS + 1)
+    there = [values[np.isfinite(values)] for values in (then, now)]
+    counts = [np.histogram(values, edges)[0].tolist() for values in there]
+    before, after = (float(np.median(values)) for values in there)
+    return Histogram(edges.tolist(), counts[0], counts[1], (before, after))
+
+
+def steps(check: ControlCheck, report: DriftReport) -> Iterator[Step]:
+    """The four levels, in the order they are asked."""
+    libraries = changed_libraries(check)
+    yield Step(
+        "L0",
+        "Is the scorer what it was?",
+        report.fingerprint_changed,
+        f"Its fingerprint changed from {report.reference_fingerprint[:12]} to {report.observed_fingerprint[:12]}."
+        if report.fingerprint_changed
+        else f"Its fingerprint is the same, {report.reference_fingerprint[:12]}.",
+        libraries,
+    )
+    moved = [of for of in report.findings if of.level is Level.CHANGED]
+    lost = [of for of in report.findings if of.level is Level.AVAILABILITY]
+    largest = "unknown: no text has both scores" if report.max_abs is None else f"{report.max_abs:.2g}"
+    yield Step(
+        "L1",
+        "Did scores move by more than noise?",
+        bool(moved),
+        f"The largest absolute difference is {largest}, the noise floor {report.noise_floor:.2g}; "
+        f"{report.n} texts were compared.",
+        in_words([*lost, *moved]),
+    )
+    material = [of for of in report.findings if of.level is Level.MATERIAL]
+    asked = bool(moved) or bool(material)
+    second = {None: "", True: " A second scoring confirmed it.", False: " A second scoring did not confirm it."}
+    yield Step(
+        "L2",
+        "Does it matter?",
+        report.material if asked else None,
+        (
+            f"{len(material)} limit{' was' if len(material) == 1 else 's were'} passed." + second[report.confirmed]
+            if material
+            else "No limit was passed."
+        )
+        if asked
+        else "No score moved beyond the noise.",
+        in_words(material),
+    )
+    yield impact_step(check)
+
+
+def impact_step(check: ControlCheck) -> Step:
+    """L3, which is asked where a drift was confirmed."""
+    question, impact = "What would move in the ranking?", check.statistics.get("impact")
+    if check.verdict != ControlCheck.Verdict.DRIFTED:
+        return Step("L3", question, None, "There was no confirmed drift.", [])
+    if not impact:
+        return Step("L3", question, None, "It could not be estimated before the rescoring.", [])
+    tau = impact["kendall_tau"]
+    words = "has no value, as all are equal" if tau is None else f"is {tau:.2f}"
+    answer = (
+        f"Estimated on {impact['prompts']} prompts of {impact['n']} entries: {len(impact['moves'])} would change "
+        f"their rank by {MEASURES[impact['measure']].label.lower()}, {slice_label(impact['slice']).lower()}; "
+        f"Kendall's tau of the two orders {words}."
+    )
+    return Step("L3", question, bool(impact["moves"]), answer, [])
+
+
+def in_words(findings: list[Finding]) -> list[str]:
+    """Findings as people read them, the first few spelt out."""
+    said = [finding.in_words for finding in findings[:MOST_FINDINGS]]
+    more = len(findings) - len(said)
+    return [*said, f"and {more} more"] if more else said
+
+
+def changed_libraries(check: ControlCheck) -> list[str]:
+    """What the machine runs otherwise than when the control set was made."""
+    then = check.control_set.environment if check.control_set else {}
+    now = check.environment
+    return [
+        f"{name}: {then.get(name, 'none')} then, {now.get(name, 'none')} now"
+        for name in sorted({*then, *now})
+        if then.get(name) != now.get(name)
+    ]

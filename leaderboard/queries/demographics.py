@@ -1,0 +1,275 @@
+"""Who is harmed? A metric's values by demographic: as a heat map, as boxes, and of one demographic as a ranking."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leaderboard.charts import BoxColumn, BoxPoint
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing
+from leaderboard.queries.rankings import ROUND_SHARES
+from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
+from scoring.metrics.measures import Measure
+from scoring.metrics.safety import ALL, AVERAGE
+from scoring.statistics.boxes import Box, box
+
+OVERALL = (AVERAGE, ALL)  # slices that are no demographic
+LEVELS = 4  # shades on either side of the anchor
+ROUND = (1, 2, 2.5, 5, 10)  # steps that read well, times a power of ten
+MANY = 10  # models from which on the one that is worst off most often is worth naming
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model of the board."""
+
+    slug: str
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Every value of one measure under one version, among the models of one population.
+
+    values: by slice, of each model that has one, by its key.
+    """
+
+    version: MetricVersion
+    measure: Measure
+    population: str
+    entries: dict[int, Entry]
+    values: dict[str, dict[int, float]]
+
+    @property
+    def slices(self) -> list[str]:
+        """All of them, the overall one first."""
+        return slices_in_order(self.values)
+
+    @property
+    def demographics(self) -> list[str]:
+        """Those that are demographics."""
+        return [name for name in self.slices if name not in OVERALL]
+
+    @property
+    def overall(self) -> str:
+        """The slice over all of them, "" where there is none."""
+        return next((name for name in self.slices if name in OVERALL), "")
+
+    @property
+    def models(self) -> int:
+        """How many models have any value."""
+        return len({model for of in self.values.values() for model in of})
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the models that have any value."""
+        return {self.entries[model].kind for of in self.values.values() for model in of}
+
+    @property
+    def digits(self) -> int:
+        """Decimals to show values with: as printed, else those of the measure."""
+        return self.measure.digits if self.version.decimals is None else self.version.decimals
+
+    @property
+    def best(self) -> float:
+        """1 where higher values are better, else -1."""
+        return -1.0 if self.measure.direction == "lower" else 1.0
+
+    @property
+    def scale(self) -> float:
+        """The end of the scale of whiskers: a round part of the measure's own that holds all values."""
+        most = max((value for of in self.values.values() for value in of.values()), default=0.0)
+        return (
+            next((share for share in ROUND_SHARES if share * self.measure.largest >= most), 1.0) * self.measure.largest
+        )
+
+    def in_order(self, name: str) -> list[int]:
+        """The models by their value on slice `name`, the best first, those without one last."""
+        values, last = self.values.get(name, {}), math.inf
+        found = {model for of in self.values.values() for model in of}
+        return sorted(found, key=lambda key: (-self.best * values[key] if key in values else last, self.name(key)))
+
+    def name(self, model: int) -> str:
+        """Of a model."""
+        return self.entries[model].name
+
+
+def of_demographics(metric: Metric) -> bool:
+    """Whether the slices of a metric are demographics."""
+    return metric.formula.by_kind or metric.formula_name == "regard"
+
+
+def entries_of(version: MetricVersion) -> dict[int, Entry]:
+    """The models that were scored under `version`, in one query."""
+    rows = LanguageModel.objects.filter(scorings__metric_version=version).order_by()
+    return {pk: Entry(*of) for pk, *of in rows.values_list("pk", "slug", "name", "kind")}
+
+
+def board(version: MetricVersion, measure: str, population: str, entries: dict[int, Entry]) -> Board:
+    """Every value there is, in one query; as standings have them, and so without models that were withdrawn."""
+    ranked = Standing.objects.filter(metric_version=version, measure=measure, population=population).order_by()
+    values: dict[str, dict[int, float]] = {}
+    for name, model, value in ranked.values_list("slice", "model_id", "value"):
+        values.setdefault(name, {})[model] = value
+    return Board(version, MEASURES[measure], population, entries, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Which shade a value has: `step` wide each, LEVELS on either side of the one round the anchor.
+
+    typical: whether the anchor is but the median of what is shown, for want of a neutral value.
+    """
+
+    anchor: float
+    step: float
+    typical: bool
+    best: float
+
+    def level(self, value: float) -> int:
+        """From -LEVELS, the worst, to LEVELS."""
+        steps = math.floor(abs(value - self.anchor) / self.step + 0.5)
+        return min(LEVELS, steps) * (1 if (value - self.anchor) * self.best > 0 else -1)
+
+    @property
+    def legend(self) -> list[tuple[int, float]]:
+        """Each level, the worst first, and the value in its middle."""
+        return [(level, self.anchor + self.best * level * self.step) for level in range(-LEVELS, LEVELS + 1)]
+
+
+def scale(of: Board) -> Scale:
+    """The scale of a board: the same for all its pages, anchored at the measure's neutral value.
+
+    A measure that has none is anchored at the median of all values of demographics.
+    """
+    values = np.array([value for name in of.demographics for value in of.values[name].values()])
+    neutral = of.measure.neutral
+    anchor = float(np.median(values)) if neutral is None and len(values) else neutral or 0.0
+    farthest = float(np.abs(values - anchor).max()) if len(values) else 0.0
+    return Scale(anchor, _round_up(farthest / (LEVELS + 0.5)), neutral is None, of.best)
+
+
+def _round_up(step: float) -> float:
+    """The next number that reads well."""
+    if step <= 0:
+        return 0.01
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(times * power for times in ROUND if times * power >= step * (1 - 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value with its shade; `significant` is None where no test was made."""
+
+    value: float
+    level: int
+    significant: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """A model; a cell a slice of the board, None where it has no value."""
+
+    entry: Entry
+    cells: list[Cell | None]
+
+
+def heat_map(of: Board, shades: Scale, models: Sequence[int]) -> list[HeatRow]:
+    """The rows of `models`, in one query for their tests."""
+    tested = dict[tuple[int, str], float | None]()
+    rows = Standing.objects.filter(
+        metric_version=of.version, measure=of.measure.key, population=of.population, model__in=models
+    ).order_by()
+    for model, name, p_value in rows.values_list("model_id", "slice", "result__p_adjusted"):
+        tested[model, name] = p_value
+
+    def cell(model: int, name: str) -> Cell | None:
+        value = of.values[name].get(model)
+        if value is None:
+            return None
+        p_value = tested.get((model, name))
+        return Cell(value, shades.level(value), None if p_value is None else p_value < 0.05)
+
+    slices = of.slices
+    return [HeatRow(of.entries[model], [cell(model, name) for name in slices]) for model in models]
+
+
+def boxes(of: Board) -> list[tuple[str, BoxColumn]]:
+    """A box a demographic, the one with the worst median first."""
+    found = []
+    for name in of.demographics:
+        values = of.values[name]
+        points = [BoxPoint(of.name(model), value, of.entries[model].kind) for model, value in values.items()]
+        found.append((name, BoxColumn(slice_label(name), box([point.value for point in points]), points)))
+    return sorted(found, key=lambda pair: (of.best * pair[1].box.median, pair[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One place of a demographic's own ranking, with what its value is made of."""
+
+    entry: Entry
+    rank: int
+    rank_low: int | None
+    rank_high: int | None
+    measure: str
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    n: int | None
+    missing: int
+    p_adjusted: float | None
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether harmful and benign texts differ at 5%, after Holm; None where no test was made."""
+        return None if self.p_adjusted is None else self.p_adjusted < 0.05
+
+
+def own_ranking(of: Board, name: str, first: int, count: int) -> list[Ranked]:
+    """The ranking of `of` on slice `name`, in one query: `count` places after `first`."""
+    rows = Standing.objects.filter(
+        metric_version=of.version, measure=of.measure.key, population=of.population, slice=name
+    ).order_by("rank", "model__name")
+    fields = ("rank", "rank_low", "rank_high", "measure", "value")
+    results = ("result__ci_low", "result__ci_high", "result__n", "result__missing", "result__p_adjusted")
+    found = rows.values_list("model_id", *fields, *results)[first : first + count]
+    return [Ranked(of.entries[model], *numbers) for model, *numbers in found]
+
+
+def sentences(of: Board, columns: Sequence[tuple[str, BoxColumn]]) -> list[str]:
+    """What the boxes come to."""
+    if len(columns) < 2:
+        return []
+    (_, worst), (_, best) = columns[0], columns[-1]
+    digits = of.digits
+    said = [
+        f"Over {of.models} model{'' if of.models == 1 else 's'} the median is worst for {worst.label} "
+        f"({worst.box.median:.{digits}f}) and best for {best.label} ({best.box.median:.{digits}f})."
+    ]
+    if of.models >= MANY:
+        name, times = _worst_off(of).most_common(1)[0]
+        said.append(f"{slice_label(name)} is the worst off of all demographics in {times} of {of.models} models.")
+    spread = max(columns, key=lambda pair: _width(pair[1].box))[1]
+    said.append(
+        f"Models differ most on {spread.label}: half of them lie between {spread.box.lower:.{digits}f} and "
+        f"{spread.box.upper:.{digits}f}."
+    )
+    return said
+
+
+def _worst_off(of: Board) -> Counter[str]:
+    """In how many models each demographic has the worst value of all; of equal ones the first by name."""
+    lowest: dict[int, tuple[float, str]] = {}
+    for name in sorted(of.demographics):
+        for model, value in of.values[name].items():
+            if model not in lowest or of.best * value < lowest[model][0]:
+                lowest[model] = of.best * value, name
+    return Counter(name for _, name in lowest.values())
+
+
+def _width(of: Box) -> float:
+    return of.upper - of.lower

@@ -1,0 +1,195 @@
+"""Can the scorers be trusted today? The state of every metric's scorer, and the checks that it is known by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from itertools import groupby
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Exists, F, OuterRef, Window
+from django.db.models.functions import RowNumber
+
+from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Provenance, Rescoring, Work
+from leaderboard.services import rescore
+from leaderboard.services.checks import pause_after
+
+CHECKS_A_PAGE = 30
+MOST_UNANSWERED = 12  # as many checks back as a pause between two can depend on
+ENDED = (Work.State.DONE, Work.State.FAILED)
+
+
+class Condition(Enum):
+    """What is known of a scorer, in a word, with the shape that says it too."""
+
+    STABLE = "stable", "Stable", "●"
+    CHANGED = "changed", "Changed", "▲"
+    DRIFTED = "drifted", "Drifted", "◆"
+    RIGHTED = "righted", "Drifted and put right", "◇"
+    UNAVAILABLE = "unavailable", "Unavailable", "✕"
+    NEVER = "never", "Never checked", "○"
+
+    def __init__(self, key: str, label: str, shape: str) -> None:
+        self.key, self.label, self.shape = key, label, shape
+
+    @classmethod
+    def of(cls, verdict: str) -> "Condition":
+        """Of one check; one that failed had no answer either."""
+        return next((found for found in cls if found.key == verdict), cls.UNAVAILABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check that came to an end, without its statistics."""
+
+    pk: int
+    metric: int
+    control_set: int | None
+    version: int | None
+    trigger: str
+    verdict: str
+    reason: str
+    finished_at: datetime | None
+
+    @property
+    def condition(self) -> Condition:
+        """What it says."""
+        return Condition.of(self.verdict)
+
+    @property
+    def because(self) -> str:
+        """What set it off."""
+        return ControlCheck.Trigger(self.trigger).label
+
+
+CHECK = ("pk", "metric", "control_set", "control_set__metric_version__number", "trigger", "verdict", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A metric's scorer: what is known of it, by which check, and what comes next.
+
+    `version`: the one that readers see. `next_due`: when the next check is due at the latest; None where there is
+    nothing to check yet, or a check is `under_way`.
+    """
+
+    metric: Metric
+    version: MetricVersion | None
+    condition: Condition
+    last: Check | None
+    decided_by: str
+    rescoring: Rescoring | None
+    next_due: datetime | None
+    under_way: bool
+
+    @property
+    def time_left(self) -> timedelta | None:
+        """Of the rescoring."""
+        return rescore.time_left(self.rescoring) if self.rescoring else None
+
+
+def watched() -> list[Watched]:
+    """Every metric, in the order of the tabs, in five queries."""
+    unfinished = ControlCheck.objects.unfinished().filter(metric=OuterRef("pk"))
+    metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(under_way=Exists(unfinished))
+    current: dict[int, MetricVersion] = {
+        version.metric_id: version
+        for version in MetricVersion.objects.filter(
+            status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED
+        ).select_related("control_set")
+    }
+    active = {of.metric_id: of for of in Rescoring.objects.active().select_related("to_version__control_set")}
+    newest = current | {metric: of.to_version for metric, of in active.items()}
+    checks = recent_checks()
+    opened = MetricVersion.objects.filter(opened_because=OuterRef("pk"), published_at__isnull=False)
+    lasts = ControlCheck.objects.filter(pk__in=[found[0].pk for found in checks.values()])
+    said = {
+        pk: (decided_by, put_right)
+        for pk, decided_by, put_right in lasts.values_list("pk", "statistics__decided_by", Exists(opened))
+    }
+    found = []
+    for metric in metrics:
+        ended = checks.get(metric.pk, [])
+        last = ended[0] if ended else None
+        decided_by, put_right = said[last.pk] if last else ("", False)
+        control = getattr(newest.get(metric.pk), "control_set", None)
+        found.append(
+            Watched(
+                metric=metric,
+                version=current.get(metric.pk),
+                condition=condition_of(last, put_right),
+                last=last,
+                decided_by=decided_by or (last.reason if last else ""),
+                rescoring=active.get(metric.pk),
+                next_due=None if metric.under_way else next_due(control, ended),
+                under_way=metric.under_way,
+            )
+        )
+    return found
+
+
+def condition_of(last: Check | None, put_right: bool) -> Condition:
+    """By the last check; a drift is put right once the version that it opened is published."""
+    if last is None:
+        return Condition.NEVER
+    return Condition.RIGHTED if last.condition is Condition.DRIFTED and put_right else last.condition
+
+
+def recent_checks() -> dict[int, list[Check]]:
+    """The last checks of each metric that came to an end, the newest first, in one query."""
+    newest_first = [F("checks__finished_at").desc(), F("checks__pk").desc()]
+    # Numbered from the side of metrics, so that the long statistics of checks, before which a database may have to read
+    # to reach their metric, stay where they are.
+    numbered = Metric.objects.order_by().filter(checks__state__in=ENDED, checks__finished_at__isnull=False)
+    newest = numbered.annotate(place=Window(RowNumber(), partition_by=[F("pk")], order_by=newest_first)).filter(
+        place__lte=MOST_UNANSWERED
+    )
+    rows = (
+        ControlCheck.objects.filter(pk__in=newest.values("checks__pk"))
+        .order_by("metric", "-finished_at", "-pk")
+        .values_list(*CHECK, "finished_at")
+    )
+    return {metric: list(found) for metric, found in groupby((Check(*row) for row in rows), key=lambda of: of.metric)}
+
+
+def next_due(control: ControlSet | None, ended: Sequence[Check]) -> datetime | None:
+    """When the control set is due to be scored again; `ended` are the metric's checks, the newest first."""
+    if control is None:
+        return None
+    own = [check for check in ended if check.control_set == control.pk]
+    last = own[0].finished_at if own else None
+    return (last or control.created_at) + pause_after([ControlCheck(verdict=check.verdict) for check in own])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """A check among others: what decided it, and how far scores had moved, of the attribute that moved most.
+
+    `overall` is that of `scoring.drift.DriftReport`; of a check without an answer it is empty. `opened`: number of the
+    version that it opened.
+    """
+
+    check: Check
+    decided_by: str
+    overall: dict[str, float | None]
+    opened: int | None
+
+
+def checks_page(metric: Metric, number: int) -> "tuple[Page[int], list[CheckRow]]":
+    """A page of the checks of `metric` that came to an end, the newest first, in four queries."""
+    ended = ControlCheck.objects.filter(metric=metric, state__in=ENDED).order_by("-finished_at", "-pk")
+    page = Paginator(ended.values_list("pk", flat=True), CHECKS_A_PAGE).get_page(number)
+    shown = ended.filter(pk__in=list(page.object_list))  # statistics are long: those of a page are read, not of all
+    found = [
+        (Check(*row[:-2]), row[-2], row[-1])
+        for row in shown.values_list(*CHECK, "finished_at", "statistics__decided_by", "statistics__overall")
+    ]
+    opened = dict(
+        MetricVersion.objects.filter(opened_because__in=[check.pk for check, _, _ in found]).values_list(
+            "opened_because", "number"
+        )
+    )
+    return page, [
+        CheckRow(check, decided_by or check.reason, overall or {}, opened.get(check.pk))
+        for check, decided_by, overall in found
+    ]

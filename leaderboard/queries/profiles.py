@@ -1,0 +1,228 @@
+"""Everything about one model: each metric's newest numbers in full, and what became of it over versions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.core.files.storage import default_storage
+from django.db.models import Count, Q, QuerySet
+
+from leaderboard.models import (
+    Artefact,
+    AuditEvent,
+    LanguageModel,
+    MetricVersion,
+    OutdatedEntry,
+    Provenance,
+    Result,
+    Scoring,
+    Standing,
+    Work,
+)
+from scoring.metrics.formulas import MEASURES, slices_in_order
+from scoring.metrics.measures import Measure
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the model stood on the overall slice under a version."""
+
+    rank: int
+    low: int | None
+    high: int | None
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A version with the model's numbers under it; place: None where these are not ranked."""
+
+    version: MetricVersion
+    scoring: Scoring
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file behind the numbers; present: whether it is where it should be."""
+
+    label: str
+    artefact: Artefact
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A metric's numbers of one provenance: one scoring in full, a row a slice and a column a measure; and its history.
+
+    steps: the versions, oldest first. ranked: how many models are ranked on the overall slice under the version shown.
+    """
+
+    scoring: Scoring
+    measures: list[Measure]
+    rows: list[tuple[str, list[Result | None]]]
+    steps: list[Step]
+    ranked: int
+    downloads: list[Download] = field(default_factory=list)
+
+    @property
+    def version(self) -> MetricVersion:
+        """The version that is shown in full."""
+        return self.scoring.metric_version
+
+    @property
+    def key(self) -> str:
+        """Tells the profiles of a page apart."""
+        return f"{self.version.metric.slug}-{self.version.provenance}"
+
+    @property
+    def main(self) -> str:
+        """The overall slice."""
+        return self.rows[0][0] if self.rows else ""
+
+    @property
+    def headline(self) -> Result | None:
+        """The value of the metric's first measure on the overall slice."""
+        found = (
+            {measure.key: cell for measure, cell in zip(self.measures, self.rows[0][1], strict=True)}
+            if self.rows
+            else {}
+        )
+        return found.get(self.version.metric.measure)
+
+    @property
+    def digits(self) -> int:
+        """Decimals of the values of the metric's first measure: as printed, else those of the measure."""
+        printed = self.version.decimals
+        return MEASURES[self.version.metric.measure].digits if printed is None else printed
+
+    @property
+    def drawn(self) -> set[str]:
+        """The measures that are drawn as whiskers: those of demographics, else the metric's first one."""
+        formula = self.version.metric.formula
+        return {of.key for of in formula.ranked} if formula.by_kind else {self.version.metric.measure}
+
+    @property
+    def place(self) -> Place | None:
+        """Where the model stands under the version shown."""
+        return next((step.place for step in self.steps if step.version == self.version), None)
+
+    @property
+    def newest(self) -> bool:
+        """Whether what is shown is the newest there is."""
+        return self.steps[-1].version == self.version
+
+
+def profiles(model: LanguageModel, slug: str = "", number: int | None = None) -> list[Profile]:
+    """The model's profiles, in a constant number of queries: of each metric and provenance the newest version.
+
+    Of the metric `slug` version `number` instead, where that is given.
+    """
+    scorings = list(scorings_of(model))
+    groups: dict[tuple[int, str], list[Scoring]] = {}
+    for scoring in scorings:
+        version = scoring.metric_version
+        groups.setdefault((version.metric_id, version.provenance), []).append(scoring)
+    shown = {key: _shown(of, slug, number) for key, of in groups.items()}
+    results: dict[int, list[Result]] = {}
+    for result in Result.objects.filter(scoring__in=list(shown.values())).order_by():
+        results.setdefault(result.scoring_id, []).append(result)
+    main = {key: next(iter(slices_in_order(of.slice for of in results.get(s.pk, []))), "") for key, s in shown.items()}
+    places = _places(model, groups, main)
+    counts = _counts(model, shown, main)
+    return [
+        _profile(shown[key], results.get(shown[key].pk, []), of, places, counts.get(shown[key].metric_version_id, 0))
+        for key, of in groups.items()
+    ]
+
+
+def scorings_of(model: LanguageModel) -> QuerySet[Scoring]:
+    """The model's numbers under published versions, by metric and version: what readers may see."""
+    return (
+        Scoring.objects.filter(model=model, state=Work.State.DONE, metric_version__published_at__isnull=False)
+        .select_related(
+            "metric_version__metric", "metric_version__protocol__evaluation_set__artefact", "run__artefact", "artefact"
+        )
+        .select_related("replicates")
+        .order_by("metric_version__metric__position", "metric_version__metric__slug", "metric_version__number")
+    )
+
+
+def _shown(of: Sequence[Scoring], slug: str, number: int | None) -> Scoring:
+    asked = (s for s in of if s.metric_version.metric.slug == slug and s.metric_version.number == number)
+    return next(asked, of[-1])
+
+
+def _on(version: MetricVersion, model: LanguageModel, name: str) -> Q:
+    population = model.kind if version.metric.formula.by_kind else Standing.Population.ALL
+    return Q(metric_version=version, measure=version.metric.measure, slice=name, population=population)
+
+
+def _places(
+    model: LanguageModel, groups: dict[tuple[int, str], list[Scoring]], main: dict[tuple[int, str], str]
+) -> dict[int, Place]:
+    """By version, in one query: the rank on each metric's overall slice, among models of its kind."""
+    wanted = Q(pk__in=[])
+    for key, of in groups.items():
+        first = of[0].metric_version
+        versions = [scoring.metric_version_id for scoring in of]
+        population = model.kind if first.metric.formula.by_kind else Standing.Population.ALL
+        wanted |= Q(metric_version__in=versions, measure=first.metric.measure, slice=main[key], population=population)
+    rows = Standing.objects.filter(wanted, model=model).order_by()
+    fields = ("metric_version_id", "rank", "rank_low", "rank_high", "value")
+    return {version: Place(*of) for version, *of in rows.values_list(*fields)}
+
+
+def _counts(
+    model: LanguageModel, shown: dict[tuple[int, str], Scoring], main: dict[tuple[int, str], str]
+) -> dict[int, int]:
+    """How many models each version that is shown ranks, in one query."""
+    wanted = Q(pk__in=[])
+    for key, scoring in shown.items():
+        wanted |= _on(scoring.metric_version, model, main[key])
+    rows = Standing.objects.filter(wanted).order_by().values_list("metric_version_id")
+    return dict(rows.annotate(Count("pk")))
+
+
+def _profile(
+    scoring: Scoring, results: list[Result], of: Sequence[Scoring], places: dict[int, Place], ranked: int
+) -> Profile:
+    cells = {(result.slice, result.measure): result for result in results}
+    there = {result.measure for result in results}
+    measures = [of for of in scoring.metric_version.metric.formula.measures.values() if of.key in there]
+    rows = [
+        (name, [cells.get((name, measure.key)) for measure in measures])
+        for name in slices_in_order(result.slice for result in results)
+    ]
+    steps = [Step(one.metric_version, one, places.get(one.metric_version_id)) for one in of]
+    return Profile(scoring, measures, rows, steps, ranked, downloads(scoring, scoring.metric_version_id in places))
+
+
+def downloads(scoring: Scoring, ranked: bool) -> list[Download]:
+    """The files of a scoring that may be downloaded: those of entries that are ranked, and of no others."""
+    if not ranked or scoring.metric_version.provenance != Provenance.MEASURED:
+        return []
+    outputs = scoring.run.artefact if scoring.run else None
+    files = (("Outputs of the model", outputs), ("Values of each text", scoring.artefact))
+    found = [
+        (label, artefact) for label, artefact in (*files, ("Bootstrap replicates", scoring.replicates)) if artefact
+    ]
+    return [Download(label, of, default_storage.exists(of.storage_name)) for label, of in found]
+
+
+def outdated(model: LanguageModel) -> list[OutdatedEntry]:
+    """The current versions under which the model could not be scored, with the reasons, in one query."""
+    found = OutdatedEntry.objects.filter(model=model, metric_version__status=MetricVersion.Status.CURRENT)
+    return list(found.select_related("metric_version__metric", "last_scoring__metric_version"))
+
+
+def other_revisions(model: LanguageModel) -> list[LanguageModel]:
+    """Other entries of the same name, the newest first, in one query."""
+    return list(LanguageModel.objects.filter(name=model.name).exclude(pk=model.pk).order_by("-created_at", "-pk"))
+
+
+def why_not_open(model: LanguageModel) -> str:
+    """What the audit trail gives as the reason for a model's being restricted or withdrawn; "" where it gives none."""
+    if model.access == LanguageModel.Access.OPEN:
+        return ""
+    details = AuditEvent.objects.filter(subject=f"model {model.slug}").values_list("detail", flat=True)
+    return next((str(detail["reason"]) for detail in details if detail.get("reason")), "")

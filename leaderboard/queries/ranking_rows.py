@@ -1,0 +1,259 @@
+"""The rows of rankings: filtered, ordered and paged by the database, for all rankings of a page at once."""
+
+from collections import Counter
+from datetime import datetime
+from math import ceil
+from typing import Any
+
+import numpy as np
+from django.db.models import Count, Expression, F, Max, Q, Window
+from django.db.models.functions import RowNumber
+
+from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance, Result, Standing
+from leaderboard.queries.ranking_view import View
+from leaderboard.queries.rankings import Cell, Choices, Group, Ranking, Row, Wanted, extras_of
+from leaderboard.services import past
+from scoring.statistics.ranks import Rank, competition_ranks
+
+Ranks = dict[tuple[str, int], Rank]  # by population and result
+KNOWN_OF_SOME = ("parameters", "n", "missing")  # columns that a paper's figures may lack throughout
+
+
+def rankings(wanted: list[Wanted], view: View) -> list[Ranking]:
+    """Rankings as `view` asks, in a constant number of queries; two of one metric version there cannot be.
+
+    Ranks are of all entries, whatever the filters. Of one ranking alone, ranks may be taken anew: among numbers of
+    different provenance, and as they were at a time before entries were added.
+    """
+    if not wanted:
+        return []
+    among = Q(pk__in=[])
+    for of in wanted:
+        among |= entries(of)
+    anew = ranks_anew(wanted[0]) if len(wanted) == 1 else None
+    counted = overview(among, view)
+    shown = rows(among, wanted, view, anew)
+    tied = None if anew is not None else ties(among, shown)
+    cells = cells_of(shown, wanted, view)
+    outdated = outdated_under([of for of in wanted if flagged(of)])
+    found = []
+    for of in wanted:
+        keys = {version.pk for version in of.versions}
+        mine = [row for row in counted if row["metric_version_id"] in keys]
+        of_rows = [row for row in shown if row.metric_version_id in keys]
+        found.append(assemble(of, view, mine, of_rows, cells, anew, tied, outdated))
+    return found
+
+
+def entries(wanted: Wanted) -> Q:
+    """The standings of a ranking."""
+    found = Q(
+        metric_version__in=wanted.versions,
+        measure=wanted.measure.key,
+        slice=wanted.slice,
+        population__in=wanted.populations,
+    )
+    return found if wanted.end is None else found & past.stood(wanted.end)
+
+
+def ranks_anew(wanted: Wanted) -> Ranks | None:
+    """Ranks where the stored ones are not those asked for; None where they are.
+
+    Of two versions (measured and published) without rank intervals: nothing pairs their texts.
+    """
+    if wanted.mixed:
+        by_population: dict[str, list[tuple[int, float]]] = {}
+        stored = Standing.objects.filter(entries(wanted)).order_by()
+        for population, pk, value in stored.values_list("population", "result_id", "value"):
+            by_population.setdefault(population, []).append((pk, value))
+        direction = wanted.measure.direction or "higher"
+        return {
+            (population, pk): Rank(int(rank), None, None)
+            for population, found in by_population.items()
+            for (pk, _), rank in zip(
+                found, competition_ranks(np.array([value for _, value in found]), direction), strict=True
+            )
+        }
+    version = wanted.versions[0]
+    if wanted.end is None or past.stands(version, wanted.end):
+        return None
+    again = past.taken_anew(version, wanted.measure.key, wanted.end, wanted.slice)
+    return {(row.population, row.result_id): Rank(row.rank, row.rank_low, row.rank_high) for row in again}
+
+
+def overview(among: Q, view: View) -> list[dict[str, Any]]:
+    """How many entries there are and fit the filters, by version, population and what they can be filtered by."""
+    counted = (
+        Standing.objects.filter(among)
+        .order_by()
+        .values("metric_version_id", "population", "model__family", "model__kind", "model__access", "model__source")
+        .annotate(
+            entries=Count("pk"),
+            fitting=Count("pk", filter=view.filters.condition) if view.filters.active else Count("pk"),
+            leading=Count("pk", filter=Q(rank_low=1)),
+            parameters=Count("model__parameters"),
+            n=Count("result__n"),
+            missing=Count("pk", filter=Q(metric_version__provenance=Provenance.MEASURED)),
+            printed=Count("result__published_rank"),
+            largest=Max("value"),
+            highest=Max("result__ci_high"),
+            newest=Max("result__scoring__scored_at"),
+        )
+    )
+    return [dict(row) for row in counted]
+
+
+def rows(among: Q, wanted: list[Wanted], view: View, anew: Ranks | None) -> list[Standing]:
+    """The standings of the page, in order; each with the model, the result and the scoring."""
+    rank: Expression | F = F("rank")
+    descending = False
+    if anew is not None:  # stored ranks are of other entries; values are in the order of any ranks of theirs
+        rank, descending = F("value"), wanted[0].measure.direction == "higher"
+    order = view.order.by(wanted[0].measure.key, rank, descending)
+    found = Standing.objects.filter(among).filter(view.filters.condition).select_related("model", "result__scoring")
+    if view.rows is None:
+        return list(found.order_by(*order))
+    apart = [F("population")] if any(of.mixed for of in wanted) else [F("metric_version"), F("population")]
+    number = Window(RowNumber(), partition_by=apart, order_by=order)
+    first = (view.page - 1) * view.rows
+    return list(
+        found.annotate(number=number).filter(number__gt=first, number__lte=first + view.rows).order_by("number")
+    )
+
+
+def ties(among: Q, shown: list[Standing]) -> set[tuple[int, str, int]]:
+    """Ranks that several entries share, by version and population; of all entries, whatever is shown."""
+    if not shown:
+        return set()
+    shared = Standing.objects.filter(among, rank__in={row.rank for row in shown}).order_by()
+    counted = shared.values("metric_version_id", "population", "rank").annotate(entries=Count("pk"))
+    return set(counted.filter(entries__gt=1).values_list("metric_version_id", "population", "rank"))
+
+
+def cells_of(shown: list[Standing], wanted: list[Wanted], view: View) -> dict[tuple[int, str], Cell]:
+    """The values beside those that are ranked, by scoring and slice."""
+    columns = {name for of in wanted for name in of.columns(view)}
+    if not columns or not shown:
+        return {}
+    results = Result.objects.filter(
+        scoring__in={row.result.scoring_id for row in shown}, measure=wanted[0].measure.key, slice__in=columns
+    )
+    printed = {version.pk: version.decimals for of in wanted for version in of.versions}
+    digits = {row.result.scoring_id: printed[row.metric_version_id] for row in shown}
+    usual = wanted[0].measure.digits
+    return {
+        (scoring, name): Cell(
+            value,
+            f"{value:.{usual if digits[scoring] is None else digits[scoring]}f}",
+            None if p is None else p < Result.SIGNIFICANT,
+        )
+        for scoring, name, value, p in results.order_by().values_list("scoring_id", "slice", "value", "p_adjusted")
+    }
+
+
+def without_value(version: MetricVersion, slices: list[str], name: str) -> Cell:
+    """Why there is no value on the slice `name` under `version`, which ranks on `slices`."""
+    if not version.measured:
+        return Cell(None, "not printed", None, f"The published figures do not have it: {version.source}")
+    if name not in slices:
+        return Cell(None, "not ranked", None, f"Metric version {version.number} ranks nobody on this slice")
+    return Cell(None, "no text", None, "Not one of its texts on this slice has a score")
+
+
+def flagged(wanted: Wanted) -> bool:
+    """Whether entries may have been left behind as outdated: figures of a paper are not."""
+    measured = any(version.measured for version in wanted.versions)
+    return measured and wanted.metric.outdated_policy == Metric.OutdatedPolicy.FLAG
+
+
+def outdated_under(wanted: list[Wanted]) -> list[OutdatedEntry]:
+    """The entries that were left behind, with the reason."""
+    versions = [version for of in wanted for version in of.versions if version.provenance == Provenance.MEASURED]
+    if not versions:
+        return []
+    return list(
+        OutdatedEntry.objects.filter(metric_version__in=versions).select_related(
+            "model", "last_scoring__metric_version"
+        )
+    )
+
+
+def assemble(
+    wanted: Wanted,
+    view: View,
+    counted: list[dict[str, Any]],
+    shown: list[Standing],
+    cells: dict[tuple[int, str], Cell],
+    anew: Ranks | None,
+    tied: set[tuple[int, str, int]] | None,
+    outdated: list[OutdatedEntry],
+) -> Ranking:
+    """A ranking of what was found."""
+    columns = wanted.columns(view)
+    versions = {version.pk: version for version in wanted.versions}
+    shared = Counter((population, rank.rank) for (population, _), rank in (anew or {}).items())
+
+    def row_of(standing: Standing) -> Row:
+        version = versions[standing.metric_version_id]
+        if anew is None:
+            rank = Rank(standing.rank, standing.rank_low, standing.rank_high)
+            is_tied = (version.pk, standing.population, rank.rank) in (tied or set())
+        else:
+            rank = anew[standing.population, standing.result_id]
+            is_tied = shared[standing.population, rank.rank] > 1
+        beside = [
+            cells.get((standing.result.scoring_id, name))
+            or without_value(version, wanted.slices.get(version.pk, []), name)
+            for name in columns
+        ]
+        return Row(standing.model, version, rank.rank, rank.low, rank.high, standing.result, beside, is_tied)
+
+    groups = []
+    for population in wanted.populations:
+        of = [row for row in counted if row["population"] == population]
+        if not of:
+            continue
+        fitting = sum(row["fitting"] for row in of)
+        leading = sum(row["leading"] for row in of)
+        if anew is not None:
+            leading = sum(of_rank.low == 1 for (among, _), of_rank in anew.items() if among == population)
+        groups.append(
+            Group(
+                population=population,
+                rows=[row_of(standing) for standing in shown if standing.population == population],
+                entries=sum(row["entries"] for row in of),
+                fitting=fitting,
+                leading=leading,
+                page=view.page,
+                first=(view.page - 1) * (view.rows or 0) + 1,
+                pages=max(1, ceil(fitting / view.rows)) if view.rows else 1,
+            )
+        )
+    return Ranking(
+        wanted=wanted,
+        columns=columns,
+        extras=extras_of(view, {name for name in KNOWN_OF_SOME if not any(row[name] for row in counted)}),
+        groups=groups,
+        choices=choices_of(counted),
+        most=max((max(row["largest"], row["highest"] or 0) for row in counted), default=wanted.measure.largest),
+        newest=newest_of(counted, wanted),
+        carries_ranks=not wanted.mixed and any(row["printed"] for row in counted),
+        anew=anew is not None,
+        outdated=[entry for entry in outdated if entry.metric_version_id in versions],
+    )
+
+
+def choices_of(counted: list[dict[str, Any]]) -> Choices:
+    """What there is to filter by."""
+    return Choices(
+        families={row["model__family"] for row in counted} - {""},
+        kinds={row["model__kind"] for row in counted},
+        accesses={row["model__access"] for row in counted},
+        sources={row["model__source"] for row in counted},
+    )
+
+
+def newest_of(counted: list[dict[str, Any]], wanted: Wanted) -> datetime | None:
+    """When the ranking last changed: by an entry, or by the publication of its version."""
+    known = [row["newest"] for row in counted] + [version.published_at for version in wanted.versions]
+    return max((when for when in known if when), default=None)

@@ -1,0 +1,146 @@
+"""A few of a model's texts, chosen by their values: read from the artefacts, without the millions of others."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from django.core.files.storage import default_storage
+
+from leaderboard.models import Artefact, Scoring
+from leaderboard.queries.likelihoods import GONE, NotAtHand, labelled_values
+from scoring.artefacts import SCORE, ArtefactError
+from scoring.row_selection import column_names, read_columns, read_rows, rows_in_order
+
+T = TypeVar("T")
+PAGE, MOST = 10, 200  # samples on a page, and on all pages
+SPREAD_OVER = 50  # samples from the first to the last
+HIGHEST, LOWEST, SPREAD = "highest", "lowest", "spread"
+FINISHED = {"stop": "ended by the model", "length": "cut at the most tokens"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A text that the model made, or a sentence whose likelihood it gave.
+
+    place: from 1, among all that have a value, in the order asked for. prompt: "" where there is none. about: what else
+    is known of it, in words.
+    """
+
+    place: int
+    value: float
+    prompt: str
+    text: str
+    about: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """A page of samples; `of` texts have a value, and `missing` have none; all pages together list `listed`."""
+
+    samples: list[Sample]
+    of: int
+    missing: int
+    listed: int
+
+    @property
+    def pages(self) -> int:
+        """At least one."""
+        return max(1, -(-self.listed // PAGE))
+
+
+def attributes(scoring: Scoring) -> list[str]:
+    """What the scorer judges, in its order; nothing where it is of likelihoods. Raises NotAtHand."""
+    if not scoring.metric_version.metric.formula.asks_scorer:
+        return []
+    names = _read(scoring.artefact, lambda file: column_names(file, "scores"))
+    return [name.removeprefix(SCORE) for name in names if name.startswith(SCORE)]
+
+
+def samples(scoring: Scoring, attribute: str, order: str, page: int) -> Samples:
+    """A page of the texts of a scoring: of continuations by `attribute`, of sentences the harmful ones by likelihood.
+
+    The same every time: equal values stand in the order of the texts. A page beyond the last has no samples. Raises
+    NotAtHand.
+    """
+    if attribute:
+        column = _read(scoring.artefact, lambda file: read_columns(file, "scores", [SCORE + attribute]))
+        values = column[SCORE + attribute].to_numpy()
+        describe = _continuations
+    else:
+        values, harmful = labelled_values(scoring)
+        values = np.where(harmful, values, np.nan)
+        describe = _sentences
+    count = int(np.isfinite(values).sum())
+    places = places_of(order, count)
+    chosen = places[(page - 1) * PAGE : page * PAGE]
+    rows = rows_in_order(values, chosen, order != LOWEST)
+    numbered = [(place + 1, float(values[row])) for place, row in zip(chosen, rows, strict=True)]
+    missing = len(values) - count if attribute else int(harmful.sum()) - count
+    return Samples(describe(scoring, rows, numbered), count, missing, len(places))
+
+
+def places_of(order: str, count: int) -> list[int]:
+    """Which places of `count` are shown in that order, from 0: the first MOST, or some evenly from first to last."""
+    if order != SPREAD:
+        return list(range(min(count, MOST)))
+    evenly: list[int] = np.unique(np.linspace(0, count - 1, min(count, SPREAD_OVER)).round().astype(int)).tolist()
+    return evenly
+
+
+def _continuations(scoring: Scoring, rows: list[int], numbered: list[tuple[int, float]]) -> list[Sample]:
+    """What the model made of its prompts, in those rows."""
+    outputs = scoring.run.artefact if scoring.run else None
+    of = ["prompt_id", "index", "text", "n_tokens", "finish"]
+    made = _read(outputs, lambda file: read_rows(file, "continuations", rows, of)).to_pylist()
+    scored = _read(scoring.artefact, lambda file: read_rows(file, "scores", rows, ["id", "index"])).to_pylist()
+    if [(row["prompt_id"], row["index"]) for row in made] != [(row["id"], row["index"]) for row in scored]:
+        raise NotAtHand("The stored scores are of other texts than the stored outputs: they are not shown.")
+    prompts = _texts(scoring, "prompts", [row["prompt_id"] for row in made], ["text"])
+    return [
+        Sample(
+            place,
+            value,
+            prompts.get(row["prompt_id"], {}).get("text", ""),
+            row["text"] or "",
+            [
+                f"continuation {row['index'] + 1} of its prompt",
+                *([] if row["n_tokens"] is None else [f"{row['n_tokens']} tokens"]),
+                FINISHED.get(row["finish"], "how it ended is not known"),
+            ],
+        )
+        for (place, value), row in zip(numbered, made, strict=True)
+    ]
+
+
+def _sentences(scoring: Scoring, rows: list[int], numbered: list[tuple[int, float]]) -> list[Sample]:
+    """Sentences of the evaluation set, in those rows of the values."""
+    ids = _read(scoring.artefact, lambda file: read_rows(file, "log_perplexities", rows, ["id"]))["id"].to_pylist()
+    texts = _texts(scoring, "labelled_sentences", ids, ["text", "demographics"])
+    return [
+        Sample(
+            place, value, "", texts[id_]["text"], [f"labelled harmful, about {', '.join(texts[id_]['demographics'])}"]
+        )
+        for (place, value), id_ in zip(numbered, ids, strict=True)
+    ]
+
+
+def _texts(scoring: Scoring, kind: str, ids: list[str], columns: list[str]) -> dict[str, dict[str, Any]]:
+    """Rows of the evaluation set by their ids."""
+    artefact = scoring.metric_version.protocol.evaluation_set.artefact
+    table = _read(artefact, lambda file: read_columns(file, kind, ["id", *columns]))
+    chosen = table.filter(pc.is_in(table["id"], value_set=pa.array(ids, pa.string())))
+    return {row["id"]: row for row in chosen.to_pylist()}
+
+
+def _read(artefact: Artefact | None, reader: Callable[[BinaryIO], T]) -> T:
+    """What `reader` makes of a stored file. Raises NotAtHand."""
+    if artefact is None:
+        raise NotAtHand(GONE)
+    try:
+        with default_storage.open(artefact.storage_name, "rb") as file:
+            return reader(cast(BinaryIO, file))
+    except (ArtefactError, FileNotFoundError) as error:
+        raise NotAtHand(GONE) from error

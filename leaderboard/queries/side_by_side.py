@@ -1,0 +1,263 @@
+"""A few models side by side on one version of a metric: values, and what paired tests say of their differences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from django.db.models import Count, Q, Window
+
+from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
+from leaderboard.services.publish import covariances
+from scoring.artefacts import ArtefactError
+from scoring.metrics.formulas import slices_in_order
+from scoring.metrics.measures import Measure
+from scoring.statistics.differences import PairedDifference, holm_over, paired_differences
+from scoring.statistics.ranks import ALPHA
+
+LEAST, MOST = 2, 6
+MOST_OFFERED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A chosen model: its scoring under the version with its results by slice.
+
+    `scored` is that on the chosen slice; `reason` says why there is none.
+    """
+
+    model: LanguageModel
+    scoring: Scoring | None
+    results: dict[str, Result]
+    scored: Result | None
+    standing: Standing | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two models, the better one on the chosen slice first.
+
+    `found` has by how much the first is better: positive where it is less harmful. None where nothing can be tested.
+    """
+
+    first: Entry
+    second: Entry
+    found: PairedDifference | None
+
+    @property
+    def apart(self) -> bool:
+        """Whether the test tells them apart, after Holm."""
+        return self.found is not None and self.found.p_adjusted < ALPHA
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRow:
+    """A slice: the result of each entry with a scoring, and each pair's difference there, in the order of the pairs."""
+
+    slice: str
+    results: list[Result | None]
+    differences: list[PairedDifference | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """The chosen models under one version. `problem`: why differences are not tested, where they are not."""
+
+    version: MetricVersion
+    measure: Measure
+    slice: str
+    entries: list[Entry]
+    pairs: list[Pair] = field(default_factory=list)
+    rows: list[SliceRow] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def there(self) -> list[Entry]:
+        """Those with a value on the chosen slice, the best first."""
+        known = [(entry.scored.value, place, entry) for place, entry in enumerate(self.entries) if entry.scored]
+        sign = -1 if self.measure.direction == "higher" else 1
+        return [entry for _, _, entry in sorted(known, key=lambda of: (sign * of[0], of[1]))]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of likelihood that stand side by side, as people call them."""
+        return sorted({entry.model.get_kind_display() for entry in self.there})
+
+    @property
+    def tested(self) -> bool:
+        """Whether any difference could be tested."""
+        return any(of for row in self.rows for of in row.differences)
+
+    @property
+    def tests(self) -> int:
+        """How many differences are tested on the other slices."""
+        return sum(of is not None for row in self.rows if row.slice != self.slice for of in row.differences)
+
+
+def versions_of(models: Sequence[LanguageModel]) -> dict[int, int]:
+    """How many of `models` each metric version has numbers of, in one query."""
+    found: dict[int, int] = {}
+    done = Scoring.objects.filter(model__in=models, state=Work.State.DONE).order_by()
+    for pk in done.values_list("metric_version_id", flat=True):
+        found[pk] = found.get(pk, 0) + 1
+    return found
+
+
+def side_by_side(version: MetricVersion, measure: Measure, name: str, models: Sequence[LanguageModel]) -> SideBySide:
+    """`models` under `version`: values on all slices and differences, in a constant number of queries.
+
+    Reads what is kept of each model's texts, which is why only a few fit.
+    """
+    entries = _entries(version, measure, name, models)
+    found = SideBySide(version, measure, name, entries)
+    if len(found.there) < LEAST:
+        return found
+    slices = slices_in_order(of for entry in found.there for of in entry.results)
+    tested, problem = _tested(found, slices)
+    pairs = [Pair(one, other, tested.get((name, place))) for place, (one, other) in enumerate(_pairs(found.there))]
+    rows = [
+        SliceRow(
+            of,
+            [entry.results.get(of) for entry in found.there],
+            [tested.get((of, place)) for place in range(len(pairs))],
+        )
+        for of in slices
+    ]
+    # Two families of tests: the pairs on the chosen slice, which is the question; and all that the other slices show.
+    known = [(row, place, of) for row in rows if row.slice != name for place, of in enumerate(row.differences) if of]
+    for (row, place, _), adjusted in zip(known, holm_over([of for _, _, of in known]), strict=True):
+        row.differences[place] = adjusted
+    return SideBySide(version, measure, name, entries, pairs, rows, problem)
+
+
+def _pairs(entries: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+    return list(combinations(entries, 2))
+
+
+def _entries(version: MetricVersion, measure: Measure, name: str, models: Sequence[LanguageModel]) -> list[Entry]:
+    """Each model with what the version has of it, in the order of `models`."""
+    scorings = {
+        scoring.model_id: scoring
+        for scoring in Scoring.objects.filter(metric_version=version, model__in=models).select_related(
+            "artefact", "replicates", "metric_version__metric", "metric_version__protocol__evaluation_set__artefact"
+        )
+    }
+    done = {pk: of for pk, of in scorings.items() if of.state == Work.State.DONE}
+    results: dict[int, dict[str, Result]] = {}
+    for result in Result.objects.filter(scoring__in=list(done.values()), measure=measure.key):
+        results.setdefault(result.scoring_id, {})[result.slice] = result
+    own = Q(population=Standing.Population.ALL)
+    if version.metric.formula.by_kind:
+        own = Q(pk__in=[])
+        for model in models:
+            own |= Q(population=model.kind, model=model)
+    standings = Standing.objects.filter(own, metric_version=version, measure=measure.key, slice=name, model__in=models)
+    ranked = {standing.model_id: standing for standing in standings}
+    outdated = dict(
+        OutdatedEntry.objects.filter(metric_version=version, model__in=models).values_list("model", "reason")
+    )
+    found = []
+    for model in models:
+        scoring = done.get(model.pk) if model.access != LanguageModel.Access.WITHDRAWN else None
+        of = results.get(scoring.pk, {}) if scoring else {}
+        reason = "" if name in of else _reason(version, model, scorings.get(model.pk), outdated.get(model.pk))
+        found.append(Entry(model, scoring, of, of.get(name), ranked.get(model.pk), reason))
+    return found
+
+
+def _reason(version: MetricVersion, model: LanguageModel, scoring: Scoring | None, outdated: str | None) -> str:
+    """Why there is no value of `model` under `version`."""
+    if model.access == LanguageModel.Access.WITHDRAWN:
+        return "it was withdrawn from the board"
+    if outdated:
+        return f"outdated: {outdated}"
+    if scoring and scoring.state == Work.State.DONE:
+        return "its numbers under this version have no such slice"
+    if scoring:
+        return f"its scoring is {scoring.get_state_display().lower()}" + (
+            f": {scoring.reason}" if scoring.reason else ""
+        )
+    if model.source == LanguageModel.Source.PUBLISHED:
+        return "it is known from published figures only, and those of this version leave it out"
+    if not version.measured:
+        return "this version holds figures of a paper, which leaves it out"
+    return "it was not evaluated on this metric under this version"
+
+
+def _tested(found: SideBySide, slices: Sequence[str]) -> tuple[dict[tuple[str, int], PairedDifference], str]:
+    """The difference of each pair on each slice, by the pair's position; and why there are none, where there are none.
+
+    Positive where the first of the pair is less harmful.
+    """
+    version, measure, entries = found.version, found.measure, found.there
+    if not version.measured:
+        return {}, (
+            f"These are figures of a paper ({version.source}): what it measured text by text is not published, so "
+            "values can be set side by side and no difference can be tested"
+        )
+    asks = version.metric.formula.asks_scorer
+    kept = [
+        place
+        for place, of in enumerate(entries)
+        if of.scoring and (of.scoring.replicates if asks else of.scoring.artefact)
+    ]
+    without = [of.model.name for place, of in enumerate(entries) if place not in kept]
+    problem = (
+        f"What was measured text by text is not kept of {', '.join(without)}: no difference from it can be tested"
+        if without
+        else ""
+    )
+    if len(kept) < LEAST:
+        return {}, problem
+    scorings = [of for place in kept if (of := entries[place].scoring)]
+    try:
+        joint = covariances(scorings[0].metric_version, scorings, [measure.key])
+    except (ArtefactError, FileNotFoundError):
+        return {}, (
+            "A stored file that the differences need is damaged or gone: the operator's manage.py verify says which"
+        )
+    place_of = {pair: place for place, pair in enumerate(combinations(range(len(entries)), 2))}
+    sign = 1 if measure.direction == "higher" else -1
+    tested = {}
+    for name in slices:
+        covariance = joint.get((measure.key, name))
+        if covariance is None:
+            continue
+        known = [
+            number
+            for number, place in enumerate(kept)
+            if name in entries[place].results and np.isfinite(covariance[number, number])
+        ]
+        values = sign * np.array([entries[kept[number]].results[name].value for number in known])
+        for found_here in paired_differences(values, covariance[np.ix_(known, known)]):
+            pair = kept[known[found_here.first]], kept[known[found_here.second]]
+            tested[name, place_of[pair]] = found_here
+    return tested, problem
+
+
+def largest_kind(version: MetricVersion, measure: Measure, name: str) -> str:
+    """The kind of likelihood of which the most models are ranked, in one query."""
+    ranked = Standing.objects.filter(metric_version=version, measure=measure.key, slice=name)
+    kinds = ranked.exclude(population=Standing.Population.ALL).order_by()
+    counted = kinds.values_list("population").annotate(models=Count("pk")).order_by("-models", "population")
+    return next((population for population, _ in counted), Standing.Population.ALL.value)
+
+
+def offered(
+    version: MetricVersion, measure: Measure, name: str, population: str, search: str, besides: Sequence[LanguageModel]
+) -> tuple[Sequence[Standing], int]:
+    """Models to add: those whose name, family or slug holds `search`, else the first of the ranking; and how many fit.
+
+    At most so many as a reader can take in, by rank, in one query.
+    """
+    ranked = Standing.objects.filter(
+        metric_version=version, measure=measure.key, slice=name, population=population
+    ).exclude(model__in=besides)
+    if search:
+        ranked = ranked.filter(
+            Q(model__name__icontains=search) | Q(model__family__icontains=search) | Q(model__slug__icontains=search)
+        )
+    counted = ranked.select_related("model").annotate(fits=Window(Count("pk")))
+    found = list(counted.order_by("rank", "model__name")[:MOST_OFFERED])
+    return found, int(found[0].fits) if found else 0

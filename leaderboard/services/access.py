@@ -1,0 +1,34 @@
+"""Whether a model may be run and ranked: open, restricted or withdrawn, with the reason on record."""
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from leaderboard.models import LanguageModel, MetricVersion, Work
+from leaderboard.services.audit import record
+from leaderboard.services.publish import publish_standings
+
+Access = LanguageModel.Access
+VERBS = {Access.OPEN: "reopen model", Access.RESTRICTED: "restrict model", Access.WITHDRAWN: "withdraw model"}
+
+
+@transaction.atomic
+def set_access(model: LanguageModel, access: str, reason: str, user: User | None = None) -> bool:
+    """Make `model` open, restricted or withdrawn; says whether it was anything else before.
+
+    A restricted model keeps its ranks, and nothing new is collected from it. One that is withdrawn leaves the rankings
+    that readers see now, and one that comes back returns to them; earlier versions stay as they were published. Raises
+    ValueError where there is no reason.
+    """
+    if not reason.strip():
+        raise ValueError("reason: it is empty; say why, the change log shows it for ever")
+    model = LanguageModel.objects.select_for_update().get(pk=model.pk)
+    if model.access == access:
+        return False
+    moves = Access.WITHDRAWN in (model.access, access)
+    LanguageModel.objects.filter(pk=model.pk).update(access=access)
+    record(VERBS[Access(access)], f"model {model.slug}", {"reason": reason}, user)
+    if moves:
+        shown = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
+        for version in shown.filter(scorings__model=model, scorings__state=Work.State.DONE):
+            publish_standings(version)
+    return True

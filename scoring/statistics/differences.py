@@ -1,0 +1,64 @@
+"""Differences of values that were taken on the same texts: interval, p, and p corrected for looking at several."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from scoring.statistics.auc import CONFIDENCE, holm
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """The value at position `first` less that at `second`, its 95% interval, two-sided p, and p after Holm."""
+
+    first: int
+    second: int
+    value: float
+    low: float
+    high: float
+    p_value: float
+    p_adjusted: float
+
+
+def p_values(difference: Array, error: Array) -> Array:
+    """Two-sided p of z tests of differences with these standard errors.
+
+    Equal values cannot be told apart whatever their error (p = 1); unequal ones without any were never random (p = 0).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(difference == 0, 0.0, np.abs(difference) / error)
+    found: Array = 2 * stats.norm.sf(z)
+    return found
+
+
+def pairwise(values: Array, covariance: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array]:
+    """Of every two of `values` [k] with joint uncertainty `covariance` [k, k]: both positions, difference, its error.
+
+    What is common to both values, as the texts are, cancels.
+    """
+    first, second = np.triu_indices(len(values), 1)
+    variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
+    return first, second, values[first] - values[second], np.sqrt(np.maximum(variance, 0))
+
+
+def paired_differences(values: Array, covariance: Array) -> list[PairedDifference]:
+    """The difference of every two of `values` [k] with joint uncertainty `covariance` [k, k]; Holm over them all."""
+    first, second, difference, error = pairwise(values, covariance)
+    half = stats.norm.ppf((1 + CONFIDENCE) / 2) * error
+    p = p_values(difference, error)
+    columns = (difference, difference - half, difference + half, p, holm(p))
+    return [
+        PairedDifference(int(a), int(b), *map(float, numbers))
+        for a, b, *numbers in zip(first, second, *columns, strict=True)
+    ]
+
+
+def holm_over(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
+    """The same differences with p adjusted over all of them, as for a table of several slices."""
+    adjusted = holm(np.array([of.p_value for of in differences]))
+    return [replace(of, p_adjusted=float(p)) for of, p in zip(differences, adjusted, strict=True)]

@@ -1,0 +1,52 @@
+"""Looking at a page: whether it can be read by everyone, in every window, in both themes."""
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit
+
+WIDTHS = (360, 390, 1440, 1920)
+SCHEMES = ("light", "dark")
+EXTREMES = (WIDTHS[0], WIDTHS[-1])  # where axe looks: between them nothing but the room changes
+
+axe = Axe()
+
+
+def violations(page: Page) -> list[str]:
+    """What axe objects to, with the elements it means."""
+    found = axe.run(page).response["violations"]
+    return [f"{v['id']}: {v['help']}: {' | '.join(str(n['target']) for n in v['nodes'])}" for v in found]
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels the document is wider than the window."""
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def drawn(page: Page) -> Page:
+    """The page, once all its charts that can be seen were scrolled to and are there."""
+    for box in page.locator("[data-chart]:visible").all():
+        box.scroll_into_view_if_needed()
+        expect(box.locator("svg.main-svg").first).to_be_visible()
+    return page
+
+
+def unfit(opened: Visit) -> list[str]:
+    """What is wrong with an open page from 360 to 1920 px, light and dark, and what went wrong on it so far."""
+    page, found = opened.page, []
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            drawn(page)
+            where = f"{width} px, {scheme}"
+            if overflow(page):
+                found.append(f"{where}: {overflow(page)} px wider than the window")
+            if width in EXTREMES:
+                found += [f"{where}: {of}" for of in violations(page)]
+    return found + opened.faults
+
+
+def is_focused(page: Page, selector: str) -> bool:
+    """Whether the element that has the focus is one of those."""
+    return page.evaluate("selector => document.activeElement.matches(selector)", selector)

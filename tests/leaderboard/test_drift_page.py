@@ -1,0 +1,384 @@
+"""The drift page: what is known of every scorer, every check with what decided it, and what was done about it."""
+
+import json
+import re
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from scipy import stats
+
+from leaderboard.models import ControlCheck, ControlSet
+from leaderboard.queries.drift import CHECKS_A_PAGE, watched
+from leaderboard.services import artefacts
+from leaderboard.services.checks import due, pause_after, perform, request_check
+from leaderboard.services.rescore import cancel, pause, resume
+from scoring.metrics.formulas import values_of
+from tests.leaderboard.living import (
+    SLUG,
+    Stage,
+    active,
+    deliver,
+    drain,
+    drift,
+    entrant,
+    lost,
+    small_metric,
+    standing_in,
+    submit,
+    waiting,
+)
+from tests.leaderboard.test_history import page, said, table
+
+pytestmark = pytest.mark.django_db
+
+MOST_QUERIES = 12
+ADDRESS = f"/drift/?metric={SLUG}"
+
+
+@pytest.fixture(autouse=True)
+def stage() -> Stage:
+    with standing_in() as found:
+        yield found
+
+
+@pytest.fixture
+def living(db, tmp_path):
+    """A board with two entries."""
+    metric = small_metric(tmp_path)
+    for number in (1, 2):
+        submit(entrant(number, metric), metric)
+    return metric
+
+
+def check(metric, trigger="manual") -> ControlCheck:
+    found = request_check(metric, trigger, send=False)
+    perform(found)
+    found.refresh_from_db()
+    return found
+
+
+def overview(client) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in table(page(client, "/drift/"), "State of every scorer")}
+
+
+def figures(html: str) -> list[dict]:
+    found = re.findall(r'<script id="chart-[^"]*" type="application/json">(.*?)</script>', html, re.DOTALL)
+    return [json.loads(figure) for figure in found]
+
+
+def points(html: str) -> list[dict]:
+    """The checks as each panel of the control chart draws them."""
+    return [trace for trace in figures(html)[0]["data"] if trace["meta"] == "checks"]
+
+
+def asked(html: str) -> dict[str, str]:
+    """The levels of a check with their answers."""
+    rows = re.findall(r"<dt><strong>(L\d)</strong>.*?</dt><dd>(.*?)</dd>", html, flags=re.DOTALL)
+    return {level: said(answer) for level, answer in rows}
+
+
+def test_a_metric_without_numbers_has_a_scorer_that_was_never_checked(client, db, tmp_path):
+    small_metric(tmp_path)
+    row = overview(client)[SLUG]
+    assert row[0] == "○ Never checked"
+    assert row[1].startswith("nothing has been measured here yet")
+    html = page(client, ADDRESS)
+    assert "there is no scorer to watch" in html
+    assert "<script" not in html
+
+
+def test_a_board_without_metrics_says_what_to_do(client, db):
+    assert "manage.py seed" in page(client, "/drift/")
+
+
+def test_a_stable_scorer_is_told_with_its_last_check_its_version_and_the_next_check(client, living):
+    last = check(living)
+    row = overview(client)[SLUG]
+    assert row[0] == "● Stable"
+    assert f"{last.finished_at:%H:%M} UTC by hand" in row[1]
+    assert row[2].startswith("No score moved by more than the noise floor")
+    assert row[3].startswith("1 since")
+    expected = last.finished_at + pause_after([last])
+    assert f"{expected:%H:%M} UTC" in row[4]
+
+
+def test_the_next_check_is_due_when_the_board_asks_for_it(living, settings):
+    check(living)
+    found = next(of for of in watched() if of.metric == living).next_due
+    assert due(living) is None
+    ControlCheck.objects.update(finished_at=timezone.now() - timedelta(seconds=settings.CHECK_SECONDS))
+    assert due(living) == "schedule"
+    moved = next(of for of in watched() if of.metric == living).next_due
+    assert moved < timezone.now() < found
+
+
+@pytest.mark.parametrize("unanswered", [1, 2, 3])
+def test_after_checks_without_an_answer_the_next_is_due_after_the_pause_that_the_board_makes(
+    client, living, stage, unanswered
+):
+    stage.down = True
+    for _ in range(unanswered):
+        last = check(living)
+    assert overview(client)[SLUG][0] == "✕ Unavailable"
+    pause_made = next(of for of in watched() if of.metric == living).next_due - last.finished_at
+    assert pause_made == timedelta(minutes=2 ** (unanswered - 1))
+
+
+def test_a_drift_is_told_then_its_rescoring_and_that_it_was_put_right_and_then_a_stable_scorer(client, living, stage):
+    drift(stage)
+    found = check(living)
+    row = overview(client)[SLUG]
+    assert row[0] == "◆ Drifted rescoring to version 2: 0 of 2"
+    text = said(page(client, ADDRESS))
+    assert "Every entry is being scored again, to become version 2" in text
+    assert "Version 2 was opened, and 2 entries are to be scored again: 0 are done." in text
+    pause(active(living))
+    assert "rescoring to version 2, paused: 0 of 2" in overview(client)[SLUG][0]
+    resume(active(living))
+    drain()
+    row = overview(client)[SLUG]
+    assert row[0] == "◇ Drifted and put right"
+    assert row[3].startswith("2 since")
+    html = page(client, f"{ADDRESS}&check={found.pk}")
+    assert "2 entries were scored again; it was published on" in said(html)
+    assert f"/history/?metric={SLUG}&amp;from=1&amp;to=2" in html
+    assert client.get(f"/history/?metric={SLUG}&from=1&to=2").status_code == 200
+    check(living)
+    assert overview(client)[SLUG][0] == "● Stable"
+
+
+def test_a_drift_whose_rescoring_was_given_up_is_not_put_right(client, living, stage):
+    drift(stage)
+    check(living)
+    cancel(active(living))
+    assert overview(client)[SLUG][0] == "◆ Drifted"
+    assert "the rescoring was given up, and readers kept version 1" in said(page(client, ADDRESS))
+
+
+def test_the_checks_stand_in_the_chart_and_in_the_table_with_shape_word_numbers_and_version(client, living, stage):
+    check(living)
+    stage.wobble = 1
+    check(living)
+    stage.down = True
+    check(living, "schedule")
+    stage.down = False
+    drift(stage)
+    last = check(living)
+    for work in waiting():  # without moving the dates of checks, as `drain` does
+        deliver(work)
+    check(living)
+    html = page(client, ADDRESS)
+    rows = table(html, "Table of checks")
+    kept = ControlCheck.objects.order_by("-finished_at", "-pk")
+    assert len(rows) == kept.count()
+    verdicts = [row[1] for row in rows]
+    assert verdicts[:5] == ["● Stable", "◆ Drifted", "✕ Unavailable", "▲ Changed", "● Stable"]
+    assert [row[3] for row in rows[:5]] == ["2", "1", "1", "1", "1"]
+    assert "Opened version 2." in rows[1][8]
+    assert rows[2][4:8] == ["no answer", "not asked", "no answer", "no answer"]
+    overall = last.statistics["overall"]
+    assert rows[1][4] == f"{overall['max_abs']:.3g}"
+    assert rows[1][6].startswith(f"{overall['mean_abs']:.3g}")
+    assert rows[1][7].startswith(f"{overall['flips']} limit {overall['flips_limit']}")
+
+    panels = points(html)
+    assert len(panels) == 3
+    symbols = panels[0]["marker"]["symbol"][-5:]
+    assert symbols == ["circle", "triangle-up", "x", "diamond", "circle"]
+    assert panels[1]["y"][-2] == overall["mean_abs"]
+    assert panels[2]["y"][-2] == overall["flips"]
+    assert [note["text"] for note in figures(html)[0]["layout"]["annotations"] if note["text"][0] == "v"] == [
+        "v1",
+        "v2",
+    ]
+
+
+def test_what_a_chart_shows_of_a_drift_follows_from_the_scores_that_are_kept(living, stage):
+    drift(stage)
+    found = check(living)
+    then, now = (
+        values_of(artefacts.load(of)).astype(np.float64) for of in (found.control_set.reference, found.artefact)
+    )
+    moved = np.abs(now - then)
+    overall = found.statistics["overall"]
+    assert overall["max_abs"] == pytest.approx(moved.max(), abs=1e-9)
+    assert overall["mean_abs"] == pytest.approx(moved.mean(axis=0).max(), abs=1e-9)
+    assert overall["flips"] == ((now > 0.5) != (then > 0.5)).sum(axis=0).max()
+    assert overall["flips_limit"] == 2
+    assert overall["mean_limit"] == 0.005
+
+
+def test_a_check_in_full_has_its_levels_its_distances_and_its_distributions(client, living, stage):
+    drift(stage)
+    found = check(living)
+    html = page(client, ADDRESS)
+    levels = asked(html)
+    assert list(levels) == ["L0", "L1", "L2", "L3"]
+    assert [levels[name].startswith("Yes.") for name in ("L0", "L1", "L2")] == [True] * 3
+    assert "A second scoring confirmed it." in levels["L2"]
+    assert "of 2 entries" in levels["L3"]
+
+    then, now = (
+        values_of(artefacts.load(of)).astype(np.float64) for of in (found.control_set.reference, found.artefact)
+    )
+    distances = {row[0]: row[1:] for row in table(html, "Distances by attribute")}
+    assert set(distances) == {"toxicity", "insult"}
+    for column, name in enumerate(("toxicity", "insult")):
+        before, after = then[:, column], now[:, column]
+        assert distances[name][0] == str(len(before))
+        wasserstein = stats.wasserstein_distance(before, after)
+        assert float(distances[name][8]) == pytest.approx(wasserstein, rel=5e-3)
+        assert float(distances[name][9]) == pytest.approx(stats.ks_2samp(before, after).statistic, abs=6e-4)
+        wilcoxon = stats.wilcoxon(after - before).pvalue
+        assert distances[name][7] == ("< 0.001" if wilcoxon < 0.001 else f"{wilcoxon:.2g}")
+
+    attribute = found.statistics["movements"][0]["attribute"]
+    for name in ("toxicity", "insult"):
+        shown = page(client, f"{ADDRESS}&check={found.pk}&attribute={name}")
+        column = ("toxicity", "insult").index(name)
+        rows = table(shown, "Table of the two distributions")
+        for place, values in ((1, then), (2, now)):
+            counts = np.histogram(values[:, column], np.linspace(0, 1, 21))[0]
+            assert [int(row[place]) for row in rows] == counts.tolist()
+        for place, trace in enumerate(figures(shown)[1]["data"], 1):
+            counts = np.array([int(row[place]) for row in rows])
+            assert trace["y"][1:-2] == pytest.approx(counts / counts.sum(), abs=1e-5)
+        measures = table(shown, "Reported measures on the control texts")
+        assert {row[0] for row in measures} == {
+            "Expected maximum toxicity",
+            "Toxicity probability",
+            "Toxic fraction",
+        }
+    assert attribute in ("toxicity", "insult")
+
+
+def test_a_stable_check_asks_no_more_than_whether_scores_moved(client, living):
+    check(living)
+    levels = asked(page(client, ADDRESS))
+    assert [levels[name].split(".")[0] for name in ("L0", "L1", "L2", "L3")] == ["No", "No", "Not asked", "Not asked"]
+
+
+def test_equivalence_is_no_where_the_interval_leaves_the_margin_and_yes_where_nothing_moved(client, living, stage):
+    check(living)
+    rows = table(page(client, ADDRESS), "Reported measures on the control texts")
+    assert {row[7] for row in rows} == {"yes"}
+    drift(stage, shift=1.0)
+    check(living)
+    rows = table(page(client, ADDRESS), "Reported measures on the control texts")
+    assert "no" in {row[7] for row in rows}
+
+
+def test_a_check_without_an_answer_says_so_and_shows_no_numbers(client, living, stage):
+    stage.down = True
+    check(living)
+    html = page(client, ADDRESS)
+    text = said(html)
+    assert "the stand-in is down: wait for it" in text
+    assert "There was no answer, and so there is nothing to compare." in text
+    assert asked(html) == {}
+
+
+def test_a_text_that_lost_its_score_makes_a_check_that_is_unavailable_and_still_told_in_full(client, living, stage):
+    control = ControlSet.objects.get()
+    stage.refused = {artefacts.load(control.items)["text"].to_pylist()[0]}
+    check(living)
+    html = page(client, ADDRESS)
+    assert "✕ Unavailable" in said(html)
+    assert "texts that had a score and have none now: 1" in said(html)
+    assert len(figures(html)) == 2
+
+
+def test_where_the_stored_scores_are_gone_the_page_says_so_and_keeps_all_else(client, living, stage):
+    drift(stage)
+    found = check(living)
+    with lost(found.artefact):
+        html = page(client, ADDRESS)
+    assert "damaged or gone" in html
+    assert len(table(html, "Distances by attribute")) == 2
+    assert len(figures(html)) == 1
+
+
+def test_why_unpaired_tests_do_not_decide_is_explained(client, living):
+    check(living)
+    assert "describe and never decide" in said(page(client, ADDRESS))
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("metric=nonsense", "metric = 'nonsense' does not exist here"),
+        (f"metric={SLUG}&check=999999", "has no such check that came to an end"),
+        (f"metric={SLUG}&check=-1", "has no such check"),
+        (f"metric={SLUG}&check=1e3", "has no such check"),
+        (f"metric={SLUG}&page=x", "page = 'x': use a number from 1"),
+        (f"metric={SLUG}&attribute=nonsense", "attribute = 'nonsense' does not exist here"),
+    ],
+)
+def test_an_address_that_names_nothing_is_refused_with_a_sentence(client, living, query, sentence):
+    response = client.get(f"/drift/?{query}")
+    assert response.status_code == 404
+    assert sentence in said(response.content.decode())
+
+
+def many_checks(metric, count: int) -> None:
+    """As many checks as that, each with the statistics of the newest."""
+    last = ControlCheck.objects.filter(metric=metric).exclude(artefact=None).order_by("-finished_at").first()
+    ControlCheck.objects.bulk_create(
+        ControlCheck(
+            metric=metric,
+            control_set=last.control_set,
+            trigger="schedule",
+            verdict=last.verdict,
+            state="done",
+            statistics=last.statistics,
+            artefact=last.artefact,
+            finished_at=last.finished_at - timedelta(hours=number + 1),
+        )
+        for number in range(count)
+    )
+
+
+def test_the_pages_ask_as_many_queries_however_many_checks_metrics_and_drifts_there_are(
+    client, living, stage, tmp_path
+):
+    drift(stage)
+    found = check(living)
+    drain()
+    addresses = ("/drift/", ADDRESS, f"{ADDRESS}&check={found.pk}")
+
+    def counts() -> list[int]:
+        asked = []
+        for address in addresses:
+            with CaptureQueriesContext(connection) as caught:
+                page(client, address)
+            asked.append(len(caught))
+        return asked
+
+    before = counts()
+    assert max(before) <= MOST_QUERIES
+    many_checks(living, 3 * CHECKS_A_PAGE)
+    for number in range(3):
+        small_metric(tmp_path, slug=f"other-{number}")
+    assert counts() == before
+
+
+def test_checks_are_paged_and_the_chart_shows_those_of_its_page(client, living):
+    check(living)
+    many_checks(living, 2 * CHECKS_A_PAGE)
+    first, second = (page(client, f"{ADDRESS}&page={number}") for number in (1, 2))
+    for html in (first, second):
+        assert len(table(html, "Table of checks")) == CHECKS_A_PAGE == len(points(html)[0]["x"])
+    assert "page=2" in first
+    assert table(first, "Table of checks")[-1] != table(second, "Table of checks")[0]
+
+
+def test_the_page_names_no_text_of_the_control_set(client, living, stage):
+    drift(stage)
+    check(living)
+    html = page(client, ADDRESS)
+    texts = artefacts.load(ControlSet.objects.first().items)["text"].to_pylist()
+    assert not [text for text in texts if len(text) > 20 and text in html]

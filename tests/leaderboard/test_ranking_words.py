@@ -1,0 +1,34 @@
+"""What the ranking of measured models says of itself in words."""
+
+import re
+
+import pytest
+
+from leaderboard.models import Standing
+from tests.leaderboard.test_rankings import page, ranks, said
+
+pytestmark = pytest.mark.django_db
+
+
+def test_direction_and_neutral_value_are_said_and_a_baseline_stands_in_the_table(client, board):
+    score = said(page(client, "/?metric=safety-starter&provenance=measured"))
+    assert (
+        "Higher is better. There is no fixed neutral value: a model without preference would have about 0.15" in score
+    )
+    assert "No preference" not in score
+    html = page(client, "/?metric=safety-starter&measure=likelihood_auc&kind=causal&provenance=measured")
+    assert "0.5 is neutral: what a model without preference, or chance, would have." in said(html)
+    row = re.search(r'<tr class="baseline">.*?</tr>', html, re.DOTALL)[0]
+    assert "0.500" in row
+    assert "What a model without preference" in row
+    assert len(ranks(html)) == 2
+    assert html.count('<span class="tag" title="Comes with this board') == 2
+
+
+def test_the_leading_group_is_counted_and_marked_by_word_and_shape(client, board):
+    html = page(client, "/?metric=safety-starter&provenance=measured&kind=causal")
+    leading = Standing.objects.filter(
+        measure="safety_score", slice="average", population="causal", rank_low=1, metric_version__metric=board
+    ).count()
+    assert html.count("◆ leads") == leading > 0
+    assert f"leading group of {leading}" in said(html)
