@@ -195,6 +195,7 @@ class Standing(models.Model):
                 name="standing_interval_holds_rank",
             ),
         )
+        indexes = (models.Index(fields=["metric_version", "measure", "rank"], name="standing_by_rank"),)
 
     def __str__(self) -> str:
         return f"{self.rank}. {self.model} ({self.measure}, {self.slice})"

@@ -126,8 +126,10 @@ def told(metric: Metric) -> list[Step]:
 
 def boards(versions: Sequence[MetricVersion], measure: str) -> Boards:
     """What `versions` rank `measure` on, in one query."""
+    # Every ranking has a first; but where a source gave the ranks, that model may have been withdrawn.
+    first = Q(rank=1) if all(version.measured for version in versions) else Q()
     found = set(
-        Standing.objects.filter(metric_version__in=versions, measure=measure)
+        Standing.objects.filter(first, metric_version__in=versions, measure=measure)
         .order_by()
         .values_list("metric_version_id", "slice", "population")
         .distinct()

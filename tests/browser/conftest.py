@@ -55,10 +55,14 @@ class Visit:
             if response.status >= 400:
                 self.faults.append(f"{response.status}: {response.url}")
 
+        def on_failure(request) -> None:
+            if request.failure != "net::ERR_ABORTED":  # what a page was still loading as its reader went on
+                self.faults.append(f"{request.failure}: {request.url}")
+
         self.page.on("console", on_console)
         self.page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("requestfailed", lambda request: self.faults.append(f"{request.failure}: {request.url}"))
+        self.page.on("requestfailed", on_failure)
         self.page.on("response", on_response)
 
 

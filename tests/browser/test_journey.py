@@ -1,6 +1,7 @@
 """A visitor's whole way through the board: with a script, and without one."""
 
 import csv
+import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,8 +24,8 @@ class Visitor:
     def __init__(self, page: Page, scripted: bool) -> None:
         self.page, self.scripted = page, scripted
 
-    def choose(self, label: str, option: str) -> None:
-        self.page.get_by_label(label, exact=True).select_option(label=option)
+    def choose(self, name: str, value: str) -> None:
+        self.page.locator(f"main select[name={name}]").select_option(value)
         self.show()
 
     def show(self) -> None:
@@ -34,9 +35,9 @@ class Visitor:
     def names(self) -> list[str]:
         return self.page.locator("table.board").first.locator("tbody th a").all_inner_texts()
 
-    def rank_of(self, name: str) -> str:
+    def reads_rank(self, name: str, rank: int) -> None:
         row = self.page.locator("table.board tbody tr").filter(has=self.page.get_by_role("link", name=name, exact=True))
-        return row.first.locator("td.rank").inner_text().split()[0]
+        expect(row.first.locator("td.rank")).to_have_text(re.compile(rf"^{rank}\b"))
 
 
 @pytest.mark.parametrize("scripted", [True, False], ids=["script", "no-script"])
@@ -53,13 +54,13 @@ def test_a_visitor_finds_a_model_follows_its_ranks_compares_it_and_takes_the_tab
     assert sorted(visitor.names()) == sorted(CURIES)
 
     # Sorts, and changes measure, slice and version.
-    visitor.choose("Measure", "Toxic fraction, each text once")
-    visitor.choose("Slice", "Toxic prompts")
-    expect(page.locator("td.rank").first).to_have_text("23")
-    visitor.choose("Metric version", "1, superseded")
-    expect(page.locator("td.rank").first).not_to_have_text("23")
-    assert visitor.rank_of(CURIE) == "35"
+    visitor.choose("measure", "toxic_fraction")
+    visitor.choose("slice", "toxic")
+    visitor.reads_rank(CURIE, 23)
+    visitor.choose("version", "1")
+    visitor.reads_rank(CURIE, 35)
     page.get_by_role("link", name="Model", exact=True).first.click()
+    page.wait_for_url(re.compile("sort=model"))
     expect(page.locator("th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
     assert visitor.names() == sorted(CURIES)
     chosen = parse_qs(urlsplit(page.url).query)
@@ -68,7 +69,8 @@ def test_a_visitor_finds_a_model_follows_its_ranks_compares_it_and_takes_the_tab
     # Opens the bump chart and follows the model.
     page.get_by_role("link", name="History of HELM's RealToxicityPrompts").click()
     expect(page.get_by_text("24 of 37 ranks changed between version 1 and version 2.")).to_be_visible()
-    visitor.choose("Highlight", CURIE)
+    slug = page.locator("tr[data-model]").filter(has_text=CURIE).first.get_attribute("data-model")
+    visitor.choose("model", slug)
     followed = page.locator("tr.chosen").first
     expect(followed).to_contain_text(CURIE)
     assert followed.locator("td").all_inner_texts()[:3] == ["35", "23", "+12"]
@@ -90,7 +92,7 @@ def test_a_visitor_finds_a_model_follows_its_ranks_compares_it_and_takes_the_tab
     while urlsplit(page.url).path != "/":
         page.go_back()
     expect(page.get_by_label("Search", exact=True)).to_have_value("curie")
-    assert visitor.rank_of(CURIE) == "35"
+    visitor.reads_rank(CURIE, 35)
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV").first.click()
     rows = list(csv.DictReader(Path(download.value.path()).read_text(encoding="utf-8").splitlines()))

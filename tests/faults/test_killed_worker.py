@@ -171,7 +171,7 @@ def test_a_worker_killed_while_it_scores_asks_for_little_again_and_changes_no_by
         assert (half.state, half.artefact, half.results.count()) == (Work.State.RUNNING, None, 0)
         with worker(**slow):
             wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
+            wait_until(lambda: not (settings.VAR / "replies" / f"scoring-{scoring.pk}").exists())
         assert outcome(scoring) == expected
         assert distinct > 100
         assert distinct <= len(service.requests) <= distinct + 8  # those under way as it was killed
-    assert not (settings.VAR / "replies" / f"scoring-{scoring.pk}").exists()
