@@ -1,11 +1,24 @@
+from typing import Any
+
 from django.apps import AppConfig
 from django.contrib.staticfiles.apps import StaticFilesConfig
+from django.db.models.signals import post_migrate
 
 
 class LeaderboardConfig(AppConfig):
     """Plumbline's only application."""
 
     name = "leaderboard"
+
+    def ready(self) -> None:
+        post_migrate.connect(_seed_roles, sender=self)
+
+
+def _seed_roles(**_: Any) -> None:
+    """The groups of `services.roles`, once the permissions they have are there: after Django's own handlers."""
+    from leaderboard.services.roles import seed_roles
+
+    seed_roles()
 
 
 class StaticFiles(StaticFilesConfig):

@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from environs import Env
@@ -32,6 +33,14 @@ def _secret_key() -> str:
     return kept.read_text().strip()
 
 
+def _client(name: str) -> dict[str, str] | None:
+    """The board's client id and secret at a provider of log-ins, where the environment has both."""
+    found = env.str(f"{name}_CLIENT_ID", ""), env.str(f"{name}_CLIENT_SECRET", "")
+    if any(found) and not all(found):
+        raise ImproperlyConfigured(f"{name}_CLIENT_ID and {name}_CLIENT_SECRET: set both of them or neither")
+    return {"client_id": found[0], "secret": found[1]} if all(found) else None
+
+
 SECRET_KEY = _secret_key()
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
@@ -45,6 +54,11 @@ INSTALLED_APPS = [
     "leaderboard.apps.StaticFiles",
     "django_htmx",
     "leaderboard.apps.LeaderboardConfig",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.github",
+    "allauth.socialaccount.providers.openid_connect",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -57,6 +71,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
 ]
 ROOT_URLCONF = "leaderboard.urls"
 WSGI_APPLICATION = "leaderboard.wsgi.application"
@@ -88,8 +103,16 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["TEST"] = {"NAME": VAR / "test.sqlite3"}  # a file, which workers in other processes can open
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Pages that were made already: in each web process's memory, or any URL such as redis://host:6379/1
-CACHES = {"default": env.dj_cache_url("CACHE_URL", "locmem://")}
+CACHES = {
+    # What allauth counts attempts in: the database, which all web processes of a board share, whatever it runs on.
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "leaderboard_attempts",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    },
+    # Pages that were made already: in each web process's memory, or any URL such as redis://host:6379/1
+    "pages": env.dj_cache_url("CACHE_URL", "locmem://"),
+}
 
 # Broker: the Redis that `manage.py up` starts in var/, or any URL such as redis://host:6379/0
 EMBEDDED_REDIS_SOCKET = VAR / "redis.sock"
@@ -158,8 +181,76 @@ PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
 PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
 PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
 
-LOGIN_REDIRECT_URL = "operate"
+# Accounts: django-allauth's views and forms, our pages. Who may have one is BOARD_ACCESS.
+BOARD_ACCESS = env.str("BOARD_ACCESS", "open")
+if BOARD_ACCESS not in ("open", "invited", "moderated"):
+    raise ImproperlyConfigured(
+        f"BOARD_ACCESS = {BOARD_ACCESS!r}: set it to open (anyone may sign up), invited (signing up needs an "
+        "invitation) or moderated (anyone may sign up, and submissions wait for a moderator)"
+    )
+SITE_URL = env.str("SITE_URL", "http://127.0.0.1:8000").rstrip("/")
+if not SITE_URL.startswith(("http://", "https://")):
+    raise ImproperlyConfigured(f"SITE_URL = {SITE_URL!r}: set it with its scheme, as in https://board.example.org")
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]  # a ModelBackend: permissions too
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "account"
 LOGOUT_REDIRECT_URL = "rankings"
+ACCOUNT_ADAPTER = "leaderboard.accounts.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*"]
+ACCOUNT_USERNAME_VALIDATORS = "leaderboard.forms.NAME_VALIDATORS"
+ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+ACCOUNT_CHANGE_EMAIL = True
+ACCOUNT_EMAIL_NOTIFICATIONS = True
+ACCOUNT_EMAIL_SUBJECT_PREFIX = "Plumbline: "
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_FORMS = {
+    "add_email": "leaderboard.forms.ChangeEmailForm",
+    "change_password": "leaderboard.forms.ChangePasswordForm",
+    "login": "leaderboard.forms.LogInForm",
+    "reset_password": "leaderboard.forms.ResetPasswordForm",
+    "reset_password_from_key": "leaderboard.forms.NewPasswordForm",
+    "set_password": "leaderboard.forms.SetPasswordForm",
+    "signup": "leaderboard.forms.SignUpForm",
+}
+ACCOUNT_RATE_LIMITS = {
+    "login": "30/m/ip",
+    "login_failed": "10/m/ip,5/5m/key",
+    "signup": "20/m/ip",
+    "reset_password": "20/m/ip,5/m/key",
+    "confirm_email": "1/3m/key",
+}
+SOCIALACCOUNT_ADAPTER = "leaderboard.accounts.SocialAccountAdapter"
+SOCIALACCOUNT_FORMS = {"signup": "leaderboard.forms.SocialSignUpForm"}
+SOCIALACCOUNT_PROVIDERS: dict[str, dict[str, Any]] = {}
+if github := _client("GITHUB"):
+    SOCIALACCOUNT_PROVIDERS["github"] = {"APPS": [github], "SCOPE": ["user:email"], "OAUTH_PKCE_ENABLED": True}
+if huggingface := _client("HUGGINGFACE"):
+    server = {"server_url": "https://huggingface.co", "oauth_pkce_enabled": True}
+    SOCIALACCOUNT_PROVIDERS["openid_connect"] = {
+        "APPS": [{"provider_id": "huggingface", "name": "Hugging Face", "settings": server, **huggingface}]
+    }
+
+# E-mail: written to the terminal, or sent by any URL such as submission://user:password@host:587
+_email = env.dj_email_url("EMAIL_URL", "console://")
+if "EMAIL_BACKEND" not in _email:
+    raise ImproperlyConfigured("EMAIL_URL: set it to console://, or as in submission://user:password@host:587")
+EMAIL_BACKEND = _email["EMAIL_BACKEND"]
+EMAIL_HOST = _email["EMAIL_HOST"]
+EMAIL_PORT = _email["EMAIL_PORT"]
+EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]
+EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"]
+EMAIL_USE_TLS = _email["EMAIL_USE_TLS"]
+EMAIL_USE_SSL = _email["EMAIL_USE_SSL"]
+EMAIL_FILE_PATH = _email["EMAIL_FILE_PATH"]
+EMAIL_TIMEOUT = _email["EMAIL_TIMEOUT"] or 10  # seconds: a page waits for it
+DEFAULT_FROM_EMAIL = env.str("DEFAULT_FROM_EMAIL", "Plumbline <plumbline@localhost>")
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
@@ -168,7 +259,10 @@ USE_TZ = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-if env.bool("HTTPS_ONLY", False):
+CSRF_COOKIE_HTTPONLY = True  # forms carry the token; no script reads the cookie
+HTTPS_ONLY = env.bool("HTTPS_ONLY", False)
+ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXIES", int(HTTPS_ONLY))
+if HTTPS_ONLY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SESSION_COOKIE_SECURE = True

@@ -1,5 +1,4 @@
-from django.contrib.auth.views import LoginView, LogoutView
-from django.urls import path, re_path
+from django.urls import include, path, re_path
 
 from leaderboard import views
 
@@ -22,8 +21,9 @@ urlpatterns = [
     path("operate/<slug:slug>/check/", views.check_now, name="check-now"),
     path("operate/<slug:slug>/rescore/", views.rescore_metric, name="rescore"),
     path("operate/rescorings/<int:pk>/<slug:step>/", views.steer_rescoring, name="steer-rescoring"),
-    path("accounts/login/", LoginView.as_view(), name="login"),
-    path("accounts/logout/", LogoutView.as_view(), name="logout"),
+    path("operate/invitations/", views.invitations, name="invitations"),
+    path("operate/invitations/<int:pk>/revoke/", views.revoke_invitation, name="revoke-invitation"),
+    path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
     path("healthz", views.healthz, name="healthz"),

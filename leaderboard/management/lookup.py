@@ -1,6 +1,8 @@
 """Things by the names that people type."""
 
+from django.contrib.auth.models import User
 from django.core.management.base import CommandError
+from django.db.models import Q
 
 from leaderboard.models import LanguageModel, Metric
 
@@ -20,3 +22,12 @@ def model_called(slug: str) -> LanguageModel:
     if found is None:
         raise CommandError(f"there is no model {slug!r}: enter it with `manage.py add_model REF`")
     return found
+
+
+def user_called(name: str) -> User:
+    """The user of that name or e-mail address. Raises CommandError, with what to do."""
+    found = User.objects.filter(Q(username=name) | Q(email__iexact=name))
+    if len(found) != 1:
+        how_many = "several users have" if found else "there is no user with"
+        raise CommandError(f"{how_many} the name or e-mail address {name!r}: names are shown at /accounts/")
+    return found[0]

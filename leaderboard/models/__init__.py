@@ -1,5 +1,6 @@
 """What the board knows: state and invariants. The verbs are in `leaderboard.services`."""
 
+from leaderboard.models.accounts import ApiToken, Invitation
 from leaderboard.models.audit import AuditEvent
 from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
@@ -10,11 +11,13 @@ from leaderboard.models.submissions import Submission
 from leaderboard.models.work import Run, Scoring, Work
 
 __all__ = [
+    "ApiToken",
     "Artefact",
     "AuditEvent",
     "ControlCheck",
     "ControlSet",
     "EvaluationSet",
+    "Invitation",
     "LanguageModel",
     "Metric",
     "MetricVersion",

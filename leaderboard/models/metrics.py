@@ -40,6 +40,7 @@ class Metric(models.Model):
 
     class Meta:
         ordering = ("position", "slug")
+        permissions = (("operate_metric", "Can watch, check and rescore metrics, and run the board"),)
         constraints = (one_of("outdated_policy", OutdatedPolicy),)
 
     def __str__(self) -> str:

@@ -52,6 +52,7 @@ class Submission(StateMachine):
 
     class Meta:
         ordering = ("-created_at",)
+        permissions = (("moderate_submission", "Can accept and refuse submissions"),)
         constraints = (one_of("form", Form), one_of("state", State))
 
     def __str__(self) -> str:

@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 from django import template
+from django.contrib.auth.models import AnonymousUser, User
 from django.utils.html import format_html
 
 from leaderboard.models import Metric, Result
+from leaderboard.services.roles import operates
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
@@ -109,6 +111,12 @@ def whisker(result: Result, measure: Measure, scale: float | None = None) -> dic
 def at(items: list[Measure], index: int) -> Measure:
     """The item at a position."""
     return items[index]
+
+
+@register.filter
+def runs_the_board(user: User | AnonymousUser) -> bool:
+    """Whether somebody is an operator."""
+    return operates(user)
 
 
 @register.filter

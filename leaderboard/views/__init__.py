@@ -1,6 +1,7 @@
 """Pages: each parses, calls one query or service, renders."""
 
 from leaderboard.views.about import about, changes
+from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.agreement import agreement
 from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.compare import compare
@@ -10,6 +11,7 @@ from leaderboard.views.drift import drift
 from leaderboard.views.health import healthz
 from leaderboard.views.history import history
 from leaderboard.views.hosseini import agreement_published
+from leaderboard.views.invitations import invitations, revoke_invitation
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
@@ -18,6 +20,7 @@ from leaderboard.views.samples import model_samples
 
 __all__ = [
     "about",
+    "account",
     "agreement",
     "agreement_published",
     "artefact",
@@ -30,6 +33,8 @@ __all__ = [
     "export",
     "healthz",
     "history",
+    "invitations",
+    "log_in_elsewhere",
     "manifest",
     "metric",
     "model",
@@ -37,5 +42,9 @@ __all__ = [
     "operate",
     "rankings",
     "rescore_metric",
+    "revoke_invitation",
+    "revoke_token",
+    "sign_up",
     "steer_rescoring",
+    "tokens",
 ]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -70,10 +70,10 @@ def kept_comparison(first: MetricVersion, second: MetricVersion) -> Comparison:
     scorings = Scoring.objects.filter(metric_version__in=[first, second], state=Work.State.DONE)
     state = scorings.aggregate(count=Count("pk"), last=Max("scored_at"))
     key = f"comparison-{first.pk}-{second.pk}-{state['count']}-{state['last'] and state['last'].timestamp()}"
-    found: Comparison | None = cache.get(key)
+    found: Comparison | None = caches["pages"].get(key)
     if found is None:
         found = compare(first, second, most_runs=MOST_RUNS)
-        cache.set(key, found, KEPT_SECONDS)
+        caches["pages"].set(key, found, KEPT_SECONDS)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.messages.storage.cookie import CookieStorage
-from django.core.cache import cache
+from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import get_conditional_response, patch_vary_headers
 
@@ -66,13 +66,13 @@ def code() -> str:
 
 def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]) -> HttpResponse:
     """The page from the cache, or made and put there; compressed where the reader's browser can take that."""
-    found = cache.get(key)
+    found = caches["pages"].get(key)
     if found is None:
         made = make()
         if made.status_code != 200 or made.streaming:
             return made
         found = dict(made.headers), gzip.compress(made.content, LEVEL, mtime=0)
-        cache.set(key, found, KEPT_SECONDS)
+        caches["pages"].set(key, found, KEPT_SECONDS)
     headers, body = found
     if "gzip" not in request.headers.get("Accept-Encoding", ""):
         return HttpResponse(gzip.decompress(body), headers=headers)

@@ -1,11 +1,9 @@
-"""Watching and steering the scorers, for staff. Every action is confirmed once and recorded in the audit trail."""
+"""Watching and steering the scorers, for operators. Every action is confirmed once and recorded in the audit trail."""
 
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required, user_passes_test
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -14,14 +12,9 @@ from leaderboard.models import ControlCheck, Metric, MetricVersion, Rescoring
 from leaderboard.services import rescore
 from leaderboard.services.checks import CannotCheck, request_check
 from leaderboard.services.rescore import CannotRescore
+from leaderboard.views.permissions import operators_only
 
 STEPS = {"pause": rescore.pause, "resume": rescore.resume, "cancel": rescore.cancel}
-
-
-def _is_staff(user: object) -> bool:
-    if not getattr(user, "is_staff", False):
-        raise PermissionDenied("This page is for operators of the board.")
-    return True
 
 
 @dataclass(frozen=True)
@@ -40,8 +33,7 @@ class Watched:
 
 
 @require_safe
-@login_required
-@user_passes_test(_is_staff)
+@operators_only
 def operate(request: HttpRequest) -> HttpResponse:
     """Every metric: can its scorer be trusted, and what is being done about it?"""
     checks: dict[int, ControlCheck] = {}
@@ -63,8 +55,7 @@ def operate(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@login_required
-@user_passes_test(_is_staff)
+@operators_only
 def check_now(request: HttpRequest, slug: str) -> HttpResponse:
     """Queue a check of a metric's control set."""
     metric = get_object_or_404(Metric, slug=slug)
@@ -77,8 +68,7 @@ def check_now(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-@user_passes_test(_is_staff)
+@operators_only
 def rescore_metric(request: HttpRequest, slug: str) -> HttpResponse:
     """What rescoring a metric would cost; and, once a reason is given, its beginning."""
     metric = get_object_or_404(Metric, slug=slug)
@@ -96,8 +86,7 @@ def rescore_metric(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_POST
-@login_required
-@user_passes_test(_is_staff)
+@operators_only
 def steer_rescoring(request: HttpRequest, pk: int, step: str) -> HttpResponse:
     """Pause, resume or cancel a rescoring."""
     rescoring = get_object_or_404(Rescoring.objects.select_related("metric"), pk=pk)

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.cache import cache
+from django.core.cache import caches
 from django.test import Client
 
 from leaderboard.models import ControlCheck, LanguageModel, Metric, Run, Work
@@ -29,10 +29,11 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _real_cache(settings):
-    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "keeping"}}
-    cache.clear()
+    memory = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "keeping"}
+    settings.CACHES = {**settings.CACHES, "pages": memory}
+    caches["pages"].clear()
     yield
-    cache.clear()
+    caches["pages"].clear()
 
 
 @pytest.mark.parametrize("path", PAGES)

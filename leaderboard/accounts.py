@@ -1,0 +1,107 @@
+"""How this board uses django-allauth: who may sign up, what a newcomer gets, and who need not confirm an address."""
+
+import logging
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.stages import EmailVerificationStage
+from allauth.core import context as current
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from leaderboard.models import Invitation
+from leaderboard.services.accounts import needs_invitation
+from leaderboard.services.invitations import InvitationSpent, use_invitation
+from leaderboard.services.roles import NEWCOMER, set_role
+
+log = logging.getLogger(__name__)
+
+INVITATION = "invitation"  # in the session, which the server keeps: the invitation somebody came with
+WRONG_LOG_IN = "There is no account with this name or e-mail address and this password."
+CONFIRMATION = "allauth.account.stages.EmailVerificationStage"
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    """Signing up by form, and everything that is mailed."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "username_password_mismatch": WRONG_LOG_IN,
+        "email_password_mismatch": WRONG_LOG_IN,
+        "too_many_login_attempts": "Too many attempts to log in. Wait some minutes, or reset your password.",
+        "username_taken": "This name is taken: choose another one.",
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return not needs_invitation() or invitation_of(request) is not None
+
+    def save_user(self, request: HttpRequest, user: User, form: Any, commit: bool = True) -> User:
+        with transaction.atomic():
+            user = super().save_user(request, user, form, commit)
+            if commit:
+                welcome(request, user)
+        return user
+
+    def get_login_stages(self) -> list[str]:
+        return [
+            f"{__name__}.ConfirmationStage" if stage == CONFIRMATION else stage for stage in super().get_login_stages()
+        ]
+
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:
+        return self.get_login_redirect_url(request)
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """Send it; where no mail can be sent the page says so, and whatever it was about is done all the same."""
+        try:
+            super().send_mail(template_prefix, email, context)
+        except OSError as error:
+            log.error("%s could not be mailed: %s; see EMAIL_URL", template_prefix, type(error).__name__)
+            messages.error(current.request, "The e-mail could not be sent. Try again in some minutes.")
+
+
+class SocialAccountAdapter(DefaultSocialAccountAdapter):
+    """Signing up by an account somewhere else."""
+
+    def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> User:
+        try:
+            with transaction.atomic():
+                user: User = super().save_user(request, sociallogin, form)
+                if form is None:  # else the other adapter has done it
+                    welcome(request, user)
+        except InvitationSpent as error:
+            raise ImmediateHttpResponse(refused(request, error)) from error
+        return user
+
+
+class ConfirmationStage(EmailVerificationStage):
+    """Nobody logs in before confirming an e-mail address, but for the staff that `createsuperuser` makes."""
+
+    def handle(self) -> tuple[HttpResponse | None, bool]:
+        user = self.login.user
+        if user is not None and user.is_staff:
+            return None, True
+        handled: tuple[HttpResponse | None, bool] = super().handle()
+        return handled
+
+
+def invitation_of(request: HttpRequest) -> Invitation | None:
+    """The invitation that somebody came with, as long as it is good."""
+    pk = request.session.get(INVITATION)
+    return Invitation.objects.open().filter(pk=pk).first() if pk else None
+
+
+def welcome(request: HttpRequest, user: User) -> None:
+    """What a newcomer gets; in the transaction that makes the user. Raises InvitationSpent."""
+    if needs_invitation():
+        use_invitation(request.session.get(INVITATION, 0), user)
+    set_role(user, NEWCOMER, user)
+
+
+def refused(request: HttpRequest, error: InvitationSpent) -> HttpResponse:
+    """The page that says why nobody can sign up now."""
+    return render(request, "account/signup_closed.html", {"problem": str(error)}, status=403)

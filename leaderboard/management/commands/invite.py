@@ -1,0 +1,31 @@
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from leaderboard.services.accounts import needs_invitation
+from leaderboard.services.invitations import DAYS, CannotInvite, invite, send_invitation
+
+
+class Command(BaseCommand):
+    help = "Ask somebody in: prints a link that one person can sign up with, once."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--email", default="", help="mail the link to this address, which alone it is good for")
+        parser.add_argument("--days", type=int, default=DAYS, help=f"until it expires; {DAYS} unless told")
+
+    def handle(self, email: str, days: int, **options: Any) -> None:
+        try:
+            invitation, link = invite(settings.SITE_URL, email, days)
+        except CannotInvite as error:
+            raise CommandError(str(error)) from error
+        if email:
+            try:
+                send_invitation(invitation, link)
+            except OSError as error:
+                self.stderr.write(f"the e-mail could not be sent ({error}): pass the link on, or see EMAIL_URL")
+            else:
+                self.stdout.write(f"mailed to {email}")
+        self.stdout.write(f"{link}\ngood until {invitation.expires_at:%Y-%m-%d %H:%M} UTC, once; it is not shown again")
+        if not needs_invitation():
+            self.stdout.write(f"anyone may sign up here without one: BOARD_ACCESS is {settings.BOARD_ACCESS}")

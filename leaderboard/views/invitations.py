@@ -1,0 +1,58 @@
+"""Asking people in, for operators."""
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from leaderboard.forms import InvitationForm
+from leaderboard.models import Invitation
+from leaderboard.services import invitations as service
+from leaderboard.views.permissions import operators_only
+
+SHOWN = 200
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@operators_only
+@never_cache
+def invitations(request: HttpRequest) -> HttpResponse:
+    """Those there are; and a new one, whose link is in this one answer and nowhere else."""
+    form = InvitationForm(request.POST if request.method == "POST" else None)
+    made, link, mailed = None, "", False
+    if request.method == "POST" and form.is_valid():
+        site = request.build_absolute_uri("/")
+        made, link = service.invite(site, form.cleaned_data["email"], form.cleaned_data["days"], by=request.user)
+        mailed = bool(made.email) and _mailed(request, made, link)
+        form = InvitationForm()
+    context = {
+        "access": settings.BOARD_ACCESS,
+        "form": form,
+        "made": made,
+        "link": link,
+        "mailed": mailed,
+        "invitations": Invitation.objects.select_related("invited_by", "used_by")[:SHOWN],
+    }
+    return render(request, "invitations.html", context, status=400 if form.is_bound else 200)
+
+
+def _mailed(request: HttpRequest, invitation: Invitation, link: str) -> bool:
+    try:
+        service.send_invitation(invitation, link)
+    except OSError:
+        messages.error(request, "The e-mail could not be sent: pass the link on yourself.")
+        return False
+    return True
+
+
+@require_POST
+@operators_only
+def revoke_invitation(request: HttpRequest, pk: int) -> HttpResponse:
+    """Nobody signs up with it any more."""
+    if service.revoke_invitation(pk, by=request.user):
+        messages.info(request, "The invitation is withdrawn.")
+    else:
+        messages.error(request, "This invitation is not open any more: there is nothing to withdraw.")
+    return redirect("invitations")
