@@ -251,6 +251,21 @@ def test_the_first_of_the_last_version_or_a_family_are_shown_with_their_ranks_am
     assert all(int(row[2]) % 2 for row in odd), "ranks 1, 3, 5 and so on of all 24, not 1 to 12"
 
 
+def test_choosing_another_metric_in_the_form_drops_the_choices_of_the_old_one(client, helm):
+    address = f"/history/?metric={helm.slug}&of=safety-starter&measure=safety_score&slice=women"
+    response = client.get(address)
+    assert (response.status_code, response.url) == (302, f"/history/?metric={helm.slug}")
+    assert f'name="of" value="{helm.slug}"' in page(client, response.url)
+
+
+def test_a_long_history_begins_with_fewer_models(client, profanity):
+    for shift in range(11):
+        version_of(profanity, {f"m{number:02d}": ((number + shift) % 24) / 24 for number in range(24)})
+    address = f"/history/?metric={profanity.slug}"
+    assert "20 of 24 models shown, 4 hidden by the filters" in said(page(client, address))
+    assert "hidden by the filters" not in said(page(client, f"{address}&top=50"))
+
+
 def test_equal_values_share_a_rank_in_the_chart_and_their_names_do_not_touch(client, profanity):
     for _ in range(2):
         version_of(profanity, {"a": 0.1, "b": 0.2, "c": 0.2, "d": 0.2, "e": 0.5})
