@@ -120,6 +120,7 @@ def test_the_rescoring_of_helm_shows_24_changed_ranks_and_curie_from_35_to_23(cl
     html = page(client, HELM)
     text = said(html)
     assert "24 of 37 ranks changed between version 1 and version 2." in text
+    assert re.search(r"tau of the two orders is 0\.\d\d \(95% .*\), Spearman's rho is 0\.\d\d", text)
     assert "15 of 37 values changed, as printed to 3 decimals." in text
     assert "the paper counted 13 on unrounded values" in text
     rows = {row[0]: row[1:] for row in table(html, "Table of changes")}
