@@ -7,6 +7,7 @@ from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
+from leaderboard.views.docs import docs, docs_extending, docs_metrics, docs_operating
 from leaderboard.views.drift import drift
 from leaderboard.views.health import healthz
 from leaderboard.views.history import history
@@ -30,6 +31,10 @@ __all__ = [
     "compare",
     "compare_scorers",
     "demographics",
+    "docs",
+    "docs_extending",
+    "docs_metrics",
+    "docs_operating",
     "drift",
     "export",
     "healthz",
