@@ -89,6 +89,11 @@ class Chapter:
     definitions: list[Definition]
 
     @property
+    def anchor(self) -> str:
+        """Where it stands on the page; a measure may have the formula's name."""
+        return f"formula-{self.formula.name}"
+
+    @property
     def example(self) -> str:
         """The template of numbers worked out by hand."""
         return f"docs/examples/{self.formula.name}.html"
