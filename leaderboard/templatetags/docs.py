@@ -56,7 +56,7 @@ def address(path: str, words: str = "") -> SafeString:
     try:
         resolve(path)
     except Resolver404:
-        return format_html("<code>{}</code>", words or path)
+        return format_html("{}", words) if words else format_html("<code>{}</code>", path)
     return format_html('<a href="{}">{}</a>', path, words or path)
 
 
