@@ -224,7 +224,8 @@ def other_revisions(model: LanguageModel) -> list[LanguageModel]:
 def newer_and_older(model: LanguageModel) -> tuple[list[LanguageModel], list[LanguageModel]]:
     """The other revisions of the model that were entered after it and before it, the newest first, in one query."""
     others = LanguageModel.objects.lineage(model).exclude(pk=model.pk).order_by("-created_at", "-pk")
-    newer, older = [], []
+    newer: list[LanguageModel] = []
+    older: list[LanguageModel] = []
     for other in others:
         (newer if (other.created_at, other.pk) > (model.created_at, model.pk) else older).append(other)
     return newer, older

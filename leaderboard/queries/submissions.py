@@ -148,7 +148,7 @@ def _guesses(found: Sequence[Evaluation], model: LanguageModel | None) -> dict[i
     """By protocol, how long its last run took: as long again for each parameter of this model. In one query."""
     protocols = {one.run.protocol_id for one in found if one.run and one.step == Step.COLLECTING}
     done = Run.objects.filter(protocol__in=protocols, state=Work.State.DONE, seconds__gt=0).select_related("model")
-    guesses = {}
+    guesses: dict[int, timedelta] = {}
     for run in done.order_by("-finished_at")[:20] if protocols else ():
         sizes = (model.parameters if model else None), run.model.parameters
         share = sizes[0] / sizes[1] if sizes[0] and sizes[1] else 1.0

@@ -12,6 +12,7 @@ WAIT = "Nothing is wrong with the model. Retry it later."
 OTHERS = "It is not for you to mend: tell the people who run this board the number of the submission."
 HIDDEN = "…"
 # Absolute paths with two parts or more, but for those of addresses on the web; and what looks like a secret.
+INNER = re.compile(r"\b(?!https?:)[a-z][a-z0-9+]*://\S+")  # a broker, a database, a file
 PATHS = re.compile(r"(?<![\w/:.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\":,;()\[\]]+){2,}[/\\]?")
 CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@|\b(?:hf|sk|plumb|ghp|invitation)_[A-Za-z0-9]{8,}\b|(?<=Bearer )\S+")
 PRIVATE = re.compile(
@@ -80,6 +81,6 @@ def shown(reason: str) -> str:
     for secret in (settings.HUB_TOKEN, settings.PERSPECTIVE_API_KEY, settings.COMPLETIONS_API_KEY, settings.SECRET_KEY):
         if secret:
             reason = reason.replace(secret, HIDDEN)
-    for pattern in (CREDENTIALS, PATHS, PRIVATE):
+    for pattern in (INNER, CREDENTIALS, PATHS, PRIVATE):
         reason = pattern.sub(HIDDEN, reason)
     return reason

@@ -106,7 +106,7 @@ def correct(submission: Submission, values: dict[str, Any], user: User) -> list[
         raise CannotChange(f"{why} Ask the people who run this board to correct what is said of it.")
     cleaned = clean_metadata(values, submission)
     with transaction.atomic():
-        model = LanguageModel.objects.select_for_update().get(pk=submission.model_id)
+        model = LanguageModel.objects.select_for_update().get(pk=submission.model.pk)
         changed = [name for name in METADATA if getattr(model, name) != cleaned[name]]
         if changed:
             detail = {
