@@ -270,11 +270,19 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Contents:
+    """All that was sent: what its submitter filled in, and what the checks found of it."""
+
+    filled_in: list[Field]
+    found: list[Field]
+
+
+@dataclass(frozen=True)
 class ToModerate:
     """A submission that waits for a moderator, with all that was sent."""
 
     submission: Submission
-    fields: list[Field]
+    sent: Contents
 
 
 @dataclass(frozen=True)
@@ -305,7 +313,7 @@ def waiting(number: int) -> Waiting:
     )
     page = Paginator(of, A_PAGE).get_page(number)
     titles = metric_titles()
-    return Waiting(page, [ToModerate(one, fields_of(one, titles)) for one in page.object_list])
+    return Waiting(page, [ToModerate(one, contents_of(one, titles)) for one in page.object_list])
 
 
 def metric_titles() -> dict[str, str]:
@@ -313,23 +321,23 @@ def metric_titles() -> dict[str, str]:
     return dict(Metric.objects.values_list("slug", "title"))
 
 
-def fields_of(submission: Submission, titles: dict[str, str] | None = None) -> list[Field]:
-    """All that was sent, in order, as text; then what the checks found."""
+def contents_of(submission: Submission, titles: dict[str, str] | None = None) -> Contents:
+    """All that was sent, as text, in order."""
     payload = submission.payload
     titles = metric_titles() if titles is None else titles
-    found = []
+    filled_in = []
     for name, label in LABELS.items():
         value = payload.get(name)
         if name == "metrics":
             value = ", ".join(titles.get(slug, slug) for slug in value or [])
         if value:
-            found.append(Field(label, str(value)))
+            filled_in.append(Field(label, str(value)))
     rest = {name: value for name, value in payload.items() if name not in LABELS}
-    return found + [Field(label, text) for label, text in _flat("", rest) if text]
+    return Contents(filled_in, [Field(label, text) for label, text in _flat("", rest) if text])
 
 
-def _flat(start: str, value: object) -> list[tuple[str, str]]:
+def _flat(name: str, value: object) -> list[tuple[str, str]]:
     if isinstance(value, dict):
-        return [row for name, of in value.items() for row in _flat(f"{start} {name}".strip(), of)]
+        return [row for inner, of in value.items() for row in _flat(str(inner), of)]
     said = ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
-    return [(start.replace("_", " ").capitalize(), said[:500])]
+    return [(name.replace("_", " ").capitalize(), said[:500])]

@@ -7,7 +7,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from leaderboard.models import Submission
-from leaderboard.queries.submissions import fields_of, waiting
+from leaderboard.queries.submissions import contents_of, waiting
 from leaderboard.services.accounts import submissions_are_moderated
 from leaderboard.services.submissions.moderation import DECISIONS, CannotModerate, decide, why_not_theirs
 from leaderboard.views.parameters import page_number
@@ -47,6 +47,6 @@ def moderate(request: HttpRequest, pk: int, decision: str) -> HttpResponse:
             return redirect("moderation")
         except CannotModerate as error:
             problem = str(error)
-    context = {"submission": found, "fields": fields_of(found), "decision": decision, "title": TITLES[decision]}
+    context = {"submission": found, "sent": contents_of(found), "decision": decision, "title": TITLES[decision]}
     context |= {"after": AFTER[decision], "reason": reason, "problem": problem}
     return render(request, "submissions/moderate.html", context, status=400 if request.method == "POST" else 200)

@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from leaderboard.models import Metric, Submission
-from leaderboard.queries.submissions import fields_of, status, workspace
+from leaderboard.queries.submissions import contents_of, status, workspace
 from leaderboard.services.roles import moderates
 from leaderboard.services.submissions import SubmissionRefused, lifecycle
 from leaderboard.services.submissions import workspace as service
@@ -37,7 +37,7 @@ def submission(request: HttpRequest, pk: int) -> HttpResponse:
         response["HX-Refresh"] = "true"
         return response
     own = shown.submission.submitter_id == request.user.pk
-    context = {"shown": shown, "submission": shown.submission, "own": own, "fields": fields_of(shown.submission)}
+    context = {"shown": shown, "submission": shown.submission, "own": own, "sent": contents_of(shown.submission)}
     return render(request, "submissions/submission.html", context)
 
 

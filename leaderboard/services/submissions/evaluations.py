@@ -45,6 +45,11 @@ class Evaluation:
         return self.scoring if collected or done else self.run
 
     @property
+    def counted(self) -> Work | None:
+        """Whose texts tell how far it is: those being scored, where there are such; else those collected."""
+        return self.work if self.work and self.work.total else self.run
+
+    @property
     def step(self) -> Step:
         work = self.work
         if work is None:
