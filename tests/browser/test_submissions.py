@@ -4,6 +4,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -30,6 +31,7 @@ def enter(context: BrowserContext, user, base_url: str) -> None:
 
 def under_way(user, board: Metric) -> tuple[Submission, Run]:
     """A submission of a quarter of whose texts the outputs are collected."""
+    submission = sent(user, board.slug, name="A model", state="accepted")
     model = LanguageModel.objects.create(
         slug="sent", name="A model", kind="causal", source="hub", location="an-institute/a-model", revision="4f" * 20
     )
@@ -44,7 +46,6 @@ def under_way(user, board: Metric) -> tuple[Submission, Run]:
         seconds=10,
     )
     Scoring.objects.create(run=run, model=model, metric_version=version)
-    submission = sent(user, board.slug, name="A model", state="accepted")
     Submission.objects.filter(pk=submission.pk).update(model=model)
     return submission, run
 
@@ -65,10 +66,15 @@ def test_a_submission_is_followed_corrected_moderated_and_withdrawn(visit, board
     SubmissionLine.objects.create(submission=submission, text="75% is collected.")
     expect(page.get_by_text("300 of 400, 75%")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="75% is collected.")).to_be_visible()
-    Run.objects.filter(pk=run.pk).update(
-        state="failed", lease=None, lease_expires_at=None, fault="ModelRefused", reason="it holds pickles at /srv/x/y"
-    )
-    lifecycle.settle()
+    with transaction.atomic():  # one change of state: the page is made anew once
+        Run.objects.filter(pk=run.pk).update(
+            state="failed",
+            lease=None,
+            lease_expires_at=None,
+            fault="ModelRefused",
+            reason="it holds pickles at /srv/x/y",
+        )
+        lifecycle.settle()
     expect(page.get_by_role("heading", name="Safety on the starter set: why it failed")).to_be_visible()
     page.get_by_text("The technical reason").click()
     expect(page.get_by_text("it holds pickles at …")).to_be_visible()
