@@ -11,9 +11,9 @@ AGAIN = "Retry it; if it fails the same way, tell the people who run this board 
 WAIT = "Nothing is wrong with the model. Retry it later."
 OTHERS = "It is not for you to mend: tell the people who run this board the number of the submission."
 HIDDEN = "…"
-# Absolute paths with two parts or more, but for those of addresses on the web; and what looks like a secret.
+# Absolute paths with two parts or more, but for addresses on the web and pages of this board; and what looks like a secret.
 INNER = re.compile(r"\b(?!https?:)[a-z][a-z0-9+]*://\S+")  # a broker, a database, a file
-PATHS = re.compile(r"(?<![\w/:.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\":,;()\[\]]+){2,}[/\\]?")
+PATHS = re.compile(r"(?<![\w/:.])(?!/submit/)(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\":,;()\[\]]+){2,}[/\\]?")
 CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@|\b(?:hf|sk|plumb|ghp|invitation)_[A-Za-z0-9]{8,}\b|(?<=Bearer )\S+")
 PRIVATE = re.compile(
     r"\b(?:10|127|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}(?::\d+)?\b|\blocalhost(?::\d+)?\b"

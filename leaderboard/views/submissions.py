@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from leaderboard.models import Metric, Submission
+from leaderboard.models import Submission
 from leaderboard.queries.submissions import contents_of, status, workspace
 from leaderboard.services.roles import moderates
 from leaderboard.services.submissions import SubmissionRefused, lifecycle
@@ -163,7 +163,7 @@ def change_submission(request: HttpRequest, pk: int) -> HttpResponse:
         return "It is sent again: a moderator looks at it."
 
     values = {name: found.payload.get(name, "") for name in (*service.METADATA, "metrics")}
-    return _edited(request, found, do, values, metrics=list(Metric.objects.all()))
+    return _edited(request, found, do, values, metrics=service.possible_metrics(found))
 
 
 def _edited(

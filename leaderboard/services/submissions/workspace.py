@@ -15,6 +15,7 @@ from leaderboard.services.submissions.refusals import SubmissionRefused
 State = Submission.State
 # What is said of a model beside its numbers: the most characters of each.
 METADATA = {"name": 200, "family": 80, "licence": 120, "notes": 2000}
+FORMULA = ("=", "+", "-", "@")  # what is said of models stands in exports
 WITHDRAWABLE = tuple(state for state, targets in Submission.ARROWS.items() if State.WITHDRAWN in targets)
 # The reasons that the public change log may show; their own words it does not.
 REASONS = {
@@ -75,6 +76,8 @@ def clean_metadata(values: dict[str, Any], submission: Submission) -> dict[str, 
         )
         if odd:
             problems[name] = [f"It has characters that cannot be seen ({', '.join(odd[:3])}): leave them out."]
+        elif name != "notes" and text.startswith(FORMULA):
+            problems[name] = [f"It begins with {text[0]}, as a spreadsheet's formula does: begin with a letter."]
         elif len(text) > most:
             problems[name] = [f"It has {len(text)} characters: use {most} at most."]
         cleaned[name] = text
@@ -91,8 +94,9 @@ def _is_taken(name: str, submission: Submission) -> bool:
     named = LanguageModel.objects.filter(name__iexact=name)
     if submission.model:
         return named.exclude(pk__in=LanguageModel.objects.lineage(submission.model)).exists()
-    located = submission.payload.get("hub_id", "")
-    return located and named.exclude(source=LanguageModel.Source.HUB, location=located).exists()
+    if located := submission.payload.get("hub_id"):
+        return named.exclude(source=LanguageModel.Source.HUB, location=located).exists()
+    return named.exclude(submissions__submitter=submission.submitter_id).exists()
 
 
 def correct(submission: Submission, values: dict[str, Any], user: User) -> list[str]:
@@ -119,16 +123,24 @@ def correct(submission: Submission, values: dict[str, Any], user: User) -> list[
     return changed
 
 
+def possible_metrics(submission: Submission) -> list[Metric]:
+    """Those that a submission which was returned can ask for."""
+    if submission.form == Submission.Form.HUB:
+        return list(Metric.objects.all())
+    return list(Metric.objects.filter(slug__in=submission.payload.get("metrics", [])))
+
+
 def send_again(submission: Submission, values: dict[str, Any], user: User) -> None:
     """Change what a moderator sent back, its metrics too, and give it to the moderators again.
 
+    Of outputs that were sent, the metrics can be fewer than before: others ask for other outputs.
     Raises SubmissionRefused, with what is wrong; CannotChange.
     """
     if submission.state != State.RETURNED:
         raise CannotChange(f"It is {submission.get_state_display().lower()}: no changes are asked for.")
     cleaned: dict[str, Any] = dict(clean_metadata(values, submission))
     chosen = list(values.get("metrics", []))
-    unknown = set(chosen) - set(Metric.objects.values_list("slug", flat=True))
+    unknown = set(chosen) - {metric.slug for metric in possible_metrics(submission)}
     if unknown or not chosen:
         raise SubmissionRefused({"metrics": [f"{', '.join(sorted(unknown)) or 'None'}: choose metrics of this board."]})
     payload = {**submission.payload, **cleaned, "metrics": chosen}
