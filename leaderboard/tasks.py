@@ -2,8 +2,9 @@
 
 from celery import shared_task
 
-from leaderboard.models import ControlCheck, Run, Scoring
+from leaderboard.models import ControlCheck, Reading, Run, Scoring
 from leaderboard.services import checks, collect, queue, rescore, score, shards
+from leaderboard.services.submissions import reading, uploads
 
 
 @shared_task
@@ -29,6 +30,12 @@ def check_control(check_id: int) -> None:
 
 
 @shared_task
+def read_submission(reading_id: int) -> None:
+    """Read a file that was sent."""
+    reading.read(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
+
+
+@shared_task
 def sweep() -> None:
     """Put back on the queue what should be under way and is not."""
     queue.sweep()
@@ -40,3 +47,5 @@ def watch() -> None:
     checks.request_due_checks()
     rescore.advance_all()
     shards.remove_left()
+    reading.refuse_unreadable()
+    uploads.remove_left()

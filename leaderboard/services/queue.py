@@ -9,12 +9,13 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import ControlCheck, Run, Scoring, Work
+from leaderboard.models import ControlCheck, Reading, Run, Scoring, Work
 
 log = logging.getLogger(__name__)
 
 TASKS = {
     ControlCheck: "leaderboard.tasks.check_control",
+    Reading: "leaderboard.tasks.read_submission",
     Run: "leaderboard.tasks.collect_run",
     Scoring: "leaderboard.tasks.score_run",
 }
@@ -40,7 +41,7 @@ def sweep() -> int:
     """
     forgotten = timezone.now() - timedelta(seconds=max(FORGOTTEN_AFTER, settings.LEASE_SECONDS))
     sent = 0
-    for kind, ready in ((ControlCheck, Q()), (Scoring, Q(run__state=Work.State.DONE)), (Run, Q())):
+    for kind, ready in ((ControlCheck, Q()), (Reading, Q()), (Scoring, Q(run__state=Work.State.DONE)), (Run, Q())):
         due = kind.objects.unclaimed().filter(
             ready,
             Q(enqueued_at__isnull=True)

@@ -7,12 +7,14 @@ from django.contrib.auth.models import User
 from leaderboard.models import LanguageModel, Metric, Run, Submission
 from leaderboard.services.accounts import submissions_are_moderated
 from leaderboard.services.evaluate import request_evaluation
-from leaderboard.services.submissions import hub
+from leaderboard.services.submissions import hub, outputs, tool
 
 State = Submission.State
 # Of each form: enters the model that the payload describes; and its run, where there are outputs already.
 ENTERS: dict[str, Callable[[Submission], LanguageModel]] = {
     Submission.Form.HUB: hub.enter,
+    Submission.Form.OUTPUTS: outputs.enter,
+    Submission.Form.TOOL: tool.enter,
 }
 
 
