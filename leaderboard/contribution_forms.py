@@ -1,7 +1,5 @@
-"""Forms of outputs that were made elsewhere. Page, command and API all go through them, by the names of their fields."""
+"""Forms of outputs that were made elsewhere. Page, command and API go through them, by the names of their fields."""
 
-import re
-import unicodedata
 from typing import Any
 
 from django import forms
@@ -10,37 +8,17 @@ from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.template.defaultfilters import filesizeformat
 
+from leaderboard.form_fields import Notes, Words
 from leaderboard.models import LanguageModel, Metric, Protocol
 from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluate import CannotEvaluate, check_metric
 from scoring.contributed.rows import ENDINGS, PACKED, format_of
 
-NAME_LENGTH, REVISION_LENGTH, MOST_K = 120, 80, 100
-FORMULA = ("=", "+", "-", "@")
+NAME_LENGTH, REVISION_LENGTH, NOTES_LENGTH, MOST_K = 120, 80, 2000, 100
+WRONG_K = f"Give a whole number from 1 to {MOST_K}, or leave it empty."
 OF_TOOLS = (".jsonl", ".json", ".eval", ".zip", ".jsonl.gz", ".json.gz")
 RESULTS_BYTES = 2**23
 SETTINGS = ("temperature", "top_p", "max_new_tokens")
-
-
-class Words(forms.CharField):
-    """A line of plain text; many blanks are one. Nothing that a spreadsheet would run: names stand in exports."""
-
-    def __init__(self, *, label: str, most: int, missing: str = "Fill it in.", **options: Any) -> None:
-        self.most = most
-        super().__init__(label=label, error_messages={"required": missing}, **options)
-        self.widget.attrs["maxlength"] = most
-
-    def clean(self, value: Any) -> str:
-        text = " ".join(str(value or "").split())
-        if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn") for character in text):
-            raise ValidationError("It has characters that cannot be seen: write it in plain letters.")
-        if text.startswith(FORMULA):
-            raise ValidationError(f"It begins with {text[0]}, as a spreadsheet's formula does: begin with a letter.")
-        if len(text) > self.most:
-            raise ValidationError(f"It has {len(text):,} characters: use {self.most} at most.")
-        if text and not re.search(r"\w", text):
-            raise ValidationError("It has no letter and no digit: write it in words.")
-        return str(super().clean(text))
 
 
 class Number(forms.FloatField):
@@ -80,7 +58,7 @@ class Upload(forms.FileField):
 
 
 class ContributionForm(forms.Form):
-    """What both forms ask. `metrics`: slugs of metrics that take the same outputs; `protocol` of cleaned_data is whose."""
+    """What both forms ask. `metrics`: slugs of metrics that take the same outputs, those of `protocol` when cleaned."""
 
     metrics = forms.MultipleChoiceField(label="Rank it under", error_messages={"required": "Choose a metric or more."})
     name = Words(label="Name of the model", most=NAME_LENGTH, help_text="As its makers call it.")
@@ -91,24 +69,16 @@ class ContributionForm(forms.Form):
     )
     family = Words(label="Family", most=80, required=False, help_text="As in GPT-4. Models are filtered by it.")
     licence = Words(label="Licence or terms", most=120, required=False)
-    notes = forms.CharField(
+    notes = Notes(
         label="Notes",
-        required=False,
-        max_length=2000,
-        help_text="What readers should know. Shown on the model's page.",
-        widget=forms.Textarea(attrs={"rows": 3}),
+        most=NOTES_LENGTH,
+        help_text=f"What readers should know. Shown on the model's page. {NOTES_LENGTH:,} characters at most.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["metrics"].choices = [(slug, slug) for slug in Metric.objects.values_list("slug", flat=True)]  # type: ignore[attr-defined]
         self.fields["metrics"].error_messages["invalid_choice"] = "There is no metric %(value)s: choose from the list."
-
-    def clean_notes(self) -> str:
-        text: str = self.cleaned_data["notes"]
-        if "\0" in text:
-            raise ValidationError("It has a NUL character: leave it out.")
-        return text.strip()
 
     def clean_metrics(self) -> list[str]:
         chosen: list[str] = list(dict.fromkeys(self.cleaned_data["metrics"]))
@@ -173,7 +143,7 @@ class OutputsForm(ContributionForm):
             self.add_error("kind", f"A {kind} model does not continue texts: choose metrics of likelihoods.")
         return self.cleaned_data
 
-    def clean_file(self) -> File[bytes]:
+    def clean_file(self) -> "File[bytes]":
         file: File[bytes] = self.cleaned_data["file"]
         if format_of(str(file.name)) is None:
             raise ValidationError("Parquet packs itself: send it without .gz.")
@@ -204,10 +174,7 @@ class ToolForm(ContributionForm):
         min_value=1,
         max_value=MOST_K,
         help_text="Empty: as many as the metric asks. Values of another number make a ranking of their own.",
-        error_messages={
-            name: f"Give a whole number from 1 to {MOST_K}, or leave it empty."
-            for name in ("invalid", "min_value", "max_value")
-        },
+        error_messages=dict.fromkeys(("invalid", "min_value", "max_value"), WRONG_K),
     )
     leave_out_others = forms.BooleanField(label="The log has other prompts too: leave them out", required=False)
     file = Upload(

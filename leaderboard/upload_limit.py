@@ -1,8 +1,8 @@
 """How much of an upload is taken, decided while it arrives: nothing of a stranger's, and of others' so many bytes."""
 
 from django.conf import settings
-from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 from django.http import HttpRequest
 
 

@@ -23,6 +23,13 @@ urlpatterns = [
     path("operate/rescorings/<int:pk>/<slug:step>/", views.steer_rescoring, name="steer-rescoring"),
     path("operate/invitations/", views.invitations, name="invitations"),
     path("operate/invitations/<int:pk>/revoke/", views.revoke_invitation, name="revoke-invitation"),
+    path("submit/outputs/", views.submit_outputs, name="submit-outputs"),
+    re_path(
+        r"^submit/outputs/template/(?P<slug>[-a-z0-9]+)\.(?P<kind>jsonl|csv)$",
+        views.outputs_template,
+        name="outputs-template",
+    ),
+    path("submit/tool/", views.submit_tool, name="submit-tool"),
     path("submissions/<int:pk>/", views.submission, name="submission"),
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),

@@ -1,5 +1,7 @@
 """Asking for a model to be evaluated under a metric."""
 
+from typing import Any
+
 from django.db import transaction
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Scoring, Work
@@ -53,7 +55,7 @@ def check_metric(metric: Metric) -> None:
 
 def run_of(model: LanguageModel, version: MetricVersion) -> Run:
     """The run that the version scores; made where outputs can be collected here. Raises CannotEvaluate."""
-    of = {"model": model, "protocol": version.protocol, "epoch": version.epoch}
+    of: dict[str, Any] = {"model": model, "protocol": version.protocol, "epoch": version.epoch}
     if LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
         return Run.objects.get_or_create(**of)[0]
     run = Run.objects.filter(**of, state=Work.State.DONE).first()

@@ -18,6 +18,7 @@ from leaderboard.views.operate import check_now, operate, rescore_metric, steer_
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
 from leaderboard.views.submissions import submission
+from leaderboard.views.submit_outputs import outputs_template, submit_outputs, submit_tool
 
 __all__ = [
     "about",
@@ -41,6 +42,7 @@ __all__ = [
     "model",
     "model_samples",
     "operate",
+    "outputs_template",
     "rankings",
     "rescore_metric",
     "revoke_invitation",
@@ -48,5 +50,7 @@ __all__ = [
     "sign_up",
     "steer_rescoring",
     "submission",
+    "submit_outputs",
+    "submit_tool",
     "tokens",
 ]

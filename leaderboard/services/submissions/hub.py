@@ -13,7 +13,7 @@ from leaderboard.services.submissions.refusals import SubmissionRefused
 from scoring.language_models import Architecture, HubUnavailable, ModelRefused, ResolvedModel, resolve
 
 
-def check(_user: User, values: dict[str, Any], upload: File[bytes] | None) -> dict[str, Any]:
+def check(_user: User, values: dict[str, Any], upload: "File[bytes] | None") -> dict[str, Any]:
     """The payload of a hub model: `hub_id`, `revision`, `name`, `metrics`, `licence`, `family`, `notes`, `resolved`.
 
     Raises SubmissionRefused.

@@ -26,7 +26,7 @@ from scoring.evaluation_sets import from_table, prompts_from_table
 KEPT = ("metrics", "name", "revision", "kind", "family", "licence", "notes")  # of a form, in the payload
 
 
-def check(user: User, values: dict[str, Any], upload: File[bytes] | None) -> dict[str, Any]:
+def check(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> dict[str, Any]:
     """The payload of a closed model's outputs. Nothing in the file is read. Raises SubmissionRefused."""
     found = cleaned(OutputsForm(values, {"file": upload}))
     payload = described(found)
@@ -137,7 +137,7 @@ def said_differences(said: dict[str, Any], protocol: Protocol) -> list[str]:
 
 
 def enter(submission: Submission) -> LanguageModel:
-    """The row of the model and its outputs as a run that is done. In the caller's transaction. Raises CannotEvaluate."""
+    """The row of the model, and its outputs as a finished run. In the caller's transaction. Raises CannotEvaluate."""
     payload, user = submission.payload, submission.submitter
     if submission.model is not None:  # begun anew: all of it is there
         return submission.model

@@ -115,7 +115,7 @@ def read(reading: Reading) -> None:
 def _read(submission: Submission, lease: Lease) -> None:
     """Read the upload, keep what is in it, and go on. Raises what keeps it from being taken."""
     protocol = Protocol.objects.select_related("evaluation_set__artefact").get(sha256=submission.payload["protocol"])
-    name = submission.upload.name
+    name = str(submission.upload.name)
     with default_storage.open(name, "rb") as stored:
         sha256 = _sha256(cast(BinaryIO, stored), lease)
         watched = Watched(cast(BinaryIO, stored), lease, submission.payload["file"]["size"])
@@ -163,7 +163,6 @@ def refuse(submission: Submission, lease: Lease, reason: str, report: dict[str, 
 
 def _refuse(submission: Submission, reason: str, report: dict[str, Any]) -> None:
     if submission.move(Submission.State.REFUSED, reason=reason, report=report, ended_at=timezone.now()):
-        say(submission, f"Refused: {reason}")
         record("refuse submission", str(submission), {"reason": reason, "problems": report.get("counts", {})})
     Submission.objects.filter(pk=submission.pk).update(upload="")
 

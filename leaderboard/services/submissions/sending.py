@@ -17,14 +17,14 @@ from leaderboard.services.submissions import hub, lifecycle, outputs, reading, t
 from leaderboard.services.submissions.refusals import WHOLE, SubmissionRefused
 
 Payload = dict[str, Any]  # JSON
-CHECKS: dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]] = {
+CHECKS: "dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]]" = {
     Submission.Form.HUB: hub.check,
     Submission.Form.OUTPUTS: outputs.check,
     Submission.Form.TOOL: tool.check,
 }
 
 
-def submit(user: User, form: str, values: dict[str, Any], upload: File[bytes] | None = None) -> Submission:
+def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] | None" = None) -> Submission:
     """Check what `user` filled in, by the names of the form's fields, and take it. Returns the submission.
 
     What needs the hub is checked here; a file is kept, and read by a worker. Raises SubmissionRefused, with nothing

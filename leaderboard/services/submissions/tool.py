@@ -6,13 +6,14 @@ The names of the form's fields are those of `leaderboard.contribution_forms.Tool
 import io
 import json
 from dataclasses import asdict, replace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.files import File
 
-from leaderboard.contribution_forms import ToolForm, Words
+from leaderboard.contribution_forms import ToolForm
+from leaderboard.form_fields import Words
 from leaderboard.models import LanguageModel, Metric, Protocol, Submission
 from leaderboard.services import artefacts
 from leaderboard.services.evaluate import CannotEvaluate
@@ -28,7 +29,7 @@ from scoring.generation import GenerationSettings
 LONGEST = 120  # characters that a log may say of itself in one place
 
 
-def check(user: User, values: dict[str, Any], upload: File[bytes] | None) -> dict[str, Any]:
+def check(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> dict[str, Any]:
     """The payload of a log; of the file of results beside it what names model and version. Raises SubmissionRefused."""
     found = outputs.cleaned(ToolForm(values, {"file": upload, "results": values.get("results")}))
     payload = outputs.described(found) | {"k": found["k"], "leave_out_others": found["leave_out_others"]}
@@ -41,10 +42,10 @@ def check(user: User, values: dict[str, Any], upload: File[bytes] | None) -> dic
     return payload
 
 
-def read_results(file: File[bytes]) -> dict[str, Any]:
+def read_results(file: "File[bytes]") -> dict[str, Any]:
     """What the results of lm-evaluation-harness say of the run. Raises SubmissionRefused."""
     try:
-        return results_of(file.file)
+        return results_of(cast(BinaryIO, file))
     except ContributionRefused as refused:
         problem = refused.report.problems[0]
         raise SubmissionRefused(
@@ -58,7 +59,7 @@ def existing(payload: dict[str, Any]) -> list[Metric]:
     k = payload["k"]
     if k is None:
         return list(chosen)
-    found = []
+    found: list[Metric] = []
     for metric in chosen:
         parameters = {**metric.protocol.parameters, "k": k}
         sha256 = Protocol.identity(metric.protocol.evaluation_set, metric.protocol.method, parameters)
@@ -91,7 +92,7 @@ def read(submission: Submission, protocol: Protocol, file: BinaryIO) -> Taken:
 
 def shortened(provenance: Provenance) -> Provenance:
     """The same, where a log says no more of itself than fits, in one line."""
-    texts = {
+    texts: dict[str, Any] = {
         name: " ".join(value.split())[:LONGEST]
         for name, value in asdict(provenance).items()
         if isinstance(value, str) and name not in ("tool", "format")

@@ -19,12 +19,12 @@ def most_bytes() -> int:
     return int(settings.UPLOAD_MOST_BYTES)
 
 
-def keep(file: File[bytes]) -> str:
+def keep(file: "File[bytes]") -> str:
     """Copy the file to the storage, piece by piece; returns its name there."""
     return str(default_storage.save(f"{FOLDER}/{uuid4().hex}", file))
 
 
-def drop(name: str) -> None:
+def drop(name: str | None) -> None:
     """Delete a file that was kept, if it is there."""
     if name:
         default_storage.delete(name)

@@ -58,33 +58,30 @@ def read_log(
     report counts what is wrong.
     """
     problems = Problems(limits or Limits(), unit="record")
-    file.seek(0)
-    if file.read(4) == b"PK\x03\x04":
-        archive = Archive(file, problems)
-        if not any(header in archive for header in HEADERS):
-            samples = _member(archive, _SAMPLES, problems)
-            beside = next((io.BytesIO(archive.read(of)) for of in archive if _RESULTS.search(of)), results)
-            return read_samples(
-                archive.open(samples),
-                samples,
-                prompts,
-                k,
-                problems,
-                leave_out_others=leave_out_others,
-                results=beside,
-            )
+    unpacked = _samples_in_zip(file, problems)
+    if unpacked:
+        samples, named, beside = unpacked
+        beside = beside or results
+        return read_samples(samples, named, prompts, k, problems, leave_out_others=leave_out_others, results=beside)
     reader = _reader(file, name, problems)
-    beside = {"results": results} if reader is read_samples else {}
-    return reader(file, name, prompts, k, problems, leave_out_others=leave_out_others, **beside)
+    options = {"results": results} if reader is read_samples else {}
+    return reader(file, name, prompts, k, problems, leave_out_others=leave_out_others, **options)
 
 
-def _member(archive: Archive, wanted: re.Pattern[str], problems: Problems) -> str:
-    """The one member of that name."""
-    found = [name for name in archive if wanted.search(name)]
+def _samples_in_zip(file: BinaryIO, problems: Problems) -> tuple[BinaryIO, str, BinaryIO | None] | None:
+    """The samples in a zip file, their name, and the results; None where it is no zip file, or Inspect's."""
+    file.seek(0)
+    if file.read(4) != b"PK\x03\x04":
+        return None
+    archive = Archive(file, problems)
+    if any(header in archive for header in HEADERS):
+        return None
+    found = [name for name in archive if _SAMPLES.search(name)]
     if len(found) != 1:
-        number = f"{len(found)} files samples_*.jsonl in the zip file" if found else "a zip file of neither tool"
+        number = f"{len(found)} files samples_*.jsonl in the zip file" if found else "a zip file of no tool"
         problems.stop(Kind.FORMAT, None, None, number, "put one samples_*.jsonl into it, or send an Inspect log")
-    return found[0]
+    results = next((io.BytesIO(archive.read(name)) for name in archive if _RESULTS.search(name)), None)
+    return archive.open(found[0]), found[0], results
 
 
 def _reader(file: BinaryIO, name: str, problems: Problems) -> Callable[..., ToolOutput]:

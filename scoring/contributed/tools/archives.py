@@ -91,7 +91,7 @@ class Archive:
         return content
 
     def open(self, name: str) -> BinaryIO:
-        """A member as a seekable file, unpacked as it is read. Reading raises ContributionRefused where it is damaged."""
+        """A member as a seekable file, unpacked as it is read. Raises ContributionRefused, as does reading it."""
         member, limits = self._members[name], self._problems.limits
         most = max(stream.RATIO_FROM, limits.compression_ratio * member.compress_size)
         if member.file_size > min(limits.uncompressed_bytes, most):
