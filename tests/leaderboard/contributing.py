@@ -30,11 +30,11 @@ def uploaded(content: bytes, name: str = "outputs.jsonl") -> SimpleUploadedFile:
 
 
 def send(
-    metrics: list[str], content: bytes, name: str = "outputs.jsonl", form: str = "outputs", **changes: Any
+    metrics: list[str], content: bytes, file: str = "outputs.jsonl", form: str = "outputs", **changes: Any
 ) -> Submission:
     """Submit a file as ada, who is made where she is not there."""
     user = changes.pop("user", None) or User.objects.filter(username="ada").first() or person()
-    return submit(user, form, said(metrics=metrics, **changes), uploaded(content, name))
+    return submit(user, form, said(metrics=metrics, **changes), uploaded(content, file))
 
 
 def read_all() -> None:
