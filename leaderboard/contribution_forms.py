@@ -124,7 +124,7 @@ class OutputsForm(ContributionForm):
     top_p = Number("Top-p", 0, 1)
     max_new_tokens = Number("Most new tokens", 1, 1_000_000)
     file = Upload(
-        label="The file",
+        label="File",
         endings=(*ENDINGS, *(f"{of}{PACKED}" for of, kind in ENDINGS.items() if kind != "parquet")),
         help_text="JSON lines, CSV (each also packed, .gz) or Parquet, with the columns of the template.",
     )
@@ -178,7 +178,7 @@ class ToolForm(ContributionForm):
     )
     leave_out_others = forms.BooleanField(label="The log has other prompts too: leave them out", required=False)
     file = Upload(
-        label="The log",
+        label="Log file",
         endings=OF_TOOLS,
         help_text="samples_*.jsonl, or a zip of it with its results_*.json; scenario_state.json; an Inspect log.",
     )

@@ -48,4 +48,5 @@ def watch() -> None:
     rescore.advance_all()
     shards.remove_left()
     reading.refuse_unreadable()
+    reading.forget_unwanted()
     uploads.remove_left()

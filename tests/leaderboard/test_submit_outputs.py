@@ -429,6 +429,21 @@ def test_a_model_whose_outputs_were_sent_is_never_queued_for_collecting(board):
     outdated = OutdatedEntry.objects.get(model=model)
     assert "they were made elsewhere; who sent them may send new ones" in outdated.reason
     assert not Run.objects.unfinished().filter(model=model).exists()
+    anew = send([SAFETY], json_lines(rows_of(own.runs.get(epoch=1).artefact, LIKELIHOODS)))
+    read_all()
+    anew.refresh_from_db()
+    assert anew.model == model
+    assert (anew.scorings.get().metric_version, anew.scorings.get().run.epoch) == (outdated.metric_version, 2)
+
+
+def test_outputs_that_a_moderator_refuses_are_deleted(prompts, settings):
+    settings.BOARD_ACCESS = "moderated"
+    with nothing_is_left():
+        submission = send([TOXICITY], json_lines(continued(text=" of nobody else")))
+        read_all()
+        assert Submission.objects.get().move(Submission.State.REFUSED, reason="Not yours")
+        reading.forget_unwanted()
+    assert Submission.objects.get(pk=submission.pk).artefact is None
 
 
 # The page

@@ -103,7 +103,7 @@ def read(reading: Reading) -> None:
         except ContributionRefused as refused:
             found = refused.report
             reason = f"The file has {found.total:,} problem{'s' if found.total != 1 else ''}: see the report."
-            refuse(submission, lease, reason, found.as_dict())
+            refuse(submission, lease, reason, found.as_dict() | {"total": found.total})
         except (SubmissionRefused, CannotEvaluate) as error:
             refuse(submission, lease, str(error))
         except Interrupted:
@@ -175,6 +175,16 @@ def refuse_unreadable() -> None:
         with transaction.atomic():
             _refuse(reading.submission, f"{NOT_READ} What happened: {reading.reason}"[:1000], {})
         uploads.drop(name)
+
+
+def forget_unwanted() -> None:
+    """Delete outputs whose submission ended before the model was entered: refused by a moderator, or withdrawn."""
+    ended = Submission.objects.filter(state__in=[Submission.State.REFUSED, Submission.State.WITHDRAWN], model=None)
+    for submission in ended.exclude(artefact=None).select_related("artefact"):
+        artefact = submission.artefact
+        Submission.objects.filter(pk=submission.pk).update(artefact=None)
+        if artefact:
+            forget(artefact)
 
 
 def forget(artefact: Artefact) -> None:
