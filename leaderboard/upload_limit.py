@@ -5,6 +5,9 @@ from django.core.files.uploadedfile import UploadedFile
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 from django.http import HttpRequest
 
+from leaderboard.services.tokens import TokenRefused
+from leaderboard.views.authentication import user_of
+
 
 def too_large(request: HttpRequest) -> set[str]:
     """The fields whose files were more than may be sent; they are not among the request's files."""
@@ -17,11 +20,11 @@ class UploadLimit(FileUploadHandler):
 
     def new_file(self, *args: object, **kwargs: object) -> None:
         super().new_file(*args, **kwargs)
-        self._count = 0
+        self._count, self._known = 0, self._is_known()
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
         self._count += len(raw_data)
-        if not self._is_known():
+        if not self._known:
             raise SkipFile
         if self._count > settings.UPLOAD_MOST_BYTES:
             self.request.files_too_large = {*too_large(self.request), self.field_name}
@@ -32,6 +35,11 @@ class UploadLimit(FileUploadHandler):
         return None
 
     def _is_known(self) -> bool:
-        """Whether it is somebody's session, or a program with a token, which its view looks at."""
+        """Whether it is somebody's session, or a program with somebody's token."""
         user = getattr(self.request, "user", None)
-        return "Authorization" in self.request.headers or bool(user and user.is_authenticated)
+        if user and user.is_authenticated:
+            return True
+        try:
+            return user_of(self.request) is not None
+        except TokenRefused:
+            return False

@@ -58,7 +58,7 @@ def _submit(
                     form.add_error(name if name in form.fields else None, problems)
     context |= {"form": form, "not_now": _not_now(request), "most": settings.UPLOAD_MOST_BYTES}
     context["chosen"] = form.data.getlist("metrics") if form.is_bound else []
-    return render(request, f"submissions/{kind}.html", context, status=400 if form.is_bound else 200)
+    return render(request, f"submit/{kind}.html", context, status=400 if form.is_bound else 200)
 
 
 def _not_now(request: HttpRequest) -> str:

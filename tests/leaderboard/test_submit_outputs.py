@@ -25,6 +25,7 @@ from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.submissions import SubmissionRefused, lifecycle, reading, submit, uploads
 from leaderboard.services.submissions.templates import template_of
+from leaderboard.services.tokens import make_token
 from leaderboard.services.verify import verify
 from scoring.contributed import Kind
 from tests.leaderboard import living
@@ -499,10 +500,13 @@ def test_too_large_a_file_is_not_kept_even_while_it_arrives(client, prompts, set
     assert "Choose the file" not in page
 
 
-def test_a_strangers_file_is_not_kept_while_it_arrives(rf):
-    request = rf.post("/accounts/login/", {"file": SimpleUploadedFile("a.txt", b"x" * 100), "login": "ada"})
-    assert list(request.FILES) == []
-    assert request.POST["login"] == "ada"
+def test_a_strangers_file_is_not_kept_while_it_arrives_and_one_sent_with_a_token_is(rf):
+    _, secret = make_token(person(), "nightly", 30)
+    for header, names in (("", []), ("Bearer plumb_nonsense", []), (f"Bearer {secret}", ["file"])):
+        fields = {"file": SimpleUploadedFile("a.txt", b"x" * 100), "login": "ada"}
+        request = rf.post("/accounts/login/", fields, headers={"Authorization": header})
+        assert list(request.FILES) == names
+        assert request.POST["login"] == "ada"
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])

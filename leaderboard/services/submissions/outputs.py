@@ -50,8 +50,13 @@ def described(found: dict[str, Any]) -> dict[str, Any]:
     return {
         **{name: found[name] for name in KEPT if name in found},
         "protocol": found["protocol"].sha256,
-        "file": {"name": str(file.name)[-100:], "size": file.size},
+        "file": {"name": printable(str(file.name))[-100:], "size": file.size},
     }
+
+
+def printable(text: str) -> str:
+    """A text from elsewhere in one line, without what cannot be seen."""
+    return " ".join("".join(of if of.isprintable() else " " for of in text).split())
 
 
 def refuse_known(user: User, payload: dict[str, Any]) -> None:

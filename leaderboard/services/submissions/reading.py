@@ -17,7 +17,7 @@ from leaderboard.models import Artefact, Protocol, Reading, Submission, Submissi
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
-from leaderboard.services.leases import Interrupted, Lease, claimed
+from leaderboard.services.leases import Deferred, Interrupted, Lease, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submissions import lifecycle, outputs, tool, uploads
 from leaderboard.services.submissions.refusals import SubmissionRefused
@@ -135,7 +135,7 @@ def _read(submission: Submission, lease: Lease) -> None:
         forget(artefact)
         if isinstance(error, CannotEvaluate):
             raise
-        raise CannotEvaluate("Another submission of the same model and revision was taken meanwhile.") from error
+        raise Deferred(1.0) from error  # somebody entered a model of that name at this moment: look again
     uploads.drop(name)
     log.info("%s: %d rows read", submission, taken.table.num_rows)
 
@@ -192,7 +192,7 @@ def forget(artefact: Artefact) -> None:
     try:
         with transaction.atomic():
             artefact.delete()
-    except ProtectedError:
+    except (ProtectedError, IntegrityError):
         return
     default_storage.delete(artefact.storage_name)
 

@@ -93,7 +93,7 @@ def read(submission: Submission, protocol: Protocol, file: BinaryIO) -> Taken:
 def shortened(provenance: Provenance) -> Provenance:
     """The same, where a log says no more of itself than fits, in one line."""
     texts: dict[str, Any] = {
-        name: " ".join(value.split())[:LONGEST]
+        name: outputs.printable(value)[:LONGEST]
         for name, value in asdict(provenance).items()
         if isinstance(value, str) and name not in ("tool", "format")
     }
