@@ -2,9 +2,9 @@
 
 from celery import shared_task
 
-from leaderboard.models import ControlCheck, Run, Scoring
+from leaderboard.models import ControlCheck, Reading, Run, Scoring
 from leaderboard.services import checks, collect, queue, rescore, score, shards
-from leaderboard.services.submissions import letters, lifecycle
+from leaderboard.services.submissions import letters, lifecycle, reading, uploads
 
 
 def collect_one(run_id: int) -> bool:
@@ -54,6 +54,12 @@ def check_control(check_id: int) -> None:
 
 
 @shared_task
+def read_submission(reading_id: int) -> None:
+    """Read a file that was sent."""
+    reading.read(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
+
+
+@shared_task
 def sweep() -> None:
     """Put back on the queue what should be under way and is not."""
     queue.sweep()
@@ -66,3 +72,6 @@ def watch() -> None:
     rescore.advance_all()
     shards.remove_left()
     conclude()
+    reading.refuse_unreadable()
+    reading.forget_unwanted()
+    uploads.remove_left()

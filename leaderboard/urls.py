@@ -27,6 +27,13 @@ urlpatterns = [
     path("operate/submissions/<int:pk>/<slug:decision>/", views.moderate, name="moderate"),
     path("submissions/", views.submissions, name="submissions"),
     path("submissions/letters/", views.submission_letters, name="submission-letters"),
+    path("submit/outputs/", views.submit_outputs, name="submit-outputs"),
+    re_path(
+        r"^submit/outputs/template/(?P<slug>[-a-z0-9]+)\.(?P<kind>jsonl|csv)$",
+        views.outputs_template,
+        name="outputs-template",
+    ),
+    path("submit/tool/", views.submit_tool, name="submit-tool"),
     path("submissions/<int:pk>/", views.submission, name="submission"),
     path("submissions/<int:pk>/cancel/", views.cancel_submission, name="cancel-submission"),
     path("submissions/<int:pk>/retry/", views.retry_submission, name="retry-submission"),

@@ -7,7 +7,7 @@ from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.results import Result
-from leaderboard.models.submissions import Letter, Submission, SubmissionLine
+from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
 from leaderboard.models.work import Run, Scoring, Work
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Preferences",
     "Protocol",
     "Provenance",
+    "Reading",
     "Rescoring",
     "Result",
     "Run",

@@ -10,7 +10,8 @@ from leaderboard.models.constraints import one_of
 class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
     def evaluable(self) -> "LanguageModelQuerySet":
         """Those with weights that may be run."""
-        return self.filter(access=LanguageModel.Access.OPEN).exclude(source=LanguageModel.Source.PUBLISHED)
+        without = (LanguageModel.Source.PUBLISHED, LanguageModel.Source.UPLOADED)
+        return self.filter(access=LanguageModel.Access.OPEN).exclude(source__in=without)
 
     def lineage(self, model: "LanguageModel") -> "LanguageModelQuerySet":
         """The revisions of the same model, `model` itself among them.
@@ -64,7 +65,8 @@ class LanguageModel(models.Model):
     location = models.CharField(
         max_length=500,
         blank=True,
-        help_text="Hub id, folder, file, or address and name of a served model; empty for published figures.",
+        help_text="Hub id, folder, file, address and name of a served model, or the name, in small letters, of one "
+        "whose outputs were sent; empty for published figures.",
     )
     revision = models.CharField(
         max_length=80, blank=True, help_text="Commit of the hub, sha256 of the files, or what the operator says of it."

@@ -12,7 +12,7 @@ from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact
 from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.states import StateMachine
-from leaderboard.models.work import Scoring
+from leaderboard.models.work import Scoring, Work
 
 
 class Form(models.TextChoices):
@@ -123,6 +123,19 @@ class Submission(StateMachine):
     def name(self) -> str:
         """What its submitter calls the model."""
         return str(self.payload.get("name") or self.payload.get("hub_id") or f"Submission {self.pk}")
+
+
+class Reading(Work):
+    """The work of reading a submission's upload. `attempts` counts those under way too: a file may end its worker."""
+
+    submission = models.OneToOneField(Submission, models.CASCADE, related_name="reading")
+
+    class Meta(Work.Meta):
+        abstract = False
+        ordering = ("created_at", "pk")
+
+    def __str__(self) -> str:
+        return f"reading of {self.submission}"
 
 
 class SubmissionLine(models.Model):

@@ -10,17 +10,18 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import ControlCheck, Rescoring, Run, Scoring, Work
+from leaderboard.models import ControlCheck, Reading, Rescoring, Run, Scoring, Work
 from leaderboard.services.turns import Turns, Waiting
 
 log = logging.getLogger(__name__)
 
 TASKS = {
     ControlCheck: "leaderboard.tasks.check_control",
+    Reading: "leaderboard.tasks.read_submission",
     Run: "leaderboard.tasks.collect_run",
     Scoring: "leaderboard.tasks.score_run",
 }
-READY: dict[type[Work], Q] = {ControlCheck: Q(), Scoring: Q(run__state=Work.State.DONE), Run: Q()}
+READY: dict[type[Work], Q] = {ControlCheck: Q(), Reading: Q(), Scoring: Q(run__state=Work.State.DONE), Run: Q()}
 FORGOTTEN_AFTER = 120.0  # seconds; then a message that led to nothing is taken for lost
 
 

@@ -161,7 +161,7 @@ def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str
             continue
         run = run_for(version, scoring.run)
         if run is None:
-            leave_behind(version, scoring, f"its outputs cannot be collected anew: the model is {scoring.model.access}")
+            leave_behind(version, scoring, f"its outputs cannot be collected anew: {why_not_anew(scoring.model)}")
             continue
         Scoring.objects.create(model=scoring.model, metric_version=version, run=run)
     unfinished = Scoring.objects.filter(metric_version__in=left).unfinished()
@@ -182,6 +182,13 @@ def run_for(version: MetricVersion, run: Run) -> Run | None:
     if not LanguageModel.objects.evaluable().filter(pk=run.model_id).exists():
         return None
     return Run.objects.get_or_create(model=run.model, protocol=version.protocol, epoch=version.epoch)[0]
+
+
+def why_not_anew(model: LanguageModel) -> str:
+    """Why no run of the model can be had."""
+    if model.access == LanguageModel.Access.OPEN and model.source == LanguageModel.Source.UPLOADED:
+        return "they were made elsewhere; who sent them may send new ones"
+    return f"the model is {model.access}"
 
 
 def drop_runs(left: list[MetricVersion], stays: MetricVersion) -> None:

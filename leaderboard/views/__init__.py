@@ -28,6 +28,7 @@ from leaderboard.views.submissions import (
     submissions,
     withdraw_submission,
 )
+from leaderboard.views.submit_outputs import outputs_template, submit_outputs, submit_tool
 
 __all__ = [
     "about",
@@ -56,6 +57,7 @@ __all__ = [
     "moderate",
     "moderation",
     "operate",
+    "outputs_template",
     "rankings",
     "rescore_metric",
     "retry_submission",
@@ -66,6 +68,8 @@ __all__ = [
     "submission",
     "submission_letters",
     "submissions",
+    "submit_outputs",
+    "submit_tool",
     "tokens",
     "withdraw_submission",
 ]

@@ -14,7 +14,7 @@ from leaderboard.services.accounts import may_submit, submissions_are_moderated
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.failures import Failure, explain
-from leaderboard.services.submissions import hub
+from leaderboard.services.submissions import hub, outputs, tool
 from leaderboard.services.submissions.evaluations import ENDED, Evaluation, Step, evaluations
 from leaderboard.services.submissions.ranks import places_of
 
@@ -22,6 +22,8 @@ State = Submission.State
 # Of each form: enters the model that the payload describes; and its run, where there are outputs already.
 ENTERS: dict[str, Callable[[Submission], LanguageModel]] = {
     Submission.Form.HUB: hub.enter,
+    Submission.Form.OUTPUTS: outputs.enter,
+    Submission.Form.TOOL: tool.enter,
 }
 NO_LONGER = Failure("Its evaluation was given up with a version of the metric.", "Retry it.")
 
