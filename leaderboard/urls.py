@@ -23,6 +23,8 @@ urlpatterns = [
     path("operate/rescorings/<int:pk>/<slug:step>/", views.steer_rescoring, name="steer-rescoring"),
     path("operate/invitations/", views.invitations, name="invitations"),
     path("operate/invitations/<int:pk>/revoke/", views.revoke_invitation, name="revoke-invitation"),
+    path("submit/", views.submit, name="submit"),
+    path("submit/hub/", views.submit_hub, name="submit-hub"),
     path("submissions/<int:pk>/", views.submission, name="submission"),
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),

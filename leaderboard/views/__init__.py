@@ -18,6 +18,7 @@ from leaderboard.views.operate import check_now, operate, rescore_metric, steer_
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
 from leaderboard.views.submissions import submission
+from leaderboard.views.submitting import submit, submit_hub
 
 __all__ = [
     "about",
@@ -48,5 +49,7 @@ __all__ = [
     "sign_up",
     "steer_rescoring",
     "submission",
+    "submit",
+    "submit_hub",
     "tokens",
 ]

@@ -66,6 +66,8 @@ def _refuse_unsafe(name: str, files: list[str], config: dict[str, Any]) -> None:
     if not any(file.endswith(".safetensors") and "/" not in file for file in files):
         pickled = sorted(file for file in files if file.endswith(PICKLED))
         found = f"only {', '.join(pickled[:3])}, and pickled weights can run code" if pickled else "no weights"
+        if not pickled and any(file.endswith(".gguf") for file in files):
+            found = "only GGUF files, whose weights are rounded"
         raise ModelRefused(f"{name} has {found}: convert it to safetensors and try again")
 
 

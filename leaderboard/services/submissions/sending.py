@@ -13,12 +13,17 @@ from django.utils import timezone
 from leaderboard.models import Submission
 from leaderboard.services.accounts import may_submit
 from leaderboard.services.audit import record
+from leaderboard.services.evaluate import CannotEvaluate
 from leaderboard.services.submissions import hub, lifecycle
 from leaderboard.services.submissions.refusals import WHOLE, SubmissionRefused
 
 Payload = dict[str, Any]  # JSON
-CHECKS: dict[str, Callable[[dict[str, Any], File[bytes] | None], Payload]] = {
+CHECKS: dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]] = {
     Submission.Form.HUB: hub.check,
+}
+# What may have changed by the time that nobody else can send anything.
+CHECKS_AGAIN: dict[str, Callable[[Payload], None]] = {
+    Submission.Form.HUB: hub.check_again,
 }
 
 
@@ -31,16 +36,26 @@ def submit(user: User, form: str, values: dict[str, Any], upload: File[bytes] | 
     if form not in CHECKS:
         raise SubmissionRefused({"form": [f"{form!r} is none: use one of {', '.join(CHECKS)}"]})
     refuse_too_many(user)
-    payload = CHECKS[form](values, upload)
-    with transaction.atomic():
-        User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
-        refuse_too_many(user)
-        submission = Submission(submitter=user, form=form, payload=payload, state=Submission.State.CHECKING)
-        if upload is not None:
-            submission.upload.save(upload.name or "upload", upload, save=False)
-        submission.save()
-        record("submit", str(submission), {"form": form, "model": payload["name"]}, user)
-        lifecycle.take(submission)
+    payload = CHECKS[form](user, values, upload)
+    try:
+        return keep(user, form, payload, upload)
+    except CannotEvaluate as error:
+        raise SubmissionRefused({"metrics": [str(error)]}) from error
+
+
+@transaction.atomic
+def keep(user: User, form: str, payload: Payload, upload: File[bytes] | None) -> Submission:
+    """Write down what was checked, and go on with it. Raises SubmissionRefused, CannotEvaluate."""
+    User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
+    refuse_too_many(user)
+    if form in CHECKS_AGAIN:
+        CHECKS_AGAIN[form](payload)
+    submission = Submission(submitter=user, form=form, payload=payload, state=Submission.State.CHECKING)
+    if upload is not None:
+        submission.upload.save(upload.name or "upload", upload, save=False)
+    submission.save()
+    record("submit", str(submission), {"form": form, "model": payload["name"]}, user)
+    lifecycle.take(submission)
     return submission
 
 
