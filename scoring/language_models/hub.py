@@ -180,7 +180,9 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
             raise ModelRefused(
                 f"{endpoint} does not accept the token for {ref}: set HF_TOKEN to a valid one"
             ) from error
-        raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
+        raise HubUnavailable(f"{endpoint} did not answer for {ref}: status {error.response.status_code}") from error
+    except httpx2.TimeoutException as error:
+        raise HubUnavailable(f"{endpoint} did not answer for {ref} in time") from error
     except (httpx2.HTTPError, OSError) as error:
         raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
 

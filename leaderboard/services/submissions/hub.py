@@ -84,7 +84,7 @@ def look(values: dict[str, Any]) -> Found:
     return find(form.cleaned_data["hub_id"], form.cleaned_data["revision"])
 
 
-def check(user: User, values: dict[str, Any], upload: File[bytes] | None) -> dict[str, Any]:
+def check(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> dict[str, Any]:
     """The payload of a hub model: what `values` say, with defaults, and what the hub has. Raises HubRefused."""
     form = HubForm(values)
     problems = {} if form.is_valid() else _said(form)
@@ -138,7 +138,7 @@ def find(hub_id: str, revision: str) -> Found:
             ),
         )
     except NoSuchRevision as error:
-        raise HubRefused({"revision": [f"{error}."]}) from error
+        raise HubRefused({"revision": [f"{_line(error)}."]}) from error
     except (ModelRefused, HubUnavailable) as error:
         raise HubRefused({"hub_id": [_explained(hub_id, error)]}) from error
     found = Found(resolved, _row(resolved))
@@ -209,8 +209,12 @@ def _explained(hub_id: str, error: Exception) -> str:
     if isinstance(error, NotOnHub):
         return f"{hub_id} is not on {settings.HUB_ENDPOINT}, or it is private: check the name. {_access()}"
     if isinstance(error, HubUnavailable):
-        return f"The hub cannot be asked now ({error}). Nothing was kept: try again in some minutes."
-    return f"{error}."
+        return f"The hub cannot be asked now ({_line(error)}). Nothing was kept: try again in some minutes."
+    return f"{_line(error)}."
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _access() -> str:

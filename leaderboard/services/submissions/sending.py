@@ -18,7 +18,7 @@ from leaderboard.services.submissions import hub, lifecycle
 from leaderboard.services.submissions.refusals import WHOLE, SubmissionRefused
 
 Payload = dict[str, Any]  # JSON
-CHECKS: dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]] = {
+CHECKS: dict[str, Callable[[User, dict[str, Any], "File[bytes] | None"], Payload]] = {
     Submission.Form.HUB: hub.check,
 }
 # What may have changed by the time that nobody else can send anything.
@@ -27,7 +27,7 @@ CHECKS_AGAIN: dict[str, Callable[[Payload], None]] = {
 }
 
 
-def submit(user: User, form: str, values: dict[str, Any], upload: File[bytes] | None = None) -> Submission:
+def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] | None" = None) -> Submission:
     """Check what `user` filled in, by the names of the form's fields, and take it. Returns the submission.
 
     What needs the hub is checked here; a file is kept, and read by a worker. Raises SubmissionRefused, with nothing
@@ -44,7 +44,7 @@ def submit(user: User, form: str, values: dict[str, Any], upload: File[bytes] | 
 
 
 @transaction.atomic
-def keep(user: User, form: str, payload: Payload, upload: File[bytes] | None) -> Submission:
+def keep(user: User, form: str, payload: Payload, upload: "File[bytes] | None") -> Submission:
     """Write down what was checked, and go on with it. Raises SubmissionRefused, CannotEvaluate."""
     User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
     refuse_too_many(user)
