@@ -57,6 +57,7 @@ def submit_hub(request: HttpRequest) -> HttpResponse:
             submission = submissions.submit(request.user, Submission.Form.HUB, values)
             messages.success(request, "Your model is submitted.")
             return redirect(submission)
+        sending.refuse_too_many(request.user)
         found = hub.look(values)
     except SubmissionRefused as refused:
         problems, found = refused.problems, getattr(refused, "found", None)

@@ -55,6 +55,11 @@ class Found:
         return [choice.metric.slug for choice in self.choices if not choice.obstacle]
 
     @property
+    def obstacles(self) -> int:
+        """How many metrics cannot be."""
+        return len(self.choices) - len(self.possible)
+
+    @property
     def licence(self) -> str:
         """As the card says, which is anyone's text; "" where that will not do."""
         try:
@@ -64,8 +69,13 @@ class Found:
 
     @property
     def memory(self) -> float:
-        """Bytes that a worker needs for it."""
-        return memory_needed(self.resolved.architecture.parameters)
+        """GB that a worker needs for it."""
+        return memory_needed(self.resolved.architecture.parameters) / GB
+
+    @property
+    def page(self) -> str:
+        """Its address on the hub."""
+        return f"{settings.HUB_ENDPOINT}/{self.resolved.location}/tree/{self.resolved.revision}"
 
 
 class HubRefused(SubmissionRefused):
