@@ -18,6 +18,7 @@ from leaderboard.services.submissions import SubmissionRefused, hub, sending
 from leaderboard.services.submissions.memory import GB, memory_of_workers, most_parameters
 
 FIRST_STEP = ("hub_id", "revision")
+SAID_BEFORE = ("name", "family", "licence")  # of an earlier revision, in the address: kept where it is still so
 
 
 @require_safe
@@ -49,7 +50,8 @@ def submit_hub(request: HttpRequest) -> HttpResponse:
         except SubmissionRefused as refused:
             refusal = str(refused)
         form = HubForm(initial={name: request.GET.get(name, "") for name in FIRST_STEP})
-        return render(request, "submit/hub.html", {"form": form, "refusal": refusal})
+        before = {name: request.GET[name] for name in SAID_BEFORE if request.GET.get(name)}
+        return render(request, "submit/hub.html", {"form": form, "refusal": refusal, "before": before})
     values = _values(request)
     found, problems = None, {}
     try:
@@ -77,6 +79,7 @@ def _context(
     values: dict[str, Any], found: hub.Found | None, problems: dict[str, list[str]], chosen: bool
 ) -> dict[str, Any]:
     """`chosen`: whether the metrics in `values` are what somebody ticked."""
+    before = {name: values[name] for name in SAID_BEFORE if values.get(name)}
     second_step = found is not None and not set(problems) & set(FIRST_STEP)
     shown = dict(values)
     if found and second_step:
@@ -87,7 +90,13 @@ def _context(
             "licence": found.licence,
             "metrics": found.possible,
         }
-        shown = {**defaults, **(values if chosen else {}), "hub_id": about.location, "revision": about.revision}
+        shown = {**defaults, **(values if chosen else before), "hub_id": about.location, "revision": about.revision}
     form = HubForm(shown)
     form.show(problems)
-    return {"form": form, "found": found, "second_step": second_step, "chosen": shown.get("metrics", [])}
+    return {
+        "form": form,
+        "found": found,
+        "second_step": second_step,
+        "chosen": shown.get("metrics", []),
+        "before": before,
+    }

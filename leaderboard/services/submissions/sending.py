@@ -38,24 +38,19 @@ def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] |
     refuse_too_many(user)
     payload = CHECKS[form](user, values, upload)
     try:
-        return keep(user, form, payload, upload)
-    except CannotEvaluate as error:
+        with transaction.atomic():
+            User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
+            refuse_too_many(user)
+            if form in CHECKS_AGAIN:
+                CHECKS_AGAIN[form](payload)
+            submission = Submission(submitter=user, form=form, payload=payload, state=Submission.State.CHECKING)
+            if upload is not None:
+                submission.upload.save(upload.name or "upload", upload, save=False)
+            submission.save()
+            record("submit", str(submission), {"form": form, "model": payload["name"]}, user)
+            lifecycle.take(submission)
+    except CannotEvaluate as error:  # what could be had a moment ago
         raise SubmissionRefused({"metrics": [str(error)]}) from error
-
-
-@transaction.atomic
-def keep(user: User, form: str, payload: Payload, upload: "File[bytes] | None") -> Submission:
-    """Write down what was checked, and go on with it. Raises SubmissionRefused, CannotEvaluate."""
-    User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
-    refuse_too_many(user)
-    if form in CHECKS_AGAIN:
-        CHECKS_AGAIN[form](payload)
-    submission = Submission(submitter=user, form=form, payload=payload, state=Submission.State.CHECKING)
-    if upload is not None:
-        submission.upload.save(upload.name or "upload", upload, save=False)
-    submission.save()
-    record("submit", str(submission), {"form": form, "model": payload["name"]}, user)
-    lifecycle.take(submission)
     return submission
 
 
