@@ -13,6 +13,20 @@ from leaderboard.services.hub_ids import NotAnId, check_revision, read_reference
 NAME_LENGTH, NOTES_LENGTH = 120, 2000
 
 
+class Metrics(forms.MultipleChoiceField):
+    """Metrics of the board, each once."""
+
+    def validate(self, value: list[str]) -> None:
+        known = {slug for slug, _ in self.choices}
+        if unknown := next((slug for slug in value if slug not in known), None):
+            raise ValidationError(
+                f"There is no metric {unknown[:80]!r} on this board: choose one of those at /api/v1/metrics."
+            )
+
+    def clean(self, value: Any) -> list[str]:
+        return list(dict.fromkeys(super().clean(value)))
+
+
 class HubForm(forms.Form):
     """Form A, `hub`: a model of the hub.
 
@@ -31,9 +45,7 @@ class HubForm(forms.Form):
         required=False,
         help_text="A branch, tag or commit. Empty: its default branch as it is now. It is pinned to its commit.",
     )
-    metrics = forms.MultipleChoiceField(
-        label="Rank it under", required=False, widget=forms.CheckboxSelectMultiple, error_messages={}
-    )
+    metrics = Metrics(label="Rank it under", required=False)
     name = Words(
         label="Name on this board",
         most=NAME_LENGTH,
@@ -53,11 +65,7 @@ class HubForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        metrics = self.fields["metrics"]
-        metrics.choices = [(slug, slug) for slug in Metric.objects.values_list("slug", flat=True)]  # type: ignore[attr-defined]
-        metrics.error_messages["invalid_choice"] = (
-            "There is no metric %(value)s on this board: choose from the list, or see /api/v1/metrics."
-        )
+        self.fields["metrics"].choices = [(slug, slug) for slug in Metric.objects.values_list("slug", flat=True)]  # type: ignore[attr-defined]
         for name in ("hub_id", "revision"):
             self.fields[name].widget.attrs |= {"autocapitalize": "off", "autocomplete": "off", "spellcheck": "false"}
 

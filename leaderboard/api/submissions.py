@@ -170,7 +170,7 @@ def _sent(request: HttpRequest) -> tuple[str, dict[str, Any], Any]:
         ) from error
     except ValueError as error:
         raise service.SubmissionRefused({WHOLE: [f"The body is not JSON ({error})."]}) from error
-    return body.form, body.model_dump(exclude={"form"}, exclude_unset=True), None
+    return body.form, body.model_dump(exclude={"form"}, exclude_unset=True, exclude_none=True), None
 
 
 def _refused(refused: service.SubmissionRefused) -> HttpResponse:

@@ -115,7 +115,7 @@ BAD = {
     "an invisible name": Bad("cannot be seen", "name", values={"name": "GPT\u202e4"}),
     "a family too long": Bad("has 81 characters: use 80", "family", values={"family": 81 * "a"}),
     "a licence that is a formula": Bad("spreadsheet", "licence", values={"licence": "=HYPERLINK(1)"}),
-    "a metric of elsewhere": Bad("no metric safety-elsewhere", "metrics", values={"metrics": ["safety-elsewhere"]}),
+    "a metric of elsewhere": Bad("no metric 'safety-elsewhere'", "metrics", values={"metrics": ["safety-elsewhere"]}),
     "no metric": Bad("Choose a metric", "metrics", values={"metrics": []}),
     # What the hub says
     "absent": Bad("nobody/nothing is not on http", values={"hub_id": "nobody/nothing"}),
