@@ -1,6 +1,7 @@
 from django.urls import include, path, re_path
 
 from leaderboard import views
+from leaderboard.api import api
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
@@ -34,6 +35,8 @@ urlpatterns = [
         name="outputs-template",
     ),
     path("submit/tool/", views.submit_tool, name="submit-tool"),
+    path("submit/", views.submit, name="submit"),
+    path("submit/hub/", views.submit_hub, name="submit-hub"),
     path("submissions/<int:pk>/", views.submission, name="submission"),
     path("submissions/<int:pk>/cancel/", views.cancel_submission, name="cancel-submission"),
     path("submissions/<int:pk>/retry/", views.retry_submission, name="retry-submission"),
@@ -43,5 +46,6 @@ urlpatterns = [
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
+    path("api/v1/", api.urls),
     path("healthz", views.healthz, name="healthz"),
 ]

@@ -29,6 +29,7 @@ from leaderboard.views.submissions import (
     withdraw_submission,
 )
 from leaderboard.views.submit_outputs import outputs_template, submit_outputs, submit_tool
+from leaderboard.views.submitting import submit, submit_hub
 
 __all__ = [
     "about",
@@ -68,6 +69,8 @@ __all__ = [
     "submission",
     "submission_letters",
     "submissions",
+    "submit",
+    "submit_hub",
     "submit_outputs",
     "submit_tool",
     "tokens",
