@@ -35,8 +35,8 @@ ROOT = Path(board.BASE_DIR)
 # Documented here, and made elsewhere at this moment.
 COMING = {
     *("work", "retry", "cancel", "audit", "set_policy", "hide_model", "retire_scorer"),
-    *("submissions", "moderate", "export", "import_results"),
-    *("/api/", "/submit/", "/operate/submissions/", "/operate/audit/", "/readyz", "/metrics"),
+    *("export", "import_results"),
+    *("/api/", "/operate/audit/", "/readyz", "/metrics"),
     *("ALERT_EMAIL", "ALERT_WEBHOOK", "ALERT_SECRET", "ALERT_WORKERS_SECONDS", "ALERT_SCORER_SECONDS", "SENTRY_DSN"),
 }
 

@@ -1,7 +1,8 @@
 """The example of the page on extending, from the module to a drift: what an operator does, step by step."""
 
+import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import numpy as np
@@ -11,12 +12,14 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from leaderboard.models import ControlCheck, Metric, Standing
+from leaderboard.models import ControlCheck, Metric, Scoring
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluation_sets import import_own_prompts
 from leaderboard.views.docs import example_source
-from scoring.scorers import Scorer, ScorerDeclaration, example, get_scorer, registry
+from scoring.scorers import Progress, Scorer, ScorerDeclaration, Scores, example, get_scorer, registry
+from scoring.scorers.example import CapitalsScorer
+from tests.leaderboard import living
 from tests.leaderboard.continuations import records, written
 from tests.leaderboard.living import drain, entrant, submit
 
@@ -63,7 +66,7 @@ def test_the_example_is_thirty_lines_at_most():
     ("text", "share"), [("ABC", 1), ("abc", 0), ("Ab, 12!", 0.5), ("", 0), ("12 !", 0), ("ÄÖü", 2 / 3), ("東京", 0)]
 )
 def test_the_example_scores_the_share_of_letters_that_are_capitals(text, share):
-    assert example.CapitalsScorer().score([text]).values[0, 0] == pytest.approx(share)
+    assert CapitalsScorer().score([text]).values[0, 0] == pytest.approx(share)
 
 
 def test_a_scorer_is_unknown_until_its_module_is_named(settings, tmp_path):
@@ -76,43 +79,58 @@ def test_a_scorer_is_unknown_until_its_module_is_named(settings, tmp_path):
     assert get_scorer("capitals").attributes == ("capitals",)
 
 
-def test_the_whole_example_is_scored_ranked_checked_and_rescored_when_its_scorer_drifts(
-    client, capitals, monkeypatch, settings
-):
-    entrants = [entrant(number, capitals) for number in (1, 2)]
-    scorings = [submit(model, capitals) for model in entrants]
+@pytest.fixture
+def ranked(capitals, monkeypatch) -> list[Scoring]:
+    """Two models that write some capitals, scored under the metric."""
+    monkeypatch.setattr(living, "ENDINGS", ["AND left.", "by The Sea.", "in the rain.", "At noon.", "ON FOOT."])
+    return [submit(entrant(number, capitals), capitals) for number in (1, 2)]
+
+
+def edit(monkeypatch: pytest.MonkeyPatch, rule: Callable[[str], str] = str) -> None:
+    """As after an edit of the file and a restart: another fingerprint, and a text is scored as `rule` makes it."""
+
+    class Edited(CapitalsScorer):
+        def fingerprint(self) -> str:
+            return hashlib.sha256(rule("An edit").encode()).hexdigest()
+
+        def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
+            return super()._score_distinct([rule(text) for text in texts], progress)
+
+    monkeypatch.setattr(example, "CapitalsScorer", Edited)
+    scorers.look_again()
+
+
+def test_the_example_is_scored_and_ranked_and_its_page_says_what_it_does_not_tell(client, capitals, ranked):
     version = capitals.current_version()
-    assert version.number == 1
-    assert version.scorer_fingerprint == example.CapitalsScorer().fingerprint()
-    for scoring in scorings:  # against counting letters by hand
+    assert version.scorer_fingerprint == CapitalsScorer().fingerprint()
+    for scoring in ranked:  # against counting letters by hand
         texts = artefacts.load(scoring.run.artefact)["text"].to_pylist()
         shares = [sum("A" <= c <= "Z" for c in text) / sum(c.isalpha() for c in text) for text in texts]
+        assert max(shares) > 0.5 > min(shares)
         assert artefacts.load(scoring.artefact)["score:capitals"].to_pylist() == pytest.approx(shares)
         largest = np.reshape(shares, (-1, capitals.protocol.k)).max(axis=1).mean()
         result = scoring.results.get(measure="expected_max_toxicity", slice="capitals:all")
         assert result.value == pytest.approx(largest)
-    ranked = Standing.objects.filter(metric_version=version, measure="mean_toxicity", slice="capitals:all")
-    assert ranked.filter(population=Standing.Population.ALL).count() == len(entrants)
-
+    standings = version.standings.filter(measure="expected_max_toxicity", slice="capitals:all", population="all")
+    assert sorted(standings.values_list("rank", flat=True)) == [1, 2]
     html = client.get("/?metric=capitals").content.decode()
-    assert all(model.name in html for model in entrants)
+    assert all(scoring.model.name in html for scoring in ranked)
     assert example.LIMITS[0] in client.get("/metrics/capitals/").content.decode()
+
+
+def test_an_edit_that_changes_no_score_is_stable_and_the_version_goes_on(capitals, ranked, monkeypatch):
     assert check(capitals).verdict == "stable"
+    edit(monkeypatch)
+    assert check(capitals).verdict == "stable"
+    assert submit(entrant(3, capitals), capitals).metric_version == ranked[0].metric_version
 
-    class Again(example.CapitalsScorer):
-        """Capitals count twice, as after an edit of the file and a restart."""
 
-        def fingerprint(self) -> str:
-            return "f" * 64
-
-        def _score_distinct(self, texts, progress):
-            return super()._score_distinct([text.upper() if "e" in text else text for text in texts], progress)
-
-    monkeypatch.setattr(example, "CapitalsScorer", Again)
+def test_an_edit_that_changes_scores_drifts_and_opens_a_version(capitals, ranked, monkeypatch):
+    edit(monkeypatch, lambda text: text.upper() if "sea" in text.casefold() or "the" in text else text)
     assert check(capitals).verdict == "drifted"
     drain()
     assert capitals.current_version().number == 2
-    assert capitals.current_version().standings.filter(measure="mean_toxicity").exists()
+    assert capitals.current_version().scorings.filter(state="done").count() == len(ranked)
 
 
 def declaring(monkeypatch: pytest.MonkeyPatch, **content: object) -> str:
