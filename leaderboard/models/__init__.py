@@ -4,9 +4,10 @@ from leaderboard.models.accounts import ApiToken, Invitation
 from leaderboard.models.audit import AuditEvent
 from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
-from leaderboard.models.language_models import LanguageModel
+from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.results import Result
+from leaderboard.models.scorers import RetiredScorer
 from leaderboard.models.submissions import Submission
 from leaderboard.models.work import Run, Scoring, Work
 
@@ -26,9 +27,12 @@ __all__ = [
     "Provenance",
     "Rescoring",
     "Result",
+    "RetiredScorer",
     "Run",
     "Scoring",
     "Standing",
     "Submission",
     "Work",
+    "listed",
+    "ranked_now",
 ]

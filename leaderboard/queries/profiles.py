@@ -18,6 +18,7 @@ from leaderboard.models import (
     Standing,
     Work,
 )
+from leaderboard.services.access import VERBS
 from scoring.metrics.formulas import MEASURES, slices_in_order
 from scoring.metrics.measures import Measure
 
@@ -217,12 +218,13 @@ def outdated(model: LanguageModel) -> list[OutdatedEntry]:
 
 def other_revisions(model: LanguageModel) -> list[LanguageModel]:
     """Other entries of the same name, the newest first, in one query."""
-    return list(LanguageModel.objects.filter(name=model.name).exclude(pk=model.pk).order_by("-created_at", "-pk"))
+    return list(LanguageModel.objects.listed().filter(name=model.name).exclude(pk=model.pk).order_by("-created_at", "-pk"))
 
 
 def why_not_open(model: LanguageModel) -> str:
     """What the audit trail gives as the reason for a model's being restricted or withdrawn; "" where it gives none."""
     if model.access == LanguageModel.Access.OPEN:
         return ""
-    details = AuditEvent.objects.filter(subject=f"model {model.slug}").values_list("detail", flat=True)
+    told = AuditEvent.objects.filter(subject=f"model {model.slug}", verb__in=VERBS.values())
+    details = told.values_list("detail", flat=True)
     return next((str(detail["reason"]) for detail in details if detail.get("reason")), "")

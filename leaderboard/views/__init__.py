@@ -4,6 +4,7 @@ from leaderboard.views.about import about, changes
 from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.agreement import agreement
 from leaderboard.views.artefacts import artefact, manifest
+from leaderboard.views.audit import audit
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
@@ -14,7 +15,17 @@ from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
-from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
+from leaderboard.views.operate import (
+    check_now,
+    drift_policy,
+    operate,
+    operate_workers,
+    rescore_metric,
+    retire_scorer,
+    steer_rescoring,
+)
+from leaderboard.views.operate_models import operate_model, operate_models, steer_model
+from leaderboard.views.operate_work import operate_work, retry_all, steer_work
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
 
@@ -24,12 +35,14 @@ __all__ = [
     "agreement",
     "agreement_published",
     "artefact",
+    "audit",
     "changes",
     "check_now",
     "compare",
     "compare_scorers",
     "demographics",
     "drift",
+    "drift_policy",
     "export",
     "healthz",
     "history",
@@ -40,11 +53,19 @@ __all__ = [
     "model",
     "model_samples",
     "operate",
+    "operate_model",
+    "operate_models",
+    "operate_work",
+    "operate_workers",
     "rankings",
     "rescore_metric",
+    "retire_scorer",
+    "retry_all",
     "revoke_invitation",
     "revoke_token",
     "sign_up",
+    "steer_model",
     "steer_rescoring",
+    "steer_work",
     "tokens",
 ]
