@@ -6,7 +6,7 @@ what was before and after. No secret and no hash of one is shown.
 
 from typing import Any
 
-import allauth.account.admin  # noqa: F401
+import allauth.account.admin
 import allauth.socialaccount.admin  # noqa: F401 (they register their tables, which is undone below)
 from allauth.account.models import EmailAddress, EmailConfirmation
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken

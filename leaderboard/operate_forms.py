@@ -20,7 +20,7 @@ class NoteForm(forms.Form):
     note = forms.CharField(
         max_length=500,
         label="Public note",
-        help_text="The model's page says this and nothing else; so does the public change log, without the model's name.",
+        help_text="The model's page says this and nothing else. The change log says it without the model's name.",
         widget=forms.Textarea(attrs={"rows": 3}),
     )
 

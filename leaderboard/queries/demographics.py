@@ -109,7 +109,7 @@ def entries_of(version: MetricVersion) -> dict[int, Entry]:
 
 
 def board(version: MetricVersion, measure: str, population: str, entries: dict[int, Entry]) -> Board:
-    """Every value there is, in one query; as standings have them, and so without models that were withdrawn or hidden."""
+    """Every value there is, in one query; as standings have them, without models that were withdrawn or hidden."""
     ranked = Standing.objects.filter(
         listed("model__"), metric_version=version, measure=measure, population=population
     ).order_by()

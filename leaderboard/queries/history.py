@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from django.db.models import F, IntegerField, Prefetch, Q, Value
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Provenance, Rescoring, Standing, listed
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    OutdatedEntry,
+    Provenance,
+    Rescoring,
+    Standing,
+    listed,
+)
 from leaderboard.services.comparison_words import coefficient
 from leaderboard.services.record import paired_slices
 from scoring.metrics.formulas import MEASURES, slices_in_order
@@ -114,7 +123,10 @@ def told(metric: Metric) -> list[Step]:
         .select_related("metric", "protocol", "opened_because")
         .prefetch_related(
             Prefetch("rescorings_to", Rescoring.objects.filter(state=Rescoring.State.PUBLISHED)),
-            Prefetch("outdated", OutdatedEntry.objects.filter(listed("model__")).select_related("model", "last_scoring__metric_version")),
+            Prefetch(
+                "outdated",
+                OutdatedEntry.objects.filter(listed("model__")).select_related("model", "last_scoring__metric_version"),
+            ),
         )
         .order_by("number")
     )

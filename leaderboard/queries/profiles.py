@@ -218,7 +218,8 @@ def outdated(model: LanguageModel) -> list[OutdatedEntry]:
 
 def other_revisions(model: LanguageModel) -> list[LanguageModel]:
     """Other entries of the same name, the newest first, in one query."""
-    return list(LanguageModel.objects.listed().filter(name=model.name).exclude(pk=model.pk).order_by("-created_at", "-pk"))
+    others = LanguageModel.objects.listed().filter(name=model.name).exclude(pk=model.pk)
+    return list(others.order_by("-created_at", "-pk"))
 
 
 def why_not_open(model: LanguageModel) -> str:

@@ -1,6 +1,7 @@
 """Runs and scorings for those who steer them: filtered, paged, counted."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, Q, QuerySet
@@ -29,9 +30,7 @@ class Kind:
     table: type[Run] | type[Scoring]
 
 
-KINDS = {
-    of.key: of for of in (Kind("runs", "run", "Runs", Run), Kind("scorings", "scoring", "Scorings", Scoring))
-}
+KINDS = {of.key: of for of in (Kind("runs", "run", "Runs", Run), Kind("scorings", "scoring", "Scorings", Scoring))}
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,9 @@ def find_work(wanted: Wanted) -> QuerySet[Run] | QuerySet[Scoring]:
     ).order_by("-pk")
 
 
-def work_page(wanted: Wanted, number: int) -> "Page[Run] | Page[Scoring]":
+def work_page(wanted: Wanted, number: int) -> "Page[Any]":
     """A page of it, in two queries."""
-    return Paginator(find_work(wanted), WORK_A_PAGE).get_page(number)  # type: ignore[arg-type]
+    return Paginator(find_work(wanted), WORK_A_PAGE).get_page(number)
 
 
 @dataclass(frozen=True)
@@ -91,4 +90,4 @@ def _counts(label: str, key: str, table: type[Work]) -> Counts:
     held = Q(held=True, state__in=[Work.State.QUEUED, Work.State.RUNNING])
     rows = table.objects.filter(run__isnull=False) if table is Scoring else table.objects.all()
     by_state = {state: Count("pk", filter=Q(state=state) & ~held) for state in Work.State.values}
-    return Counts(label, key, {state: n for state, n in rows.aggregate(**by_state, paused=Count("pk", filter=held)).items()})
+    return Counts(label, key, dict(rows.aggregate(**by_state, paused=Count("pk", filter=held))))

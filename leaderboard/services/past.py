@@ -6,7 +6,17 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from django.db.models import Exists, OuterRef, Q
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Standing, Work, listed, ranked_now
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Provenance,
+    Result,
+    Standing,
+    Work,
+    listed,
+    ranked_now,
+)
 from leaderboard.services.publish import covariances, standings
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
@@ -39,9 +49,9 @@ def ranked(
 
     as_of: the version that was current when that day ended in UTC, with the entries that were scored by then. Where
     entries were added or withdrawn since, ranks are taken anew by the function that publishes, and nothing is stored.
-    Models that were withdrawn or hidden since are left out, as they would be now. name: a slice, whole or its part alone.
-    population: None for each kind by itself where the metric ranks kinds apart. Raises NoStandings; FileNotFoundError
-    where an artefact is gone.
+    Models that were withdrawn or hidden since are left out, as they would be now. name: a slice, whole or its part
+    alone. population: None for each kind by itself where the metric ranks kinds apart. Raises NoStandings;
+    FileNotFoundError where an artefact is gone.
     """
     end = None if as_of is None else end_of(as_of)
     version = version_of(metric, number, end)

@@ -41,9 +41,7 @@ FIELDS = (
         "A text counts as labelled where its score is above this. Empty: no labels, and so no flips.",
         optional=True,
     ),
-    PolicyField(
-        "least_flips", "Least flips", "So many texts whose label flips are material, 1 or more.", whole=True
-    ),
+    PolicyField("least_flips", "Least flips", "So many texts whose label flips are material, 1 or more.", whole=True),
     PolicyField("flip_share", "Share of flips", "Or this share of the texts where that is more, between 0 and 1."),
     PolicyField(
         "mean_difference",

@@ -1,5 +1,8 @@
 """Steering single pieces of work: trying again what failed or was cancelled, and giving up what is under way."""
 
+from functools import partial
+from typing import Any
+
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
@@ -30,13 +33,18 @@ def retry(work: Run | Scoring, user: User | None = None) -> None:
 
     A scoring whose outputs were not collected either takes its run along.
     """
+    metrics = {version.metric_id for version in _versions(work)}
+    list(Metric.objects.select_for_update().filter(pk__in=metrics).order_by("pk"))  # or a version might close meanwhile
+    work.refresh_from_db()
     if work.state not in GONE:
-        raise CannotSteer(f"{name_of(work)} is {work.get_state_display().lower()}: only failed or cancelled work is tried again")
+        state = work.get_state_display().lower()
+        raise CannotSteer(f"{name_of(work)} is {state}: only failed or cancelled work is tried again")
     run = work if isinstance(work, Run) else work.run
-    versions = _versions(work)
-    Metric.objects.select_for_update().filter(versions__in=versions).order_by("pk").first()
-    _check(work, run, versions)
-    for piece in dict.fromkeys([run, work]):
+    if run is None:
+        raise CannotSteer(f"{name_of(work)} is of figures from a paper: there is nothing to score again")
+    _check(work, run)
+    pieces: list[Run | Scoring] = [run] if work is run else [run, work]
+    for piece in pieces:
         before = {"state": piece.state, "reason": piece.reason}
         if piece.queue_again():
             change = before, {"state": piece.state, "reason": ""}
@@ -46,20 +54,22 @@ def retry(work: Run | Scoring, user: User | None = None) -> None:
 
 
 def _versions(work: Run | Scoring) -> list[MetricVersion]:
-    """The metric versions that the work is for."""
+    """The metric versions that wait for the work."""
     if isinstance(work, Scoring):
-        return [work.metric_version]
-    waiting = work.scorings.exclude(state=Work.State.DONE).select_related("metric_version__metric")
+        return [MetricVersion.objects.select_related("metric").get(pk=work.metric_version_id)]
+    waiting = work.scorings.filter(state__in=UNDER_WAY).select_related("metric_version__metric")
     return [scoring.metric_version for scoring in waiting]
 
 
-def _check(work: Run | Scoring, run: Run | None, versions: list[MetricVersion]) -> None:
+def _check(work: Run | Scoring, run: Run) -> None:
     """Raise CannotSteer where trying again would come to nothing."""
-    again = f"evaluate {work.model.slug} instead, which scores it under the newest version"
-    if run is None:
-        raise CannotSteer(f"{name_of(work)} is of figures from a paper: there is nothing to score again")
-    if not any(version.status in OPEN for version in versions):
-        raise CannotSteer(f"{name_of(work)} is for no metric version that is open: {again}")
+    versions = [version for version in _versions(work) if version.status in OPEN]
+    if not versions:
+        what = "retry its scoring, which takes the run along, or " if work is run else ""
+        raise CannotSteer(
+            f"{name_of(work)}: no metric version that is open waits for it; {what}evaluate {work.model.slug} anew, "
+            "which scores it under the newest version"
+        )
     if work.model.access == LanguageModel.Access.WITHDRAWN:
         raise CannotSteer(f"{work.model.slug} is withdrawn: open it again first")
     if run.state != Work.State.DONE and not LanguageModel.objects.evaluable().filter(pk=run.model_id).exists():
@@ -86,16 +96,16 @@ def cancel_work(work: Run | Scoring, user: User | None = None) -> None:
         reason=f"cancelled by {by}",
         finished_at=timezone.now(),
     ):
-        raise CannotSteer(f"{name_of(work)} is {work.get_state_display().lower()}: only waiting or running work is cancelled")
+        state = work.get_state_display().lower()
+        raise CannotSteer(f"{name_of(work)} is {state}: only waiting or running work is cancelled")
     record(f"cancel {work._meta.model_name}", name_of(work), _about(work), user, (before, {"state": work.state}))
-    versions = [version.pk for version in _versions(work)]
-    for rescoring in Rescoring.objects.filter(state=Rescoring.State.RUNNING, to_version__in=versions):
-        transaction.on_commit(lambda rescoring=rescoring: advance(rescoring))
+    for rescoring in Rescoring.objects.filter(state=Rescoring.State.RUNNING, to_version__in=_versions(work)):
+        transaction.on_commit(partial(advance, rescoring))
 
 
-def _about(work: Run | Scoring) -> dict[str, str]:
+def _about(work: Run | Scoring) -> dict[str, Any]:
     """What the record says of the work beside its number."""
-    what = (
+    what: dict[str, Any] = (
         {"evaluation_set": str(work.protocol.evaluation_set)}
         if isinstance(work, Run)
         else {"metric": work.metric_version.metric.slug, "version": work.metric_version.number}

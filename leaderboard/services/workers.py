@@ -17,7 +17,7 @@ from leaderboard.models import ControlCheck, Run, Scoring, Work
 
 ANSWER_SECONDS = 1.0  # how long workers are given to answer
 QUEUES = {"gpu": (Run,), "default": (Scoring, ControlCheck)}  # what the messages of each are of
-KINDS = {"collect_run": Run, "score_run": Scoring, "check_control": ControlCheck}
+KINDS: dict[str, Any] = {"collect_run": Run, "score_run": Scoring, "check_control": ControlCheck}
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def look(answer_seconds: float | None = None) -> Fleet:
     try:
         with connected(seconds) as connection:
             messages = {name: depth(connection, name) for name in QUEUES}
-            workers = answering(connection, seconds)
+            workers = answering(seconds)  # over the pool's connections: closing one that listened takes a second
     except (OperationalError, OSError) as error:
         problem = str(error) or type(error).__name__
     queues = [
@@ -107,13 +107,13 @@ def depth(connection: Connection, queue: str) -> int:
             return 0
 
 
-def answering(connection: Connection, seconds: float) -> list[Worker]:
+def answering(seconds: float) -> list[Worker]:
     """The workers that answer in time, by name."""
-    listening = app.control.inspect(timeout=seconds, connection=connection).active_queues() or {}
+    listening = app.control.inspect(timeout=seconds).active_queues() or {}
     names = sorted(listening)
     busy: dict[str, list[dict[str, Any]]] = {}
     if names:
-        asked = app.control.inspect(names, timeout=seconds, connection=connection, limit=len(names))
+        asked = app.control.inspect(names, timeout=seconds, limit=len(names))
         busy = asked.active() or {}
     described = describe([task for tasks in busy.values() for task in tasks])
     return [
@@ -128,7 +128,7 @@ def answering(connection: Connection, seconds: float) -> list[Worker]:
 
 def describe(tasks: list[dict[str, Any]]) -> dict[str, str]:
     """What running tasks are at, in words, by the id of the task."""
-    wanted: dict[type[Work], dict[int, str]] = {}
+    wanted: dict[Any, dict[int, str]] = {}
     found = {}
     for task in tasks:
         short = task["name"].rpartition(".")[2]

@@ -22,16 +22,12 @@ REFUSALS = (CannotCheck, CannotRescore, CannotRetire, CannotSetPolicy, CannotSte
 
 @dataclass(frozen=True)
 class Question:
-    """title: the action; says: what will happen, sentence by sentence; button: what does it; back: where one comes from.
-
-    changes: names with what is there before and after, where that is known.
-    """
+    """title: the action; says: what will happen, sentence by sentence; button: what does it; back: where it leads."""
 
     title: str
     says: Sequence[str]
     button: str
     back: str
-    changes: Sequence[tuple[str, object, object]] = ()
 
 
 def page(view: View) -> View:

@@ -18,6 +18,7 @@ from leaderboard.services.checks import control_of, request_check
 from leaderboard.services.policies import set_policy
 from leaderboard.services.rescore import CannotRescore
 from leaderboard.views.asking import Question, action, ask_and_do, page
+from scoring.scorers import SCORERS
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ def check_now(request: HttpRequest, slug: str) -> HttpResponse:
         f"Check {metric.title} now",
         [
             f"A worker scores {texts} again and compares the scores with those they had.",
-            "Where the scorer has drifted, a new metric version is opened and all entries are scored again; readers keep "
-            "the version they see until the new one is whole.",
+            "Where the scorer has drifted, a new metric version is opened and all entries are scored again; readers "
+            "keep the version they see until the new one is whole.",
         ],
         "Check now",
         reverse("operate"),
@@ -103,16 +104,17 @@ def check_now(request: HttpRequest, slug: str) -> HttpResponse:
 def rescore_metric(request: HttpRequest, slug: str) -> HttpResponse:
     """What rescoring a metric would cost; and, once a reason is given, its beginning."""
     metric = get_object_or_404(Metric, slug=slug)
-    reason, problem = request.POST.get("reason", ""), ""
+    reason, scorer, problem = request.POST.get("reason", ""), request.POST.get("scorer", "").strip(), ""
     try:
         cost = rescore.estimate(metric)
         if request.method == "POST":
-            rescoring = rescore.open_rescoring(metric, reason, user=request.user)
+            rescoring = rescore.open_rescoring(metric, reason, user=request.user, scorer=scorer)
             messages.info(request, f"{rescoring.total} entries of {metric.title} are being scored again.")
             return redirect("operate")
     except CannotRescore as error:
         cost, problem = None, str(error)
-    context = {"metric": metric, "cost": cost, "reason": reason, "problem": problem}
+    context = {"metric": metric, "cost": cost, "reason": reason, "scorer": scorer, "problem": problem}
+    context["scorers"] = [of.name for of in SCORERS] if metric.formula.asks_scorer else []
     return render(request, "rescore.html", context, status=400 if problem and request.method == "POST" else 200)
 
 

@@ -31,7 +31,8 @@ def operate_models(request: HttpRequest) -> HttpResponse:
     condition = ~Q(hidden_note="") if access == HIDDEN else Q(access=access) if access else Q()
     for word in search.split():
         condition &= Q(name__icontains=word) | Q(slug__icontains=word) | Q(family__icontains=word)
-    found = LanguageModel.objects.filter(condition).annotate(entries=Count("scorings", filter=Q(scorings__state="done")))
+    entries = Count("scorings", filter=Q(scorings__state="done"))
+    found = LanguageModel.objects.filter(condition).annotate(entries=entries).order_by("name", "pk")
     context = {
         "page": Paginator(found, MODELS_A_PAGE).get_page(page_number(request)),
         "search": search,
@@ -77,7 +78,7 @@ STEPS = {
     "withdraw": Step(
         "Withdraw",
         (
-            "It leaves the rankings that readers see now, where ranks close up, and its outputs are passed on to nobody.",
+            "It leaves the rankings that readers see now, where ranks close up; its outputs are passed on to nobody.",
             "Earlier versions stay as they were published. Its page and the change log say why.",
         ),
         lambda model: model.access != Access.WITHDRAWN,

@@ -71,8 +71,8 @@ def steer_work(request: HttpRequest, kind: str, pk: int, step: str) -> HttpRespo
         ]
     elif step == "cancel":
         says = [
-            f"It is {work.get_state_display().lower()}, at {work.done:,} of {work.total:,} texts. Its worker stops at the "
-            "next batch; what is done is kept, and it can be retried.",
+            f"It is {work.get_state_display().lower()}, at {work.done:,} of {work.total:,} texts. Its worker stops at "
+            "the next batch; what is done is kept, and it can be retried.",
             "A rescoring that it belongs to goes on without it, and leaves the entry outdated.",
         ]
     else:
