@@ -146,8 +146,16 @@ class UserAdmin(Described):
     search_fields = ("username", "email")
     fields = ("username", "email", "is_active", "is_staff", "is_superuser", "role", "date_joined", "last_login")
 
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nobody locks themselves out."""
+        return super().has_change_permission(request, obj) and obj != request.user
+
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return self.fields if request.user.is_superuser else tuple(name for name in self.fields if name != "role")
+        return (
+            self.fields
+            if self.has_change_permission(request, obj)
+            else tuple(name for name in self.fields if name != "role")
+        )
 
     def save_model(self, request: HttpRequest, obj: User, form: forms.ModelForm, change: bool) -> None:
         super().save_model(request, obj, form, change)

@@ -75,7 +75,10 @@ def look(answer_seconds: float | None = None) -> Fleet:
     try:
         with connected(seconds) as connection:
             messages = {name: depth(connection, name) for name in QUEUES}
-            workers = answering(seconds)  # over the pool's connections: closing one that listened takes a second
+            try:
+                workers = answering(seconds)
+            except connection.connection_errors:  # the pool's were to a broker that has started anew since
+                workers = answering(seconds)
     except (OperationalError, OSError) as error:
         problem = str(error) or type(error).__name__
     queues = [
@@ -108,7 +111,8 @@ def depth(connection: Connection, queue: str) -> int:
 
 
 def answering(seconds: float) -> list[Worker]:
-    """The workers that answer in time, by name."""
+    """The workers that answer in time, by name; over the pool's connections, as to close one that listened takes a
+    second."""
     listening = app.control.inspect(timeout=seconds).active_queues() or {}
     names = sorted(listening)
     busy: dict[str, list[dict[str, Any]]] = {}

@@ -175,7 +175,7 @@ def test_with_a_retired_scorer_nothing_is_retried(tmp_path):
         assert scoring.state == "done"
         Scoring.objects.filter(pk=scoring.pk).update(state="failed", reason="x")
         retire_scorer(living.NAME, "the service ended")
-        with pytest.raises(CannotSteer, match="is retired: .*the service ended"):
+        with pytest.raises(CannotSteer, match=r"is retired: .*the service ended"):
             retry(scoring)
 
 
