@@ -151,11 +151,8 @@ class UserAdmin(Described):
         return super().has_change_permission(request, obj) and obj != request.user
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return (
-            self.fields
-            if self.has_change_permission(request, obj)
-            else tuple(name for name in self.fields if name != "role")
-        )
+        changing = self.has_change_permission(request, obj)
+        return tuple(name for name in self.fields if changing or name != "role")
 
     def save_model(self, request: HttpRequest, obj: User, form: forms.ModelForm, change: bool) -> None:
         super().save_model(request, obj, form, change)

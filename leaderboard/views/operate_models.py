@@ -121,7 +121,7 @@ def steer_model(request: HttpRequest, slug: str, step: str) -> HttpResponse:
     chosen = STEPS[step]
     rankings = Standing.objects.filter(model=model, metric_version__status="current").order_by()
     boards = rankings.values("metric_version").distinct().count()
-    stands = f"It stands in {boards} current ranking{'' if boards == 1 else 's'}."
+    stands = f"It stands in {boards or 'no'} current ranking{'' if boards < 2 else 's'}."
     back = reverse("operate-model", args=[slug])
     question = Question(f"{chosen.label}: {model.name}", [*chosen.says, stands], chosen.label, back)
 

@@ -64,7 +64,7 @@ def test_who_is_not_staff_is_refused(client, role):
         assert client.get(path, follow=True).status_code == 403
 
 
-def test_every_table_is_there_can_be_searched_and_shows_no_secret(client, chief, board):
+def test_every_table_is_there_can_be_searched_and_shows_no_secret(client, chief, measured_board):
     token, secret = make_token(chief, "nightly")
     invitation, _ = invite("http://x")
     registered = set(admin.site._registry)
@@ -86,7 +86,7 @@ def test_every_table_is_there_can_be_searched_and_shows_no_secret(client, chief,
     assert secret not in client.get(named(type(token), "changelist")).content.decode()
 
 
-def test_what_is_immutable_cannot_be_added_changed_or_deleted(client, chief, board):
+def test_what_is_immutable_cannot_be_added_changed_or_deleted(client, chief, measured_board):
     for model, options in admin.site._registry.items():
         name = model._meta.model_name
         assert client.get(named(model, "add")).status_code == 403, model
@@ -112,7 +112,7 @@ def _request(user: User):
     return request
 
 
-def test_a_change_is_recorded_with_what_was_before(client, chief, board):
+def test_a_change_is_recorded_with_what_was_before(client, chief, measured_board):
     model = LanguageModel.objects.get(slug=CAUSAL)
     sent = {"name": "Plumb GPT-2, small", "family": model.family, "licence": "MIT", "access": "withdrawn", "slug": "x"}
     assert client.post(named(LanguageModel, "change", model.pk), sent).status_code == 302
@@ -154,10 +154,10 @@ def test_staff_look_and_superusers_say_who_may_do_what(client, chief, staff):
     assert "cannot be taken away" in client.post(page, {"role": ""}).content.decode()
 
 
-def test_a_forged_form_changes_nothing(chief, board):
+def test_a_forged_form_changes_nothing(chief, measured_board):
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(chief)
     run = Run.objects.first()
-    assert strict.post(named(Metric, "change", board.pk), {"title": "x"}).status_code == 403
+    assert strict.post(named(Metric, "change", measured_board.pk), {"title": "x"}).status_code == 403
     assert strict.post(named(Run, "change", run.pk), {"state": "queued"}).status_code == 403
     assert not AuditEvent.objects.filter(verb="change in admin").exists()

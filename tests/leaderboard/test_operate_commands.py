@@ -22,8 +22,8 @@ def _no_workers(monkeypatch):
 
 
 @pytest.fixture
-def rescored(board) -> Rescoring:
-    return open_rescoring(board, "a new library")
+def rescored(measured_board) -> Rescoring:
+    return open_rescoring(measured_board, "a new library")
 
 
 def run(*words: str) -> str:
@@ -64,7 +64,7 @@ def test_work_is_listed_retried_and_cancelled(rescored):
     assert "no worker answers" in run("work")
 
 
-def test_policies_scorers_and_models_are_steered(board):
+def test_policies_scorers_and_models_are_steered(measured_board):
     assert said("set_policy", "toxicity-profanity")["changed"] is False
     found = said(
         "set_policy", "toxicity-profanity", "--threshold", "none", "--alpha", "0.01", "--reason", "fewer alarms"

@@ -126,12 +126,12 @@ def test_hiding_is_asked_needs_a_note_and_is_recorded(client, operator, twice):
     ]
 
 
-def test_models_are_found_by_name_and_access_and_one_is_withdrawn_and_opened(client, operator, board):
+def test_models_are_found_by_name_and_access_and_one_is_withdrawn_and_opened(client, operator, measured_board):
     def shown(**of: str) -> list[str]:
         return [model.slug for model in client.get(reverse("operate-models"), of).context["page"]]
 
     assert shown(q="l2 plumb-gpt2") == [CAUSAL]
-    version = board.current_version()
+    version = measured_board.current_version()
     client.post(reverse("steer-model", args=[CAUSAL, "withdraw"]), {"reason": "its authors asked"})
     assert shown(access="withdrawn") == [CAUSAL]
     assert not version.standings.filter(model__slug=CAUSAL).exists()

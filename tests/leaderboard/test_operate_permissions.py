@@ -24,9 +24,9 @@ def _no_workers(monkeypatch):
 
 
 @pytest.fixture
-def addresses(board) -> dict[str, list[tuple[str, dict[str, str]]]]:
+def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
     """Every address under /operate/ by its name, with what a form sends there."""
-    rescoring = open_rescoring(board, "to be steered")
+    rescoring = open_rescoring(measured_board, "to be steered")
     Scoring.objects.filter(pk=Scoring.objects.filter(metric_version=rescoring.to_version).first().pk).update(
         state="failed", reason="the disk was full"
     )
@@ -44,9 +44,9 @@ def addresses(board) -> dict[str, list[tuple[str, dict[str, str]]]]:
             (reverse("steer-work", args=["scorings", failed.pk, "retry"]), {}),
             (reverse("steer-work", args=["scorings", waiting.pk, "cancel"]), {}),
         ],
-        "check-now": [(reverse("check-now", args=[board.slug]), {})],
-        "rescore": [(reverse("rescore", args=[board.slug]), reason)],
-        "drift-policy": [(reverse("drift-policy", args=[board.slug]), policy | reason | {"confirmed": "yes"})],
+        "check-now": [(reverse("check-now", args=[measured_board.slug]), {})],
+        "rescore": [(reverse("rescore", args=[measured_board.slug]), reason)],
+        "drift-policy": [(reverse("drift-policy", args=[measured_board.slug]), policy | reason | {"confirmed": "yes"})],
         "retire-scorer": [(reverse("retire-scorer", args=["toxicity-profanity"]), reason)],
         "steer-rescoring": [
             (reverse("steer-rescoring", args=[rescoring.pk, step]), {}) for step in ("pause", "resume", "cancel")

@@ -27,9 +27,9 @@ def operator(client) -> User:
 
 
 @pytest.fixture
-def rescored(board) -> Rescoring:
+def rescored(measured_board) -> Rescoring:
     """A rescoring that no worker has begun."""
-    return open_rescoring(board, "a new library")
+    return open_rescoring(measured_board, "a new library")
 
 
 def scoring_of(rescoring: Rescoring, slug: str) -> Scoring:
@@ -132,7 +132,7 @@ def test_a_scoring_takes_its_run_along_and_restricted_models_are_not_run(rescore
     }
 
 
-def test_nothing_is_retried_under_a_version_that_is_closed(board, rescored):
+def test_nothing_is_retried_under_a_version_that_is_closed(measured_board, rescored):
     scoring = scoring_of(rescored, CAUSAL)
     cancel_work(scoring)
     run = Run.objects.get(pk=scoring.run_id)
@@ -197,7 +197,7 @@ def test_without_a_worker_the_page_says_so_and_counts_what_waits(client, operato
     app.control.purge()
 
 
-def test_a_dead_broker_is_said_and_never_stops_the_page(client, operator, board, monkeypatch, tmp_path):
+def test_a_dead_broker_is_said_and_never_stops_the_page(client, operator, measured_board, monkeypatch, tmp_path):
     nowhere = app.connection_for_read(f"redis+socket://{tmp_path}/none.sock")
     monkeypatch.setattr(app, "connection_for_read", lambda **_: nowhere)
     page = client.get(reverse("operate-workers")).content.decode()
