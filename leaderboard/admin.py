@@ -256,11 +256,19 @@ class RetiredScorerAdmin(ReadOnly):
 
 @admin.register(board.Submission)
 class SubmissionAdmin(ReadOnly):
+    secret = ("upload",)
     list_display = ("pk", "submitter", "form", "state", "created_at")
     list_filter = ("state", "form")
     list_select_related = ("submitter",)
     search_fields = ("submitter__username",)
     date_hierarchy = "created_at"
+
+
+@admin.register(board.SubmissionLine)
+class SubmissionLineAdmin(ReadOnly):
+    list_display = ("submission", "at", "text")
+    list_select_related = ("submission__submitter",)
+    search_fields = ("text", "submission__submitter__username")
 
 
 @admin.register(board.Invitation)

@@ -19,6 +19,7 @@ urlpatterns = [
     path("about/changes/", views.changes, name="changes"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("operate/", include("leaderboard.operate_urls")),
+    path("submissions/<int:pk>/", views.submission, name="submission"),
     path("admin/", admin.site.urls),
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),

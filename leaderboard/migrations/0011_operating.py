@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0003_accounts'),
+        ('leaderboard', '0004_submissions'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -8,7 +8,7 @@ from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.results import Result
 from leaderboard.models.scorers import RetiredScorer
-from leaderboard.models.submissions import Submission
+from leaderboard.models.submissions import Submission, SubmissionLine
 from leaderboard.models.work import Run, Scoring, Work
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Scoring",
     "Standing",
     "Submission",
+    "SubmissionLine",
     "Work",
     "listed",
     "ranked_now",

@@ -78,6 +78,7 @@ class LanguageModel(models.Model):
     hidden_note = models.TextField(
         blank=True, help_text="Why no ranking or list names it, for its readers; empty where it is not hidden."
     )
+    notes = models.TextField(blank=True, help_text="What its submitter says of it.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = LanguageModelQuerySet.as_manager()

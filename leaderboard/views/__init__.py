@@ -28,6 +28,7 @@ from leaderboard.views.operate_models import operate_model, operate_models, stee
 from leaderboard.views.operate_work import operate_work, retry_all, steer_work
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
+from leaderboard.views.submissions import submission
 
 __all__ = [
     "about",
@@ -67,5 +68,6 @@ __all__ = [
     "steer_model",
     "steer_rescoring",
     "steer_work",
+    "submission",
     "tokens",
 ]

@@ -3,7 +3,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from leaderboard.management.arguments import found_metric
+from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import progress_of
 from leaderboard.services.manifest import CannotWrite, passes_on, write_folder
@@ -20,7 +20,7 @@ class Command(BoardCommand):
 
     def handle(self, metric: str, metric_version: int | None, output: Path, **options: Any) -> None:
         try:
-            version = version_of(found_metric(metric), metric_version, None)
+            version = version_of(metric_called(metric), metric_version, None)
             with progress_of("manifest", "artefact") as show:
                 path = write_folder(version, output, show)
         except (NoStandings, CannotWrite, OSError) as error:

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from leaderboard.management.arguments import found_metric
+from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import progress_of
 from leaderboard.services.verify import verify
@@ -15,7 +15,7 @@ class Command(BoardCommand):
         parser.add_argument("metric", nargs="?", help="slug of the metric (default: all)")
 
     def handle(self, metric: str | None, **options: Any) -> None:
-        chosen = found_metric(metric) if metric else None
+        chosen = metric_called(metric) if metric else None
         with progress_of("verify", "entry") as show:
             found = verify(chosen, show)
         for line in (*found.not_recomputed, *found.differences):
