@@ -17,8 +17,7 @@ class Metrics(forms.MultipleChoiceField):
     """Metrics of the board, each once."""
 
     def validate(self, value: list[str]) -> None:
-        known = {slug for slug, _ in self.choices}
-        if unknown := next((slug for slug in value if slug not in known), None):
+        if unknown := next((slug for slug in value if not self.valid_value(slug)), None):
             raise ValidationError(
                 f"There is no metric {unknown[:80]!r} on this board: choose one of those at /api/v1/metrics."
             )
