@@ -13,6 +13,21 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
         without = (LanguageModel.Source.PUBLISHED, LanguageModel.Source.UPLOADED)
         return self.filter(access=LanguageModel.Access.OPEN).exclude(source__in=without)
 
+    def lineage(self, model: "LanguageModel") -> "LanguageModelQuerySet":
+        """The revisions of the same model, `model` itself among them.
+
+        Where it has a place it comes from, all from there; of outputs that somebody uploaded, theirs of that name.
+        """
+        same = self.filter(source=model.source)
+        if model.location:
+            return same.filter(location=model.location)
+        same = same.filter(name=model.name)
+        if model.source != LanguageModel.Source.UPLOADED:
+            return same
+        return same.filter(
+            Q(pk=model.pk) | Q(submissions__submitter__in=model.submissions.values("submitter"))
+        ).distinct()
+
 
 class Kind(models.TextChoices):
     CAUSAL = "causal", "Causal"
@@ -36,7 +51,7 @@ class Access(models.TextChoices):
 
 
 class LanguageModel(models.Model):
-    """One revision of one model. A new revision is a new row with the same name."""
+    """One revision of one model. A new revision is a new row of the same lineage."""
 
     Kind = Kind
     Source = Source

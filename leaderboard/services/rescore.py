@@ -26,6 +26,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
+from leaderboard.services.submission_log import say_to_version
 from leaderboard.services.versions import known_fingerprint, next_epoch, next_number
 from scoring.scorers import is_scorer
 
@@ -99,6 +100,8 @@ def open_rescoring(
     )
     queue_entries(version, left, reason)
     note_progress(rescoring)
+    cause = "The scorer drifted" if check else "An operator asked for it"
+    say_to_version(version, f"{cause}: all entries of {metric.title} are scored again, as version {version.number}.")
     record(
         "open rescoring",
         f"metric {metric.slug}",
