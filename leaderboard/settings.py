@@ -142,6 +142,7 @@ SHARD_SCORES = env.int("SHARD_SCORES", 2000)
 MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
 CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
 NOISE_REPEATS = env.int("NOISE_REPEATS", 20)
+EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0)
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS},
     "watch": {"task": "leaderboard.tasks.watch", "schedule": min(60.0, CHECK_SECONDS)},

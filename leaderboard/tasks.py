@@ -4,6 +4,7 @@ from celery import shared_task
 
 from leaderboard.models import ControlCheck, Run, Scoring
 from leaderboard.services import checks, collect, queue, rescore, score, shards
+from leaderboard.services.exchange import downloads
 
 
 @shared_task
@@ -40,3 +41,11 @@ def watch() -> None:
     checks.request_due_checks()
     rescore.advance_all()
     shards.remove_left()
+    if downloads.is_due():
+        export_board.delay()
+
+
+@shared_task
+def export_board() -> None:
+    """Write the download of the whole board, if the board changed since the last one."""
+    downloads.renew()

@@ -16,6 +16,7 @@ urlpatterns = [
     path("drift/", views.drift, name="drift"),
     path("about/", views.about, name="about"),
     path("about/changes/", views.changes, name="changes"),
+    path("about/board.zip", views.board_download, name="board-download"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("operate/", views.operate, name="operate"),
     path("operate/<slug:slug>/check/", views.check_now, name="check-now"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from tqdm import tqdm
 
@@ -14,6 +15,23 @@ def file_progress() -> Iterator[Callable[[str, int, int], None]]:
     def show(name: str, done: int, total: int) -> None:
         if name not in bars:
             bars[name] = tqdm(total=total or None, desc=name, unit="B", unit_scale=True, unit_divisor=1024)
+        bars[name].update(done - bars[name].n)
+
+    try:
+        yield show
+    finally:
+        for bar in bars.values():
+            bar.close()
+
+
+@contextmanager
+def step_progress(file: TextIO) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar of steps for each part in turn; call it with the part's name, steps done, and in all."""
+    bars: dict[str, tqdm] = {}
+
+    def show(name: str, done: int, total: int) -> None:
+        if name not in bars:
+            bars[name] = tqdm(total=total, desc=name, file=file)
         bars[name].update(done - bars[name].n)
 
     try:

@@ -7,6 +7,7 @@ from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
+from leaderboard.views.downloads import board_download
 from leaderboard.views.drift import drift
 from leaderboard.views.health import healthz
 from leaderboard.views.history import history
@@ -25,6 +26,7 @@ __all__ = [
     "agreement",
     "agreement_published",
     "artefact",
+    "board_download",
     "changes",
     "check_now",
     "compare",
