@@ -59,8 +59,8 @@ SEEN: tuple[tuple[Any, str], ...] = (
     (Metric, "slug title summary protocol__sha256 scorer formula_name measure position drift_policy outdated_policy"),
     (
         MetricVersion,
-        "metric__slug number provenance protocol__sha256 scorer scorer_fingerprint formula_version epoch source decimals"
-        " prompt_scores__sha256 status opened_because created_at published_at",
+        "metric__slug number provenance protocol__sha256 scorer scorer_fingerprint formula_version epoch source"
+        " decimals prompt_scores__sha256 status opened_because created_at published_at",
     ),
     (Run, "model__slug protocol__sha256 epoch state environment artefact__sha256 created_at started_at seconds"),
     (
@@ -75,8 +75,8 @@ SEEN: tuple[tuple[Any, str], ...] = (
     ),
     (
         Standing,
-        "metric_version__metric__slug metric_version__number measure slice population model__slug rank rank_low rank_high"
-        " value result__value result__scoring__model__slug",
+        "metric_version__metric__slug metric_version__number measure slice population model__slug rank rank_low"
+        " rank_high value result__value result__scoring__model__slug",
     ),
     (OutdatedEntry, "metric_version__number model__slug last_scoring__metric_version__number reason"),
     (ControlCheck, "pk metric__slug control_set__metric_version__number trigger verdict statistics finished_at"),
@@ -86,16 +86,20 @@ SEEN: tuple[tuple[Any, str], ...] = (
 
 def seen() -> dict[str, list[tuple[Any, ...]]]:
     """The board by rows without identities of the database's own, in no order."""
-    return {
-        model.__name__: sorted(model.objects.order_by().values_list(*fields.split()), key=repr)
-        for model, fields in SEEN
-    }
+    return {model.__name__: sorted(rows(model).values_list(*fields.split()), key=repr) for model, fields in SEEN}
+
+
+def rows(model: Any) -> Any:
+    """All there are; of scorings, those that numbers were published of."""
+    published = {"state": "done", "metric_version__published_at__isnull": False} if model is Scoring else {}
+    return model.objects.order_by().filter(**published)
 
 
 def pages() -> dict[str, str]:
     """What readers are shown of the board's numbers and their history."""
     client, found = Client(), {}
-    addresses = [f"{reverse(name)}?metric={living.SLUG}" for name in ("rankings", "history", "changes")]
+    addresses = [f"{reverse(name)}?metric={living.SLUG}" for name in ("history", "changes")]
+    addresses.append(f"{reverse('export', args=['json'])}?metric={living.SLUG}")
     addresses += [reverse("metric", args=[living.SLUG]), reverse("drift"), reverse("changes")]
     addresses += [reverse("model", args=["entrant-1"]), reverse("model", args=["entrant-3"])]
     for version in MetricVersion.objects.filter(published_at__isnull=False).select_related("metric"):
@@ -433,7 +437,7 @@ WRONG: dict[str, tuple[str, Callable[[Rows], object], str]] = {
     ),
     "half a reference": (
         "scorings",
-        lambda r: r[0].update(run_epoch=None),
+        lambda r: next(of for of in r if of["run_epoch"]).update(run_epoch=None),
         "run_epoch: some have a value and some not",
     ),
     "a check that is not there": (

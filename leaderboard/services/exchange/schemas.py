@@ -20,7 +20,7 @@ KINDS: tuple[tuple[Any, str], ...] = (
     (models.CharField, "string"),
 )
 ARROW = {
-    "object": pa.string(),  # JSON, keys in order
+    "object": pa.string(),  # JSON
     "datetime": pa.timestamp("us", tz="UTC"),
     "boolean": pa.bool_(),
     "number": pa.float64(),
@@ -86,5 +86,5 @@ def described(table: Table) -> dict[str, Any]:
 def to_cell(kind: str) -> Callable[[Any], Any]:
     """What makes a cell of a value of the database."""
     if kind == "object":
-        return lambda value: None if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
+        return lambda value: None if value is None else json.dumps(value, ensure_ascii=False)
     return lambda value: value
