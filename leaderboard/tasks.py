@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from leaderboard.models import ControlCheck, Run, Scoring
-from leaderboard.services import checks, collect, queue, rescore, score, shards
+from leaderboard.services import alerts, checks, collect, queue, rescore, score, shards
 from leaderboard.services.exchange import downloads
 
 
@@ -37,10 +37,12 @@ def sweep() -> None:
 
 @shared_task
 def watch() -> None:
-    """Request the control checks that are due, publish rescorings that are complete, clear up after dead workers."""
+    """Request the checks that are due, publish what is complete, clear up after dead workers, tell of incidents."""
+    alerts.look()
     checks.request_due_checks()
     rescore.advance_all()
     shards.remove_left()
+    alerts.deliver()
     if downloads.is_due():
         export_board.delay()
 

@@ -29,4 +29,6 @@ urlpatterns = [
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
     path("healthz", views.healthz, name="healthz"),
+    path("readyz", views.readyz, name="readyz"),
+    path("metrics", views.prometheus, name="prometheus"),
 ]

@@ -6,17 +6,20 @@ from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
+from leaderboard.models.operations import AlertMessage, Incident, Worker
 from leaderboard.models.results import Result
 from leaderboard.models.submissions import Submission, SubmissionLine
 from leaderboard.models.work import Run, Scoring, Work
 
 __all__ = [
+    "AlertMessage",
     "ApiToken",
     "Artefact",
     "AuditEvent",
     "ControlCheck",
     "ControlSet",
     "EvaluationSet",
+    "Incident",
     "Invitation",
     "LanguageModel",
     "Metric",
@@ -32,4 +35,5 @@ __all__ = [
     "Submission",
     "SubmissionLine",
     "Work",
+    "Worker",
 ]

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import httpx
+import structlog
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
@@ -63,6 +65,18 @@ NEVER_RETRIED = (
 )
 
 
+Failure = Work.Failure
+FAILURES: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
+    ((ScorerChanged,), Failure.VERSION),
+    ((ScorerUnavailable, LexiconError, UnknownScorer), Failure.SCORER),
+    ((ServerRefused,), Failure.SERVER),
+    ((ModelRefused, NotApplicable, UnsupportedKind), Failure.MODEL),
+    ((ArtefactError, FileNotFoundError), Failure.FILES),
+    ((Error,), Failure.DATABASE),
+    ((OSError, httpx.HTTPError), Failure.SYSTEM),
+)
+
+
 class Lease:
     """A claim on `work`, renewed by a thread until it is given back."""
 
@@ -104,7 +118,7 @@ class Lease:
 
     def finish(self, **changes: Any) -> None:
         """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
-        if not self.work.release(self.id, Work.State.DONE, reason="", **changes):
+        if not self.work.release(self.id, Work.State.DONE, reason="", failure="", **changes):
             raise LeaseLost
 
     def _beat(self) -> None:
@@ -147,7 +161,7 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         yield None
         return
     try:
-        with lease.beating():
+        with structlog.contextvars.bound_contextvars(**{str(work._meta.model_name): work.pk}), lease.beating():
             yield lease
     except LeaseLost:
         log.warning("%s: cancelled, or taken over by another worker", work)
@@ -158,7 +172,7 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         work.release(lease.id, Work.State.QUEUED)
     except NEVER_RETRIED as error:
         log.error("%s failed for good: %s", work, error)
-        work.release(lease.id, Work.State.FAILED, reason=str(error))
+        work.release(lease.id, Work.State.FAILED, reason=str(error), failure=failure_of(error))
     except Exception as error:
         log.exception("%s failed", work)
         if not connection.in_atomic_block:
@@ -167,13 +181,22 @@ def claimed(work: Work) -> Iterator[Lease | None]:
 
 
 def _retry(work: Work, lease: Lease, error: Exception) -> None:
-    attempts = work.attempts + 1
+    attempts, failure = work.attempts + 1, failure_of(error)
     reason = f"{type(error).__name__}: {error}"
     away = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
     patient = away or isinstance(error, (InterfaceError, OperationalError))
     if attempts >= settings.MOST_ATTEMPTS and not patient:
-        work.release(lease.id, Work.State.FAILED, attempts=attempts, reason=f"{reason} ({attempts} attempts)")
+        reason = f"{reason} ({attempts} attempts)"
+        work.release(lease.id, Work.State.FAILED, attempts=attempts, reason=reason, failure=failure)
         return
     pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(work.attempts, 10)) * random.uniform(0.5, 1.5)  # noqa: S311
     not_before = timezone.now() + timedelta(seconds=pause)
-    work.release(lease.id, Work.State.QUEUED, attempts=attempts, reason=reason, not_before=not_before)
+    again = {"attempts": attempts, "reason": reason, "failure": failure, "not_before": not_before}
+    work.release(lease.id, Work.State.QUEUED, **again)
+
+
+def failure_of(error: Exception) -> str:
+    """What kind of failure an exception stands for."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's is no MemoryError
+        return Failure.MEMORY
+    return next((failure for kinds, failure in FAILURES if isinstance(error, kinds)), Failure.OTHER)

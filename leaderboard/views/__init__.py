@@ -9,7 +9,7 @@ from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
 from leaderboard.views.downloads import board_download
 from leaderboard.views.drift import drift
-from leaderboard.views.health import healthz
+from leaderboard.views.health import healthz, prometheus, readyz
 from leaderboard.views.history import history
 from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
@@ -43,7 +43,9 @@ __all__ = [
     "model",
     "model_samples",
     "operate",
+    "prometheus",
     "rankings",
+    "readyz",
     "rescore_metric",
     "revoke_invitation",
     "revoke_token",
