@@ -40,7 +40,7 @@ class RequestLog(RequestMiddleware):
             level = self._log_level_for_status_code(response.status_code)
             said = {"code": response.status_code, "request": self.format_request(request)}
             log.log(level, "request_finished", **said, duration_ms=round(1000 * seconds))
-        structlog.contextvars.clear_contextvars()
+        # The id stays until the next request: Django logs a 404 after this.
 
     @staticmethod
     def format_request(request: Any) -> str:

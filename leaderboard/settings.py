@@ -1,6 +1,7 @@
 """Settings, all from the environment, all with a default that works. `.env.example` lists them."""
 
 import logging
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,8 @@ if LEASE_SECONDS < 1:
 
 # Insight: who may read /metrics, and who is told when something goes wrong
 METRICS_TOKEN = env.str("METRICS_TOKEN", "")
+REQUEST_COUNTS = VAR / "requests"  # where all web processes count, in files that prometheus_client keeps
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(REQUEST_COUNTS)  # which it reads as it is imported
 ALERT_WEBHOOK: list[str] = env.list("ALERT_WEBHOOK", [])
 ALERT_EMAIL: list[str] = env.list("ALERT_EMAIL", [])
 ALERT_SECRET = env.str("ALERT_SECRET", "")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
+from contextlib import suppress
 from uuid import uuid4
 
 from django.conf import settings
@@ -72,7 +73,5 @@ def _answer(check: Callable[[], str]) -> str:
     except Exception as error:  # noqa: BLE001 (whatever it is: this is not ready, and says so)
         return f"does not answer ({type(error).__name__})"
     finally:
-        try:
+        with suppress(Error):
             connection.close()  # this thread's own
-        except Error:
-            pass

@@ -1,12 +1,13 @@
 """How long requests took, counted by all web processes together in files of PLUMBLINE_VAR."""
 
-import os
 from pathlib import Path
 
 from django.conf import settings
 from django.http import HttpRequest
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.multiprocess import MultiProcessCollector
 
-FOLDER = settings.VAR / "requests"
+FOLDER = settings.REQUEST_COUNTS
 FOLDER.mkdir(parents=True, exist_ok=True)
 
 
@@ -19,10 +20,6 @@ def clear_after_restart() -> None:
 
 
 clear_after_restart()
-os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(FOLDER))  # read by the import below
-
-from prometheus_client import CollectorRegistry, Histogram  # noqa: E402
-from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
 
 SECONDS = Histogram(
     "plumbline_http_request_seconds",
@@ -44,4 +41,4 @@ def observe(request: HttpRequest, status: int, seconds: float) -> None:
 
 def collected(registry: CollectorRegistry) -> None:
     """Let `registry` tell what all web processes counted."""
-    MultiProcessCollector(registry, path=os.environ["PROMETHEUS_MULTIPROC_DIR"])
+    MultiProcessCollector(registry, path=str(FOLDER))

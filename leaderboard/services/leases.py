@@ -17,6 +17,7 @@ from django.db import Error, InterfaceError, OperationalError, close_old_connect
 from django.utils import timezone
 
 from leaderboard.models import Work
+from leaderboard.models.work import Failure
 from scoring.artefacts import ArtefactError
 from scoring.generation import ServerRefused, UnsupportedKind
 from scoring.language_models import ModelRefused
@@ -65,7 +66,6 @@ NEVER_RETRIED = (
 )
 
 
-Failure = Work.Failure
 FAILURES: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
     ((ScorerChanged,), Failure.VERSION),
     ((ScorerUnavailable, LexiconError, UnknownScorer), Failure.SCORER),

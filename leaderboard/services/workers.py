@@ -4,7 +4,8 @@ import logging
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import Error, close_old_connections, connection
+from django.db import Error, connection
+from django.db.models import Q
 from django.utils import timezone
 
 from leaderboard.models import ControlCheck, Run, Scoring, Work, Worker
@@ -20,7 +21,6 @@ def beat(name: str, queues: list[str]) -> None:
     """Note that the worker lives; without the database it lives unnoted."""
     now = timezone.now()
     try:
-        close_old_connections()
         Worker.objects.update_or_create(
             name=name,
             defaults={"beat_at": now, "queues": sorted(queues)},
@@ -30,7 +30,7 @@ def beat(name: str, queues: list[str]) -> None:
     except Error as error:
         log.warning("%s gives no sign of life: %s", name, type(error).__name__)
     finally:
-        connection.close()  # no child that is forked later may inherit it
+        hang_up()
 
 
 def leave(name: str) -> None:
@@ -40,6 +40,12 @@ def leave(name: str) -> None:
     except Error as error:
         log.warning("%s leaves without a word: %s", name, type(error).__name__)
     finally:
+        hang_up()
+
+
+def hang_up() -> None:
+    """Close the connection: no child that is forked later may inherit it."""
+    if not connection.in_atomic_block:
         connection.close()
 
 
@@ -47,12 +53,11 @@ def waiting(seconds: float = 0.0) -> dict[str, int]:
     """Work that workers could begin now and did not for so many seconds, by queue."""
     since = timezone.now() - timedelta(seconds=max(seconds, 0.0))
 
-    def ready(rows: type[Work]) -> int:
-        found = rows.objects.unclaimed().filter(created_at__lte=since)
-        found = found.exclude(heartbeat_at__gt=since).exclude(not_before__gt=since)
-        return int((found.filter(run__state=Work.State.DONE) if rows is Scoring else found).count())
+    def ready(kind: type[Work], *more: Q) -> int:
+        found = kind.objects.unclaimed().filter(*more, created_at__lte=since)
+        return int(found.exclude(heartbeat_at__gt=since).exclude(not_before__gt=since).count())
 
-    return {GPU: ready(Run), DEFAULT: ready(Scoring) + ready(ControlCheck)}
+    return {GPU: ready(Run), DEFAULT: ready(Scoring, Q(run__state=Work.State.DONE)) + ready(ControlCheck)}
 
 
 def queues_without_workers() -> dict[str, int]:

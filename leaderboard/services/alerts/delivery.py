@@ -59,7 +59,7 @@ def deliver() -> int:
 
 
 def attempt(message: AlertMessage) -> bool:
-    """Send one message, if nobody else does; says whether it was taken. Who dies on the way leaves it to be sent again."""
+    """Send one message, if nobody else does; says whether it was taken. Who dies on the way leaves it to the next."""
     now = timezone.now()
     mine = AlertMessage.objects.filter(pk=message.pk, sent_at=None, given_up_at=None)
     if not mine.filter(not_before__lte=now).update(not_before=now + HELD, attempts=F("attempts") + 1):
