@@ -7,6 +7,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import beat_init, heartbeat_sent, worker_ready, worker_shutdown, worker_shutting_down
+from django_structlog.celery.signals import modify_context_before_task_publish
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
@@ -16,6 +17,13 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["leaderboard"])
 app.steps["worker"].add(DjangoStructLogInitStep)
 _last_beat = 0.0
+
+
+@modify_context_before_task_publish.connect
+def name_no_work_to_a_task(context: dict[str, Any], **_kwargs: object) -> None:
+    """Lines of a task name the work that it does itself, and the request and the task that it came from."""
+    for name in ("run", "scoring", "controlcheck"):
+        context.pop(name, None)
 
 
 @worker_ready.connect

@@ -109,7 +109,7 @@ def as_line(_logger: Any, _method: str, event: EventDict) -> str:
     """Processor: a line for people, with the ids of what it is about at its end."""
     when = datetime.fromisoformat(event["timestamp"]).strftime("%H:%M:%S")
     ids = " ".join(f"{name.removesuffix('_id')}={str(event[name])[:8]}" for name in IDS if name in event)
-    known = {*IDS, "timestamp", "level", "logger", "event", "exception"}
+    known = {*IDS, "parent_task_id", "timestamp", "level", "logger", "event", "exception"}
     more = " ".join(f"{name}={value}" for name, value in event.items() if name not in known and value is not None)
     said = "  ".join(part for part in (f"{event['logger']}: {event['event']}", more, ids) if part)
     line = f"{when} {event['level'].upper():<7} {said}"
