@@ -27,7 +27,7 @@ def migrations() -> str:
     """Empty where the database has the shape that this code expects."""
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return f"{len(missing)} are not applied: run `manage.py migrate`" if missing else ""
+    return f"not applied: {len(missing)}; run `manage.py migrate`" if missing else ""
 
 
 def broker() -> str:

@@ -50,7 +50,7 @@ def may_read(request: HttpRequest) -> bool:
     if settings.METRICS_TOKEN:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(token.encode(), settings.METRICS_TOKEN.encode())
-    proxied = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded", "X-Forwarded-Proto"))
+    proxied = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded"))
     try:
         return not proxied and ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
     except ValueError:  # a socket has no address
