@@ -22,7 +22,7 @@ _last_beat = 0.0
 @modify_context_before_task_publish.connect
 def name_no_work_to_a_task(context: dict[str, Any], **_kwargs: object) -> None:
     """Lines of a task name the work that it does itself, and the request and the task that it came from."""
-    for name in ("run", "scoring", "controlcheck"):
+    for name in ("run", "scoring", "controlcheck", "reading"):
         context.pop(name, None)
 
 

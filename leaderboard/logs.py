@@ -40,7 +40,7 @@ PATTERNS = (
 )
 PLAIN = (OSError, ImportError, MemoryError, RuntimeError)  # kinds of errors that do not quote what was worked on
 OURS = ("leaderboard.", "scoring.", "django.db.", "django.core.exceptions", "kombu.", "redis.", "httpx.", "celery.")
-IDS = ("run", "scoring", "controlcheck", "task_id", "request_id")
+IDS = ("run", "scoring", "controlcheck", "reading", "task_id", "request_id")
 
 
 def scrubbed(text: str) -> str:

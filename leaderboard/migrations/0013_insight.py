@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0004_submissions'),
+        ('leaderboard', '0006_readings'),
     ]
 
     operations = [
@@ -24,21 +24,6 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ('name',),
             },
-        ),
-        migrations.AddField(
-            model_name='controlcheck',
-            name='failure',
-            field=models.CharField(blank=True, choices=[('scorer', 'The scorer gave no scores'), ('model', 'The model cannot be run'), ('server', 'The completions server refused'), ('version', 'The metric version is closed, or of another scorer'), ('files', 'A stored file is missing or damaged'), ('memory', 'Memory ran out'), ('database', 'The database did not answer'), ('system', 'The machine or the network failed'), ('other', 'An error nobody foresaw')], help_text='What kind of reason that is.', max_length=20),
-        ),
-        migrations.AddField(
-            model_name='run',
-            name='failure',
-            field=models.CharField(blank=True, choices=[('scorer', 'The scorer gave no scores'), ('model', 'The model cannot be run'), ('server', 'The completions server refused'), ('version', 'The metric version is closed, or of another scorer'), ('files', 'A stored file is missing or damaged'), ('memory', 'Memory ran out'), ('database', 'The database did not answer'), ('system', 'The machine or the network failed'), ('other', 'An error nobody foresaw')], help_text='What kind of reason that is.', max_length=20),
-        ),
-        migrations.AddField(
-            model_name='scoring',
-            name='failure',
-            field=models.CharField(blank=True, choices=[('scorer', 'The scorer gave no scores'), ('model', 'The model cannot be run'), ('server', 'The completions server refused'), ('version', 'The metric version is closed, or of another scorer'), ('files', 'A stored file is missing or damaged'), ('memory', 'Memory ran out'), ('database', 'The database did not answer'), ('system', 'The machine or the network failed'), ('other', 'An error nobody foresaw')], help_text='What kind of reason that is.', max_length=20),
         ),
         migrations.CreateModel(
             name='Incident',

@@ -41,20 +41,6 @@ class State(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
-class Failure(models.TextChoices):
-    """What kind of thing a failure is, for counting: a closed set, where the reason is free text."""
-
-    SCORER = "scorer", "The scorer gave no scores"
-    MODEL = "model", "The model cannot be run"
-    SERVER = "server", "The completions server refused"
-    VERSION = "version", "The metric version is closed, or of another scorer"
-    FILES = "files", "A stored file is missing or damaged"
-    MEMORY = "memory", "Memory ran out"
-    DATABASE = "database", "The database did not answer"
-    SYSTEM = "system", "The machine or the network failed"
-    OTHER = "other", "An error nobody foresaw"
-
-
 UNENDED = (State.QUEUED.value, State.RUNNING.value, State.FAILED.value)  # what somebody may have to look at
 
 
@@ -62,7 +48,6 @@ class Work(StateMachine):
     """A state machine whose running state belongs to one worker, for as long as the worker renews its lease."""
 
     State = State
-    Failure = Failure
     UNENDED = UNENDED
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -75,7 +60,7 @@ class Work(StateMachine):
 
     state = models.CharField(max_length=20, choices=State, default=State.QUEUED)
     reason = models.TextField(blank=True, help_text="Why it failed, or is tried again.")
-    failure = models.CharField(max_length=20, choices=Failure, blank=True, help_text="What kind of reason that is.")
+    fault = models.CharField(max_length=80, blank=True, help_text="The kind of error behind the reason.")
     attempts = models.PositiveIntegerField(default=0, help_text="Attempts that ended in an error.")
     held = models.BooleanField(default=False, help_text="Paused by someone.")
     not_before = models.DateTimeField(null=True, blank=True, help_text="When it may be tried again.")
@@ -85,6 +70,7 @@ class Work(StateMachine):
     created_at = models.DateTimeField(auto_now_add=True)
     enqueued_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
+    turn_at = models.DateTimeField(null=True, blank=True, help_text="When its last slice began.")
     finished_at = models.DateTimeField(null=True, blank=True)
     done = models.PositiveIntegerField(default=0, help_text="Texts finished.")
     total = models.PositiveIntegerField(default=0, help_text="Texts in all.")
@@ -132,7 +118,7 @@ class Work(StateMachine):
             held=False,
             not_before=None,
             reason="",
-            failure="",
+            fault="",
             started_at=None,  # a control check that was made before does not count
             finished_at=None,
         )
@@ -149,6 +135,7 @@ class Work(StateMachine):
                 lease=lease,
                 lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS),
                 heartbeat_at=now,
+                turn_at=now,
                 started_at=Coalesce("started_at", now),
                 not_before=None,
             )

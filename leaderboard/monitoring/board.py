@@ -1,5 +1,6 @@
 """Metrics for Prometheus, from the database: the same whichever web process is asked, and after any restart."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -10,12 +11,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from leaderboard.models import AlertMessage, ControlCheck, Incident, Run, Scoring, Work, Worker
+from leaderboard.models import AlertMessage, ControlCheck, Incident, Reading, Run, Scoring, Work, Worker
 from leaderboard.monitoring import requests
+from leaderboard.services.failure_kinds import FailureKind, kind_of
 from leaderboard.services.manifest import code
 from leaderboard.services.workers import waiting
 
-KINDS: dict[str, type[Work]] = {"run": Run, "scoring": Scoring, "check": ControlCheck}
+KINDS: dict[str, type[Work]] = {"run": Run, "scoring": Scoring, "check": ControlCheck, "reading": Reading}
 TIMED = ("run", "scoring")
 BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)  # seconds
 LATELY = timedelta(hours=1)
@@ -55,20 +57,19 @@ def work_families() -> Iterator[Metric]:
         "plumbline_retrying", "Work that waits for another attempt, by reason.", labels=["kind", "reason"]
     )
     for kind, model in KINDS.items():
-        counts: dict[str, dict[str, int]] = {}
-        for state, failure, count in model.objects.order_by().values_list("state", "failure").annotate(Count("pk")):
-            counts.setdefault(state, {})[failure or Work.Failure.OTHER.value] = count
+        counts: dict[str, Counter[str]] = {}
+        retried: Counter[str] = Counter()
+        rows = model.objects.order_by().values_list("state", "fault")
+        for state, fault, count in rows.annotate(Count("pk")):
+            counts.setdefault(state, Counter())[kind_of(fault)] += count
         for state in Work.State.values:
-            states.add_metric([kind, state], sum(counts.get(state, {}).values()))
-        retried = dict(
-            model.objects.filter(state=Work.State.QUEUED, attempts__gt=0)
-            .order_by()
-            .values_list("failure")
-            .annotate(Count("pk"))
-        )
-        for reason in Work.Failure.values:
-            failed.add_metric([kind, reason], counts.get(Work.State.FAILED, {}).get(reason, 0))
-            again.add_metric([kind, reason], retried.get(reason, 0))
+            states.add_metric([kind, state], sum(counts.get(state, Counter()).values()))
+        again_rows = model.objects.filter(state=Work.State.QUEUED, attempts__gt=0).order_by().values_list("fault")
+        for fault, count in again_rows.annotate(Count("pk")):
+            retried[kind_of(fault)] += count
+        for reason in FailureKind.values:
+            failed.add_metric([kind, reason], counts.get(Work.State.FAILED, Counter())[reason])
+            again.add_metric([kind, reason], retried[reason])
     yield from (states, failed, again)
 
 

@@ -10,14 +10,14 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-import httpx
 import structlog
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
 from leaderboard.models import Work
-from leaderboard.models.work import Failure
+from leaderboard.services.failures import explain
+from leaderboard.services.submission_log import say
 from scoring.artefacts import ArtefactError
 from scoring.generation import ServerRefused, UnsupportedKind
 from scoring.language_models import ModelRefused
@@ -66,17 +66,6 @@ NEVER_RETRIED = (
 )
 
 
-FAILURES: tuple[tuple[tuple[type[Exception], ...], Failure], ...] = (
-    ((ScorerChanged,), Failure.VERSION),
-    ((ScorerUnavailable, LexiconError, UnknownScorer), Failure.SCORER),
-    ((ServerRefused,), Failure.SERVER),
-    ((ModelRefused, NotApplicable, UnsupportedKind), Failure.MODEL),
-    ((ArtefactError, FileNotFoundError), Failure.FILES),
-    ((Error,), Failure.DATABASE),
-    ((OSError, httpx.HTTPError), Failure.SYSTEM),
-)
-
-
 class Lease:
     """A claim on `work`, renewed by a thread until it is given back."""
 
@@ -118,7 +107,7 @@ class Lease:
 
     def finish(self, **changes: Any) -> None:
         """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
-        if not self.work.release(self.id, Work.State.DONE, reason="", failure="", **changes):
+        if not self.work.release(self.id, Work.State.DONE, reason="", fault="", **changes):
             raise LeaseLost
 
     def _beat(self) -> None:
@@ -172,7 +161,7 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         work.release(lease.id, Work.State.QUEUED)
     except NEVER_RETRIED as error:
         log.error("%s failed for good: %s", work, error)
-        work.release(lease.id, Work.State.FAILED, reason=str(error), failure=failure_of(error))
+        _fail(work, lease, error, reason=str(error))
     except Exception as error:
         log.exception("%s failed", work)
         if not connection.in_atomic_block:
@@ -181,22 +170,21 @@ def claimed(work: Work) -> Iterator[Lease | None]:
 
 
 def _retry(work: Work, lease: Lease, error: Exception) -> None:
-    attempts, failure = work.attempts + 1, failure_of(error)
+    attempts = work.attempts + 1
     reason = f"{type(error).__name__}: {error}"
     away = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
     patient = away or isinstance(error, (InterfaceError, OperationalError))
     if attempts >= settings.MOST_ATTEMPTS and not patient:
-        reason = f"{reason} ({attempts} attempts)"
-        work.release(lease.id, Work.State.FAILED, attempts=attempts, reason=reason, failure=failure)
+        _fail(work, lease, error, reason=f"{reason} ({attempts} attempts)", attempts=attempts)
         return
     pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(work.attempts, 10)) * random.uniform(0.5, 1.5)  # noqa: S311
     not_before = timezone.now() + timedelta(seconds=pause)
-    again = {"attempts": attempts, "reason": reason, "failure": failure, "not_before": not_before}
-    work.release(lease.id, Work.State.QUEUED, **again)
+    fault = type(error).__name__
+    again = {"attempts": attempts, "reason": reason, "fault": fault, "not_before": not_before}
+    if work.release(lease.id, Work.State.QUEUED, **again):
+        say(work, f"Attempt {attempts} came to nothing. {explain(work).what} It is tried again in {pause:.0f} s.")
 
 
-def failure_of(error: Exception) -> str:
-    """What kind of failure an exception stands for."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's is no MemoryError
-        return Failure.MEMORY
-    return next((failure for kinds, failure in FAILURES if isinstance(error, kinds)), Failure.OTHER)
+def _fail(work: Work, lease: Lease, error: Exception, **changes: Any) -> None:
+    if work.release(lease.id, Work.State.FAILED, fault=type(error).__name__, **changes):
+        say(work, f"Failed. {explain(work).what}")

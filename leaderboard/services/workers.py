@@ -8,7 +8,7 @@ from django.db import Error, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, Run, Scoring, Work, Worker
+from leaderboard.models import ControlCheck, Reading, Run, Scoring, Work, Worker
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,10 @@ def waiting(seconds: float = 0.0) -> dict[str, int]:
         found = kind.objects.unclaimed().filter(*more, created_at__lte=since)
         return int(found.exclude(heartbeat_at__gt=since).exclude(not_before__gt=since).count())
 
-    return {GPU: ready(Run), DEFAULT: ready(Scoring, Q(run__state=Work.State.DONE)) + ready(ControlCheck)}
+    return {
+        GPU: ready(Run),
+        DEFAULT: ready(Scoring, Q(run__state=Work.State.DONE)) + ready(ControlCheck) + ready(Reading),
+    }
 
 
 def queues_without_workers() -> dict[str, int]:

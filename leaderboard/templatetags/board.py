@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils.html import format_html
 
 from leaderboard.models import Metric, Result
-from leaderboard.services.roles import operates
+from leaderboard.services.roles import moderates, operates
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
@@ -92,21 +92,6 @@ def duration(left: timedelta | None) -> str:
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
-@register.inclusion_tag("partials/whisker.html")
-def whisker(result: Result, measure: Measure, scale: float | None = None) -> dict[str, float | None]:
-    """A value on the scale from 0 to `scale` (default: the measure's) with its interval, as a small drawing.
-
-    It repeats what the cell says in digits.
-    """
-    percent = 100 / (scale or measure.largest)
-    return {
-        "value": round(percent * result.value, 1),
-        "low": None if result.ci_low is None else round(percent * result.ci_low, 1),
-        "high": None if result.ci_high is None else round(percent * result.ci_high, 1),
-        "neutral": None if measure.neutral is None else percent * measure.neutral,
-    }
-
-
 @register.filter
 def at(items: list[Measure], index: int) -> Measure:
     """The item at a position."""
@@ -117,6 +102,12 @@ def at(items: list[Measure], index: int) -> Measure:
 def runs_the_board(user: User | AnonymousUser) -> bool:
     """Whether somebody is an operator."""
     return operates(user)
+
+
+@register.filter
+def decides_upon_submissions(user: User | AnonymousUser) -> bool:
+    """Whether somebody is a moderator, or an operator."""
+    return moderates(user)
 
 
 @register.filter

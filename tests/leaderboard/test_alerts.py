@@ -114,7 +114,7 @@ def later(**ago: float) -> None:
 def fail(board: Any, number: int) -> Scoring:
     """An evaluation that failed."""
     scoring = evaluate.request_evaluation(living.entrant(number, board), board, send=False)
-    failed = {"state": Work.State.FAILED, "reason": "an offensive text", "failure": Work.Failure.MODEL}
+    failed = {"state": Work.State.FAILED, "reason": "an offensive text", "fault": "ModelRefused"}
     Scoring.objects.filter(pk=scoring.pk).update(**failed, finished_at=timezone.now())
     return scoring
 
@@ -168,7 +168,7 @@ def test_failures_are_told_by_kind_and_reason_and_are_over_when_begun_anew(board
     told()
     assert receiver.events() == [("opened", "failed"), ("resolved", "failed")]
     Scoring.objects.filter(pk=failed[0].pk).update(
-        state=Work.State.FAILED, reason="again", failure=Work.Failure.MODEL, finished_at=timezone.now()
+        state=Work.State.FAILED, reason="again", fault="ModelRefused", finished_at=timezone.now()
     )
     told()  # the same kind of failure, later: another incident
     assert receiver.events()[2:] == [("opened", "failed")]

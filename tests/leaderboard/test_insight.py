@@ -23,9 +23,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from leaderboard import celery as celery_app
 from leaderboard import logs, sentry
-from leaderboard.models import ControlCheck, Scoring, Work, Worker
+from leaderboard.models import ControlCheck, Scoring, Worker
 from leaderboard.monitoring import readiness
 from leaderboard.services import checks, evaluate, leases, workers
+from leaderboard.services.failure_kinds import FailureKind, kind_of
 from scoring.artefacts import ArtefactError
 from scoring.generation import ServerRefused
 from scoring.language_models import ModelRefused
@@ -171,12 +172,8 @@ def test_a_failure_has_a_reason_of_a_closed_set(tmp_path, settings, error, failu
     with leases.claimed(scoring):
         raise error
     scoring.refresh_from_db()
-    assert scoring.failure == failure
-    assert scoring.failure in Work.Failure.values
-    if scoring.state == Work.State.FAILED:
-        assert scoring.queue_again()
-        scoring.refresh_from_db()
-        assert scoring.failure == ""
+    assert kind_of(scoring.fault) == failure
+    assert failure in FailureKind.values
 
 
 # What stands in no line

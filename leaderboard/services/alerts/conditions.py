@@ -1,5 +1,6 @@
 """What an operator should know of now: a drift, failures, work without workers, a scorer that does not answer."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +10,8 @@ from django.db.models import Count, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, Incident, Metric, Rescoring, Run, Scoring, Work
+from leaderboard.models import ControlCheck, Incident, Metric, Reading, Rescoring, Run, Scoring, Work
+from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
 from leaderboard.services.workers import queues_without_workers
 
 LATELY = timedelta(days=1)  # failures and drifts of before are no news
@@ -19,6 +21,7 @@ NAMES: dict[type[Work], tuple[str, str]] = {
     Run: ("run", "runs"),
     Scoring: ("scoring", "scorings"),
     ControlCheck: ("control check", "control checks"),
+    Reading: ("reading of a file", "readings of files"),
 }
 
 
@@ -66,8 +69,10 @@ def failures(now: datetime) -> Iterator[Finding]:
     """Work that failed within a day and was not begun anew, by kind and reason."""
     for model, (one, many) in NAMES.items():
         failed = model.objects.filter(state=Work.State.FAILED, finished_at__gt=now - LATELY)
-        for failure, count in failed.order_by().values_list("failure").annotate(Count("pk")):
-            reason = Work.Failure(failure or Work.Failure.OTHER)
+        kinds: Counter[FailureKind] = Counter()
+        for fault, count in failed.order_by().values_list("fault").annotate(Count("pk")):
+            kinds[kind_of(fault)] += count
+        for reason, count in kinds.items():
             yield Finding(
                 f"failed:{one}:{reason.value}",
                 Incident.Kind.FAILED,
@@ -94,7 +99,7 @@ def silent_scorers(now: datetime) -> Iterator[Finding]:
     long_ago = now - timedelta(seconds=settings.ALERT_SCORER_SECONDS)
     unanswered = Q(verdict__in=["", ControlCheck.Verdict.UNAVAILABLE])
     waiting = Scoring.objects.filter(
-        state=Work.State.QUEUED, failure=Work.Failure.SCORER, attempts__gt=0, started_at__lt=long_ago
+        state=Work.State.QUEUED, fault__in=FAULTS[FailureKind.SCORER], attempts__gt=0, started_at__lt=long_ago
     ).order_by()
     silent = set(waiting.values_list("metric_version__metric", flat=True))
     ended = ControlCheck.objects.filter(state__in=ENDED, finished_at__isnull=False)
