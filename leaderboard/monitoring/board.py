@@ -125,11 +125,12 @@ def checks() -> Iterator[Metric]:
 def machinery() -> Iterator[Metric]:
     """Queues, workers, incidents and messages about them."""
     depth = GaugeMetricFamily("plumbline_queue_depth", "Work that a worker could begin now.", labels=["queue"])
-    for queue, count in waiting().items():
+    waits = waiting()
+    for queue, count in waits.items():
         depth.add_metric([queue], count)
     alive = GaugeMetricFamily("plumbline_workers", "Workers with a sign of life.", labels=["queue"])
     served = [queue for worker in Worker.objects.alive() for queue in worker.queues]
-    for queue in sorted({*waiting(), *served}):
+    for queue in sorted({*waits, *served}):
         alive.add_metric([queue], served.count(queue))
     oldest = GaugeMetricFamily("plumbline_lease_age_seconds", "Age of the oldest heartbeat of running work.")
     beats = [m.objects.filter(state=Work.State.RUNNING).aggregate(at=Min("heartbeat_at"))["at"] for m in KINDS.values()]

@@ -315,6 +315,16 @@ def test_work_that_is_under_way_and_unknown_details_stay_at_home(exported, tmp_p
         assert (tmp_path / "again" / table.path).read_bytes() == (exported.folder / table.path).read_bytes(), table.name
 
 
+def test_a_hidden_model_is_not_named(exported, tmp_path):
+    run("import_results", str(exported.folder))
+    LanguageModel.objects.filter(slug="entrant-1").update(hidden_note="its owner disputes it")
+    run("export", str(tmp_path / "again"))
+    for table in TABLES:
+        rows = json.dumps(pq.read_table(tmp_path / "again" / table.path).to_pylist(), default=str)
+        assert '"entrant-1"' not in rows, table.name
+        assert "model entrant-1" not in rows, table.name
+
+
 def test_an_export_does_not_write_over_anything(exported, tmp_path):
     (tmp_path / "there").mkdir()
     with pytest.raises(CommandError, match="is there already"):

@@ -32,13 +32,14 @@ from leaderboard.models import (
     Standing,
     Work,
 )
+from leaderboard.models.language_models import listed
 from leaderboard.queries.changes import OF_VERB
 
 ELSEWHERE = "elsewhere:"  # in place of a folder or an address of the board that a model was measured on
 # What the change log tells of an event. Whatever else is on record of it stays there.
 DETAILS = frozenset(
     (
-        *("check", "entries", "from", "model", "outdated", "reason", "reasons", "revision", "sha256", "source"),
+        *("check", "entries", "from", "model", "note", "outdated", "reason", "reasons", "revision", "sha256", "source"),
         *("texts", "to", "version"),
     )
 )
@@ -130,8 +131,9 @@ def published() -> QuerySet[MetricVersion]:
 
 
 def scored() -> QuerySet[Scoring]:
-    """Entries of published versions."""
-    return Scoring.objects.filter(state=Work.State.DONE, metric_version__in=published())
+    """Entries of published versions, but for models that are hidden."""
+    done = Scoring.objects.filter(state=Work.State.DONE, metric_version__in=published())
+    return done.filter(listed("model__"))
 
 
 def watched() -> QuerySet[ControlSet]:
@@ -167,17 +169,20 @@ def referred() -> QuerySet[Artefact]:
 
 
 def models_without_places() -> QuerySet[LanguageModel]:
-    """All models; of those in a folder or behind an address of the operator, not where."""
+    """All models that pages name; of those in a folder or behind an address of the operator, not where."""
     public = Q(source__in=[LanguageModel.Source.HUB, LanguageModel.Source.BUNDLED]) | Q(location="")
     hidden = Concat(Value(ELSEWHERE), F("slug"), output_field=models.TextField())
     place = Case(When(public, then=F("location")), default=hidden, output_field=models.TextField())
-    return LanguageModel.objects.annotate(place=place)
+    return LanguageModel.objects.listed().annotate(place=place)
 
 
 def public_events() -> QuerySet[AuditEvent]:
-    """What the change log tells."""
+    """What the change log tells, but for models that are hidden."""
     person = Q(actor__isnull=False) | Q(detail__by_operator=True)
-    return AuditEvent.objects.filter(verb__in=OF_VERB).annotate(
+    hidden = list(LanguageModel.objects.exclude(listed()).values_list("slug", flat=True))
+    about = Q(subject__in=[f"model {slug}" for slug in hidden]) | Q(detail__model__in=hidden)
+    named = AuditEvent.objects.exclude(about) if hidden else AuditEvent.objects.all()
+    return named.filter(verb__in=OF_VERB).annotate(
         by_operator=Case(When(person, then=Value(True)), default=Value(False))
     )
 
@@ -310,7 +315,7 @@ TABLES = (
         "standings",
         "Ranks, as published",
         Standing,
-        lambda: Standing.objects.filter(metric_version__in=published()),
+        lambda: Standing.objects.filter(listed("model__"), metric_version__in=published()),
         ("metric", "version", "measure", "slice", "population", "model"),
         ("measure", "slice", "population", "rank", "rank_low", "rank_high", "value"),
         (VERSION, MODEL, Link("result", "results", ("metric", "version", "model", "measure", "slice"))),
@@ -319,7 +324,9 @@ TABLES = (
         "outdated",
         "Entries that could not be scored again under a version",
         OutdatedEntry,
-        lambda: OutdatedEntry.objects.filter(metric_version__in=published(), last_scoring__in=scored()),
+        lambda: OutdatedEntry.objects.filter(
+            listed("model__"), metric_version__in=published(), last_scoring__in=scored()
+        ),
         ("metric", "version", "model"),
         ("reason",),
         (VERSION, MODEL, Link("last_scoring", "scorings", ("metric", "last_version", "model"))),
