@@ -18,6 +18,7 @@ urlpatterns = [
     path("drift/", views.drift, name="drift"),
     path("about/", views.about, name="about"),
     path("about/changes/", views.changes, name="changes"),
+    path("about/board.zip", views.board_download, name="board-download"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("submissions/", views.submissions, name="submissions"),
     path("submissions/letters/", views.submission_letters, name="submission-letters"),
@@ -43,4 +44,6 @@ urlpatterns = [
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
     path("api/v1/", api.urls),
     path("healthz", views.healthz, name="healthz"),
+    path("readyz", views.readyz, name="readyz"),
+    path("metrics", views.prometheus, name="prometheus"),
 ]

@@ -8,8 +8,9 @@ from leaderboard.views.audit import audit
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
+from leaderboard.views.downloads import board_download
 from leaderboard.views.drift import drift
-from leaderboard.views.health import healthz
+from leaderboard.views.health import healthz, prometheus, readyz
 from leaderboard.views.history import history
 from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
@@ -49,6 +50,7 @@ __all__ = [
     "agreement_published",
     "artefact",
     "audit",
+    "board_download",
     "cancel_submission",
     "change_submission",
     "changes",
@@ -76,7 +78,9 @@ __all__ = [
     "operate_work",
     "operate_workers",
     "outputs_template",
+    "prometheus",
     "rankings",
+    "readyz",
     "rescore_metric",
     "retire_scorer",
     "retry_all",
