@@ -58,6 +58,7 @@ def check_control(check_id: int) -> None:
 def read_submission(reading_id: int) -> None:
     """Read a file that was sent."""
     reading.read(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
+    conclude()
 
 
 @shared_task
