@@ -1,6 +1,7 @@
 from django.urls import include, path, re_path
 
 from leaderboard import views
+from leaderboard.api import api
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
@@ -26,5 +27,11 @@ urlpatterns = [
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
+    path("api/", views.api_guide, name="api-guide"),
+    path("api/v1/", api.urls),
+    path("feeds/", include("leaderboard.feed_urls")),
+    path("badges/<slug:model>/<slug:metric>.svg", views.badge, name="badge"),
+    path("embed/", views.embed, name="embed"),
+    path("oembed", views.oembed, name="oembed"),
     path("healthz", views.healthz, name="healthz"),
 ]

@@ -3,11 +3,14 @@
 from leaderboard.views.about import about, changes
 from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.agreement import agreement
+from leaderboard.views.api_guide import api_guide
 from leaderboard.views.artefacts import artefact, manifest
+from leaderboard.views.badges import badge
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
 from leaderboard.views.drift import drift
+from leaderboard.views.embedding import embed, oembed
 from leaderboard.views.health import healthz
 from leaderboard.views.history import history
 from leaderboard.views.hosseini import agreement_published
@@ -23,13 +26,16 @@ __all__ = [
     "account",
     "agreement",
     "agreement_published",
+    "api_guide",
     "artefact",
+    "badge",
     "changes",
     "check_now",
     "compare",
     "compare_scorers",
     "demographics",
     "drift",
+    "embed",
     "export",
     "healthz",
     "history",
@@ -39,6 +45,7 @@ __all__ = [
     "metric",
     "model",
     "model_samples",
+    "oembed",
     "operate",
     "rankings",
     "rescore_metric",

@@ -1,0 +1,22 @@
+"""The API: what the board knows, for programs. One file a resource; `front` is what every request passes through."""
+
+from ninja import NinjaAPI
+
+from leaderboard.api import artefacts, checks, language_models, metrics, problems, rank_changes, results, standings
+from leaderboard.views.keeping import kept
+
+DESCRIPTION = """What a Plumbline board knows, as JSON: models, metrics and their versions, rankings now and then, every
+number, what changed between versions, the checks of the scorers, and the files behind it all. Reading needs no account.
+"""
+
+api = NinjaAPI(
+    title="Plumbline",
+    version="1",
+    description=" ".join(DESCRIPTION.split()),
+    urls_namespace="api",
+    docs_url=None,  # the page at /api/ is ours: it needs no script
+    docs_decorator=kept(personal=False),  # of the description
+)
+problems.handle(api)
+for resource in (language_models, metrics, standings, rank_changes, results, checks, artefacts):
+    api.add_router("", resource.router)
