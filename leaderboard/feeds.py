@@ -1,4 +1,4 @@
-"""Atom feeds: what is news, for readers that look by themselves. Ids are addresses that stay; no text of a set is in them."""
+"""Atom feeds: what is news. Ids are addresses that stay, and no text of an evaluation set or of a model is in them."""
 
 from datetime import datetime
 from typing import Any

@@ -105,7 +105,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
-    # What attempts and requests are counted in: the database, which all web processes of a board share, whatever it runs on.
+    # What attempts and requests are counted in: the database, which all web processes of a board share.
     "default": {
         "BACKEND": "django.core.cache.backends.db.DatabaseCache",
         "LOCATION": "leaderboard_attempts",

@@ -35,5 +35,7 @@ def artefact(
     found = file_answer(request, sha256)
     if found is None:
         message = f"There is no file {sha256} to download."
-        raise NotHere("sha256", sha256, message, "The manifest of a version names its files: see /metrics/SLUG/versions.")
+        raise NotHere(
+            "sha256", sha256, message, "The manifest of a version names its files: see /metrics/SLUG/versions."
+        )
     return found

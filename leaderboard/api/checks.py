@@ -11,7 +11,7 @@ from pydantic import Field
 
 from leaderboard.api.metrics import found_metric
 from leaderboard.api.problems import ANY, NotHere
-from leaderboard.api.reading import Number, Pages, MetricSlug, reading_router
+from leaderboard.api.reading import MetricSlug, Number, Pages, reading_router
 from leaderboard.models import ControlCheck, MetricVersion
 from leaderboard.queries.drift import ENDED
 

@@ -81,7 +81,7 @@ def complete(request: HttpRequest, get_response: Answer) -> HttpResponseBase:
         response = as_problem(request, response)
     patch_vary_headers(response, ("Authorization",))
     if asked == "HEAD" and isinstance(response, HttpResponse):
-        response["Content-Length"] = str(len(response.content))
+        response.setdefault("Content-Length", str(len(response.content)))
         response.content = b""
     return response
 
@@ -104,5 +104,6 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
             remedy = "Try again later; where that does not help, tell the operators of the board."
             fault = Fault(field=None, value=None, message=message, remedy=remedy)
     answer = problem(response.status_code, fault)
-    answer.headers.update(headers)
+    for name, value in headers.items():
+        answer[name] = value
     return answer

@@ -65,7 +65,7 @@ class Guide:
 @cache
 def guide() -> Guide:
     """The guide to the API as it is described at /api/v1/openapi.json."""
-    described = api.get_openapi_schema(path_prefix=ROOT)
+    described = _described()
     schemas = described["components"]["schemas"]
     groups: dict[str, list[Operation]] = {}
     for path, methods in described["paths"].items():
@@ -79,11 +79,16 @@ def guide() -> Guide:
     return Guide(list(groups.items()), kinds)
 
 
+@cache
+def _described() -> Described:
+    return api.get_openapi_schema(path_prefix=ROOT)
+
+
 def _operation(path: str, method: str, operation: Described) -> Operation:
     parameters = [
         Field(
             of["name"],
-            kind_of(of["schema"]),
+            kind_of(of["schema"]).removesuffix(" or null"),
             of.get("description") or of["schema"].get("description", ""),
             usual="" if of["schema"].get("default") is None else str(of["schema"]["default"]),
             place=of["in"],
@@ -113,7 +118,7 @@ def _fields(schema: Described) -> Iterator[Field]:
 def kind_of(schema: Described) -> str:
     """What a value of the schema is, in words: `number or null`, `list of Entry`."""
     if "$ref" in schema:
-        found = api.get_openapi_schema(path_prefix=ROOT)["components"]["schemas"][_name(schema)]
+        found = _described()["components"]["schemas"][_name(schema)]
         return kind_of(found) if "enum" in found else _name(schema)
     if "enum" in schema:
         return ", ".join(filter(None, schema["enum"]))

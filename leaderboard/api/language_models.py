@@ -10,7 +10,7 @@ from ninja.pagination import paginate
 from pydantic import Field
 
 from leaderboard.api.problems import ANY, NotHere
-from leaderboard.api.reading import Pages, ModelSlug, reading_router, text
+from leaderboard.api.reading import ModelSlug, Pages, reading_router, text
 from leaderboard.models import LanguageModel
 from leaderboard.queries.ranking_view import searched
 

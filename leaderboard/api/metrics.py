@@ -11,7 +11,7 @@ from ninja.pagination import paginate
 from pydantic import Field
 
 from leaderboard.api.problems import ANY, NotHere
-from leaderboard.api.reading import Number, Pages, MetricSlug, reading_router
+from leaderboard.api.reading import MetricSlug, Number, Pages, reading_router
 from leaderboard.models import Metric, MetricVersion, Provenance
 
 router = reading_router("Metrics")

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from leaderboard.api.metrics import found_metric
 from leaderboard.api.problems import ANY, not_here
-from leaderboard.api.reading import Page, MetricSlug, Span, number, page, reading_router, text
+from leaderboard.api.reading import MetricSlug, Page, Span, number, page, reading_router, text
 from leaderboard.models import MetricVersion, Provenance, Standing
 from leaderboard.services.record import NoRecord, Record, boards, compared, versions
 from scoring.statistics.rank_changes import TieRule
@@ -96,7 +96,9 @@ class Asked(Span):
     measure: str | None = text("Its key; without it, the one that the metric shows first.")
     slice: str | None = text("Whole or its part alone: toxic finds TOXICITY:toxic; without it, the overall one.")
     population: Standing.Population = Query(Standing.Population.ALL, description="Among whom ranks are.")
-    tie_rule: TieRule = Query("equal", description="Equal values share a rank; or, by first, follow each other by name.")
+    tie_rule: TieRule = Query(
+        "equal", description="Equal values share a rank; or, by first, follow each other by name."
+    )
 
 
 @router.get(

@@ -8,7 +8,7 @@ from ninja import Query, Schema
 from pydantic import Field
 
 from leaderboard.api.problems import ANY, NotHere
-from leaderboard.api.reading import Page, MetricSlug, Span, number, page, reading_router, text
+from leaderboard.api.reading import MetricSlug, Page, Span, number, page, reading_router, text
 from leaderboard.exports import described, entry, sheet_of
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
 from leaderboard.queries.ranking_rows import rankings
@@ -81,7 +81,9 @@ class Asked(Span):
     version: int | None = number("A version by its number; without it, the current one.")
     as_of: date | None = Query(None, description="As it stood at the end of that day (UTC), as in 2026-11-21.")
     measure: str | None = text("Its key; without it, the one that the metric shows first.")
-    slice: str | None = text("A demographic, a part of the prompts, or an attribute on one; without it, the overall one.")
+    slice: str | None = text(
+        "A demographic, a part of the prompts, or an attribute on one; without it, the overall one."
+    )
     population: Standing.Population | None = Query(
         None, description="Who is ranked among themselves; without it, each kind where kinds are ranked apart."
     )

@@ -41,15 +41,18 @@ def badge_of(model: str, metric: str, show: str) -> Badge:
 
 
 def standing_of(model: LanguageModel, metric: Metric) -> tuple[Standing | None, int]:
-    """Where the model stands on the overall slice under a current version, measured before published; and among how many.
+    """Where the model stands on the overall slice now, and among how many.
 
-    Among models of its kind, where the metric ranks kinds apart.
+    Under the measured version where it has one; among models of its kind, where the metric ranks kinds apart.
     """
     current = metric.versions.filter(status=MetricVersion.Status.CURRENT)
     slices = slices_of(current, metric.measure)
     population = model.kind if metric.formula.by_kind else Standing.Population.ALL
     rows = Standing.objects.filter(
-        measure=metric.measure, population=population, metric_version__in=slices, slice__in=[of[0] for of in slices.values()]
+        measure=metric.measure,
+        population=population,
+        metric_version__in=slices,
+        slice__in=[of[0] for of in slices.values()],
     )
     mine = rows.filter(model=model).select_related("metric_version").order_by("metric_version__provenance")
     found = next((of for of in mine if of.slice == slices[of.metric_version_id][0]), None)

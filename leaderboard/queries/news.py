@@ -60,7 +60,7 @@ class Drift:
 
 def rank_changes(metric: Metric | None = None) -> list[Publication | NewEntry]:
     """What moved ranks, of all metrics or of one, in five queries."""
-    found = [*publications(metric), *new_entries(metric)]
+    found: list[Publication | NewEntry] = [*publications(metric), *new_entries(metric)]
     return sorted(found, key=lambda of: of.at, reverse=True)[:MOST]
 
 
@@ -128,9 +128,9 @@ def publication(
     for version, population in list(boards):
         if version != after.pk or (before.pk, population) not in boards:
             continue
-        sides = (Side(of, measure, slices[of.pk], boards[of.pk, population]) for of in (before, after))
+        first, second = (Side(of, measure, slices[of.pk], boards[of.pk, population]) for of in (before, after))
         try:
-            models += compared(*sides).models
+            models += compared(first, second).models
         except NoRecord:
             continue
     if not models or after.published_at is None:
@@ -179,4 +179,8 @@ def drifts(metric: Metric | None = None) -> list[Drift]:
         F("statistics__decided_by"),
         Subquery(opened),
     )
-    return [Drift(*row[:5], row[5] or "", row[6]) for row in rows[:MOST]]
+    return [
+        Drift(at, check, slug, title, number, decided_by or "", opened_number)
+        for at, check, slug, title, number, decided_by, opened_number in rows[:MOST]
+        if at is not None
+    ]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
+from django.utils.text import Truncator
 from django.views.decorators.http import require_safe
 
 from leaderboard.queries.badges import Badge, badge_of
@@ -37,7 +38,7 @@ def badge(request: HttpRequest, model: str, metric: str) -> HttpResponse:
 
 def drawn(found: Badge) -> HttpResponse:
     """The badge as SVG."""
-    label, said = (Part(sayable(text if len(text) <= MOST else f"{text[: MOST - 1]}…")) for text in (found.label, found.said))
+    label, said = (Part(sayable(Truncator(text).chars(MOST))) for text in (found.label, found.said))
     left, right = label.width + 32, said.width + 16  # with the mark and some room
     context = {
         "title": sayable(found.title),

@@ -1,24 +1,23 @@
 """A ranking in pages of others: the frame, and oEmbed, by which programs find it."""
 
 from dataclasses import replace
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.html import format_html
 from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.http import require_safe
 
 from leaderboard.queries.rankings import metrics_with_versions
+from leaderboard.views.frames import HEIGHT, WIDTH, frame, title_of
 from leaderboard.views.keeping import kept
 from leaderboard.views.ranking_address import Choice, parse
 from leaderboard.views.rankings import found
 from leaderboard.xml import sayable
 from scoring.metrics.formulas import MEASURES, slice_label
 
-WIDTH, HEIGHT = 640, 480  # pixels, where nobody asks for fewer
 LEAST = 200
 KEPT_SECONDS = 3600
 POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
@@ -52,7 +51,7 @@ def oembed(request: HttpRequest) -> HttpResponse:
         return HttpResponse(f"format = {kind!r}: use json or xml", status=501, content_type="text/plain; charset=utf-8")
     choice = choice_at(request, request.GET.get("url", ""))
     width, height = at_most(request, "maxwidth", WIDTH), at_most(request, "maxheight", HEIGHT)
-    title = f"{choice.metric.title}: {MEASURES[choice.measure].label.lower()}, {slice_label(choice.slice).lower()}"
+    title = title_of(choice.metric, MEASURES[choice.measure], choice.slice)
     said: dict[str, str | int] = {
         "version": "1.0",
         "type": "rich",
@@ -62,7 +61,7 @@ def oembed(request: HttpRequest) -> HttpResponse:
         "cache_age": KEPT_SECONDS,
         "width": width,
         "height": height,
-        "html": frame(embed_address(request, choice.here), title, width, height),
+        "html": frame(request.build_absolute_uri(reverse("embed") + choice.here), title, width, height),
     }
     if kind == "json":
         return JsonResponse(said)
@@ -93,25 +92,3 @@ def at_most(request: HttpRequest, name: str, usual: int) -> int:
     if not (asked.isdecimal() and asked.isascii() and int(asked[:9]) >= LEAST):
         raise Http404(f"{name} = {asked[:200]!r}: use a number of pixels from {LEAST}")
     return min(usual, int(asked[:9]))
-
-
-def frame(address: str, title: str, width: int = WIDTH, height: int = HEIGHT) -> str:
-    """The HTML that shows a ranking in a page."""
-    return format_html(
-        '<iframe src="{}" title="{}" width="{}" height="{}" loading="lazy" style="border:0;max-width:100%"></iframe>',
-        address,
-        title,
-        width,
-        height,
-    )
-
-
-def embed_address(request: HttpRequest, query: str) -> str:
-    """Where a ranking is shown for frames."""
-    return request.build_absolute_uri(reverse("embed") + query)
-
-
-def oembed_address(request: HttpRequest, query: str) -> str:
-    """Where programs ask how to show the ranking of this query."""
-    url = request.build_absolute_uri(reverse("rankings") + query)
-    return request.build_absolute_uri(f"{reverse('oembed')}?{urlencode({'url': url, 'format': 'json'})}")
