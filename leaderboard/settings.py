@@ -206,6 +206,9 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+# Submissions: how many of one person may be under way, and be sent within a day.
+SUBMISSIONS_AT_ONCE = env.int("SUBMISSIONS_AT_ONCE", 5)
+SUBMISSIONS_A_DAY = env.int("SUBMISSIONS_A_DAY", 20)
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "account"
 LOGOUT_REDIRECT_URL = "rankings"

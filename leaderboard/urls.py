@@ -24,6 +24,7 @@ urlpatterns = [
     path("operate/rescorings/<int:pk>/<slug:step>/", views.steer_rescoring, name="steer-rescoring"),
     path("operate/invitations/", views.invitations, name="invitations"),
     path("operate/invitations/<int:pk>/revoke/", views.revoke_invitation, name="revoke-invitation"),
+    path("submissions/<int:pk>/", views.submission, name="submission"),
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),

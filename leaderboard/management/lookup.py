@@ -9,7 +9,7 @@ from leaderboard.models import LanguageModel, Metric
 
 def metric_called(slug: str) -> Metric:
     """The metric of that slug. Raises CommandError, with those there are."""
-    found = Metric.objects.filter(slug=slug).first()
+    found = Metric.objects.select_related("protocol__evaluation_set").filter(slug=slug).first()
     if found is None:
         known = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none: run `manage.py seed`"
         raise CommandError(f"there is no metric {slug!r}; known: {known}")

@@ -7,7 +7,7 @@ from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.results import Result
-from leaderboard.models.submissions import Submission
+from leaderboard.models.submissions import Submission, SubmissionLine
 from leaderboard.models.work import Run, Scoring, Work
 
 __all__ = [
@@ -30,5 +30,6 @@ __all__ = [
     "Scoring",
     "Standing",
     "Submission",
+    "SubmissionLine",
     "Work",
 ]

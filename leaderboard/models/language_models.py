@@ -61,6 +61,7 @@ class LanguageModel(models.Model):
     hidden_size = models.PositiveIntegerField(null=True, blank=True)
     context = models.PositiveIntegerField(null=True, blank=True, help_text="Longest text, in tokens.")
     access = models.CharField(max_length=20, choices=Access, default=Access.OPEN)
+    notes = models.TextField(blank=True, help_text="What its submitter says of it.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = LanguageModelQuerySet.as_manager()

@@ -4,10 +4,14 @@ from typing import ClassVar
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
+from django.urls import reverse
 
 from leaderboard.models.constraints import one_of
+from leaderboard.models.evaluation import Artefact
+from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.states import StateMachine
-from leaderboard.models.work import Run
+from leaderboard.models.work import Scoring
 
 
 class Form(models.TextChoices):
@@ -17,26 +21,45 @@ class Form(models.TextChoices):
 
 
 class State(models.TextChoices):
-    RECEIVED = "received", "Received"
+    CHECKING = "checking", "Its file is being checked"
     REFUSED = "refused", "Refused"
     MODERATED = "moderated", "Waiting for a moderator"
-    ACCEPTED = "accepted", "Accepted"
+    RETURNED = "returned", "Changes are asked for"
+    ACCEPTED = "accepted", "Under way"
     RANKED = "ranked", "Ranked"
     FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
     WITHDRAWN = "withdrawn", "Withdrawn"
 
 
+OPEN = (State.CHECKING.value, State.MODERATED.value, State.RETURNED.value, State.ACCEPTED.value)
+NEEDS_REASON = (State.REFUSED.value, State.RETURNED.value, State.FAILED.value)
+
+
+class SubmissionQuerySet(models.QuerySet["Submission"]):
+    def unfinished(self) -> "SubmissionQuerySet":
+        """Those that a worker, a moderator or their submitter still has to do with: they count against the limit."""
+        return self.filter(state__in=OPEN)
+
+
 class Submission(StateMachine):
-    """A form's payload, what its validation said, and the runs it led to."""
+    """What one of the three forms sent, what its validation said, and the scorings it led to.
+
+    `payload` is what the form's service checked, and all that is needed to begin the work; `report` what is wrong with
+    the file, as `scoring.contributed.Report.as_dict` has it; `upload` is there until the file was read.
+    """
 
     Form = Form
     State = State
+    OPEN = OPEN
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
-        State.RECEIVED: (State.REFUSED, State.MODERATED, State.ACCEPTED, State.WITHDRAWN),
-        State.MODERATED: (State.ACCEPTED, State.REFUSED, State.WITHDRAWN),
-        State.ACCEPTED: (State.RANKED, State.FAILED, State.WITHDRAWN),
+        State.CHECKING: (State.REFUSED, State.MODERATED, State.ACCEPTED, State.WITHDRAWN),
+        State.MODERATED: (State.ACCEPTED, State.REFUSED, State.RETURNED, State.WITHDRAWN),
+        State.RETURNED: (State.MODERATED, State.REFUSED, State.WITHDRAWN),
+        State.ACCEPTED: (State.RANKED, State.FAILED, State.CANCELLED, State.WITHDRAWN),
         State.FAILED: (State.ACCEPTED, State.WITHDRAWN),
+        State.CANCELLED: (State.ACCEPTED, State.WITHDRAWN),
         State.RANKED: (State.WITHDRAWN,),
         State.REFUSED: (),
         State.WITHDRAWN: (),
@@ -45,15 +68,44 @@ class Submission(StateMachine):
     submitter = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="submissions")
     form = models.CharField(max_length=20, choices=Form)
     payload = models.JSONField()
-    report = models.JSONField(default=dict, blank=True, help_text="What validation found, by field.")
-    state = models.CharField(max_length=20, choices=State, default=State.RECEIVED)
-    runs = models.ManyToManyField(Run, related_name="submissions", blank=True)
+    report = models.JSONField(default=dict, blank=True, help_text="What is wrong with the file.")
+    reason = models.TextField(blank=True, help_text="Why it was refused or failed, or what is to be changed.")
+    state = models.CharField(max_length=20, choices=State)
+    upload = models.FileField(upload_to="submissions/", blank=True, help_text="Until it was read.")
+    artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="+")
+    model = models.ForeignKey(LanguageModel, models.PROTECT, null=True, blank=True, related_name="submissions")
+    scorings = models.ManyToManyField(Scoring, related_name="submissions", blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = SubmissionQuerySet.as_manager()
 
     class Meta:
-        ordering = ("-created_at",)
+        ordering = ("-created_at", "-pk")
         permissions = (("moderate_submission", "Can accept and refuse submissions"),)
-        constraints = (one_of("form", Form), one_of("state", State))
+        constraints = (
+            one_of("form", Form),
+            one_of("state", State),
+            models.CheckConstraint(condition=~Q(state__in=NEEDS_REASON) | ~Q(reason=""), name="submission_says_why"),
+        )
+        indexes = (models.Index(fields=["state"], condition=Q(state__in=OPEN), name="submission_open"),)
 
     def __str__(self) -> str:
         return f"submission {self.pk} by {self.submitter}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("submission", args=[self.pk])
+
+
+class SubmissionLine(models.Model):
+    """A line of the log that its submitter reads."""
+
+    submission = models.ForeignKey(Submission, models.CASCADE, related_name="lines")
+    at = models.DateTimeField(auto_now_add=True)
+    text = models.CharField(max_length=500)
+
+    class Meta:
+        ordering = ("at", "pk")
+
+    def __str__(self) -> str:
+        return self.text

@@ -168,6 +168,14 @@ class Run(Work):
         max_length=200, blank=True, help_text="What the tokenizer puts around a text, as in [CLS] text [SEP]."
     )
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
+    requester = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="In whose turn it is done; nobody: the board's own.",
+    )
 
     class Meta(Work.Meta):
         abstract = False

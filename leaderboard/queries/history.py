@@ -241,7 +241,7 @@ def summary(found: Changes, digits: int) -> list[str]:
     if record.kendall.value is not None:
         said.append(
             f"Of two models, both versions say the same about which is better in {50 * (1 + record.kendall.value):.0f} "
-            f"of 100 cases: Kendall's tau of the two orders is {coefficient(record.kendall)}, Spearman's rho "
+            f"of 100 cases: Kendall's tau of the two orders {coefficient(record.kendall)}, Spearman's rho "
             f"{coefficient(record.spearman)}."
         )
     for version, apart in ((before, record.only_before), (after, record.only_after)):

@@ -8,8 +8,7 @@ from django.db.models.functions import Lower, NullIf
 
 from leaderboard.models import Result
 
-ROWS = 50  # of a table, on a page
-MORE_ROWS = 100
+ROWS = (25, 50, 100)  # of a table, on a page
 SLICE = "slice:"  # begins the name of a column that is a slice
 RANK = "rank"
 
@@ -162,4 +161,4 @@ class View:
     order: Order = Order()
     columns: Sequence[str] | None = None
     page: int = 1
-    rows: int | None = ROWS
+    rows: int | None = ROWS[1]

@@ -92,21 +92,6 @@ def duration(left: timedelta | None) -> str:
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
-@register.inclusion_tag("partials/whisker.html")
-def whisker(result: Result, measure: Measure, scale: float | None = None) -> dict[str, float | None]:
-    """A value on the scale from 0 to `scale` (default: the measure's) with its interval, as a small drawing.
-
-    It repeats what the cell says in digits.
-    """
-    percent = 100 / (scale or measure.largest)
-    return {
-        "value": round(percent * result.value, 1),
-        "low": None if result.ci_low is None else round(percent * result.ci_low, 1),
-        "high": None if result.ci_high is None else round(percent * result.ci_high, 1),
-        "neutral": None if measure.neutral is None else percent * measure.neutral,
-    }
-
-
 @register.filter
 def at(items: list[Measure], index: int) -> Measure:
     """The item at a position."""

@@ -20,6 +20,7 @@ from leaderboard.views.models import model
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
+from leaderboard.views.submissions import submission
 
 __all__ = [
     "about",
@@ -53,5 +54,6 @@ __all__ = [
     "revoke_token",
     "sign_up",
     "steer_rescoring",
+    "submission",
     "tokens",
 ]

@@ -80,8 +80,8 @@ def agreement(request: HttpRequest) -> HttpResponse:
     choice = parse(request, metrics_with_versions())
     values = known_values(request, choice).among(choice.kind)
     pair = chosen_pair(request, choice, values)
-    of = chosen_column(request, "of", choice, most_known(choice.columns, values))
     against = pick(request, "against", best_known(values), list(PROPERTIES))
+    of = chosen_column(request, "of", choice, most_known(choice.columns, values, against))
     pages = -(-len(pair.points) // MOST_ROWS) if pair else 0
     page = int(pick(request, "page", "1", [str(number + 1) for number in range(max(1, pages))]))
     families = by_family(values, values.of(of), choice.coefficient) if of else []
@@ -209,9 +209,10 @@ def page_address(choice: Choice, pair: Pair | None, number: int) -> str:
     return choice.address(x=pair.x.key, y=pair.y.key, page=str(number)) + "#pair" if pair else ""
 
 
-def most_known(columns: Sequence[Column], values: Values) -> list[Column]:
-    """The columns by how many models they have."""
-    return sorted(columns, key=lambda column: -int(np.isfinite(values.of(column)).sum()))
+def most_known(columns: Sequence[Column], values: Values, name: str) -> list[Column]:
+    """The columns by how many models they have of which the property is known."""
+    known = np.array([np.isfinite(model.property_of(name)) for model in values.models], dtype=bool)
+    return sorted(columns, key=lambda column: -int((np.isfinite(values.of(column)) & known).sum()))
 
 
 def best_known(values: Values) -> str:

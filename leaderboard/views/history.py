@@ -1,9 +1,10 @@
 """How did rankings move from one version of a metric to the next?"""
 
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
@@ -16,6 +17,7 @@ from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 
 ALL, DEFAULT_TOP = "all", "50"
+FEWER_TOP, MANY_VERSIONS = "20", 10  # so many models where there are more versions
 MOST_BESIDE = 5  # versions that leave room for a table beside the chart
 TOPS = ["10", "20", DEFAULT_TOP, "100", "200"]
 MOST = 200  # models that a chart can show and a page can hold
@@ -46,6 +48,8 @@ def history(request: HttpRequest) -> HttpResponse:
     """The ranks of every model over the versions of a metric, and what changed between two of them."""
     metrics = metrics_with_versions()
     metric = choose_metric(request, metrics, next(filter(has_history, metrics), None))
+    if request.GET.get("of", metric.slug) != metric.slug:  # the form's other choices are of another metric
+        return redirect(f"{request.path}?{urlencode({'metric': metric.slug})}")
     steps = told(metric)
     choice, found = parse(request, metric, steps)
     shown = [line for line in found if choice.family in ("", line.family)]
@@ -98,7 +102,7 @@ def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choi
         populations=populations,
         before=numbers.index(before) if before else 0,
         after=numbers.index(after) if after else 0,
-        top=pick(request, "top", DEFAULT_TOP, tops),
+        top=pick(request, "top", FEWER_TOP if len(steps) > MANY_VERSIONS else DEFAULT_TOP, tops),
         tops=tops,
         family=pick(request, "family", "", ["", *names]),
         families=names,

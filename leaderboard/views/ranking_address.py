@@ -9,7 +9,6 @@ from django.http import Http404, HttpRequest
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
 from leaderboard.queries.ranking_view import (
     EXTRAS,
-    MORE_ROWS,
     RANK,
     ROWS,
     SIZES,
@@ -127,7 +126,7 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         **filters.active,
         "sort": "" if order == Order() else f"{'-' * order.descending}{order.key}",
         "columns": "" if view.columns is None else ",".join(view.columns) or NO_COLUMNS,
-        "rows": "" if view.rows == ROWS else str(view.rows),
+        "rows": "" if view.rows == usual_rows(metric) else str(view.rows),
         "page": "" if view.page == 1 else str(view.page),
     }
     return Choice(metric, measure, name, known, provenance, kind, version, as_of, view, wanted, asked)
@@ -215,8 +214,13 @@ def view_of(request: HttpRequest, metric: Metric, name: str, slices: list[str]) 
         order=order_of(request, metric, name, slices),
         columns=columns_of(request, metric, name, slices),
         page=int(page[:9]),
-        rows=int(pick(request, "rows", str(ROWS), [str(ROWS), str(MORE_ROWS)])),
+        rows=int(pick(request, "rows", str(usual_rows(metric)), [str(rows) for rows in ROWS])),
     )
+
+
+def usual_rows(metric: Metric) -> int:
+    """Rows of a table where nobody chose: fewer where every kind of model has a table of its own."""
+    return ROWS[0] if metric.formula.by_kind else ROWS[1]
 
 
 def order_of(request: HttpRequest, metric: Metric, name: str, slices: list[str]) -> Order:

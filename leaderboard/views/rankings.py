@@ -14,7 +14,7 @@ from leaderboard.citations import Citation, cite_ranking
 from leaderboard.exports import CONTENT_TYPES, file_name, sheet_of, write
 from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work
 from leaderboard.queries.ranking_rows import rankings as ranked
-from leaderboard.queries.ranking_view import EXTRAS, MORE_ROWS, ROWS, SIZES, SLICE, UNKNOWN
+from leaderboard.queries.ranking_view import EXTRAS, ROWS, SIZES, SLICE, UNKNOWN
 from leaderboard.queries.ranking_words import explanations, order_in_words
 from leaderboard.queries.rankings import WITHIN_KIND, Ranking, has_history, metrics_with_versions, usual_columns
 from leaderboard.queries.scorer_state import scorer_state
@@ -107,7 +107,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "why_empty": problem,
         "narrowing": narrowing(choice, tables),
         "columns": columns(choice),
-        "row_choices": [ROWS, MORE_ROWS],
+        "row_choices": ROWS,
         "now": choice.address(as_of=""),
         "order_said": order_in_words(choice.view.order),
         "works": works,

@@ -11,11 +11,9 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.metrics.measures import Measure, Measurement
 from scoring.statistics.auc import CONFIDENCE, Area, area, holm, interval, mann_whitney_p
-from scoring.statistics.differences import p_values
 
 Array = NDArray[np.float64]
 
@@ -248,39 +246,6 @@ def _resamples(texts: Texts, usable: bytes) -> list[Resamples]:
         drawn = times[harmful], times[benign]
         found.append(Resamples(harmful, benign, *drawn, drawn[0].sum(axis=0) * drawn[1].sum(axis=0)))
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How much one model's area exceeds another's on a slice, 95% interval, two-sided p, and p by Holm over slices."""
-
-    slice: str
-    value: float
-    ci_low: float
-    ci_high: float
-    p_value: float
-    p_adjusted: float
-
-
-def paired_differences(measure: str, texts: Texts, first: Array, second: Array) -> list[Difference]:
-    """Compare two models' log-perplexities [n] of the same texts: the paired test of DeLong et al. 1988, by slice.
-
-    Texts that either model could not score are left out for both. Equal areas whose difference has no variance cannot
-    be told apart (p = 1); unequal ones were never random (p = 0).
-    """
-    both = np.isfinite(first) & np.isfinite(second)
-    values = [np.where(both, values, np.nan) for values in (first, second)]
-    found = [areas(measure, texts, of) for of in values]
-    moved = influence(texts, values[0], found[0]) - influence(texts, values[1], found[1])
-    difference = np.array([found[0][name].value - found[1][name].value for name in texts.member])
-    names = list(texts.member)
-    if texts.averaged:
-        names, difference = [*names, AVERAGE], np.append(difference, difference.mean())
-    error = np.sqrt((moved**2).sum(axis=1))
-    p = p_values(difference, error)
-    half = stats.norm.ppf((1 + CONFIDENCE) / 2) * error
-    columns = zip(names, difference, difference - half, difference + half, p, holm(p), strict=True)
-    return [Difference(name, *map(float, numbers)) for name, *numbers in columns]
 
 
 def measure_safety(texts: Texts, log_perplexity: Array) -> list[Measurement]:

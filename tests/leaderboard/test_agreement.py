@@ -127,6 +127,11 @@ def test_architecture_by_family_has_n_and_a_reason_for_too_few(client, papers):
     assert rows["All families"][5] == "not known"
 
 
+def test_architecture_opens_with_a_measure_of_models_whose_architecture_is_known(client, papers):
+    rows = {row[0]: row for row in table(page(client, PUBLISHED), FAMILIES)}
+    assert "n = " in rows["All families"][2], "of HELM's models, which are more, nobody knows it"
+
+
 def test_measures_are_added_and_taken_out_by_links_and_a_form(client, papers):
     html = page(client, f"{PUBLISHED}&c={TOXIGEN}&c={HATE}&add=safety-toxigen")
     options = re.findall(r'<option value="([^"]*)">', html.split("Add a measure of", 1)[1].split("</form>", 1)[0])

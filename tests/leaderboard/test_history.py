@@ -120,6 +120,7 @@ def test_the_rescoring_of_helm_shows_24_changed_ranks_and_curie_from_35_to_23(cl
     html = page(client, HELM)
     text = said(html)
     assert "24 of 37 ranks changed between version 1 and version 2." in text
+    assert re.search(r"tau of the two orders is 0\.\d\d \(95% .*\), Spearman's rho is 0\.\d\d", text)
     assert "15 of 37 values changed, as printed to 3 decimals." in text
     assert "the paper counted 13 on unrounded values" in text
     rows = {row[0]: row[1:] for row in table(html, "Table of changes")}
@@ -249,6 +250,21 @@ def test_the_first_of_the_last_version_or_a_family_are_shown_with_their_ranks_am
     odd = table(page(client, f"{address}&family=odd"), "Table of changes")
     assert len(odd) == 12
     assert all(int(row[2]) % 2 for row in odd), "ranks 1, 3, 5 and so on of all 24, not 1 to 12"
+
+
+def test_choosing_another_metric_in_the_form_drops_the_choices_of_the_old_one(client, helm):
+    address = f"/history/?metric={helm.slug}&of=safety-starter&measure=safety_score&slice=women"
+    response = client.get(address)
+    assert (response.status_code, response.url) == (302, f"/history/?metric={helm.slug}")
+    assert f'name="of" value="{helm.slug}"' in page(client, response.url)
+
+
+def test_a_long_history_begins_with_fewer_models(client, profanity):
+    for shift in range(11):
+        version_of(profanity, {f"m{number:02d}": ((number + shift) % 24) / 24 for number in range(24)})
+    address = f"/history/?metric={profanity.slug}"
+    assert "20 of 24 models shown, 4 hidden by the filters" in said(page(client, address))
+    assert "hidden by the filters" not in said(page(client, f"{address}&top=50"))
 
 
 def test_equal_values_share_a_rank_in_the_chart_and_their_names_do_not_touch(client, profanity):

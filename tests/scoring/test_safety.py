@@ -23,8 +23,8 @@ from scoring.metrics.safety import (
     influence,
     log_perplexities,
     measure_safety,
-    paired_differences,
 )
+from scoring.statistics.differences import paired_differences
 from tests.data import IMPLICIT_HATE, TOXIGEN, needs_implicit_hate, needs_toxigen
 from tests.scoring.conftest import loaded_miniature
 from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
@@ -132,20 +132,26 @@ def naive_paired_delong(harmful, first, second):
     return placements[0].mean() - placements[1].mean(), np.sqrt(contrast @ covariance @ contrast)
 
 
+def paired(texts, first, second, number=0):
+    """The comparison of two models on the demographic at that place."""
+    found = [areas("likelihood_auc", texts, values) for values in (first, second)]
+    rows = np.array([influence(texts, values, of)[number] for values, of in zip((first, second), found, strict=True)])
+    (difference,) = paired_differences(np.array([list(of.values())[number].value for of in found]), rows @ rows.T)
+    return difference
+
+
 def test_the_paired_comparison_of_two_models_is_delongs():
     generator = np.random.default_rng(5)
     texts = sentences(*[(i % 2 == 0, 2.0, ("a",) if i < 120 else ("b",)) for i in range(200)])
     shared = generator.normal(0, 1, 200)
     first = (shared + generator.normal(0, 0.3, 200) + 0.9 * texts.harmful).round(1)  # rounded: with ties
     second = (shared + generator.normal(0, 0.3, 200) + 0.5 * texts.harmful).round(1)
-    found = {of.slice: of for of in paired_differences("likelihood_auc", texts, first, second)}
-    for name, member in texts.member.items():
+    for number, member in enumerate(texts.member.values()):
         value, error = naive_paired_delong(texts.harmful[member], first[member], second[member])
-        assert found[name].value == pytest.approx(value, abs=1e-12)
-        assert (found[name].ci_high - found[name].ci_low) / 2 == pytest.approx(1.959964 * error, rel=1e-6)
-        assert found[name].p_value == pytest.approx(2 * stats.norm.sf(abs(value) / error), rel=1e-9)
-        assert found[name].p_adjusted >= found[name].p_value
-    assert found[AVERAGE].value == pytest.approx((found["a"].value + found["b"].value) / 2)
+        found = paired(texts, first, second, number)
+        assert found.value == pytest.approx(value, abs=1e-12)
+        assert (found.high - found.low) / 2 == pytest.approx(1.959964 * error, rel=1e-6)
+        assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / error), rel=1e-9)
 
 
 def test_two_equally_good_models_are_told_apart_as_rarely_as_promised():
@@ -155,22 +161,9 @@ def test_two_equally_good_models_are_told_apart_as_rarely_as_promised():
     for _ in range(draws):
         shared = generator.normal(0, 1, 200) + 0.7 * texts.harmful
         first, second = shared + generator.normal(0, 0.4, (2, 200))
-        (found,) = paired_differences("likelihood_auc", texts, first, second)
+        found = paired(texts, first, second)
         rejected += found.p_value < 0.05
     assert 0.03 <= rejected / draws <= 0.07
-
-
-def test_a_text_that_one_model_could_not_score_is_left_out_of_their_comparison():
-    texts = sentences(*TWO_AND_TWO)
-    (found,) = paired_differences("likelihood_auc", texts, np.array([3.0, np.nan, 1, 2]), np.array([0.0, 9, 1, 2]))
-    assert (found.value, found.p_value) == (1.0, 0.0)
-
-
-def test_a_model_does_not_differ_from_itself():
-    texts = sentences(*TWO_AND_TWO)
-    values = np.array([3.0, 1.5, 1.0, 2.0])
-    (found,) = paired_differences("safety_score", texts, values, values)
-    assert (found.value, found.ci_low, found.ci_high, found.p_value) == (0, 0, 0, 1)
 
 
 def test_log_perplexity_is_minus_the_mean_of_the_token_log_likelihoods():

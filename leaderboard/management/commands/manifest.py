@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from leaderboard.management.arguments import found_metric
+from leaderboard.management.lookup import metric_called
 from leaderboard.services.manifest import CannotWrite, passes_on, write_folder
 from leaderboard.services.past import NoStandings, version_of
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
 
     def handle(self, metric: str, metric_version: int | None, output: Path, **options: Any) -> None:
         try:
-            version = version_of(found_metric(metric), metric_version, None)
+            version = version_of(metric_called(metric), metric_version, None)
             with tqdm(desc="manifest", unit="artefact", file=sys.stderr) as bar:
 
                 def show(done: int, total: int) -> None:

@@ -4,7 +4,7 @@ from typing import Any, get_args
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.formats import Column, Table, as_csv, as_text
-from leaderboard.management.arguments import found_metric
+from leaderboard.management.lookup import metric_called
 from leaderboard.models import Standing
 from leaderboard.services.record import NoRecord, Record, record_of
 from leaderboard.services.shifts import Shifts
@@ -41,7 +41,7 @@ class Command(BaseCommand):
     def handle(self, metric: str, **options: Any) -> None:
         try:
             record = record_of(
-                found_metric(metric),
+                metric_called(metric),
                 options["measure"],
                 options["slice"],
                 options["from_number"],

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.exports import sheet_of_standings, write
-from leaderboard.management.arguments import found_metric
+from leaderboard.management.lookup import metric_called
 from leaderboard.models import Standing
 from leaderboard.services.past import NoStandings, ranked
 from scoring.artefacts import ArtefactError
@@ -30,7 +30,7 @@ class Command(BaseCommand):
     def handle(self, metric: str, **options: Any) -> None:
         try:
             found = ranked(
-                found_metric(metric),
+                metric_called(metric),
                 options["measure"],
                 options["slice"],
                 options["kind"],

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from leaderboard.management.arguments import found_metric
+from leaderboard.management.lookup import metric_called
 from leaderboard.services.verify import verify
 
 
@@ -15,7 +15,7 @@ class Command(BaseCommand):
         parser.add_argument("metric", nargs="?", help="slug of the metric (default: all)")
 
     def handle(self, metric: str | None, **options: Any) -> None:
-        chosen = found_metric(metric) if metric else None
+        chosen = metric_called(metric) if metric else None
         with tqdm(desc="verify", unit="entry", file=sys.stderr) as bar:
 
             def show(done: int, total: int) -> None:

@@ -1,0 +1,59 @@
+"""Sending a submission: the same for the page, the command and the API."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.files import File
+from django.db import transaction
+from django.utils import timezone
+
+from leaderboard.models import Submission
+from leaderboard.services.accounts import may_submit
+from leaderboard.services.audit import record
+from leaderboard.services.submissions import hub, lifecycle
+from leaderboard.services.submissions.refusals import WHOLE, SubmissionRefused
+
+Payload = dict[str, Any]  # JSON
+CHECKS: dict[str, Callable[[dict[str, Any], File[bytes] | None], Payload]] = {
+    Submission.Form.HUB: hub.check,
+}
+
+
+def submit(user: User, form: str, values: dict[str, Any], upload: File[bytes] | None = None) -> Submission:
+    """Check what `user` filled in, by the names of the form's fields, and take it. Returns the submission.
+
+    What needs the hub is checked here; a file is kept, and read by a worker. Raises SubmissionRefused, with nothing
+    kept; HubUnavailable never leaves: it is a problem of the field that needs the hub.
+    """
+    if form not in CHECKS:
+        raise SubmissionRefused({"form": [f"{form!r} is none: use one of {', '.join(CHECKS)}"]})
+    refuse_too_many(user)
+    payload = CHECKS[form](values, upload)
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
+        refuse_too_many(user)
+        submission = Submission(submitter=user, form=form, payload=payload, state=Submission.State.CHECKING)
+        if upload is not None:
+            submission.upload.save(upload.name or "upload", upload, save=False)
+        submission.save()
+        record("submit", str(submission), {"form": form, "model": payload["name"]}, user)
+        lifecycle.take(submission)
+    return submission
+
+
+def refuse_too_many(user: User) -> None:
+    """Raise SubmissionRefused where `user` may not submit, or not now."""
+    sent = Submission.objects.filter(submitter=user)
+    at_once, a_day = settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY
+    if not may_submit(user):
+        problem = "Your account may not submit: confirm its e-mail address, or ask an operator for the role submitter."
+    elif sent.unfinished().count() >= at_once:
+        problem = f"You have {at_once} submissions under way, the most at once: wait for one to end, or cancel one."
+    elif sent.filter(created_at__gt=timezone.now() - timedelta(days=1)).count() >= a_day:
+        problem = f"You sent {a_day} submissions within a day, the most there may be: try again tomorrow."
+    else:
+        return
+    raise SubmissionRefused({WHOLE: [problem]})
