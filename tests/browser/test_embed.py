@@ -26,8 +26,9 @@ def test_the_guide_to_the_api_and_a_frame_are_accessible_and_fit_their_window(vi
 def test_a_page_of_somebody_elses_shows_the_ranking_that_was_copied(visit, live_server):
     opened = visit("/?metric=safety-starter")
     snippet = opened.page.locator("pre[id^=embed-]").first.text_content()
-    opened.page.goto("about:blank")
-    opened.page.set_content(f"<!doctype html><html lang=en><title>Elsewhere</title><main>{snippet}</main></html>")
+    page = f"<!doctype html><html lang=en><title>Elsewhere</title><main>{snippet}</main></html>"
+    opened.page.route("**/elsewhere", lambda route: route.fulfill(body=page, content_type="text/html"))
+    opened.page.goto("/elsewhere")
     frame = opened.page.frame_locator("iframe")
     expect(frame.get_by_role("link", name=CAUSAL)).to_be_visible()
     frame.get_by_role("link", name=CAUSAL).click()
