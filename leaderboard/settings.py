@@ -209,6 +209,15 @@ AUTH_PASSWORD_VALIDATORS = [
 # Submissions: how many of one person may be under way, and be sent within a day.
 SUBMISSIONS_AT_ONCE = env.int("SUBMISSIONS_AT_ONCE", 5)
 SUBMISSIONS_A_DAY = env.int("SUBMISSIONS_A_DAY", 20)
+# Files that are sent: how large one may be. Strangers' are not kept at all, not even until a view refuses them.
+UPLOAD_MOST_BYTES = env.int("UPLOAD_MOST_BYTES", 2**29)
+if UPLOAD_MOST_BYTES < 1:
+    raise ImproperlyConfigured(f"UPLOAD_MOST_BYTES = {UPLOAD_MOST_BYTES}: set it to 1 or more; 536870912 is usual")
+FILE_UPLOAD_HANDLERS = [
+    "leaderboard.upload_limit.UploadLimit",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "account"
 LOGOUT_REDIRECT_URL = "rankings"

@@ -1,5 +1,6 @@
 """Entering language models: a reference becomes a row with its revision pinned."""
 
+from itertools import chain, count
 from pathlib import Path
 
 from django.conf import settings
@@ -84,8 +85,9 @@ def enter(found: ResolvedModel, source: str, location: str, name: str) -> tuple[
 
 
 def free_slug(name: str, revision: str) -> str:
-    """A slug from the name; where that is taken, with the start of the revision."""
-    slug = slugify(name.replace("/", "-").replace(".", "-"))[:100] or "model"
-    if LanguageModel.objects.filter(slug=slug).exists():
-        return f"{slug}-{revision.removeprefix('sha256:')[:12]}"
-    return slug
+    """A slug from the name; where that is taken, with the start of the revision; where that is too, with a number."""
+    slug = slugify(name.replace("/", "-").replace(".", "-"))[:90] or "model"
+    longer = f"{slug}-{slugify(revision.removeprefix('sha256:'))[:12]}".strip("-")
+    taken = set(LanguageModel.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
+    wanted = chain((slug, longer), (f"{longer}-{number}" for number in count(2)))
+    return next(of for of in wanted if of not in taken)

@@ -17,10 +17,21 @@ from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
+from leaderboard.views.moderation import moderate, moderation
 from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
-from leaderboard.views.submissions import submission
+from leaderboard.views.submissions import (
+    cancel_submission,
+    change_submission,
+    correct_submission,
+    retry_submission,
+    submission,
+    submission_letters,
+    submissions,
+    withdraw_submission,
+)
+from leaderboard.views.submit_outputs import outputs_template, submit_outputs, submit_tool
 
 __all__ = [
     "about",
@@ -30,10 +41,13 @@ __all__ = [
     "api_guide",
     "artefact",
     "badge",
+    "cancel_submission",
+    "change_submission",
     "changes",
     "check_now",
     "compare",
     "compare_scorers",
+    "correct_submission",
     "demographics",
     "drift",
     "embed",
@@ -46,14 +60,23 @@ __all__ = [
     "metric",
     "model",
     "model_samples",
+    "moderate",
+    "moderation",
     "oembed",
     "operate",
+    "outputs_template",
     "rankings",
     "rescore_metric",
+    "retry_submission",
     "revoke_invitation",
     "revoke_token",
     "sign_up",
     "steer_rescoring",
     "submission",
+    "submission_letters",
+    "submissions",
+    "submit_outputs",
+    "submit_tool",
     "tokens",
+    "withdraw_submission",
 ]

@@ -14,7 +14,7 @@ from leaderboard.citations import Citation, cite_result
 from leaderboard.formats import markdown
 from leaderboard.models import LanguageModel, MetricVersion
 from leaderboard.queries.likelihoods import Likelihoods, NotAtHand, has_likelihoods, likelihoods
-from leaderboard.queries.profiles import Profile, other_revisions, outdated, profiles, why_not_open
+from leaderboard.queries.profiles import Profile, newer_and_older, other_revisions, outdated, profiles, why_not_open
 from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import pick
 from leaderboard.views.polling import polling
@@ -50,10 +50,13 @@ def model(request: HttpRequest, slug: str) -> HttpResponse:
     """A model's card, its numbers under the newest version of each metric, its history, its files and its runs."""
     found = get_object_or_404(LanguageModel, slug=slug)
     poll = polling(request, found.is_evaluated())
+    newer, older = newer_and_older(found)
     runs = found.runs.select_related("protocol__evaluation_set", "artefact").order_by("created_at")
     context = {
         "model": found,
         "compare": f"/compare/?{urlencode({'m': found.slug})}",
+        "newer": newer,
+        "older": older,
         "others": other_revisions(found),
         "reason": why_not_open(found),
         "outdated": outdated(found),

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.files import File
 
 from leaderboard.models import LanguageModel, Metric, Submission
@@ -12,7 +13,7 @@ from leaderboard.services.submissions.refusals import SubmissionRefused
 from scoring.language_models import Architecture, HubUnavailable, ModelRefused, ResolvedModel, resolve
 
 
-def check(values: dict[str, Any], upload: File[bytes] | None) -> dict[str, Any]:
+def check(_user: User, values: dict[str, Any], upload: "File[bytes] | None") -> dict[str, Any]:
     """The payload of a hub model: `hub_id`, `revision`, `name`, `metrics`, `licence`, `family`, `notes`, `resolved`.
 
     Raises SubmissionRefused.
