@@ -1,8 +1,18 @@
-"""The API: what the board knows, for programs. One file a resource; `front` is what every request passes through."""
+"""The API: what the board knows, for programs, and submitting to it. One file a resource; `front` is what every request passes through."""
 
 from ninja import NinjaAPI
 
-from leaderboard.api import artefacts, checks, language_models, metrics, problems, rank_changes, results, standings
+from leaderboard.api import (
+    artefacts,
+    checks,
+    language_models,
+    metrics,
+    problems,
+    rank_changes,
+    results,
+    standings,
+    submissions,
+)
 from leaderboard.views.keeping import kept
 
 DESCRIPTION = """What a Plumbline board knows, as JSON: models, metrics and their versions, rankings now and then, every
@@ -18,5 +28,5 @@ api = NinjaAPI(
     docs_decorator=kept(personal=False),  # of the description
 )
 problems.handle(api)
-for resource in (language_models, metrics, standings, rank_changes, results, checks, artefacts):
+for resource in (language_models, metrics, standings, rank_changes, results, checks, artefacts, submissions):
     api.add_router("", resource.router)
