@@ -1,4 +1,4 @@
-"""The API: what the board knows, for programs, and submitting to it. One file a resource; `front` is what every request passes through."""
+"""The API: what the board knows, for programs, and submitting to it. A file a resource; `front` is before them all."""
 
 from ninja import NinjaAPI
 
