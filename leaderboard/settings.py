@@ -68,7 +68,8 @@ MIDDLEWARE = [
     "leaderboard.middleware.RequestLog",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.middleware.gzip.GZipMiddleware",
+    "leaderboard.compression.CompressPages",
+    "leaderboard.api.front.front",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -109,7 +110,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
-    # What allauth counts attempts in: the database, which all web processes of a board share, whatever it runs on.
+    # What attempts and requests are counted in: the database, which all web processes of a board share.
     "default": {
         "BACKEND": "django.core.cache.backends.db.DatabaseCache",
         "LOCATION": "leaderboard_attempts",
@@ -206,6 +207,13 @@ SCORERS = env.path("PLUMBLINE_SCORERS", VAR / "scorers")
 PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
 PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
 PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
+
+# The API: requests a minute of one address, and of the owner of a token, from wherever.
+API_REQUESTS_A_MINUTE = env.int("API_REQUESTS_A_MINUTE", 120)
+API_REQUESTS_A_MINUTE_WITH_TOKEN = env.int("API_REQUESTS_A_MINUTE_WITH_TOKEN", 600)
+for _name in ("API_REQUESTS_A_MINUTE", "API_REQUESTS_A_MINUTE_WITH_TOKEN"):
+    if globals()[_name] < 1:
+        raise ImproperlyConfigured(f"{_name} = {globals()[_name]}: set it to 1 or more; 120 and 600 are usual")
 
 # Accounts: django-allauth's views and forms, our pages. Who may have one is BOARD_ACCESS.
 BOARD_ACCESS = env.str("BOARD_ACCESS", "open")
