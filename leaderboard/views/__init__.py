@@ -10,6 +10,7 @@ from leaderboard.views.badges import badge
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
+from leaderboard.views.docs import docs, docs_extending, docs_metrics, docs_operating
 from leaderboard.views.downloads import board_download
 from leaderboard.views.drift import drift
 from leaderboard.views.embedding import embed, oembed
@@ -64,6 +65,10 @@ __all__ = [
     "compare_scorers",
     "correct_submission",
     "demographics",
+    "docs",
+    "docs_extending",
+    "docs_metrics",
+    "docs_operating",
     "drift",
     "drift_policy",
     "embed",
