@@ -73,10 +73,10 @@ def watch() -> None:
     checks.request_due_checks()
     rescore.advance_all()
     shards.remove_left()
-    conclude()
     reading.refuse_unreadable()
     reading.forget_unwanted()
     uploads.remove_left()
+    conclude()
     alerts.deliver()
     if downloads.is_due():
         export_board.delay()

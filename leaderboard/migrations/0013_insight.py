@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0006_readings'),
+        ('leaderboard', '0007_operating'),
     ]
 
     operations = [

@@ -15,7 +15,7 @@ from leaderboard.models import AlertMessage, ControlCheck, Incident, Reading, Ru
 from leaderboard.monitoring import requests
 from leaderboard.services.failure_kinds import FailureKind, kind_of
 from leaderboard.services.manifest import code
-from leaderboard.services.workers import waiting
+from leaderboard.services.signs_of_life import waiting
 
 KINDS: dict[str, type[Work]] = {"run": Run, "scoring": Scoring, "check": ControlCheck, "reading": Reading}
 TIMED = ("run", "scoring")

@@ -4,6 +4,7 @@ from leaderboard.views.about import about, changes
 from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.agreement import agreement
 from leaderboard.views.artefacts import artefact, manifest
+from leaderboard.views.audit import audit
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
@@ -16,7 +17,17 @@ from leaderboard.views.invitations import invitations, revoke_invitation
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
 from leaderboard.views.moderation import moderate, moderation
-from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
+from leaderboard.views.operate import (
+    check_now,
+    drift_policy,
+    operate,
+    operate_workers,
+    rescore_metric,
+    retire_scorer,
+    steer_rescoring,
+)
+from leaderboard.views.operate_models import operate_model, operate_models, steer_model
+from leaderboard.views.operate_work import operate_work, retry_all, steer_work
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
 from leaderboard.views.submissions import (
@@ -30,6 +41,7 @@ from leaderboard.views.submissions import (
     withdraw_submission,
 )
 from leaderboard.views.submit_outputs import outputs_template, submit_outputs, submit_tool
+from leaderboard.views.submitting import submit, submit_hub
 
 __all__ = [
     "about",
@@ -37,6 +49,7 @@ __all__ = [
     "agreement",
     "agreement_published",
     "artefact",
+    "audit",
     "board_download",
     "cancel_submission",
     "change_submission",
@@ -47,6 +60,7 @@ __all__ = [
     "correct_submission",
     "demographics",
     "drift",
+    "drift_policy",
     "export",
     "healthz",
     "history",
@@ -59,19 +73,29 @@ __all__ = [
     "moderate",
     "moderation",
     "operate",
+    "operate_model",
+    "operate_models",
+    "operate_work",
+    "operate_workers",
     "outputs_template",
     "prometheus",
     "rankings",
     "readyz",
     "rescore_metric",
+    "retire_scorer",
+    "retry_all",
     "retry_submission",
     "revoke_invitation",
     "revoke_token",
     "sign_up",
+    "steer_model",
     "steer_rescoring",
+    "steer_work",
     "submission",
     "submission_letters",
     "submissions",
+    "submit",
+    "submit_hub",
     "submit_outputs",
     "submit_tool",
     "tokens",
