@@ -44,7 +44,7 @@ def ask_running_work_to_stop(**_kwargs: object) -> None:
 @heartbeat_sent.connect
 def note_sign_of_life(sender: Any, **_kwargs: object) -> None:
     """Now and then a worker's heartbeat is noted in the database, for those who ask which workers live."""
-    from leaderboard.services.heartbeats import BEAT_SECONDS, beat
+    from leaderboard.services.signs_of_life import BEAT_SECONDS, beat
 
     global _last_beat
     if time.monotonic() - _last_beat >= BEAT_SECONDS:
@@ -55,7 +55,7 @@ def note_sign_of_life(sender: Any, **_kwargs: object) -> None:
 @worker_shutdown.connect
 def note_leaving(sender: Any, **_kwargs: object) -> None:
     """A worker that is stopped in order is not missed."""
-    from leaderboard.services.heartbeats import leave
+    from leaderboard.services.signs_of_life import leave
 
     leave(sender.hostname)
 

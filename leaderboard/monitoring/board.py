@@ -16,6 +16,7 @@ from leaderboard.monitoring import requests
 from leaderboard.services.failure_kinds import FailureKind, kind_of
 from leaderboard.services.heartbeats import waiting
 from leaderboard.services.manifest import code
+from leaderboard.services.signs_of_life import waiting
 
 KINDS: dict[str, type[Work]] = {"run": Run, "scoring": Scoring, "check": ControlCheck, "reading": Reading}
 TIMED = ("run", "scoring")

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from leaderboard import tasks
 from leaderboard.models import AlertMessage, ControlCheck, Incident, Metric, Rescoring, Run, Scoring, Work
-from leaderboard.services import alerts, checks, evaluate, heartbeats, rescore
+from leaderboard.services import alerts, checks, evaluate, rescore, signs_of_life
 from leaderboard.services.alerts import delivery
 from tests.leaderboard import living
 from tests.leaderboard.conftest import keep_rows
@@ -180,12 +180,12 @@ def test_work_without_workers_is_told_until_one_lives(board, receiver, settings)
     assert receiver.events() == []  # it has only just begun to wait
     ago = timezone.now() - timedelta(seconds=settings.ALERT_WORKERS_SECONDS + 1)
     Scoring.objects.filter(pk=scoring.pk).update(created_at=ago)
-    heartbeats.beat("gpu@one", ["gpu"])  # of another queue
+    signs_of_life.beat("gpu@one", ["gpu"])  # of another queue
     told()
     told()
     assert receiver.events() == [("opened", "workers")]
     assert receiver.taken[0]["incident"]["subject"] == "queue default"
-    heartbeats.beat("default@one", ["default"])
+    signs_of_life.beat("default@one", ["default"])
     told()
     assert receiver.events() == [("opened", "workers"), ("resolved", "workers")]
 
@@ -195,7 +195,7 @@ def test_a_queue_that_a_living_worker_serves_is_no_incident_however_long_work_wa
     Run.objects.filter(pk=run.pk).update(
         state="queued", artefact=None, created_at=timezone.now() - timedelta(days=1), heartbeat_at=None
     )
-    heartbeats.beat("all@one", ["default", "gpu"])
+    signs_of_life.beat("all@one", ["default", "gpu"])
     told()
     assert receiver.events() == []
 

@@ -25,7 +25,7 @@ from leaderboard import celery as celery_app
 from leaderboard import logs, sentry
 from leaderboard.models import ControlCheck, Scoring, Worker
 from leaderboard.monitoring import readiness
-from leaderboard.services import checks, evaluate, heartbeats, leases
+from leaderboard.services import checks, evaluate, leases, signs_of_life
 from leaderboard.services.failure_kinds import FailureKind, kind_of
 from scoring.artefacts import ArtefactError
 from scoring.generation import ServerRefused
@@ -305,8 +305,8 @@ def test_metrics_tell_what_the_database_knows(client, tmp_path, settings):
     done = Scoring.objects.filter(state="done")
     for place, seconds in enumerate((0.5, 4.0, 30.0)):
         Scoring.objects.filter(pk=done.order_by("pk")[place].pk).update(seconds=seconds)
-    heartbeats.beat("default@one", ["default"])
-    heartbeats.beat("gpu@one", ["gpu"])
+    signs_of_life.beat("default@one", ["default"])
+    signs_of_life.beat("gpu@one", ["gpu"])
     Worker.objects.filter(name="gpu@one").update(beat_at=timezone.now() - timedelta(minutes=5))
     found = metrics(client)
     assert found[key("plumbline_work", kind="scoring", state="done")] == done.count() == 4
@@ -351,7 +351,7 @@ def test_requests_are_timed_by_page_and_never_by_what_visitors_type(client):
 def test_a_worker_gives_signs_of_life_now_and_then_and_says_when_it_goes(monkeypatch):
     eventer = type("Eventer", (), {"hostname": "gpu@here"})
     heart = type("Heart", (), {"eventer": eventer})
-    monkeypatch.setattr(celery_app, "_last_beat", -heartbeats.BEAT_SECONDS)
+    monkeypatch.setattr(celery_app, "_last_beat", -signs_of_life.BEAT_SECONDS)
     heartbeat_sent.send(sender=heart)
     first = Worker.objects.get(name="gpu@here")
     heartbeat_sent.send(sender=heart)  # two seconds later: too soon to write again

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from leaderboard.models import ControlCheck, Incident, Metric, Reading, Rescoring, Run, Scoring, Work
 from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
-from leaderboard.services.heartbeats import queues_without_workers
+from leaderboard.services.signs_of_life import queues_without_workers
 
 LATELY = timedelta(days=1)  # failures and drifts of before are no news
 ACTIVE = (Rescoring.State.RUNNING, Rescoring.State.PAUSED)
