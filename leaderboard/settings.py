@@ -46,6 +46,7 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 
 INSTALLED_APPS = [
+    "leaderboard.apps.Admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",

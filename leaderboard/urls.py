@@ -1,3 +1,4 @@
+from django.contrib import admin
 from django.urls import include, path, re_path
 
 from leaderboard import views
@@ -18,14 +19,6 @@ urlpatterns = [
     path("about/", views.about, name="about"),
     path("about/changes/", views.changes, name="changes"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
-    path("operate/", views.operate, name="operate"),
-    path("operate/<slug:slug>/check/", views.check_now, name="check-now"),
-    path("operate/<slug:slug>/rescore/", views.rescore_metric, name="rescore"),
-    path("operate/rescorings/<int:pk>/<slug:step>/", views.steer_rescoring, name="steer-rescoring"),
-    path("operate/invitations/", views.invitations, name="invitations"),
-    path("operate/invitations/<int:pk>/revoke/", views.revoke_invitation, name="revoke-invitation"),
-    path("operate/submissions/", views.moderation, name="moderation"),
-    path("operate/submissions/<int:pk>/<slug:decision>/", views.moderate, name="moderate"),
     path("submissions/", views.submissions, name="submissions"),
     path("submissions/letters/", views.submission_letters, name="submission-letters"),
     path("submit/outputs/", views.submit_outputs, name="submit-outputs"),
@@ -43,6 +36,8 @@ urlpatterns = [
     path("submissions/<int:pk>/withdraw/", views.withdraw_submission, name="withdraw-submission"),
     path("submissions/<int:pk>/correct/", views.correct_submission, name="correct-submission"),
     path("submissions/<int:pk>/change/", views.change_submission, name="change-submission"),
+    path("operate/", include("leaderboard.operate_urls")),
+    path("admin/", admin.site.urls),
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
