@@ -14,7 +14,6 @@ from prometheus_client.registry import Collector
 from leaderboard.models import AlertMessage, ControlCheck, Incident, Reading, Run, Scoring, Work, Worker
 from leaderboard.monitoring import requests
 from leaderboard.services.failure_kinds import FailureKind, kind_of
-from leaderboard.services.heartbeats import waiting
 from leaderboard.services.manifest import code
 from leaderboard.services.signs_of_life import waiting
 

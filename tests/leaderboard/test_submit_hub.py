@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
@@ -519,3 +520,19 @@ def test_the_command_waits_to_the_end_or_for_somebody(stage, monkeypatch, state,
             run("hub", ID, "--as", "ada", "--wait")
     else:
         assert Submission(state=state).get_state_display() in run("hub", ID, "--as", "ada", "--wait")
+
+
+def test_files_are_sent_as_multipart_with_the_checks_of_their_form(stage, settings):
+    _, secret = make_token(person(), "nightly")
+    body = {"form": "outputs", "metrics": [METRIC], "name": "Closed", "revision": "2026-11", "kind": "causal"}
+
+    def errors(**more: Any) -> Problems:
+        answer = ask(secret, data={**body, **more})
+        assert answer.status_code == 422
+        return {error["field"]: error["message"] for error in answer.json()["errors"]}
+
+    assert set(errors()) == {"file"}
+    assert "ends in none of" in errors(file=SimpleUploadedFile("outputs.exe", b"x"))["file"]
+    settings.UPLOAD_MOST_BYTES = 10
+    assert "too large" in errors(file=SimpleUploadedFile("outputs.jsonl", 100 * b"x"))["file"]
+    assert not Submission.objects.exists()
