@@ -46,6 +46,7 @@ ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 
 INSTALLED_APPS = [
+    "leaderboard.apps.Admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",
@@ -172,6 +173,11 @@ STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", Path(PLOTLY.origin).parent /
 # Models from a hub, and from completions servers
 HUB_ENDPOINT = env.str("HF_ENDPOINT", "https://huggingface.co")
 HUB_TOKEN = env.str("HF_TOKEN", "") or None
+HUB_PATIENCE_SECONDS = env.float("HUB_PATIENCE_SECONDS", 10.0)
+WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0)  # 0: as much as this machine has
+for _name, _least in (("HUB_PATIENCE_SECONDS", 0.1), ("WORKER_MEMORY_GB", 0.0)):
+    if globals()[_name] < _least:
+        raise ImproperlyConfigured(f"{_name} = {globals()[_name]}: set it to {_least} or more")
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
 COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)
 

@@ -71,7 +71,7 @@ def watch() -> None:
     checks.request_due_checks()
     rescore.advance_all()
     shards.remove_left()
+    conclude()
     reading.refuse_unreadable()
     reading.forget_unwanted()
     uploads.remove_left()
-    conclude()

@@ -1,6 +1,8 @@
+from django.contrib import admin
 from django.urls import include, path, re_path
 
 from leaderboard import views
+from leaderboard.api import api
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
@@ -17,12 +19,8 @@ urlpatterns = [
     path("about/", views.about, name="about"),
     path("about/changes/", views.changes, name="changes"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
-    path("operate/", views.operate, name="operate"),
-    path("operate/<slug:slug>/check/", views.check_now, name="check-now"),
-    path("operate/<slug:slug>/rescore/", views.rescore_metric, name="rescore"),
-    path("operate/rescorings/<int:pk>/<slug:step>/", views.steer_rescoring, name="steer-rescoring"),
-    path("operate/invitations/", views.invitations, name="invitations"),
-    path("operate/invitations/<int:pk>/revoke/", views.revoke_invitation, name="revoke-invitation"),
+    path("submissions/", views.submissions, name="submissions"),
+    path("submissions/letters/", views.submission_letters, name="submission-letters"),
     path("submit/outputs/", views.submit_outputs, name="submit-outputs"),
     re_path(
         r"^submit/outputs/template/(?P<slug>[-a-z0-9]+)\.(?P<kind>jsonl|csv)$",
@@ -30,18 +28,19 @@ urlpatterns = [
         name="outputs-template",
     ),
     path("submit/tool/", views.submit_tool, name="submit-tool"),
-    path("operate/submissions/", views.moderation, name="moderation"),
-    path("operate/submissions/<int:pk>/<slug:decision>/", views.moderate, name="moderate"),
-    path("submissions/", views.submissions, name="submissions"),
-    path("submissions/letters/", views.submission_letters, name="submission-letters"),
+    path("submit/", views.submit, name="submit"),
+    path("submit/hub/", views.submit_hub, name="submit-hub"),
     path("submissions/<int:pk>/", views.submission, name="submission"),
     path("submissions/<int:pk>/cancel/", views.cancel_submission, name="cancel-submission"),
     path("submissions/<int:pk>/retry/", views.retry_submission, name="retry-submission"),
     path("submissions/<int:pk>/withdraw/", views.withdraw_submission, name="withdraw-submission"),
     path("submissions/<int:pk>/correct/", views.correct_submission, name="correct-submission"),
     path("submissions/<int:pk>/change/", views.change_submission, name="change-submission"),
+    path("operate/", include("leaderboard.operate_urls")),
+    path("admin/", admin.site.urls),
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
+    path("api/v1/", api.urls),
     path("healthz", views.healthz, name="healthz"),
 ]

@@ -1,5 +1,6 @@
 """Progress in a terminal."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -21,3 +22,15 @@ def file_progress() -> Iterator[Callable[[str, int, int], None]]:
     finally:
         for bar in bars.values():
             bar.close()
+
+
+@contextmanager
+def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr; call it with how many are done, and how many there are."""
+    with tqdm(desc=what, unit=unit, file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield show

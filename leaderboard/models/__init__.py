@@ -4,9 +4,10 @@ from leaderboard.models.accounts import ApiToken, Invitation, Preferences
 from leaderboard.models.audit import AuditEvent
 from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
-from leaderboard.models.language_models import LanguageModel
+from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.results import Result
+from leaderboard.models.scorers import RetiredScorer
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
 from leaderboard.models.work import Run, Scoring, Work
 
@@ -29,10 +30,13 @@ __all__ = [
     "Reading",
     "Rescoring",
     "Result",
+    "RetiredScorer",
     "Run",
     "Scoring",
     "Standing",
     "Submission",
     "SubmissionLine",
     "Work",
+    "listed",
+    "ranked_now",
 ]

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Scoring, Standing, Work
+from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, RetiredScorer, Scoring, Standing, Work
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.control import Instrument, here, instrument_of, reported_by, scores_artefact
@@ -56,7 +56,8 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
         with transaction.atomic():
             check = ControlCheck.objects.create(metric=metric, trigger=trigger)
             if trigger == Trigger.MANUAL:
-                record("request control check", f"metric {metric.slug}", {"check": check.pk}, user)
+                change = {"check": None}, {"check": check.state}
+                record("request control check", f"metric {metric.slug}", {"check": check.pk}, user, change)
     except IntegrityError:  # one is under way; or was, a moment ago
         found = ControlCheck.objects.filter(metric=metric).unfinished().first()
         return found or request_check(metric, trigger, send=send, user=user)
@@ -245,9 +246,12 @@ def was_checked(scoring: Scoring, fingerprint: str = "") -> bool:
 
 
 def request_due_checks() -> int:
-    """Queue the checks that are due: on schedule, after another version of a library, and after an unanswered one."""
+    """Queue the checks that are due: on schedule, after another version of a library, and after an unanswered one.
+
+    Of scorers that an operator has retired none is.
+    """
     requested = 0
-    for metric in Metric.objects.all():
+    for metric in Metric.objects.exclude(scorer__in=RetiredScorer.objects.values("name")):
         trigger = due(metric)
         if trigger:
             request_check(metric, trigger)

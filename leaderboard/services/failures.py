@@ -11,7 +11,7 @@ AGAIN = "Retry it; if it fails the same way, tell the people who run this board 
 WAIT = "Nothing is wrong with the model. Retry it later."
 OTHERS = "It is not for you to mend: tell the people who run this board the number of the submission."
 HIDDEN = "…"
-# Absolute paths with two parts or more, but for addresses on the web and pages of this board; and what looks like a secret.
+# Absolute paths of two parts or more, but for addresses on the web and of this board; and what looks like a secret.
 INNER = re.compile(r"\b(?!https?:)[a-z][a-z0-9+]*://\S+")  # a broker, a database, a file
 PATHS = re.compile(r"(?<![\w/:.])(?!/submit/)(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\":,;()\[\]]+){2,}[/\\]?")
 CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@|\b(?:hf|sk|plumb|ghp|invitation)_[A-Za-z0-9]{8,}\b|(?<=Bearer )\S+")

@@ -59,8 +59,8 @@ def add_bundled() -> list[LanguageModel]:
 
 
 @transaction.atomic
-def enter(found: ResolvedModel, source: str, location: str, name: str) -> tuple[LanguageModel, bool]:
-    """The row of a resolved model; made if this revision of it has none."""
+def enter(found: ResolvedModel, source: str, location: str, name: str, **about: str) -> tuple[LanguageModel, bool]:
+    """The row of a resolved model; made if this revision of it has none, with `about` for what else is known of it."""
     architecture = found.architecture
     model, new = LanguageModel.objects.get_or_create(
         source=source,
@@ -77,6 +77,7 @@ def enter(found: ResolvedModel, source: str, location: str, name: str) -> tuple[
             "heads": architecture.heads,
             "hidden_size": architecture.hidden_size,
             "context": architecture.context,
+            **about,
         },
     )
     if new:

@@ -4,6 +4,7 @@ from leaderboard.views.about import about, changes
 from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.agreement import agreement
 from leaderboard.views.artefacts import artefact, manifest
+from leaderboard.views.audit import audit
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
@@ -15,7 +16,17 @@ from leaderboard.views.invitations import invitations, revoke_invitation
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
 from leaderboard.views.moderation import moderate, moderation
-from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
+from leaderboard.views.operate import (
+    check_now,
+    drift_policy,
+    operate,
+    operate_workers,
+    rescore_metric,
+    retire_scorer,
+    steer_rescoring,
+)
+from leaderboard.views.operate_models import operate_model, operate_models, steer_model
+from leaderboard.views.operate_work import operate_work, retry_all, steer_work
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
 from leaderboard.views.submissions import (
@@ -29,6 +40,7 @@ from leaderboard.views.submissions import (
     withdraw_submission,
 )
 from leaderboard.views.submit_outputs import outputs_template, submit_outputs, submit_tool
+from leaderboard.views.submitting import submit, submit_hub
 
 __all__ = [
     "about",
@@ -36,6 +48,7 @@ __all__ = [
     "agreement",
     "agreement_published",
     "artefact",
+    "audit",
     "cancel_submission",
     "change_submission",
     "changes",
@@ -45,6 +58,7 @@ __all__ = [
     "correct_submission",
     "demographics",
     "drift",
+    "drift_policy",
     "export",
     "healthz",
     "history",
@@ -57,17 +71,27 @@ __all__ = [
     "moderate",
     "moderation",
     "operate",
+    "operate_model",
+    "operate_models",
+    "operate_work",
+    "operate_workers",
     "outputs_template",
     "rankings",
     "rescore_metric",
+    "retire_scorer",
+    "retry_all",
     "retry_submission",
     "revoke_invitation",
     "revoke_token",
     "sign_up",
+    "steer_model",
     "steer_rescoring",
+    "steer_work",
     "submission",
     "submission_letters",
     "submissions",
+    "submit",
+    "submit_hub",
     "submit_outputs",
     "submit_tool",
     "tokens",

@@ -36,6 +36,8 @@ class Section:
 def model(request: HttpRequest, slug: str) -> HttpResponse:
     """A model's card, its numbers under the newest version of each metric, its history, its files and its runs."""
     found = get_object_or_404(LanguageModel, slug=slug)
+    if found.hidden_note:
+        return hidden_page(request, found)
     poll = polling(request, found.is_evaluated())
     newer, older = newer_and_older(found)
     runs = found.runs.select_related("protocol__evaluation_set", "artefact").order_by("created_at")
@@ -53,6 +55,13 @@ def model(request: HttpRequest, slug: str) -> HttpResponse:
         **poll,
     }
     return render(request, "model.html", context)
+
+
+def hidden_page(request: HttpRequest, found: LanguageModel) -> HttpResponse:
+    """What there is to see of a model that is hidden: that it is, and why. Never for search engines."""
+    response = render(request, "model_hidden.html", {"model": found})
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    return response
 
 
 def sections(request: HttpRequest, found: LanguageModel) -> list[Section]:

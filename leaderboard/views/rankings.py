@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.citations import Citation, cite_ranking
 from leaderboard.exports import CONTENT_TYPES, file_name, sheet_of, write
-from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work
+from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work, listed
 from leaderboard.queries.ranking_rows import rankings as ranked
 from leaderboard.queries.ranking_view import EXTRAS, ROWS, SIZES, SLICE, UNKNOWN
 from leaderboard.queries.ranking_words import explanations, order_in_words
@@ -270,7 +270,7 @@ def work_under_way(metric: Metric, rescoring: Rescoring | None) -> list[Run | Sc
     Entries that wait for a rescoring to score what was collected are left out: it says how many are done.
     """
     unfinished = (
-        Scoring.objects.filter(metric_version__metric=metric, run__isnull=False)
+        Scoring.objects.filter(listed("model__"), metric_version__metric=metric, run__isnull=False)
         .exclude(state__in=[Work.State.DONE, Work.State.CANCELLED])
         .select_related("model", "run__model", "run__protocol__evaluation_set")
     )

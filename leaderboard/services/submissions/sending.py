@@ -13,6 +13,7 @@ from django.utils import timezone
 from leaderboard.models import Submission
 from leaderboard.services.accounts import may_submit
 from leaderboard.services.audit import record
+from leaderboard.services.evaluate import CannotEvaluate
 from leaderboard.services.submissions import hub, lifecycle, outputs, reading, tool, uploads
 from leaderboard.services.submissions.refusals import WHOLE, SubmissionRefused
 
@@ -21,6 +22,10 @@ CHECKS: "dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]
     Submission.Form.HUB: hub.check,
     Submission.Form.OUTPUTS: outputs.check,
     Submission.Form.TOOL: tool.check,
+}
+# What may have changed by the time that nobody else can send anything.
+CHECKS_AGAIN: dict[str, Callable[[Payload], None]] = {
+    Submission.Form.HUB: hub.check_again,
 }
 
 
@@ -39,6 +44,8 @@ def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] |
         with transaction.atomic():
             User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
             refuse_too_many(user)
+            if form in CHECKS_AGAIN:
+                CHECKS_AGAIN[form](payload)
             submission = Submission.objects.create(
                 submitter=user, form=form, payload=payload, state=Submission.State.CHECKING, upload=kept
             )
@@ -47,6 +54,9 @@ def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] |
                 reading.request(submission)
             else:
                 lifecycle.take(submission)
+    except CannotEvaluate as error:  # what could be had a moment ago
+        uploads.drop(kept)
+        raise SubmissionRefused({"metrics": [str(error)]}) from error
     except BaseException:
         uploads.drop(kept)
         raise
