@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from leaderboard.models import Scoring, Submission, Work
+from leaderboard.services.failures import shown
 
 
 @dataclass(frozen=True)
@@ -80,4 +81,4 @@ def _next(scoring: Scoring) -> Work:
 
 
 def _asked(metric: str, work: Work | None) -> Asked:
-    return Asked(metric, work.state, work.done, work.total, work.reason) if work else Asked(metric, "", 0, 0, "")
+    return Asked(metric, work.state, work.done, work.total, shown(work.reason)) if work else Asked(metric, "", 0, 0, "")

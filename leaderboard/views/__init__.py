@@ -3,13 +3,17 @@
 from leaderboard.views.about import about, changes
 from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.agreement import agreement
+from leaderboard.views.api_guide import api_guide
 from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.audit import audit
+from leaderboard.views.badges import badge
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
+from leaderboard.views.downloads import board_download
 from leaderboard.views.drift import drift
-from leaderboard.views.health import healthz
+from leaderboard.views.embedding import embed, oembed
+from leaderboard.views.health import healthz, prometheus, readyz
 from leaderboard.views.history import history
 from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
@@ -47,8 +51,11 @@ __all__ = [
     "account",
     "agreement",
     "agreement_published",
+    "api_guide",
     "artefact",
     "audit",
+    "badge",
+    "board_download",
     "cancel_submission",
     "change_submission",
     "changes",
@@ -59,6 +66,7 @@ __all__ = [
     "demographics",
     "drift",
     "drift_policy",
+    "embed",
     "export",
     "healthz",
     "history",
@@ -70,13 +78,16 @@ __all__ = [
     "model_samples",
     "moderate",
     "moderation",
+    "oembed",
     "operate",
     "operate_model",
     "operate_models",
     "operate_work",
     "operate_workers",
     "outputs_template",
+    "prometheus",
     "rankings",
+    "readyz",
     "rescore_metric",
     "retire_scorer",
     "retry_all",

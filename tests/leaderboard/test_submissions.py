@@ -348,6 +348,7 @@ def test_a_retry_counts_as_under_way(small, ada, settings):
 @pytest.fixture
 def anything(monkeypatch):
     monkeypatch.setitem(sending.CHECKS, "hub", lambda *_: sent_payload())
+    monkeypatch.setitem(sending.CHECKS_AGAIN, "hub", lambda _: None)
 
 
 def sent_payload() -> dict:
