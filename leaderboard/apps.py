@@ -2,6 +2,7 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.contrib.admin.apps import AdminConfig
 from django.contrib.staticfiles.apps import StaticFilesConfig
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models.signals import post_migrate
@@ -35,7 +36,13 @@ def _load_scorers() -> None:
         raise ImproperlyConfigured(f"PLUMBLINE_SCORER_MODULES: {error}") from error
 
 
-class StaticFiles(StaticFilesConfig):
-    """Static files; of what lies beside Plotly's script nothing is served."""
+class Admin(AdminConfig):
+    """Django's admin, entered by the site's own log-in."""
 
-    ignore_patterns = [*StaticFilesConfig.ignore_patterns, "widgetbundle.js", "datasets", "templates"]
+    default_site = "leaderboard.admin_site.BoardAdmin"
+
+
+class StaticFiles(StaticFilesConfig):
+    """Static files; not what lies beside Plotly's script, and not the admin's words in other languages."""
+
+    ignore_patterns = [*StaticFilesConfig.ignore_patterns, "widgetbundle.js", "datasets", "templates", "i18n"]

@@ -4,7 +4,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db.models import Q
 
-from leaderboard.models import LanguageModel, Metric
+from leaderboard.models import LanguageModel, Metric, Run, Scoring
+from leaderboard.queries.work import KINDS
 
 
 def metric_called(slug: str) -> Metric:
@@ -31,3 +32,11 @@ def user_called(name: str) -> User:
         how_many = "several users have" if found else "there is no user with"
         raise CommandError(f"{how_many} the name or e-mail address {name!r}: names are shown at /accounts/")
     return found[0]
+
+
+def work_called(kind: str, pk: int) -> Run | Scoring:
+    """The run or the scoring of that number. Raises CommandError, with what to do."""
+    found = KINDS[kind].table.objects.filter(pk=pk).first()
+    if found is None:
+        raise CommandError(f"there is no {KINDS[kind].one} {pk}: `manage.py work {kind}` lists them")
+    return found

@@ -18,6 +18,7 @@ class AuditEvent(models.Model):
     class Meta:
         ordering = ("-at", "-pk")
         constraints = (models.CheckConstraint(condition=~models.Q(verb=""), name="auditevent_has_a_verb"),)
+        indexes = (models.Index(fields=["-at", "-id"], name="auditevent_newest"),)
 
     def __str__(self) -> str:
         return f"{self.verb} {self.subject}"

@@ -7,7 +7,21 @@ from django.urls import reverse
 from leaderboard.models.constraints import one_of
 
 
+def listed(model: str = "") -> Q:
+    """Of models that pages name: those that are not hidden. model: the way there, as in `model__`."""
+    return Q(**{f"{model}hidden_note": ""})
+
+
+def ranked_now(model: str = "") -> Q:
+    """Of models that current rankings hold: those that are neither hidden nor withdrawn. model: as of `listed`."""
+    return listed(model) & ~Q(**{f"{model}access": Access.WITHDRAWN})
+
+
 class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
+    def listed(self) -> "LanguageModelQuerySet":
+        """Those that pages name."""
+        return self.filter(listed())
+
     def evaluable(self) -> "LanguageModelQuerySet":
         """Those with weights that may be run."""
         without = (LanguageModel.Source.PUBLISHED, LanguageModel.Source.UPLOADED)
@@ -78,6 +92,9 @@ class LanguageModel(models.Model):
     hidden_size = models.PositiveIntegerField(null=True, blank=True)
     context = models.PositiveIntegerField(null=True, blank=True, help_text="Longest text, in tokens.")
     access = models.CharField(max_length=20, choices=Access, default=Access.OPEN)
+    hidden_note = models.TextField(
+        blank=True, help_text="Why no ranking or list names it, for its readers; empty where it is not hidden."
+    )
     notes = models.TextField(blank=True, help_text="What its submitter says of it.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -105,6 +122,11 @@ class LanguageModel(models.Model):
 
     def get_absolute_url(self) -> str:
         return reverse("model", args=[self.slug])
+
+    @property
+    def is_off_rankings(self) -> bool:
+        """Whether current rankings leave it out: withdrawn, or hidden."""
+        return bool(self.hidden_note) or self.access == Access.WITHDRAWN
 
     def is_evaluated(self) -> bool:
         """Whether an evaluation of it is under way: one whose run ended without anything to score is not."""

@@ -32,14 +32,20 @@ KINDS = (
         "withdrawn",
         "Access changed",
         "Entries withdrawn or restricted",
-        ("withdraw model", "restrict model", "reopen model"),
+        ("withdraw model", "restrict model", "reopen model", "hide model", "show model again"),
     ),
     Kind("corrected", "Entry corrected", "Entries corrected", ("correct model",)),
     Kind("rescored", "Rescored", "Rescored", ("open rescoring", "cancel rescoring", "score entry again")),
     Kind("published", "Version published", "Versions published", ("publish version",)),
     Kind("drift", "Drift found", "Drifts found", ("find drift",)),
     Kind("outdated", "Entries outdated", "Entries outdated", ("leave outdated",)),
-    Kind("scorer", "Scorer replaced", "Scorers replaced", ("replace scorer",)),
+    Kind(
+        "scorer",
+        "Scorer replaced",
+        "Scorers replaced or retired",
+        ("replace scorer", "retire scorer", "bring back scorer"),
+    ),
+    Kind("policy", "Drift policy set", "Drift policies set", ("set drift policy",)),
     Kind("texts", "Evaluation set", "Evaluation sets", ("import evaluation set",)),
 )
 OF_VERB = {verb: kind for kind in KINDS for verb in kind.verbs}
@@ -106,11 +112,11 @@ def about(event: AuditEvent, what: str) -> str:
 
 
 def model_names(events: Sequence[AuditEvent]) -> dict[str, str]:
-    """The names of the models that events speak of, by slug, in one query."""
+    """The names of the models that events speak of, by slug, in one query; hidden ones are not named."""
     slugs = {about(event, "model") or event.detail.get("model", "") for event in events}
     for event in events:
         slugs.update(list(event.detail.get("reasons", {}))[:MOST_NAMED])
-    return dict(LanguageModel.objects.filter(slug__in=slugs - {""}).values_list("slug", "name"))
+    return dict(LanguageModel.objects.listed().filter(slug__in=slugs - {""}).values_list("slug", "name"))
 
 
 def versions_of(events: Sequence[AuditEvent]) -> dict[tuple[str, int], tuple[Known, str]]:
@@ -144,19 +150,20 @@ def change(
     version, opened_for = versions.get((slug, number or 0), (None, ""))
     model = about(event, "model") or event.detail.get("model", "")
     reasons = list(event.detail.get("reasons", {}).items())
-    why = event.detail.get("reason", "")
+    why = event.detail.get("reason", "") or event.detail.get("note", "")
+    outdated = [(slug, names[slug], reason) for slug, reason in reasons[:MOST_NAMED] if slug in names]
     return Change(
         at=event.at,
         verb=event.verb,
         kind=OF_VERB[event.verb],
         subject=event.subject.partition(" set ")[2] if event.verb == "import evaluation set" else "",
         detail=event.detail,
-        by_operator=event.actor_id is not None,
+        by_operator=event.actor_id is not None or bool(event.detail.get("by_operator")),
         metric=metrics.get(slug),
         model=(model, names[model]) if model in names else None,
         number=number,
         version=version,
         why=why or (opened_for if event.verb == "publish version" else ""),
-        outdated=[(slug, names.get(slug, slug), reason) for slug, reason in reasons[:MOST_NAMED]],
-        more_outdated=len(reasons[MOST_NAMED:]),
+        outdated=outdated,
+        more_outdated=len(reasons) - len(outdated),
     )

@@ -129,7 +129,10 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
     movements = report.movements if report else ()
     tests = {of.attribute: of for of in report.paired_tests} if report else {}
     demographics = [of for of in movements if of.attribute == attribute and of.demographic is not None]
-    moves = impact["moves"][:MOST_MOVES] if impact else []
+    every = impact["moves"] if impact else []
+    listed = LanguageModel.objects.listed().filter(slug__in=[of["entry"] for of in every])
+    names = dict(listed.values_list("slug", "name"))
+    moves = [of for of in every if of["entry"] in names][:MOST_MOVES]
     return CheckReport(
         check=check,
         report=report,
@@ -143,7 +146,7 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
         histogram=histogram,
         problem=problem,
         impact=impact and impact | {"moves": moves, "more": len(impact["moves"]) - len(moves)},
-        names=dict(LanguageModel.objects.filter(slug__in=[of["entry"] for of in moves]).values_list("slug", "name")),
+        names=names,
         rescoring=Rescoring.objects.filter(to_version__opened_because=check)
         .select_related("from_version", "to_version")
         .first(),

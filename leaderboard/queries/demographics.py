@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leaderboard.charts import BoxColumn, BoxPoint
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing, listed
 from leaderboard.queries.rankings import ROUND_SHARES
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
@@ -109,8 +109,10 @@ def entries_of(version: MetricVersion) -> dict[int, Entry]:
 
 
 def board(version: MetricVersion, measure: str, population: str, entries: dict[int, Entry]) -> Board:
-    """Every value there is, in one query; as standings have them, and so without models that were withdrawn."""
-    ranked = Standing.objects.filter(metric_version=version, measure=measure, population=population).order_by()
+    """Every value there is, in one query; as standings have them, without models that were withdrawn or hidden."""
+    ranked = Standing.objects.filter(
+        listed("model__"), metric_version=version, measure=measure, population=population
+    ).order_by()
     values: dict[str, dict[int, float]] = {}
     for name, model, value in ranked.values_list("slice", "model_id", "value"):
         values.setdefault(name, {})[model] = value
@@ -232,7 +234,11 @@ class Ranked:
 def own_ranking(of: Board, name: str, first: int, count: int) -> list[Ranked]:
     """The ranking of `of` on slice `name`, in one query: `count` places after `first`."""
     rows = Standing.objects.filter(
-        metric_version=of.version, measure=of.measure.key, population=of.population, slice=name
+        listed("model__"),
+        metric_version=of.version,
+        measure=of.measure.key,
+        population=of.population,
+        slice=name,
     ).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
     results = ("result__ci_low", "result__ci_high", "result__n", "result__missing", "result__p_adjusted")

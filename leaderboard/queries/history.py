@@ -7,7 +7,16 @@ from typing import NamedTuple
 
 from django.db.models import F, IntegerField, Prefetch, Q, Value
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Provenance, Rescoring, Standing
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    OutdatedEntry,
+    Provenance,
+    Rescoring,
+    Standing,
+    listed,
+)
 from leaderboard.services.comparison_words import coefficient
 from leaderboard.services.record import paired_slices
 from scoring.metrics.formulas import MEASURES, slices_in_order
@@ -114,7 +123,10 @@ def told(metric: Metric) -> list[Step]:
         .select_related("metric", "protocol", "opened_because")
         .prefetch_related(
             Prefetch("rescorings_to", Rescoring.objects.filter(state=Rescoring.State.PUBLISHED)),
-            Prefetch("outdated", OutdatedEntry.objects.select_related("model", "last_scoring__metric_version")),
+            Prefetch(
+                "outdated",
+                OutdatedEntry.objects.filter(listed("model__")).select_related("model", "last_scoring__metric_version"),
+            ),
         )
         .order_by("number")
     )
@@ -158,7 +170,7 @@ def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], populatio
     wanted = Q(pk__in=[])
     for name in set(slices.values()):
         wanted |= Q(slice=name, metric_version__in=[pk for pk, of in slices.items() if of == name])
-    ranked = Standing.objects.filter(wanted, measure=measure, population=population).order_by()
+    ranked = Standing.objects.filter(wanted, listed("model__"), measure=measure, population=population).order_by()
     measured = all(step.version.measured for step in steps)  # no source gives a rank, of which another table knows
     printed = Value(None, IntegerField()) if measured else F("result__published_rank")
     column = {step.version.pk: number for number, step in enumerate(steps)}

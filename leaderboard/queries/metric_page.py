@@ -16,6 +16,7 @@ from leaderboard.models import (
     Rescoring,
     Scoring,
     Work,
+    listed,
 )
 from leaderboard.services.checks import policy_of
 from leaderboard.services.scorers import cost_of, problem_with
@@ -155,7 +156,7 @@ def timeline(metric: Metric) -> list[Moment]:
     entries = dict(done.values_list("metric_version").annotate(count=Count("pk")))
     rescorings = {of.to_version_id: of for of in Rescoring.objects.filter(metric=metric).order_by("pk")}
     outdated: dict[int, list[Outdated]] = {}
-    left = OutdatedEntry.objects.filter(metric_version__metric=metric).order_by("model__name")
+    left = OutdatedEntry.objects.filter(listed("model__"), metric_version__metric=metric).order_by("model__name")
     for version_pk, slug, name, number, reason in left.values_list(
         "metric_version", "model__slug", "model__name", "last_scoring__metric_version__number", "reason"
     ):

@@ -18,6 +18,7 @@ from leaderboard.models import (
     Standing,
     Work,
 )
+from leaderboard.services.access import VERBS
 from scoring.metrics.formulas import MEASURES, slices_in_order
 from scoring.metrics.measures import Measure
 
@@ -217,13 +218,15 @@ def outdated(model: LanguageModel) -> list[OutdatedEntry]:
 
 def other_revisions(model: LanguageModel) -> list[LanguageModel]:
     """Other entries of the same name, the newest first, in one query; but for those of `newer_and_older`."""
-    of_name = LanguageModel.objects.filter(name=model.name).exclude(pk__in=LanguageModel.objects.lineage(model))
+    of_name = (
+        LanguageModel.objects.listed().filter(name=model.name).exclude(pk__in=LanguageModel.objects.lineage(model))
+    )
     return list(of_name.order_by("-created_at", "-pk"))
 
 
 def newer_and_older(model: LanguageModel) -> tuple[list[LanguageModel], list[LanguageModel]]:
     """The other revisions of the model that were entered after it and before it, the newest first, in one query."""
-    others = LanguageModel.objects.lineage(model).exclude(pk=model.pk).order_by("-created_at", "-pk")
+    others = LanguageModel.objects.listed().lineage(model).exclude(pk=model.pk).order_by("-created_at", "-pk")
     newer: list[LanguageModel] = []
     older: list[LanguageModel] = []
     for other in others:
@@ -235,5 +238,6 @@ def why_not_open(model: LanguageModel) -> str:
     """What the audit trail gives as the reason for a model's being restricted or withdrawn; "" where it gives none."""
     if model.access == LanguageModel.Access.OPEN:
         return ""
-    details = AuditEvent.objects.filter(subject=f"model {model.slug}").values_list("detail", flat=True)
+    told = AuditEvent.objects.filter(subject=f"model {model.slug}", verb__in=VERBS.values())
+    details = told.values_list("detail", flat=True)
     return next((str(detail["reason"]) for detail in details if detail.get("reason")), "")

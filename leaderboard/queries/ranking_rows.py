@@ -9,7 +9,7 @@ import numpy as np
 from django.db.models import Count, Expression, F, Max, Q, Window
 from django.db.models.functions import RowNumber
 
-from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance, Result, Standing
+from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance, Result, Standing, listed
 from leaderboard.queries.ranking_view import View
 from leaderboard.queries.rankings import Cell, Choices, Group, Ranking, Row, Wanted, extras_of
 from leaderboard.services import past
@@ -47,7 +47,7 @@ def rankings(wanted: list[Wanted], view: View) -> list[Ranking]:
 
 def entries(wanted: Wanted) -> Q:
     """The standings of a ranking."""
-    found = Q(
+    found = listed("model__") & Q(
         metric_version__in=wanted.versions,
         measure=wanted.measure.key,
         slice=wanted.slice,
@@ -174,7 +174,7 @@ def outdated_under(wanted: list[Wanted]) -> list[OutdatedEntry]:
     if not versions:
         return []
     return list(
-        OutdatedEntry.objects.filter(metric_version__in=versions).select_related(
+        OutdatedEntry.objects.filter(listed("model__"), metric_version__in=versions).select_related(
             "model", "last_scoring__metric_version"
         )
     )

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 from django.db.models import Count, Q, Window
 
-from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
+from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work, listed
 from leaderboard.services.publish import covariances
 from scoring.artefacts import ArtefactError
 from scoring.metrics.formulas import slices_in_order
@@ -252,7 +252,7 @@ def offered(
     At most so many as a reader can take in, by rank, in one query.
     """
     ranked = Standing.objects.filter(
-        metric_version=version, measure=measure.key, slice=name, population=population
+        listed("model__"), metric_version=version, measure=measure.key, slice=name, population=population
     ).exclude(model__in=besides)
     if search:
         ranked = ranked.filter(

@@ -1,4 +1,4 @@
-"""Whether a model may be run and ranked: open, restricted or withdrawn, with the reason on record."""
+"""Whether a model may be run, ranked and seen: open, restricted, withdrawn or hidden, with the reason on record."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -28,10 +28,37 @@ def set_access(
         return False
     moves = Access.WITHDRAWN in (model.access, access)
     LanguageModel.objects.filter(pk=model.pk).update(access=access)
+    change = {"access": model.access}, {"access": access}
     detail = {"reason": reason, "of_their_own": True} if of_their_own else {"reason": reason}
-    record(VERBS[Access(access)], f"model {model.slug}", detail, user)
+    record(VERBS[Access(access)], f"model {model.slug}", detail, user, change)
     if moves:
-        shown = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
-        for version in shown.filter(scorings__model=model, scorings__state=Work.State.DONE):
-            publish_standings(version)
+        publish_again(model)
+    return True
+
+
+def publish_again(model: LanguageModel) -> None:
+    """Write the current rankings that `model` has numbers for anew, as it leaves them or comes back."""
+    shown = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
+    for version in shown.filter(scorings__model=model, scorings__state=Work.State.DONE):
+        publish_standings(version)
+
+
+@transaction.atomic
+def hide_model(model: LanguageModel, note: str, user: User | None = None) -> bool:
+    """Name `model` in no ranking and no list; its page says `note` and nothing else. An empty one shows it again.
+
+    Says whether anything changed. It leaves the rankings that readers see now, where ranks close up; earlier versions
+    leave it out and keep the ranks of the others. Its numbers stay, and come back with it.
+    """
+    note = note.strip()
+    model = LanguageModel.objects.select_for_update().get(pk=model.pk)
+    before = model.hidden_note
+    if before == note:
+        return False
+    LanguageModel.objects.filter(pk=model.pk).update(hidden_note=note)
+    verb = "hide model" if note else "show model again"
+    detail = {"note": note} if note else {}
+    record(verb, f"model {model.slug}", detail, user, ({"hidden_note": before}, {"hidden_note": note}))
+    if not before or not note:
+        publish_again(model)
     return True

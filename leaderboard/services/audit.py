@@ -7,6 +7,17 @@ from django.contrib.auth.models import User
 from leaderboard.models import AuditEvent
 
 
-def record(verb: str, subject: str, detail: dict[str, Any], actor: User | None = None) -> AuditEvent:
-    """Append one event. No actor: the board itself, or someone at its terminal."""
+def record(
+    verb: str,
+    subject: str,
+    detail: dict[str, Any],
+    actor: User | None = None,
+    change: tuple[dict[str, Any], dict[str, Any]] | None = None,
+) -> AuditEvent:
+    """Append one event. No actor: the board itself, or someone at its terminal.
+
+    change: what the event changed, by name: the values before it and those after.
+    """
+    if change:
+        detail = {**detail, "before": change[0], "after": change[1]}
     return AuditEvent.objects.create(actor=actor, verb=verb, subject=subject, detail=detail)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard.models import MetricVersion, Provenance, Standing
+from leaderboard.models import MetricVersion, Provenance, Standing, listed
 from leaderboard.services.joined_scores import Pair, joined, shared_scorings
 from leaderboard.services.record import NoRecord, Side, compared
 from scoring.metrics import agreement
@@ -215,7 +215,11 @@ def over_all(slices: list[str], attribute: str) -> str | None:
 def sides_of(version: MetricVersion, measure: str, names: list[str]) -> dict[str, Side]:
     """The boards of `version` on several slices, in one query."""
     rows = Standing.objects.filter(
-        metric_version=version, measure=measure, slice__in=names, population=Standing.Population.ALL
+        listed("model__"),
+        metric_version=version,
+        measure=measure,
+        slice__in=names,
+        population=Standing.Population.ALL,
     ).select_related("model", "result")
     boards: dict[str, list[Standing]] = {name: [] for name in names}
     for row in rows:

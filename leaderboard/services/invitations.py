@@ -79,5 +79,5 @@ def revoke_invitation(pk: int, by: User | None = None) -> bool:
     """Nobody signs up with it any more. False where there was nothing to revoke."""
     revoked = Invitation.objects.open().filter(pk=pk).update(revoked_at=timezone.now())
     if revoked:
-        record("revoke invitation", f"invitation {pk}", {}, by)
+        record("revoke invitation", f"invitation {pk}", {}, by, ({"state": "Open"}, {"state": "Revoked"}))
     return bool(revoked)

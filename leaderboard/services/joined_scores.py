@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from leaderboard.models import LanguageModel, MetricVersion, Scoring, Work
+from leaderboard.models import MetricVersion, Scoring, Work, ranked_now
 from leaderboard.services import artefacts
 from scoring.metrics import agreement
 from scoring.metrics.formulas import attributes_of, values_of
@@ -23,7 +23,7 @@ def shared_scorings(first: MetricVersion, second: MetricVersion) -> list[Pair]:
         return []
     scorings = (
         Scoring.objects.filter(metric_version__in=[first, second], state=Work.State.DONE, run__isnull=False)
-        .exclude(model__access=LanguageModel.Access.WITHDRAWN)
+        .filter(ranked_now("model__"))
         .select_related("model", "artefact")
         .order_by("model__name", "pk")
     )

@@ -30,6 +30,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    ranked_now,
 )
 from leaderboard.services.verify import Progress, damage, numbers_of
 from scoring.manifest import FORMAT, MANIFEST, artefact_path
@@ -48,11 +49,11 @@ def published_versions() -> QuerySet[MetricVersion]:
 
 
 def entries() -> QuerySet[Scoring]:
-    """What stands in the rankings of published, measured versions, but for models that were withdrawn."""
+    """What stands in the rankings of published, measured versions, but for models that were withdrawn or hidden."""
     ranked = Standing.objects.filter(metric_version=OuterRef("metric_version"), model=OuterRef("model"))
     return (
         Scoring.objects.filter(Exists(ranked), state=Work.State.DONE, metric_version__in=published_versions())
-        .exclude(model__access=LanguageModel.Access.WITHDRAWN)
+        .filter(ranked_now("model__"))
         .select_related("model", "artefact", "replicates", "run__artefact")
         .order_by("model__slug")
     )

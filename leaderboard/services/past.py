@@ -6,7 +6,17 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from django.db.models import Exists, OuterRef, Q
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Standing, Work
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Provenance,
+    Result,
+    Standing,
+    Work,
+    listed,
+    ranked_now,
+)
 from leaderboard.services.publish import covariances, standings
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
@@ -39,9 +49,9 @@ def ranked(
 
     as_of: the version that was current when that day ended in UTC, with the entries that were scored by then. Where
     entries were added or withdrawn since, ranks are taken anew by the function that publishes, and nothing is stored.
-    Models that were withdrawn since are left out, as they would be now. name: a slice, whole or its part alone.
-    population: None for each kind by itself where the metric ranks kinds apart. Raises NoStandings; FileNotFoundError
-    where an artefact is gone.
+    Models that were withdrawn or hidden since are left out, as they would be now. name: a slice, whole or its part
+    alone. population: None for each kind by itself where the metric ranks kinds apart. Raises NoStandings;
+    FileNotFoundError where an artefact is gone.
     """
     end = None if as_of is None else end_of(as_of)
     version = version_of(metric, number, end)
@@ -90,8 +100,9 @@ def version_of(metric: Metric, number: int | None, end: datetime | None) -> Metr
 
 
 def stored(version: MetricVersion, measure: str) -> list[Standing]:
-    """The standings that were published."""
-    return list(version.standings.filter(measure=measure).select_related("model", "result__scoring"))
+    """The standings that were published, without models that are hidden."""
+    shown = version.standings.filter(listed("model__"), measure=measure)
+    return list(shown.select_related("model", "result__scoring"))
 
 
 def end_of(day: date) -> datetime:
@@ -110,13 +121,13 @@ def current_at(versions: Iterable[MetricVersion], provenance: str, end: datetime
 
 
 def stood(end: datetime) -> Q:
-    """Of stored standings those of entries that were scored before `end` and are not withdrawn."""
-    return Q(result__scoring__scored_at__lt=end) & ~Q(model__access=LanguageModel.Access.WITHDRAWN)
+    """Of stored standings those of entries that were scored before `end` and are neither withdrawn nor hidden."""
+    return Q(result__scoring__scored_at__lt=end) & ranked_now("model__")
 
 
 def stands(version: MetricVersion, end: datetime) -> bool:
-    """Whether the stored standings of `version` are those of `end`: no entry was added or withdrawn since."""
-    others = version.scorings.filter(Q(scored_at__gte=end) | Q(model__access=LanguageModel.Access.WITHDRAWN))
+    """Whether the stored standings of `version` are those of `end`: no entry was added, withdrawn or hidden since."""
+    others = version.scorings.filter(Q(scored_at__gte=end) | ~ranked_now("model__"))
     ranked = version.standings.filter(model=OuterRef("model"))
     return not others.filter(Exists(ranked), state=Work.State.DONE).exists()
 
@@ -126,7 +137,7 @@ def taken_anew(version: MetricVersion, measure: str, end: datetime, name: str | 
     scorings = list(
         version.scorings.filter(state=Work.State.DONE)
         .filter(scored_at__lt=end)
-        .exclude(model__access=LanguageModel.Access.WITHDRAWN)
+        .filter(ranked_now("model__"))
         .select_related("model", "artefact", "replicates")
         .order_by("model__name", "pk")
     )

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import LanguageModel, MetricVersion, Result, Scoring, Standing, Work
+from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work, ranked_now
 from leaderboard.services import artefacts
 from scoring.metrics.safety import AVERAGE, Texts, areas, influence
 from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
@@ -28,7 +28,7 @@ def publish_standings(version: MetricVersion) -> None:
             raise ValueError(f"{version} is {version.status}: it cannot be published again; rescore the metric")
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
-            .exclude(model__access=LanguageModel.Access.WITHDRAWN)
+            .filter(ranked_now("model__"))
             .select_related("model", "artefact", "replicates")
             .order_by("model__name", "pk")
         )

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboard.models import Metric, MetricVersion, Provenance, Standing
+from leaderboard.models import Metric, MetricVersion, Provenance, Standing, listed
 from leaderboard.services.shifts import Shifts, shifts
 from scoring.metrics.agreement import matching_attributes
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
@@ -159,8 +159,10 @@ def counterpart_of(name: str, names: list[str]) -> str | None:
 
 
 def side(version: MetricVersion, measure: str, name: str, population: str) -> Side:
-    """The board of `version` on a measure and a slice, as published."""
-    of = Standing.objects.filter(metric_version=version, measure=measure, slice=name, population=population)
+    """The board of `version` on a measure and a slice, as published; without models that are hidden."""
+    of = Standing.objects.filter(
+        listed("model__"), metric_version=version, measure=measure, slice=name, population=population
+    )
     standings = list(of.select_related("model", "result"))
     if not standings:
         raise NoRecord(f"kind = {population!r}: {version} ranks no such models; use all")

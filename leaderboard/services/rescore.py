@@ -309,13 +309,17 @@ def resume(rescoring: Rescoring, user: User | None = None) -> bool:
 
 @transaction.atomic
 def _hold(rescoring: Rescoring, state: str, user: User | None) -> bool:
-    moved = rescoring.state != state and rescoring.move(state)
+    before = rescoring.state
+    moved = before != state and rescoring.move(state)
     if moved:
         held = state == Rescoring.State.PAUSED
         rescoring.to_version.scorings.unfinished().update(held=held)
         if rescoring.to_version.epoch != rescoring.from_version.epoch:  # else runs may be for other metrics too
             Run.objects.filter(scorings__metric_version=rescoring.to_version).unfinished().update(held=held)
-        record("pause rescoring" if held else "resume rescoring", str(rescoring), {}, user)
+        numbers = {"from": rescoring.from_version.number, "to": rescoring.to_version.number}
+        change = {"state": before}, {"state": state}
+        verb = "pause rescoring" if held else "resume rescoring"
+        record(verb, f"metric {rescoring.metric.slug}", numbers, user, change)
     return moved
 
 
@@ -331,6 +335,7 @@ def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back:
 
     Where readers keep the version they see (`go_back`), models that are not in it wait for their place there again.
     """
+    before = rescoring.state
     if not rescoring.move(Rescoring.State.CANCELLED, finished_at=timezone.now()):
         return False
     version = rescoring.to_version
@@ -347,7 +352,8 @@ def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back:
         send_back(rescoring)
         drop_runs([version], rescoring.from_version)
     numbers = {"from": rescoring.from_version.number, "to": version.number}
-    record("cancel rescoring", f"metric {version.metric.slug}", numbers | {"reason": reason}, user)
+    change = {"state": before}, {"state": rescoring.state}
+    record("cancel rescoring", f"metric {version.metric.slug}", numbers | {"reason": reason}, user, change)
     return True
 
 

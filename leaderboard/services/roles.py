@@ -63,8 +63,9 @@ def set_role(user: User, name: str, actor: User | None = None) -> Role:
     before = role_of(user)
     user.groups.remove(*Group.objects.filter(name__in=BY_NAME))
     user.groups.add(Group.objects.get(name=name))
-    detail = {"from": before.name if before else None, "to": name}
-    record("set role", f"user {user.get_username()}", detail, actor)
+    was = before.name if before else None
+    change = {"role": was}, {"role": name}
+    record("set role", f"user {user.get_username()}", {"from": was, "to": name}, actor, change)
     return BY_NAME[name]
 
 

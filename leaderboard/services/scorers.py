@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from django.conf import settings
 
-from leaderboard.models import Work
+from leaderboard.models import RetiredScorer, Work
 from leaderboard.services.leases import Lease
 from leaderboard.services.shards import Shards
 from scoring.artefacts import SCORE
@@ -23,6 +23,7 @@ from scoring.scorers import (
     Lexicon,
     LexiconError,
     Scorer,
+    ScorerState,
     ScorerUnavailable,
     Scores,
     find_lexicon,
@@ -44,6 +45,8 @@ def folder_of(name: str) -> Path:
 
 def problem_with(name: str) -> ScorerUnavailable | None:
     """Why the scorer cannot be had here, as far as that is known without loading it or asking anyone; else None."""
+    if found := retired(name):
+        return found
     if name == "perspective":
         return perspective_problem(settings.PERSPECTIVE_API_KEY, settings.PERSPECTIVE_URL)
     if name.startswith(LEXICON):
@@ -52,6 +55,15 @@ def problem_with(name: str) -> ScorerUnavailable | None:
         except LexiconError as error:
             return ScorerUnavailable(str(error))
     return None
+
+
+def retired(name: str) -> ScorerUnavailable | None:
+    """That an operator has retired the scorer, and why; None where nobody did."""
+    found = RetiredScorer.objects.filter(name=name).first()
+    if found is None:
+        return None
+    said = f"{name} was retired on {found.retired_at:%-d %B %Y}: {found.reason}. Use another scorer"
+    return ScorerUnavailable(said, ScorerState.RETIRED)
 
 
 def cost_of(name: str) -> Cost | None:
@@ -65,6 +77,8 @@ def scorer_for(name: str, epoch: str, work: Work | None = None) -> Scorer:
     Answers of a remote scorer are kept for `work`, so that it can go on where it was interrupted, and for nothing else.
     Raises ScorerUnavailable, with what to do; UnknownScorer; LexiconError.
     """
+    if gone := retired(name):
+        raise gone
     if name == "perspective":
         options: dict[str, Any] = {"replies": JsonLinesReplies(_replies(work))} if work else {}
         return get_scorer(

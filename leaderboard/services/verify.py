@@ -18,7 +18,6 @@ from leaderboard.models import (
     Artefact,
     ControlCheck,
     ControlSet,
-    LanguageModel,
     Metric,
     MetricVersion,
     Result,
@@ -201,12 +200,9 @@ class Verifier:
         version, stored = published.version, published.standings
         self.found.standings += len(stored)
         ranked = {standing.model_id for standing in stored}
-        # Who was withdrawn after the last publication stays on it until the next.
-        among = [
-            of
-            for of in published.scorings
-            if of.model_id in ranked or of.model.access != LanguageModel.Access.WITHDRAWN
-        ]
+        # Who was withdrawn or hidden after the last publication stays on it until the next.
+        gone = {of.model_id for of in published.scorings if of.model.is_off_rankings}
+        among = [of for of in published.scorings if of.model_id in ranked or of.model_id not in gone]
         keys = {measure.key for measure in version.metric.formula.ranked}
         results = [r for of in among for r in published.results.get(of.pk, []) if r.measure in keys]
         try:

@@ -3,20 +3,35 @@
 from leaderboard.views.about import about, changes
 from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.agreement import agreement
+from leaderboard.views.api_guide import api_guide
 from leaderboard.views.artefacts import artefact, manifest
+from leaderboard.views.audit import audit
+from leaderboard.views.badges import badge
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
 from leaderboard.views.docs import docs, docs_extending, docs_metrics, docs_operating
+from leaderboard.views.downloads import board_download
 from leaderboard.views.drift import drift
-from leaderboard.views.health import healthz
+from leaderboard.views.embedding import embed, oembed
+from leaderboard.views.health import healthz, prometheus, readyz
 from leaderboard.views.history import history
 from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
 from leaderboard.views.moderation import moderate, moderation
-from leaderboard.views.operate import check_now, operate, rescore_metric, steer_rescoring
+from leaderboard.views.operate import (
+    check_now,
+    drift_policy,
+    operate,
+    operate_workers,
+    rescore_metric,
+    retire_scorer,
+    steer_rescoring,
+)
+from leaderboard.views.operate_models import operate_model, operate_models, steer_model
+from leaderboard.views.operate_work import operate_work, retry_all, steer_work
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
 from leaderboard.views.submissions import (
@@ -37,7 +52,11 @@ __all__ = [
     "account",
     "agreement",
     "agreement_published",
+    "api_guide",
     "artefact",
+    "audit",
+    "badge",
+    "board_download",
     "cancel_submission",
     "change_submission",
     "changes",
@@ -51,6 +70,8 @@ __all__ = [
     "docs_metrics",
     "docs_operating",
     "drift",
+    "drift_policy",
+    "embed",
     "export",
     "healthz",
     "history",
@@ -62,15 +83,26 @@ __all__ = [
     "model_samples",
     "moderate",
     "moderation",
+    "oembed",
     "operate",
+    "operate_model",
+    "operate_models",
+    "operate_work",
+    "operate_workers",
     "outputs_template",
+    "prometheus",
     "rankings",
+    "readyz",
     "rescore_metric",
+    "retire_scorer",
+    "retry_all",
     "retry_submission",
     "revoke_invitation",
     "revoke_token",
     "sign_up",
+    "steer_model",
     "steer_rescoring",
+    "steer_work",
     "submission",
     "submission_letters",
     "submissions",

@@ -122,7 +122,7 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
 def chosen_models(request: HttpRequest) -> list[LanguageModel]:
     """The models `m` of the address, in its order, each once. Raises Http404, naming those that do not exist."""
     slugs = list(dict.fromkeys(slug for slug in request.GET.getlist("m") if slug))
-    found = {model.slug: model for model in LanguageModel.objects.filter(slug__in=slugs[:50])}
+    found = {model.slug: model for model in LanguageModel.objects.listed().filter(slug__in=slugs[:50])}
     unknown = [slug for slug in slugs if slug not in found]
     if unknown:
         raise Http404(

@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from leaderboard.models import MetricVersion, Scoring, Standing, Work
+from leaderboard.models import MetricVersion, Scoring, Standing, Work, ranked_now
 from leaderboard.services.comparison import (
     CannotCompare,
     Comparison,
@@ -67,7 +67,7 @@ def compare_scorers(request: HttpRequest) -> HttpResponse:
 
 def kept_comparison(first: MetricVersion, second: MetricVersion) -> Comparison:
     """A comparison, kept for some minutes while nothing is scored under either version."""
-    scorings = Scoring.objects.filter(metric_version__in=[first, second], state=Work.State.DONE)
+    scorings = Scoring.objects.filter(ranked_now("model__"), metric_version__in=[first, second], state=Work.State.DONE)
     state = scorings.aggregate(count=Count("pk"), last=Max("scored_at"))
     key = f"comparison-{first.pk}-{second.pk}-{state['count']}-{state['last'] and state['last'].timestamp()}"
     found: Comparison | None = caches["pages"].get(key)

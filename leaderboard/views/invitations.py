@@ -3,13 +3,15 @@
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from leaderboard.forms import InvitationForm
 from leaderboard.models import Invitation
 from leaderboard.services import invitations as service
+from leaderboard.views.asking import Question, action, ask
 from leaderboard.views.permissions import operators_only
 
 SHOWN = 200
@@ -47,10 +49,15 @@ def _mailed(request: HttpRequest, invitation: Invitation, link: str) -> bool:
     return True
 
 
-@require_POST
-@operators_only
+@action
 def revoke_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     """Nobody signs up with it any more."""
+    invitation = get_object_or_404(Invitation, pk=pk)
+    if request.method != "POST":
+        whom = invitation.email or "anyone"
+        made = f"It was made on {invitation.created_at:%-d %B %Y} for {whom}."
+        says = [made, "Nobody signs up with its link any more. A new one can be made."]
+        return ask(request, Question(f"Withdraw invitation {pk}", says, "Withdraw", reverse("invitations")))
     if service.revoke_invitation(pk, by=request.user):
         messages.info(request, "The invitation is withdrawn.")
     else:

@@ -9,6 +9,7 @@ from leaderboard.queries.likelihoods import NotAtHand
 from leaderboard.queries.profiles import scorings_of
 from leaderboard.queries.samples import HIGHEST, LOWEST, PAGE, SPREAD, attributes, samples
 from leaderboard.views.keeping import kept
+from leaderboard.views.models import hidden_page
 from leaderboard.views.parameters import pick
 
 OF_SCORES = [(HIGHEST, "Highest first"), (LOWEST, "Lowest first"), (SPREAD, "Spread from highest to lowest")]
@@ -25,6 +26,8 @@ SHOW = "yes"  # the value of `show` with which a reader asks for the texts
 def model_samples(request: HttpRequest, slug: str) -> HttpResponse:
     """A notice; and once it has been read a page of a model's texts, each covered. Never for search engines."""
     found = get_object_or_404(LanguageModel, slug=slug)
+    if found.hidden_note:
+        return hidden_page(request, found)
     # Of each metric the newest version's; the outputs of a withdrawn model are passed on to nobody.
     withheld = found.access == LanguageModel.Access.WITHDRAWN
     newest = {} if withheld else {of.metric_version.metric.slug: of for of in scorings_of(found) if of.run_id}

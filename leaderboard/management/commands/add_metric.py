@@ -1,14 +1,15 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import EvaluationSet, Metric
 from leaderboard.services.metrics import CannotDeclare, Declaration, declare_metric
 from scoring.generation import PROTOCOLS
 from scoring.metrics.formulas import FORMULAS
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Make a metric, with a ranking of its own: prompts of the board, a generation protocol, a scorer, a formula."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -45,4 +46,6 @@ class Command(BaseCommand):
             metric = declare_metric(declared, prompts)
         except CannotDeclare as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{metric.slug}: {metric.protocol}, k = {metric.protocol.k}, scored by {metric.scorer}")
+        protocol = metric.protocol
+        self.say(f"{metric.slug}: {protocol}, k = {protocol.k}, scored by {metric.scorer}")
+        self.answer({"metric": metric.slug, "protocol": str(protocol), "k": protocol.k, "scorer": metric.scorer})

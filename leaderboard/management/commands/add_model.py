@@ -1,12 +1,13 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.output import BoardCommand
 from leaderboard.services.language_models import add_model, add_served
 from scoring.language_models import HubUnavailable, ModelRefused
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Enter a language model: a hub id, a local folder, a GGUF file, or a model behind a completions server."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,4 +32,6 @@ class Command(BaseCommand):
                 about = f"{model.family}, {model.kind}, {model.parameters:,} parameters, {model.layers} layers"
         except (ModelRefused, HubUnavailable, ValueError) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{model.slug} {'entered' if new else 'is already here'}: {about}, revision {model.revision}")
+        self.say(f"{model.slug} {'entered' if new else 'is already here'}: {about}, revision {model.revision}")
+        known = ("slug", "name", "family", "kind", "source", "location", "revision", "parameters", "layers")
+        self.answer({"new": new} | {name: getattr(model, name) for name in known})

@@ -1,14 +1,15 @@
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.lookup import metric_called
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import ControlCheck, Work
 from leaderboard.services.checks import CannotCheck, perform, request_check
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Score a metric's control set again, here and now, and say whether its scorer can be trusted."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,8 +27,18 @@ class Command(BaseCommand):
             check.refresh_from_db()
         if check.state != Work.State.DONE:
             raise CommandError(f"{check}: {check.reason}")
-        self.stdout.write(f"{check.metric}: {check.verdict}. {check.statistics['decided_by']}")
-        for version in check.opened_versions.all():
-            self.stdout.write(f"opened {version}, and queued its entries: the workers rescore them")
+        opened = list(check.opened_versions.all())
+        self.say(f"{check.metric}: {check.verdict}. {check.statistics['decided_by']}")
+        for version in opened:
+            self.say(f"opened {version}, and queued its entries: the workers rescore them")
+        self.answer(
+            {
+                "metric": check.metric.slug,
+                "check": check.pk,
+                "verdict": check.verdict,
+                "decided_by": check.statistics["decided_by"],
+                "opened": [version.number for version in opened],
+            }
+        )
         if check.verdict == ControlCheck.Verdict.UNAVAILABLE:
             raise CommandError("nothing is published under this scorer until a check has an answer")

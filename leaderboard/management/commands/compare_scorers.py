@@ -5,6 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.formats import Column, Table, as_csv, as_text
 from leaderboard.management.commands.rank_changes import correlation
+from leaderboard.management.output import json_format
 from leaderboard.services.comparison import (
     MOST_TEXTS,
     CannotCompare,
@@ -26,6 +27,7 @@ class Command(BaseCommand):
         parser.add_argument("b", help="another one that scored the same runs")
         parser.add_argument("--texts", type=int, default=MOST_TEXTS, help=f"at most so many (default: {MOST_TEXTS})")
         parser.add_argument("--format", default="table", choices=["table", "csv", "json"])
+        json_format(parser)
 
     def handle(self, a: str, b: str, **options: Any) -> None:
         if options["texts"] < 1:

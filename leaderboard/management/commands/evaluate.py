@@ -1,10 +1,11 @@
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from tqdm import tqdm
 
 from leaderboard.management.lookup import metric_called, model_called
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import Scoring, Standing, Work
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.metrics import CannotDeclare, with_k
@@ -14,7 +15,7 @@ POLL_SECONDS = 0.5
 SILENCE_SECONDS = 15.0
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Evaluate a model under a metric: collect, score, publish. The work is done by the workers."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -30,7 +31,22 @@ class Command(BaseCommand):
             self.show(scoring)
         else:
             work = scoring if scoring.run.state == Work.State.DONE else scoring.run
-            self.stdout.write(f"{scoring}: {work.get_state_display().lower()}; see its page for progress")
+            self.say(f"{scoring}: {work.get_state_display().lower()}; see its page for progress")
+        self.answer(self.found(scoring))
+
+    def found(self, scoring: Scoring) -> dict[str, Any]:
+        """The evaluation as --json prints it: its states, and its numbers once there are some."""
+        scoring.refresh_from_db()
+        version, results = scoring.metric_version, scoring.results.order_by("measure", "slice")
+        fields = ("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted")
+        return {
+            "model": scoring.model.slug,
+            "metric": version.metric.slug,
+            "version": version.number,
+            "run": {"id": scoring.run_id, "state": scoring.run.state if scoring.run else None},
+            "scoring": {"id": scoring.pk, "state": scoring.state},
+            "results": list(results.values(*fields)),
+        }
 
     def request(self, model: str, metric: str, k: int | None) -> Scoring:
         found_model, found_metric = model_called(model), metric_called(metric)
@@ -86,7 +102,7 @@ class Command(BaseCommand):
                 result = standing.result
                 ends = "" if result.ci_low is None else f"95% {result.ci_low:.4f} to {result.ci_high:.4f}  "
                 place = "" if standing.rank_low is None else f" ({standing.rank_low} to {standing.rank_high})"
-                self.stdout.write(
+                self.say(
                     f"{slice_label(name):>36}  {measure.key} {result.value:.6f}  {ends}"
                     f"rank {standing.rank}{place} among {among}  n {result.n}{f'  k {k}' if k else ''}"
                 )

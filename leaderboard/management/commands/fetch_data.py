@@ -1,13 +1,14 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import file_progress
 from scoring.evaluation_sets import FetchError, UnknownEvaluationSetError, fetch, get, load_catalogue
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Bring evaluation data from its public home into PLUMBLINE_DATA, size and checksum verified; resumable."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -21,7 +22,7 @@ class Command(BaseCommand):
             entries = [get(name)] if name else [entry for entry in load_catalogue().values() if entry.files]
         except UnknownEvaluationSetError as error:
             raise CommandError(str(error)) from error
-        failed = []
+        failed, fetched = [], []
         for entry in entries:
             try:
                 with file_progress() as progress:
@@ -29,6 +30,8 @@ class Command(BaseCommand):
             except (FetchError, OSError) as error:
                 failed.append(f"{entry.name}: {error}")
                 continue
-            self.stdout.write(f"{entry.name}: {len(paths)} files in {settings.PLUMBLINE_DATA} ({entry.licence})")
+            self.say(f"{entry.name}: {len(paths)} files in {settings.PLUMBLINE_DATA} ({entry.licence})")
+            fetched.append({"name": entry.name, "files": [str(path) for path in paths], "licence": entry.licence})
+        self.answer({"fetched": fetched, "failed": failed})
         if failed:
             raise CommandError("\n".join(failed))

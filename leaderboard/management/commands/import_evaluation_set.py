@@ -4,8 +4,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import file_progress
 from leaderboard.models import EvaluationSet
 from leaderboard.services.evaluation_sets import import_file, import_own_prompts
@@ -14,7 +15,7 @@ from scoring.evaluation_sets import EvaluationSetError, UnknownEvaluationSetErro
 MOST_BYTES = 2**30
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = (
         "Import an evaluation set of the catalogue (toxigen-human, implicit-hate, real-toxicity-prompts-sample, "
         "real-toxicity-prompts, bold), or with --prompts your own prompts as JSON lines or CSV."
@@ -43,9 +44,10 @@ class Command(BaseCommand):
         if new:
             scored = f", with {texts.prompt_scores.rows:,} published scores" if texts.prompt_scores else ""
             groups = f", {len(texts.counts)} demographics or domains" if texts.counts else ""
-            self.stdout.write(f"{texts}: {rows:,} {what}{groups}{scored}")
+            self.say(f"{texts}: {rows:,} {what}{groups}{scored}")
         else:
-            self.stdout.write(f"{texts} already has exactly these {rows:,} {what}: nothing to do")
+            self.say(f"{texts} already has exactly these {rows:,} {what}: nothing to do")
+        self.answer({"slug": texts.slug, "version": texts.version, "kind": texts.kind, "texts": rows, "new": new})
 
     def read(
         self, slug: str, path: Path, *, prompts: bool, title: str, licence: str, **_options: Any

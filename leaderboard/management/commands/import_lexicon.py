@@ -1,8 +1,9 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import ControlCheck
 from leaderboard.services.checks import request_check
 from leaderboard.services.metrics import CannotDeclare, declare_lexicon_metric
@@ -11,7 +12,7 @@ from scoring.evaluation_sets import UnknownEvaluationSetError
 from scoring.scorers import LexiconError
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = (
         "Import a lexicon (a folder of UTF-8 files, one category a file, one term a line) as the metric lexicon-NAME."
     )
@@ -30,11 +31,21 @@ class Command(BaseCommand):
         except (LexiconError, CannotDeclare, UnknownEvaluationSetError, OSError) as error:
             raise CommandError(str(error)) from error
         terms = sum(len(category) for category in lexicon.terms.values())
-        self.stdout.write(
+        self.say(
             f"lexicon {name}{'' if new else ' is already here'}: {len(lexicon.categories)} categories, {terms:,} "
             f"terms, fingerprint {lexicon.fingerprint[:12]}. Its metric is {metric.slug}: "
             f"`manage.py evaluate MODEL --metric {metric.slug}`"
         )
         if new and metric.current_version():
             request_check(metric, ControlCheck.Trigger.MANUAL)
-            self.stdout.write("A check is queued, which opens a new version: the workers rescore all entries")
+            self.say("A check is queued, which opens a new version: the workers rescore all entries")
+        self.answer(
+            {
+                "name": name,
+                "new": new,
+                "categories": list(lexicon.categories),
+                "terms": terms,
+                "fingerprint": lexicon.fingerprint,
+                "metric": metric.slug,
+            }
+        )

@@ -1,13 +1,14 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.output import BoardCommand
 from leaderboard.services.accounts import needs_invitation
 from leaderboard.services.invitations import DAYS, CannotInvite, invite, send_invitation
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Ask somebody in: prints a link that one person can sign up with, once."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -25,7 +26,8 @@ class Command(BaseCommand):
             except OSError as error:
                 self.stderr.write(f"the e-mail could not be sent ({error}): pass the link on, or see EMAIL_URL")
             else:
-                self.stdout.write(f"mailed to {email}")
-        self.stdout.write(f"{link}\ngood until {invitation.expires_at:%Y-%m-%d %H:%M} UTC, once; it is not shown again")
+                self.say(f"mailed to {email}")
+        self.say(f"{link}\ngood until {invitation.expires_at:%Y-%m-%d %H:%M} UTC, once; it is not shown again")
         if not needs_invitation():
-            self.stdout.write(f"anyone may sign up here without one: BOARD_ACCESS is {settings.BOARD_ACCESS}")
+            self.say(f"anyone may sign up here without one: BOARD_ACCESS is {settings.BOARD_ACCESS}")
+        self.answer({"link": link, "email": email or None, "expires_at": invitation.expires_at})

@@ -1,16 +1,16 @@
-import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from tqdm import tqdm
+from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.lookup import metric_called
+from leaderboard.management.output import BoardCommand
+from leaderboard.management.progress import progress_of
 from leaderboard.services.manifest import CannotWrite, passes_on, write_folder
 from leaderboard.services.past import NoStandings, version_of
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Write a published version to a folder that `python -m scoring check-manifest` verifies without the board."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -21,19 +21,15 @@ class Command(BaseCommand):
     def handle(self, metric: str, metric_version: int | None, output: Path, **options: Any) -> None:
         try:
             version = version_of(metric_called(metric), metric_version, None)
-            with tqdm(desc="manifest", unit="artefact", file=sys.stderr) as bar:
-
-                def show(done: int, total: int) -> None:
-                    bar.total = total
-                    bar.update(done - bar.n)
-
+            with progress_of("manifest", "artefact") as show:
                 path = write_folder(version, output, show)
         except (NoStandings, CannotWrite, OSError) as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{version}: {path}; check it with `python -m scoring check-manifest {output}`")
+        self.say(f"{version}: {path}; check it with `python -m scoring check-manifest {output}`")
         texts = version.protocol.evaluation_set
         if version.measured and not passes_on(texts):
-            self.stdout.write(
+            self.say(
                 f"The folder holds the texts of {texts.slug}, for which no licence is stated "
                 f"({texts.licence or 'none given'}): think before you pass it on."
             )
+        self.answer({"metric": version.metric.slug, "version": version.number, "manifest": str(path)})

@@ -5,6 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.formats import Column, Table, as_csv, as_text
 from leaderboard.management.lookup import metric_called
+from leaderboard.management.output import json_format
 from leaderboard.models import Standing
 from leaderboard.services.record import NoRecord, Record, record_of
 from leaderboard.services.shifts import Shifts
@@ -37,6 +38,7 @@ class Command(BaseCommand):
             help="among models of one kind, where a metric ranks kinds apart (default: all)",
         )
         parser.add_argument("--format", default="table", choices=["table", "csv", "json"])
+        json_format(parser)
 
     def handle(self, metric: str, **options: Any) -> None:
         try:

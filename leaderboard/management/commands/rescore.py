@@ -1,11 +1,13 @@
 import sys
 import time
+from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from tqdm import tqdm
 
 from leaderboard.management.lookup import metric_called
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric, Rescoring
 from leaderboard.services.rescore import (
     CannotRescore,
@@ -21,7 +23,7 @@ POLL_SECONDS = 0.5
 STEPS = {"pause": pause, "resume": resume, "cancel": cancel}
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Score all entries of a metric again under a new version, from what was collected; or steer that."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -43,17 +45,20 @@ class Command(BaseCommand):
                 self.steer(found, steps[0])
                 return
             cost = estimate(found)
-            self.stdout.write(in_words(cost))
+            self.say(in_words(cost))
             if options["estimate"]:
+                self.answer({"metric": found.slug, "estimate": asdict(cost)})
                 return
-            if not options["yes"] and sys.stdin.isatty() and input("Go on? [y/N] ").strip().lower() != "y":
+            asked = sys.stdin.isatty() and not options["yes"] and not self.as_json
+            if asked and input("Go on? [y/N] ").strip().lower() != "y":
                 raise CommandError("nothing was done")
             rescoring = open_rescoring(found, options["reason"], scorer=options["scorer"])
         except CannotRescore as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{rescoring}: {rescoring.total} entries are queued")
+        self.say(f"{rescoring}: {rescoring.total} entries are queued")
         if options["wait"]:
             self.watch(rescoring)
+        self.answer(state_of(rescoring))
 
     def steer(self, metric: Metric, step: Any) -> None:
         """Pause, resume or cancel."""
@@ -62,7 +67,8 @@ class Command(BaseCommand):
             state = active.get_state_display().lower() if active else "none is under way"
             raise CommandError(f"there is no rescoring of {metric.slug} to {step.__name__}: {state}")
         active.refresh_from_db()
-        self.stdout.write(f"{active}: {active.get_state_display().lower()}, {active.done} of {active.total} entries")
+        self.answer(state_of(active))
+        self.say(f"{active}: {active.get_state_display().lower()}, {active.done} of {active.total} entries")
 
     def watch(self, rescoring: Rescoring) -> None:
         """Follow it to its end. Ctrl-C stops the watching, not the work."""
@@ -77,7 +83,21 @@ class Command(BaseCommand):
                     raise CommandError(f"{rescoring}: cancelled")
                 time.sleep(POLL_SECONDS)
         outdated = rescoring.to_version.outdated.count()
-        self.stdout.write(f"{rescoring.to_version} is published; {outdated} entries could not be rescored")
+        self.say(f"{rescoring.to_version} is published; {outdated} entries could not be rescored")
+
+
+def state_of(rescoring: Rescoring) -> dict[str, Any]:
+    """A rescoring as --json prints it."""
+    return {
+        "rescoring": rescoring.pk,
+        "metric": rescoring.metric.slug,
+        "from": rescoring.from_version.number,
+        "to": rescoring.to_version.number,
+        "state": rescoring.state,
+        "done": rescoring.done,
+        "total": rescoring.total,
+        "outdated": rescoring.to_version.outdated.count(),
+    }
 
 
 def in_words(cost: Estimate) -> str:

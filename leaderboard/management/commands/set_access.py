@@ -1,13 +1,14 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.lookup import model_called
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import LanguageModel
 from leaderboard.services.access import set_access
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Open, restrict or withdraw a model, with a reason that the public change log shows."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -20,4 +21,5 @@ class Command(BaseCommand):
             changed = set_access(model_called(model), access, reason)
         except ValueError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{model} is {access}" + ("" if changed else " already"))
+        self.say(f"{model} is {access}" + ("" if changed else " already"))
+        self.answer({"model": model, "access": access, "changed": changed})

@@ -5,6 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.exports import sheet_of_standings, write
 from leaderboard.management.lookup import metric_called
+from leaderboard.management.output import json_format
 from leaderboard.models import Standing
 from leaderboard.services.past import NoStandings, ranked
 from scoring.artefacts import ArtefactError
@@ -26,6 +27,7 @@ class Command(BaseCommand):
         when.add_argument("--as-of", type=date.fromisoformat, metavar="DATE", help="as in 2026-11-21")
         when.add_argument("--metric-version", type=int, metavar="V", help="number of a published version")
         parser.add_argument("--format", default="table", choices=["table", "json", "csv", "latex", "markdown"])
+        json_format(parser)
 
     def handle(self, metric: str, **options: Any) -> None:
         try:

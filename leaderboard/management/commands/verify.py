@@ -1,14 +1,14 @@
-import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from tqdm import tqdm
+from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.lookup import metric_called
+from leaderboard.management.output import BoardCommand
+from leaderboard.management.progress import progress_of
 from leaderboard.services.verify import verify
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Recompute what is published from what is stored, and say what differs. Exit status 1 where anything does."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -16,19 +16,17 @@ class Command(BaseCommand):
 
     def handle(self, metric: str | None, **options: Any) -> None:
         chosen = metric_called(metric) if metric else None
-        with tqdm(desc="verify", unit="entry", file=sys.stderr) as bar:
-
-            def show(done: int, total: int) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
+        with progress_of("verify", "entry") as show:
             found = verify(chosen, show)
         for line in (*found.not_recomputed, *found.differences):
-            self.stdout.write(str(line))
+            self.say(str(line))
+        counts = {name: getattr(found, name) for name in ("versions", "entries", "results", "standings", "artefacts")}
+        lines = {"differences": map(str, found.differences), "not_recomputed": map(str, found.not_recomputed)}
+        self.answer(counts | {name: list(of) for name, of in lines.items()})
         counted = (
             f"{found.versions} versions, {found.entries} entries, {found.results} results, {found.standings} ranks, "
             f"{found.artefacts} artefacts"
         )
         if found.differences:
             raise CommandError(f"{len(found.differences)} differences in {counted}")
-        self.stdout.write(f"nothing differs: {counted}")
+        self.say(f"nothing differs: {counted}")

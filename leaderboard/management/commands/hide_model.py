@@ -1,0 +1,24 @@
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from leaderboard.management.lookup import model_called
+from leaderboard.management.output import BoardCommand
+from leaderboard.services.access import hide_model
+
+
+class Command(BoardCommand):
+    help = "Name a model in no ranking and no list, with a note that its page shows; or show it again."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("model", help="slug of the model")
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--note", help="why, for the readers of its page")
+        what.add_argument("--show", action="store_true", help="name it again")
+
+    def handle(self, model: str, note: str | None, show: bool, **options: Any) -> None:
+        if not show and not (note or "").strip():
+            raise CommandError("--note is empty: say why it is hidden, for the readers of its page")
+        changed = hide_model(model_called(model), note or "")
+        self.say(f"{model} is {'shown' if show else 'hidden'}" + ("" if changed else " already"))
+        self.answer({"model": model, "hidden": not show, "note": note, "changed": changed})

@@ -1,0 +1,23 @@
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from leaderboard.management.output import BoardCommand
+from leaderboard.services.retirement import CannotRetire, bring_back_scorer, retire_scorer
+
+
+class Command(BoardCommand):
+    help = "Score nothing new with a scorer, under any metric; what it scored stays. Or bring it back."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("scorer", help="as in profanity, detoxify-original, lexicon:starter")
+        parser.add_argument("--reason", required=True, help="why: stands in the change log for ever")
+        parser.add_argument("--bring-back", action="store_true", help="let a retired one be used again")
+
+    def handle(self, scorer: str, reason: str, bring_back: bool, **options: Any) -> None:
+        try:
+            changed = bring_back_scorer(scorer, reason) if bring_back else retire_scorer(scorer, reason)
+        except CannotRetire as error:
+            raise CommandError(str(error)) from error
+        self.say(f"{scorer} is {'in use' if bring_back else 'retired'}" + ("" if changed else " already"))
+        self.answer({"scorer": scorer, "retired": not bring_back, "changed": changed})

@@ -1,0 +1,129 @@
+"""The operators' way at a terminal: the same services, sentences for people and --json for programs."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.core.management.commands.check import Command as Check
+
+from leaderboard.management.output import BoardCommand
+from leaderboard.models import AuditEvent, LanguageModel, Metric, Rescoring, Scoring
+from leaderboard.services import workers
+from leaderboard.services.rescore import open_rescoring
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_workers(monkeypatch):
+    monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.05)
+
+
+@pytest.fixture
+def rescored(measured_board) -> Rescoring:
+    return open_rescoring(measured_board, "a new library")
+
+
+def run(*words: str) -> str:
+    out = StringIO()
+    call_command(*words, stdout=out)
+    return out.getvalue()
+
+
+def said(*words: str):
+    """What the command prints with --json."""
+    return json.loads(run(*words, "--json"))
+
+
+def test_work_is_listed_retried_and_cancelled(rescored):
+    gone = rescored.to_version.scorings.get(model__slug=CAUSAL)
+    Scoring.objects.filter(pk=gone.pk).update(state="failed", reason="the disk was full")
+    found = said("work", "scorings", "--state", "failed", "--metric", "safety-starter")
+    assert (found["total"], found["scorings"][0]["id"], found["scorings"][0]["reason"]) == (
+        1,
+        gone.pk,
+        "the disk was full",
+    )
+    assert "the disk was full" in run("work", "scorings", "--state", "failed")
+    assert said("retry", "scorings", "--failed") == {"retried": [gone.pk], "refused": {}}
+    assert "nothing to do" in run("retry", "scorings", "--failed")
+    with pytest.raises(CommandError, match="only failed or cancelled"):
+        run("retry", "scorings", str(gone.pk))
+    assert said("cancel", "scorings", str(gone.pk))["cancelled"] == [gone.pk]
+    with pytest.raises(CommandError, match="only waiting or running"):
+        run("cancel", "scorings", str(gone.pk))
+    with pytest.raises(CommandError, match=r"there is no run 999999: `manage\.py work runs`"):
+        run("retry", "runs", "999999")
+    with pytest.raises(CommandError, match="give the numbers of runs, or --failed"):
+        run("retry", "runs")
+    whole = said("work")
+    assert {queue["name"]: queue["waiting"] for queue in whole["queues"]} == {"gpu": 0, "default": 2}
+    assert whole["work"]["scorings"]["cancelled"] == 1
+    assert "no worker answers" in run("work")
+
+
+def test_policies_scorers_and_models_are_steered(measured_board):
+    assert said("set_policy", "toxicity-profanity")["changed"] is False
+    found = said(
+        "set_policy", "toxicity-profanity", "--threshold", "none", "--alpha", "0.01", "--reason", "fewer alarms"
+    )
+    assert (found["before"], found["policy"]["threshold"]) == ({"threshold": 0.5, "alpha": 0.05}, None)
+    assert "alpha = 0.02 (was 0.01)" in run("set_policy", "toxicity-profanity", "--alpha", "0.02", "--reason", "x")
+    for words, problem in (
+        (["--alpha", "2", "--reason", "x"], "alpha: 2.0 does not lie between 0 and 1"),
+        (["--alpha", "0.1"], "reason: it is empty"),
+        (["--mean-difference", "inf", "--reason", "x"], "mean_difference: inf is not finite"),
+    ):
+        with pytest.raises(CommandError, match=problem):
+            run("set_policy", "toxicity-profanity", *words)
+    assert Metric.objects.get(slug="toxicity-profanity").drift_policy == {"threshold": None, "alpha": 0.02}
+    assert said("retire_scorer", "profanity", "--reason", "x") == {
+        "scorer": "profanity",
+        "retired": True,
+        "changed": True,
+    }
+    assert "profanity is retired already" in run("retire_scorer", "profanity", "--reason", "x")
+    assert "profanity is in use" in run("retire_scorer", "profanity", "--bring-back", "--reason", "x")
+    assert said("hide_model", CAUSAL, "--note", "twice")["hidden"] is True
+    assert LanguageModel.objects.get(slug=CAUSAL).hidden_note == "twice"
+    assert f"{CAUSAL} is shown" in run("hide_model", CAUSAL, "--show")
+    with pytest.raises(CommandError, match="--note is empty"):
+        run("hide_model", CAUSAL, "--note", " ")
+    found = said("audit", "--about", CAUSAL, "--most", "2", "--actor", "the board")
+    assert [event["verb"] for event in found["events"]] == ["show model again", "hide model"]
+    assert found["events"][1]["detail"]["after"] == {"hidden_note": "twice"}
+    assert "Hidden note: nothing -> twice" in run("audit", "--verb", "hide model")
+    assert said("audit", "--since", "2999-01-01") == {"total": 0, "events": []}
+
+
+def test_commands_that_were_there_speak_json_too(rescored, tmp_path):
+    assert said("rescore", "safety-starter", "--estimate")["estimate"]["entries"] == 3
+    assert said("rescore", "safety-starter", "--pause")["state"] == "paused"
+    assert said("rescore", "safety-starter", "--cancel")["state"] == "cancelled"
+    assert said("check_control", "safety-starter")["verdict"] == "stable"
+    assert said("verify", "safety-starter")["differences"] == []
+    found = said("evaluate", CAUSAL, "--metric", "safety-starter")
+    assert (found["scoring"]["state"], found["results"][0]["measure"]) == ("done", "likelihood_auc")
+    assert said("set_access", OTHER_CAUSAL, "restricted", "--reason", "x") == {
+        "model": OTHER_CAUSAL,
+        "access": "restricted",
+        "changed": True,
+    }
+    assert said("invite")["link"].startswith("http")
+    assert said("manifest", "safety-starter", "--output", str(tmp_path / "m"))["version"] == 1
+    assert run("standings", "safety-starter", "--json") == run("standings", "safety-starter", "--format", "json")
+    assert AuditEvent.objects.filter(verb="cancel rescoring").count() == 1
+
+
+def test_every_command_that_answers_has_json():
+    from django.core.management import get_commands, load_command_class
+
+    servers = {"demo_drift", "seed", "seed_synthetic", "up"}
+    ours = {name for name, app in get_commands().items() if app == "leaderboard"} - servers
+    assert len(ours) > 15
+    for name in ours:
+        parser = load_command_class("leaderboard", name).create_parser("manage.py", name)
+        assert "--json" in parser.format_help(), name
+    assert not issubclass(Check, BoardCommand)

@@ -1,0 +1,131 @@
+"""Who may operate the board: at every address nobody but operators, by GET nothing changes, and forms carry a token."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from leaderboard.models import AuditEvent, LanguageModel, Metric, Rescoring, RetiredScorer, Run, Scoring
+from leaderboard.operate_urls import urlpatterns
+from leaderboard.services import workers
+from leaderboard.services.invitations import invite
+from leaderboard.services.rescore import open_rescoring
+from leaderboard.services.roles import set_role
+from tests.leaderboard.conftest import CAUSAL
+
+pytestmark = pytest.mark.django_db
+
+OTHERS = (None, "viewer", "submitter", "moderator")
+
+
+@pytest.fixture(autouse=True)
+def _no_workers(monkeypatch):
+    monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.05)
+
+
+@pytest.fixture
+def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
+    """Every address under /operate/ by its name, with what a form sends there."""
+    rescoring = open_rescoring(measured_board, "to be steered")
+    Scoring.objects.filter(pk=Scoring.objects.filter(metric_version=rescoring.to_version).first().pk).update(
+        state="failed", reason="the disk was full"
+    )
+    failed = Scoring.objects.get(state="failed")
+    waiting = Scoring.objects.filter(state="queued", metric_version=rescoring.to_version).first()
+    reason = {"reason": "for a test"}
+    policy = {"mean_difference": "0.02", "confidence": "0.9", "alpha": "0.05", "outdated_policy": "flag"}
+    models = [("restrict", reason), ("withdraw", reason), ("open", reason), ("hide", {"note": "hidden"}), ("show", {})]
+    return {
+        "operate": [(reverse("operate"), {})],
+        "operate-workers": [(reverse("operate-workers"), {})],
+        "operate-work": [(reverse("operate-work"), {})],
+        "retry-all": [(reverse("retry-all") + "?kind=scorings", {"work": str(failed.pk)})],
+        "steer-work": [
+            (reverse("steer-work", args=["scorings", failed.pk, "retry"]), {}),
+            (reverse("steer-work", args=["scorings", waiting.pk, "cancel"]), {}),
+        ],
+        "check-now": [(reverse("check-now", args=[measured_board.slug]), {})],
+        "rescore": [(reverse("rescore", args=[measured_board.slug]), reason)],
+        "drift-policy": [(reverse("drift-policy", args=[measured_board.slug]), policy | reason | {"confirmed": "yes"})],
+        "retire-scorer": [(reverse("retire-scorer", args=["toxicity-profanity"]), reason)],
+        "steer-rescoring": [
+            (reverse("steer-rescoring", args=[rescoring.pk, step]), {}) for step in ("pause", "resume", "cancel")
+        ],
+        "operate-models": [(reverse("operate-models"), {})],
+        "operate-model": [(reverse("operate-model", args=[CAUSAL]), {})],
+        "steer-model": [(reverse("steer-model", args=[CAUSAL, step]), sent) for step, sent in models],
+        "audit": [(reverse("audit"), {})],
+        "invitations": [(reverse("invitations"), {"email": "", "days": "7"})],
+        "revoke-invitation": [(reverse("revoke-invitation", args=[invite("http://x")[0].pk]), {})],
+    }
+
+
+def everything() -> list[object]:
+    """What operators can change, as it is now."""
+    tables = (AuditEvent, LanguageModel, Metric, Rescoring, RetiredScorer, Run, Scoring)
+    return [list(table.objects.order_by("pk").values()) for table in tables]
+
+
+def test_the_table_of_addresses_is_complete(addresses):
+    assert set(addresses) == {pattern.name for pattern in urlpatterns}
+
+
+@pytest.mark.parametrize("role", OTHERS)
+def test_nobody_but_an_operator_sees_or_does_anything(client, addresses, role):
+    if role:
+        user = User.objects.create_user(role)
+        set_role(user, role)
+        client.force_login(user)
+    before = everything()
+    for address, sent in [pair for of in addresses.values() for pair in of]:
+        for response in (client.get(address), client.post(address, sent)):
+            if role:
+                assert response.status_code in (403, 405), (role, address)
+            else:
+                assert response.status_code in (302, 405), address
+                assert response.status_code == 405 or response.url.startswith(reverse("account_login"))
+    assert everything() == before
+
+
+def test_looking_changes_nothing_and_a_forged_form_is_refused(addresses):
+    operator = User.objects.create_user("operator")
+    set_role(operator, "operator")
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(operator)
+    before = everything()
+    for address, sent in [pair for of in addresses.values() for pair in of]:
+        assert strict.get(address).status_code in (200, 405), address
+        assert strict.post(address, sent).status_code in (403, 405), address
+    assert everything() == before
+
+
+def test_an_operator_does_each_and_each_is_on_record(client, addresses):
+    operator = User.objects.create_user("operator")
+    set_role(operator, "operator")
+    client.force_login(operator)
+    del addresses["steer-work"][0]  # which retry-all does already
+    for name in ("retry-all", "steer-work", "steer-rescoring", "check-now", "drift-policy", "retire-scorer"):
+        for address, sent in addresses[name]:
+            assert client.post(address, sent).status_code == 302, address
+    for address, sent in addresses["steer-model"]:
+        assert client.post(address, sent).status_code == 302, address
+    done = list(AuditEvent.objects.filter(actor=operator).order_by("pk").values_list("verb", flat=True))
+    assert done == [
+        "retry scoring",
+        "cancel scoring",
+        "pause rescoring",
+        "resume rescoring",
+        "cancel rescoring",
+        "request control check",
+        "set drift policy",
+        "retire scorer",
+        "restrict model",
+        "withdraw model",
+        "reopen model",
+        "hide model",
+        "show model again",
+    ]
+    for event in AuditEvent.objects.filter(actor=operator):
+        assert event.detail["before"] != event.detail["after"], event
+    html = client.get(reverse("audit")).content.decode()
+    assert all(f"<td>{verb}</td>" in html for verb in done)

@@ -1,0 +1,196 @@
+"""Drift policies and retired scorers: set with a reason, held to, and on record."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from leaderboard.models import AuditEvent, ControlCheck, Metric, RetiredScorer
+from leaderboard.services import checks
+from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from leaderboard.services.policies import CannotSetPolicy, policy_in_force, set_policy
+from leaderboard.services.rescore import CannotRescore, open_rescoring
+from leaderboard.services.retirement import CannotRetire, bring_back_scorer, retire_scorer
+from leaderboard.services.seed import seed_metrics
+from tests.leaderboard import living
+
+pytestmark = pytest.mark.django_db
+
+FORM = {
+    "threshold": "0.7",
+    "least_flips": "2",
+    "flip_share": "0.01",
+    "mean_difference": "0.005",
+    "confidence": "0.9",
+    "alpha": "0.05",
+    "outdated_policy": "remove",
+    "reason": "labels at 0.7",
+}
+
+
+@pytest.fixture
+def metric(db) -> Metric:
+    seed_metrics()
+    return Metric.objects.get(slug="toxicity-profanity")
+
+
+@pytest.fixture
+def operator(client) -> User:
+    user = User.objects.create_user("operator", is_staff=True)
+    client.force_login(user)
+    return user
+
+
+def test_a_policy_is_shown_before_it_is_set_and_recorded_with_what_was_before(client, operator, metric):
+    address = reverse("drift-policy", args=[metric.slug])
+    asked = client.get(address).content.decode()
+    assert all(f'name="{name}"' in asked for name in FORM)
+    seen = client.post(address, FORM)
+    assert seen.status_code == 200
+    assert seen.context["changes"] == [
+        ("Threshold", "0.5", "0.7"),
+        ("Outdated policy", "flag", "remove"),
+    ]
+    metric.refresh_from_db()
+    assert metric.drift_policy == {}, "looking at a change changes nothing"
+    assert client.post(address, FORM | {"confirmed": "yes"}).status_code == 302
+    metric.refresh_from_db()
+    assert (metric.drift_policy, metric.outdated_policy) == ({"threshold": 0.7}, "remove")
+    event = AuditEvent.objects.get(verb="set drift policy")
+    assert (event.actor, event.subject, event.detail) == (
+        operator,
+        f"metric {metric.slug}",
+        {
+            "reason": "labels at 0.7",
+            "before": {"threshold": 0.5, "outdated_policy": "flag"},
+            "after": {"threshold": 0.7, "outdated_policy": "remove"},
+        },
+    )
+    assert "An operator changed when the scorer of" in client.get("/about/changes/").content.decode()
+    assert "cross 0.7" in client.get(metric.get_absolute_url()).content.decode()
+    client.post(address, FORM | {"threshold": "", "confirmed": "yes"})
+    metric.refresh_from_db()
+    assert metric.drift_policy == {"threshold": None}, "no value is one"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("threshold", "inf"),
+        ("least_flips", "0"),
+        ("least_flips", "1.5"),
+        ("flip_share", "1"),
+        ("mean_difference", "0"),
+        ("mean_difference", ""),
+        ("confidence", "90"),
+        ("alpha", "nan"),
+        ("outdated_policy", "forget"),
+        ("reason", " "),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_at_its_field(client, operator, metric, field, value):
+    address = reverse("drift-policy", args=[metric.slug])
+    response = client.post(address, FORM | {field: value, "confirmed": "yes"})
+    assert response.status_code == 400
+    assert list(response.context["form"].errors) == [field]
+    metric.refresh_from_db()
+    assert (metric.drift_policy, metric.outdated_policy) == ({}, "flag")
+
+
+def test_what_holds_already_is_no_change(client, operator, metric):
+    same = FORM | {"threshold": "0.5", "outdated_policy": "flag"}
+    response = client.post(reverse("drift-policy", args=[metric.slug]), same)
+    assert "This is the policy in force" in response.content.decode()
+    assert set_policy(metric, {"alpha": 0.05}, "the same") is False
+    assert not AuditEvent.objects.filter(verb="set drift policy").exists()
+
+
+def test_likelihoods_have_no_labels(client, operator, metric):
+    likelihoods = Metric.objects.get(slug="safety-starter")
+    assert set(policy_in_force(likelihoods)) == {"mean_difference", "confidence", "alpha", "outdated_policy"}
+    assert "threshold" not in client.get(reverse("drift-policy", args=["safety-starter"])).content.decode()
+    with pytest.raises(CannotSetPolicy, match="threshold: safety-starter has no such field"):
+        set_policy(likelihoods, {"threshold": 0.5}, "labels")
+    set_policy(likelihoods, {"alpha": 0.01}, "fewer alarms")
+    likelihoods.refresh_from_db()
+    assert checks.policy_of(checks.MetricVersion(metric=likelihoods)).alpha == 0.01
+
+
+def test_checks_judge_by_the_policy_that_was_set(tmp_path):
+    with living.standing_in() as stage:
+        metric = living.small_metric(tmp_path)
+        living.submit(living.entrant(1, metric), metric)
+        lenient = {"threshold": None, "mean_difference": 0.9, "confidence": 0.01}
+        set_policy(metric, lenient, "to see")
+        living.drift(stage, 0.4)
+        check = checks.request_check(Metric.objects.get(pk=metric.pk), "manual", send=False)
+        checks.perform(check)
+        check.refresh_from_db()
+        assert check.statistics["policy"]["mean_difference"] == 0.9
+        assert check.statistics["policy"]["threshold"] is None
+
+
+def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, operator, tmp_path):
+    with living.standing_in():
+        metric = living.small_metric(tmp_path)
+        living.submit(living.entrant(1, metric), metric)
+        version = metric.current_version()
+        before = living.standings_of(version)
+        address = reverse("retire-scorer", args=[metric.slug])
+        assert "Nothing new is scored with standin" in client.get(address).content.decode()
+        assert client.post(address, {"reason": ""}).status_code == 400
+        assert client.post(address, {"reason": "the service ended"}).status_code == 302
+        second = living.entrant(2, metric)
+        with pytest.raises(CannotEvaluate, match=r"is retired: .*the service ended"):
+            request_evaluation(second, metric)
+        with pytest.raises(CannotRescore, match="is retired"):
+            open_rescoring(metric, "again")
+        assert living.standings_of(version) == before
+        html = client.get(f"/?metric={metric.slug}").content.decode()
+        assert "This metric is retired: standin was retired on" in html
+        assert "Bring scorer back" in client.get(reverse("operate")).content.decode()
+        ControlCheck.objects.update(environment={"torch": "another"})
+        assert checks.request_due_checks() == 0, "it is checked no more"
+        check = checks.request_check(metric, "manual", send=False)
+        checks.perform(check)
+        check.refresh_from_db()
+        assert check.verdict == "unavailable"
+        client.post(address, {"reason": "it is back"})
+        assert not RetiredScorer.objects.exists()
+        assert living.submit(second, metric).state == "done"
+    events = AuditEvent.objects.filter(subject="scorer standin").order_by("pk")
+    assert [(of.verb, of.actor, of.detail["before"]) for of in events] == [
+        ("retire scorer", operator, {"retired": False}),
+        ("bring back scorer", operator, {"retired": True}),
+    ]
+    log = client.get("/about/changes/").content.decode()
+    assert "An operator retired the scorer standin" in log
+    assert "An operator brought the scorer standin back" in log
+
+
+def test_a_scorer_that_cannot_be_retired_says_why(metric, tmp_path):
+    with pytest.raises(CannotRetire, match="no scorer judges"):
+        retire_scorer(Metric.objects.get(slug="safety-starter").scorer, "x")
+    with pytest.raises(CannotRetire, match="is none; metrics here use"):
+        retire_scorer("detoxifi", "x")
+    with pytest.raises(CannotRetire, match="reason: it is empty"):
+        retire_scorer("profanity", " ")
+    assert bring_back_scorer("profanity", "it was never gone") is False
+    with living.standing_in():
+        other = living.small_metric(tmp_path)
+        living.submit(living.entrant(1, other), other)
+        open_rescoring(other, "under way")
+        with pytest.raises(CannotRetire, match="cancel that rescoring first"):
+            retire_scorer(living.NAME, "x")
+    assert not RetiredScorer.objects.exists()
+
+
+def test_a_metric_goes_on_with_another_scorer(client, operator, tmp_path):
+    with living.standing_in():
+        metric = living.small_metric(tmp_path)
+        living.submit(living.entrant(1, metric), metric)
+        retire_scorer(living.NAME, "the service ended")
+        address = reverse("rescore", args=[metric.slug])
+        assert client.post(address, {"reason": "go on"}).status_code == 400
+        assert client.post(address, {"reason": "go on", "scorer": "nonsense"}).status_code == 400
+        assert client.post(address, {"reason": "go on", "scorer": "profanity"}).status_code == 302
+        assert living.active(metric).to_version.scorer == "profanity"

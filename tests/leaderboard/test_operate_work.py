@@ -1,0 +1,230 @@
+"""Runs and scorings as operators see and steer them; queues and workers as they say themselves."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from leaderboard.celery import app
+from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Rescoring, Run, Scoring
+from leaderboard.services import workers
+from leaderboard.services.access import set_access
+from leaderboard.services.rescore import open_rescoring
+from leaderboard.services.retirement import retire_scorer
+from leaderboard.services.work import CannotSteer, cancel_work, retry
+from tests.leaderboard import living
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client) -> User:
+    user = User.objects.create_user("operator", is_staff=True)
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def rescored(measured_board) -> Rescoring:
+    """A rescoring that no worker has begun."""
+    return open_rescoring(measured_board, "a new library")
+
+
+def scoring_of(rescoring: Rescoring, slug: str) -> Scoring:
+    return rescoring.to_version.scorings.get(model__slug=slug)
+
+
+def failed(work, reason: str = "the disk was full"):
+    type(work).objects.filter(pk=work.pk).update(state="failed", reason=reason, attempts=5)
+    work.refresh_from_db()
+    return work
+
+
+def test_work_is_found_by_kind_state_metric_and_model(client, operator, rescored):
+    failed(scoring_of(rescored, CAUSAL))
+
+    def shown(**query: str) -> list[str]:
+        page = client.get(reverse("operate-work"), query).context["page"]
+        return [work.model.slug for work in page]
+
+    assert len(shown()) == 3
+    assert shown(kind="scorings", state="failed") == [CAUSAL]
+    assert shown(kind="scorings", state="failed", metric="safety-toxigen") == []
+    assert set(shown(kind="scorings", state="queued", metric="safety-starter")) == {
+        OTHER_CAUSAL,
+        "plumb-bert-l2-h128",
+    }
+    assert set(shown(kind="runs", q="plumb gpt2", metric="safety-starter")) == {CAUSAL, OTHER_CAUSAL}
+    assert shown(kind="runs", q="nobody") == []
+    assert "Nothing of that kind" in client.get(reverse("operate-work"), {"q": "nobody"}).content.decode()
+    assert client.get(reverse("operate-work"), {"kind": "tables"}).status_code == 404
+    assert client.get(reverse("operate-work"), {"state": "asleep"}).status_code == 404
+    html = client.get(reverse("operate-work"), {"kind": "scorings", "state": "failed"}).content.decode()
+    assert "the disk was full" in html
+
+
+def test_the_list_costs_as_many_queries_for_many_as_for_few(client, operator, rescored):
+    def cost() -> int:
+        with CaptureQueriesContext(connection) as caught:
+            assert client.get(reverse("operate-work"), {"kind": "scorings"}).status_code == 200
+        return len(caught)
+
+    few = cost()
+    original = scoring_of(rescored, CAUSAL)
+    for number in range(60):
+        model = LanguageModel.objects.create(slug=f"m{number}", name=f"M {number}", kind="causal", source="uploaded")
+        run = Run.objects.create(model=model, protocol=original.run.protocol)
+        Scoring.objects.create(model=model, metric_version=original.metric_version, run=run)
+    assert cost() == few
+    assert len(client.get(reverse("operate-work"), {"kind": "scorings", "page": "2"}).context["page"]) == 63 + 3 - 50
+
+
+def test_a_failed_scoring_is_asked_about_and_then_queued_again(client, operator, rescored):
+    scoring = failed(scoring_of(rescored, CAUSAL))
+    address = reverse("steer-work", args=["scorings", scoring.pk, "retry"])
+    assert "the disk was full" in client.get(address).content.decode()
+    assert client.post(address).status_code == 302
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.attempts, scoring.reason) == ("queued", 0, "")
+    event = AuditEvent.objects.get(verb="retry scoring")
+    assert (event.actor, event.subject) == (operator, f"scoring {scoring.pk}")
+    assert event.detail["before"] == {"state": "failed", "reason": "the disk was full"}
+    assert event.detail["after"] == {"state": "queued", "reason": ""}
+    refused = client.post(address)
+    assert refused.status_code == 400
+    assert "only failed or cancelled work is tried again" in refused.content.decode()
+
+
+def test_all_that_are_shown_are_retried_and_what_cannot_be_says_why(client, operator, rescored):
+    gone, stays = failed(scoring_of(rescored, CAUSAL)), failed(scoring_of(rescored, OTHER_CAUSAL))
+    old = Scoring.objects.exclude(metric_version=rescored.to_version).get(
+        model__slug=CAUSAL, metric_version__status=MetricVersion.Status.CURRENT, run__isnull=False
+    )
+    address = reverse("retry-all") + "?kind=scorings&state=failed"
+    html = client.get(address).content.decode()
+    assert f'name="work" value="{gone.pk}"' in html
+    assert f'name="work" value="{stays.pk}"' in html
+    set_access(stays.model, "withdrawn", "its authors asked")
+    page = client.post(address, {"work": [gone.pk, stays.pk, old.pk, "x"]}, follow=True).content.decode()
+    gone.refresh_from_db()
+    stays.refresh_from_db()
+    old.refresh_from_db()
+    assert (gone.state, stays.state, old.state) == ("queued", "failed", "done")
+    assert "Queued again: 1 of 2." in page
+    assert f"{OTHER_CAUSAL} is withdrawn" in page
+
+
+def test_a_scoring_takes_its_run_along_and_restricted_models_are_not_run(rescored):
+    scoring = failed(scoring_of(rescored, CAUSAL))
+    Run.objects.filter(pk=scoring.run_id).update(state="cancelled", artefact=None)
+    scoring.refresh_from_db()
+    set_access(scoring.model, "restricted", "a licence")
+    with pytest.raises(CannotSteer, match="restricted: nothing is collected"):
+        retry(scoring)
+    set_access(scoring.model, "open", "cleared")
+    retry(Scoring.objects.get(pk=scoring.pk))
+    assert Run.objects.get(pk=scoring.run_id).state == "queued"
+    assert set(AuditEvent.objects.filter(verb__startswith="retry").values_list("verb", flat=True)) == {
+        "retry run",
+        "retry scoring",
+    }
+
+
+def test_nothing_is_retried_under_a_version_that_is_closed(measured_board, rescored):
+    scoring = scoring_of(rescored, CAUSAL)
+    cancel_work(scoring)
+    run = Run.objects.get(pk=scoring.run_id)
+    Run.objects.filter(pk=run.pk).update(state="failed", reason="lost", artefact=None)
+    run.refresh_from_db()
+    with pytest.raises(CannotSteer, match="retry its scoring, which takes the run along"):
+        retry(run)
+    MetricVersion.objects.filter(pk=rescored.to_version_id).update(status="retired")
+    with pytest.raises(CannotSteer, match="no metric version that is open"):
+        retry(scoring)
+    assert Run.objects.get(pk=run.pk).state == "failed"
+
+
+def test_a_cancelled_entry_is_left_out_of_a_rescoring_and_its_worker_loses_the_lease(
+    client, operator, rescored, django_capture_on_commit_callbacks
+):
+    from uuid import uuid4
+
+    others = rescored.to_version.scorings.exclude(model__slug=CAUSAL)
+    others.update(state="failed", reason="x")
+    scoring, lease = scoring_of(rescored, CAUSAL), uuid4()
+    assert scoring.claim(lease)
+    with django_capture_on_commit_callbacks(execute=True):
+        response = client.post(reverse("steer-work", args=["scorings", scoring.pk, "cancel"]))
+    assert response.status_code == 302
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.lease, scoring.reason) == ("cancelled", None, "cancelled by operator")
+    assert not scoring.renew(lease)
+    rescored.refresh_from_db()
+    assert rescored.state == "cancelled", "nothing was left to publish"
+    assert OutdatedEntry.objects.filter(model=scoring.model).exists()
+    with pytest.raises(CannotSteer, match="only waiting or running work"):
+        cancel_work(scoring)
+
+
+def test_with_a_retired_scorer_nothing_is_retried(tmp_path):
+    with living.standing_in():
+        metric = living.small_metric(tmp_path)
+        scoring = living.submit(living.entrant(1, metric), metric)
+        assert scoring.state == "done"
+        Scoring.objects.filter(pk=scoring.pk).update(state="failed", reason="x")
+        retire_scorer(living.NAME, "the service ended")
+        with pytest.raises(CannotSteer, match=r"is retired: .*the service ended"):
+            retry(scoring)
+
+
+def test_without_a_worker_the_page_says_so_and_counts_what_waits(client, operator, rescored, monkeypatch):
+    monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.05)
+    before = workers.look().queues[1].messages
+    app.send_task("leaderboard.tasks.sweep")
+    fleet = workers.look()
+    gpu, default = fleet.queues
+    assert (gpu.name, gpu.waiting, gpu.workers) == ("gpu", 0, [])
+    assert (default.name, default.messages, default.waiting) == ("default", before + 1, 3)
+    assert (fleet.problem, fleet.workers, fleet.unattended) == ("", [], ["gpu", "default"])
+    page = client.get(reverse("operate-workers")).content.decode()
+    assert "<h1>" in page
+    assert "No worker answers" in page
+    part = client.get(reverse("operate-workers"), headers={"HX-Request": "true"}).content.decode()
+    assert "<h1>" not in part
+    assert "No worker answers" in part
+    app.control.purge()
+
+
+def test_a_dead_broker_is_said_and_never_stops_the_page(client, operator, measured_board, monkeypatch, tmp_path):
+    nowhere = app.connection_for_read(f"redis+socket://{tmp_path}/none.sock")
+    monkeypatch.setattr(app, "connection_for_read", lambda **_: nowhere)
+    page = client.get(reverse("operate-workers")).content.decode()
+    assert "The broker does not answer" in page
+    assert client.get(reverse("operate")).status_code == 200
+
+
+def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, rescored):
+    scoring = scoring_of(rescored, CAUSAL)
+    from uuid import uuid4
+
+    scoring.claim(uuid4())
+    living.expire()
+
+    class Inspect:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def active_queues(self) -> dict:
+            return {"default@here": [{"name": "default"}]}
+
+        def active(self) -> dict:
+            task = {"id": "t", "name": "leaderboard.tasks.score_run", "args": [scoring.pk]}
+            return {"default@here": [task, {"id": "s", "name": "leaderboard.tasks.sweep", "args": []}]}
+
+    monkeypatch.setattr(app.control, "inspect", Inspect)
+    fleet = workers.look()
+    assert fleet.workers[0].doing == [f"scoring {scoring.pk}: {scoring}", "sweep"]
+    assert fleet.unattended == ["gpu"]
+    assert (fleet.queues[1].running, fleet.queues[1].silent) == (0, 1)
