@@ -5,7 +5,6 @@ from itertools import cycle
 from django import template
 from django.template.base import NodeList, Parser, Token
 from django.template.context import Context
-from django.urls import Resolver404, resolve
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -48,16 +47,6 @@ def heading(context: Context, level: int, anchor: str, title: str) -> SafeString
     return format_html(
         '<h{0} id="{1}">{2} <a class="anchor" href="#{1}" aria-label="Link to: {2}">#</a></h{0}>', level, anchor, title
     )
-
-
-@register.simple_tag
-def address(path: str, words: str = "") -> SafeString:
-    """A link to a page of this board; where it has no such page, the words alone."""
-    try:
-        resolve(path)
-    except Resolver404:
-        return format_html("{}", words) if words else format_html("<code>{}</code>", path)
-    return format_html('<a href="{}">{}</a>', path, words or path)
 
 
 @register.filter
