@@ -271,6 +271,29 @@ class SubmissionLineAdmin(ReadOnly):
     search_fields = ("text", "submission__submitter__username")
 
 
+@admin.register(board.Reading)
+class ReadingAdmin(ReadOnly):
+    list_display = ("submission", "state", "attempts", "done", "total", "finished_at")
+    list_filter = ("state",)
+    list_select_related = ("submission__submitter",)
+    search_fields = ("submission__submitter__username", "reason")
+
+
+@admin.register(board.Letter)
+class LetterAdmin(ReadOnly):
+    list_display = ("submission", "news", "attempts", "sent_at")
+    list_filter = ("news",)
+    list_select_related = ("submission__submitter",)
+    search_fields = ("submission__submitter__username",)
+
+
+@admin.register(board.Preferences)
+class PreferencesAdmin(ReadOnly):
+    list_display = ("user", "letters")
+    list_select_related = ("user",)
+    search_fields = ("user__username",)
+
+
 @admin.register(board.Invitation)
 class InvitationAdmin(ReadOnly):
     secret = ("token_hash",)

@@ -173,6 +173,11 @@ STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", Path(PLOTLY.origin).parent /
 # Models from a hub, and from completions servers
 HUB_ENDPOINT = env.str("HF_ENDPOINT", "https://huggingface.co")
 HUB_TOKEN = env.str("HF_TOKEN", "") or None
+HUB_PATIENCE_SECONDS = env.float("HUB_PATIENCE_SECONDS", 10.0)
+WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0)  # 0: as much as this machine has
+for _name, _least in (("HUB_PATIENCE_SECONDS", 0.1), ("WORKER_MEMORY_GB", 0.0)):
+    if globals()[_name] < _least:
+        raise ImproperlyConfigured(f"{_name} = {globals()[_name]}: set it to {_least} or more")
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
 COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)
 
@@ -202,6 +207,15 @@ AUTH_PASSWORD_VALIDATORS = [
 # Submissions: how many of one person may be under way, and be sent within a day.
 SUBMISSIONS_AT_ONCE = env.int("SUBMISSIONS_AT_ONCE", 5)
 SUBMISSIONS_A_DAY = env.int("SUBMISSIONS_A_DAY", 20)
+# Files that are sent: how large one may be. Strangers' are not kept at all, not even until a view refuses them.
+UPLOAD_MOST_BYTES = env.int("UPLOAD_MOST_BYTES", 2**29)
+if UPLOAD_MOST_BYTES < 1:
+    raise ImproperlyConfigured(f"UPLOAD_MOST_BYTES = {UPLOAD_MOST_BYTES}: set it to 1 or more; 536870912 is usual")
+FILE_UPLOAD_HANDLERS = [
+    "leaderboard.upload_limit.UploadLimit",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "account"
 LOGOUT_REDIRECT_URL = "rankings"

@@ -2,20 +2,19 @@
 
 from celery import shared_task
 
-from leaderboard.models import ControlCheck, Run, Scoring
+from leaderboard.models import ControlCheck, Reading, Run, Scoring
 from leaderboard.services import checks, collect, queue, rescore, score, shards
+from leaderboard.services.submissions import letters, lifecycle, reading, uploads
 
 
-@shared_task
-def collect_run(run_id: int) -> None:
-    """One slice of collecting a model's outputs."""
-    collect.collect(Run.objects.select_related("model", "protocol__evaluation_set__artefact").get(pk=run_id))
+def collect_one(run_id: int) -> bool:
+    """A slice of this run; False where somebody else has it."""
+    return collect.collect(Run.objects.select_related("model", "protocol__evaluation_set__artefact").get(pk=run_id))
 
 
-@shared_task
-def score_run(scoring_id: int) -> None:
-    """Score what a run collected, and publish."""
-    score.score(
+def score_one(scoring_id: int) -> bool:
+    """Score this; False where somebody else does."""
+    return score.score(
         Scoring.objects.select_related(
             "model", "metric_version__metric", "run__artefact", "run__protocol__evaluation_set__artefact"
         ).get(pk=scoring_id)
@@ -23,9 +22,41 @@ def score_run(scoring_id: int) -> None:
 
 
 @shared_task
+def collect_run(run_id: int) -> None:
+    """One slice of collecting a model's outputs: of the run whose turn it is, which may be another one."""
+    queue.do_fairest(Run, collect_one)
+    conclude()
+
+
+@shared_task
+def score_run(scoring_id: int) -> None:
+    """Score what a run collected, and publish: of the scoring whose turn it is, which may be another one."""
+    queue.do_fairest(Scoring, score_one)
+    conclude()
+
+
+def conclude() -> None:
+    """What an end of work means to whoever waits for it."""
+    lifecycle.settle()
+    letters.send_due()
+
+
+@shared_task
+def send_letters() -> None:
+    """Write to submitters what is new."""
+    letters.send_due()
+
+
+@shared_task
 def check_control(check_id: int) -> None:
     """Score a metric's control set again, and act on the verdict."""
     checks.perform(ControlCheck.objects.select_related("metric").get(pk=check_id))
+
+
+@shared_task
+def read_submission(reading_id: int) -> None:
+    """Read a file that was sent."""
+    reading.read(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
 
 
 @shared_task
@@ -40,3 +71,7 @@ def watch() -> None:
     checks.request_due_checks()
     rescore.advance_all()
     shards.remove_left()
+    conclude()
+    reading.refuse_unreadable()
+    reading.forget_unwanted()
+    uploads.remove_left()

@@ -2,6 +2,7 @@ from django.contrib import admin
 from django.urls import include, path, re_path
 
 from leaderboard import views
+from leaderboard.api import api
 
 urlpatterns = [
     path("", views.rankings, name="rankings"),
@@ -19,10 +20,29 @@ urlpatterns = [
     path("about/changes/", views.changes, name="changes"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("operate/", include("leaderboard.operate_urls")),
-    path("submissions/<int:pk>/", views.submission, name="submission"),
     path("admin/", admin.site.urls),
+    path("operate/submissions/", views.moderation, name="moderation"),
+    path("operate/submissions/<int:pk>/<slug:decision>/", views.moderate, name="moderate"),
+    path("submissions/", views.submissions, name="submissions"),
+    path("submissions/letters/", views.submission_letters, name="submission-letters"),
+    path("submit/outputs/", views.submit_outputs, name="submit-outputs"),
+    re_path(
+        r"^submit/outputs/template/(?P<slug>[-a-z0-9]+)\.(?P<kind>jsonl|csv)$",
+        views.outputs_template,
+        name="outputs-template",
+    ),
+    path("submit/tool/", views.submit_tool, name="submit-tool"),
+    path("submit/", views.submit, name="submit"),
+    path("submit/hub/", views.submit_hub, name="submit-hub"),
+    path("submissions/<int:pk>/", views.submission, name="submission"),
+    path("submissions/<int:pk>/cancel/", views.cancel_submission, name="cancel-submission"),
+    path("submissions/<int:pk>/retry/", views.retry_submission, name="retry-submission"),
+    path("submissions/<int:pk>/withdraw/", views.withdraw_submission, name="withdraw-submission"),
+    path("submissions/<int:pk>/correct/", views.correct_submission, name="correct-submission"),
+    path("submissions/<int:pk>/change/", views.change_submission, name="change-submission"),
     path("accounts/", include("leaderboard.account_urls")),
     path("metrics/<slug:slug>/versions/<int:number>/manifest.json", views.manifest, name="manifest"),
     re_path(r"^artefacts/(?P<sha256>[0-9a-f]{64})\.parquet$", views.artefact, name="artefact"),
+    path("api/v1/", api.urls),
     path("healthz", views.healthz, name="healthz"),
 ]

@@ -33,17 +33,22 @@ class Repository:
     revisions: dict[str, str] = field(default_factory=dict)
     gated: bool = False
     private: bool = False
+    declared: dict[str, int] = field(default_factory=dict)  # sizes of files that it lies about
+    tampered: dict[str, bytes] = field(default_factory=dict)  # files that it sends in place of those it hashed
+    endless: set[str] = field(default_factory=set)  # files that it never stops sending
 
 
 class StandInHub:
     """Use as a context manager; `endpoint` is its address.
 
     Set `status` to answer everything with that HTTP status, `delay` to answer late (seconds); call `stop` to be gone.
-    `requests` lists what was asked, as "GET /path".
+    `aliases` are the names that repositories had before. `requests` lists what was asked, as "GET /path". What a
+    `Repository` of `repositories` lies about stands there.
     """
 
     def __init__(self) -> None:
         self.repositories: dict[str, Repository] = {}
+        self.aliases: dict[str, str] = {}
         self.requests: list[str] = []
         self.status: int | None = None
         self.delay = 0.0
@@ -121,6 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         if token not in ("", TOKEN, OUTSIDER):
             return self._error(401, "", "Invalid credentials in Authorization header")
+        repo_id = self.hub.aliases.get(repo_id, repo_id)
         repository = self.hub.repositories.get(repo_id)
         if repository is None or (repository.private and token != TOKEN):
             # As on the public hub: who is not logged in cannot tell a missing repository from a private one.
@@ -132,15 +138,26 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "info":
             return self._json(_information(repo_id, repository, commit))
         if kind == "tree":
-            return self._json([_entry(name, content) for name, content in sorted(files.items())])
+            return self._json([_entry(repository, name, content) for name, content in sorted(files.items())])
         if repository.gated and token != TOKEN:
             return self._error(403 if token else 401, "GatedRepo", f"Access to model {repo_id} is restricted")
         if name not in files:
             return self._error(404, "EntryNotFound", "Entry not found")
-        return self._file(files[name], commit)
+        etag = _entry(repository, name, files[name])["oid"]
+        if name in repository.endless and self.command == "GET":
+            return self._endless(etag, commit)
+        return self._file(repository.tampered.get(name, files[name]), etag, commit)
 
-    def _file(self, content: bytes, commit: str) -> None:
-        headers = {"X-Repo-Commit": commit, "ETag": f'"{_digest(content)}"', "Accept-Ranges": "bytes"}
+    def _endless(self, etag: str, commit: str) -> None:
+        self.send_response(200)
+        for name, value in {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Transfer-Encoding": "chunked"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        while True:  # until the client hangs up
+            self.wfile.write(b"10000\r\n" + bytes(0x10000) + b"\r\n")
+
+    def _file(self, content: bytes, etag: str, commit: str) -> None:
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if asked is None:
             return self._send(200, content, headers)
@@ -174,12 +191,23 @@ def _information(repo_id: str, repository: Repository, commit: str) -> dict[str,
         "gated": "manual" if repository.gated else False,
         "cardData": card,
         "tags": [],
-        "siblings": [{"rfilename": name, "size": len(files[name])} for name in sorted(files)],
+        "siblings": [_sibling(repository, name, files[name]) for name in sorted(files)],
     }
 
 
-def _entry(name: str, content: bytes) -> dict[str, Any]:
-    return {"type": "file", "path": name, "size": len(content), "oid": _digest(content)}
+def _sibling(repository: Repository, name: str, content: bytes) -> dict[str, Any]:
+    entry = _entry(repository, name, content)
+    return {"rfilename": name, "size": entry["size"], "blobId": entry["oid"], "lfs": entry.get("lfs")}
+
+
+def _entry(repository: Repository, name: str, content: bytes) -> dict[str, Any]:
+    size = repository.declared.get(name, len(content))
+    oid = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    entry: dict[str, Any] = {"type": "file", "path": name, "size": size, "oid": oid}
+    if name.endswith(".safetensors"):  # large files are kept apart from git, by their sha256
+        entry["lfs"] = {"oid": (sha256 := hashlib.sha256(content).hexdigest()), "sha256": sha256, "size": size}
+        entry["lfs"]["pointerSize"] = 134
+    return entry
 
 
 def _digest(content: bytes) -> str:

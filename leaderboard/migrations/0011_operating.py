@@ -7,11 +7,15 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0004_submissions'),
+        ('leaderboard', '0006_readings'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
+        migrations.AlterModelOptions(
+            name='outdatedentry',
+            options={'ordering': ('metric_version', 'model__name'), 'verbose_name_plural': 'outdated entries'},
+        ),
         migrations.CreateModel(
             name='RetiredScorer',
             fields=[

@@ -1,6 +1,6 @@
 """What the board knows: state and invariants. The verbs are in `leaderboard.services`."""
 
-from leaderboard.models.accounts import ApiToken, Invitation
+from leaderboard.models.accounts import ApiToken, Invitation, Preferences
 from leaderboard.models.audit import AuditEvent
 from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
@@ -8,7 +8,7 @@ from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.results import Result
 from leaderboard.models.scorers import RetiredScorer
-from leaderboard.models.submissions import Submission, SubmissionLine
+from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
 from leaderboard.models.work import Run, Scoring, Work
 
 __all__ = [
@@ -20,11 +20,14 @@ __all__ = [
     "EvaluationSet",
     "Invitation",
     "LanguageModel",
+    "Letter",
     "Metric",
     "MetricVersion",
     "OutdatedEntry",
+    "Preferences",
     "Protocol",
     "Provenance",
+    "Reading",
     "Rescoring",
     "Result",
     "RetiredScorer",

@@ -95,3 +95,13 @@ class ApiToken(models.Model):
         if self.revoked_at:
             return "Revoked"
         return "Expired" if self.has_expired(timezone.now()) else "Live"
+
+
+class Preferences(models.Model):
+    """What somebody wants; without a row, what most do."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="preferences")
+    letters = models.BooleanField(default=True, help_text="Whether to be written when a submission has news.")
+
+    def __str__(self) -> str:
+        return f"preferences of {self.user}"

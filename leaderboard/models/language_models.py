@@ -24,7 +24,23 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
 
     def evaluable(self) -> "LanguageModelQuerySet":
         """Those with weights that may be run."""
-        return self.filter(access=LanguageModel.Access.OPEN).exclude(source=LanguageModel.Source.PUBLISHED)
+        without = (LanguageModel.Source.PUBLISHED, LanguageModel.Source.UPLOADED)
+        return self.filter(access=LanguageModel.Access.OPEN).exclude(source__in=without)
+
+    def lineage(self, model: "LanguageModel") -> "LanguageModelQuerySet":
+        """The revisions of the same model, `model` itself among them.
+
+        Where it has a place it comes from, all from there; of outputs that somebody uploaded, theirs of that name.
+        """
+        same = self.filter(source=model.source)
+        if model.location:
+            return same.filter(location=model.location)
+        same = same.filter(name=model.name)
+        if model.source != LanguageModel.Source.UPLOADED:
+            return same
+        return same.filter(
+            Q(pk=model.pk) | Q(submissions__submitter__in=model.submissions.values("submitter"))
+        ).distinct()
 
 
 class Kind(models.TextChoices):
@@ -49,7 +65,7 @@ class Access(models.TextChoices):
 
 
 class LanguageModel(models.Model):
-    """One revision of one model. A new revision is a new row with the same name."""
+    """One revision of one model. A new revision is a new row of the same lineage."""
 
     Kind = Kind
     Source = Source
@@ -63,7 +79,8 @@ class LanguageModel(models.Model):
     location = models.CharField(
         max_length=500,
         blank=True,
-        help_text="Hub id, folder, file, or address and name of a served model; empty for published figures.",
+        help_text="Hub id, folder, file, address and name of a served model, or the name, in small letters, of one "
+        "whose outputs were sent; empty for published figures.",
     )
     revision = models.CharField(
         max_length=80, blank=True, help_text="Commit of the hub, sha256 of the files, or what the operator says of it."

@@ -1,17 +1,18 @@
 """What a person sent."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q
 from django.urls import reverse
+from django.utils import timezone
 
 from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact
 from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.states import StateMachine
-from leaderboard.models.work import Scoring
+from leaderboard.models.work import Scoring, Work
 
 
 class Form(models.TextChoices):
@@ -34,6 +35,12 @@ class State(models.TextChoices):
 
 OPEN = (State.CHECKING.value, State.MODERATED.value, State.RETURNED.value, State.ACCEPTED.value)
 NEEDS_REASON = (State.REFUSED.value, State.RETURNED.value, State.FAILED.value)
+TOLD = (
+    State.REFUSED.value,
+    State.RETURNED.value,
+    State.RANKED.value,
+    State.FAILED.value,
+)  # its submitter is written to
 
 
 class SubmissionQuerySet(models.QuerySet["Submission"]):
@@ -96,6 +103,40 @@ class Submission(StateMachine):
     def get_absolute_url(self) -> str:
         return reverse("submission", args=[self.pk])
 
+    def move(self, to: str, **changes: Any) -> bool:
+        """As of any state machine; with a line in the log, and a letter where its submitter waits for this.
+
+        A moderator's consent is such news: work begins. On a board without moderators nobody waits for it.
+        """
+        with transaction.atomic():
+            awaited = to in TOLD or (to == State.ACCEPTED and self.state == State.MODERATED)
+            if to not in OPEN:
+                changes.setdefault("ended_at", timezone.now())
+            moved = super().move(to, **changes)
+            if moved:
+                SubmissionLine.objects.create(submission=self, text=f"{State(to).label}.")
+            if moved and awaited:
+                Letter.objects.create(submission=self, news=to)
+        return moved
+
+    @property
+    def name(self) -> str:
+        """What its submitter calls the model."""
+        return str(self.payload.get("name") or self.payload.get("hub_id") or f"Submission {self.pk}")
+
+
+class Reading(Work):
+    """The work of reading a submission's upload. `attempts` counts those under way too: a file may end its worker."""
+
+    submission = models.OneToOneField(Submission, models.CASCADE, related_name="reading")
+
+    class Meta(Work.Meta):
+        abstract = False
+        ordering = ("created_at", "pk")
+
+    def __str__(self) -> str:
+        return f"reading of {self.submission}"
+
 
 class SubmissionLine(models.Model):
     """A line of the log that its submitter reads."""
@@ -109,3 +150,21 @@ class SubmissionLine(models.Model):
 
     def __str__(self) -> str:
         return self.text
+
+
+class Letter(models.Model):
+    """News of a submission that its submitter is written; kept, so that a mail server that is away loses none."""
+
+    submission = models.ForeignKey(Submission, models.CASCADE, related_name="letters")
+    news = models.CharField(max_length=20, choices=State, help_text="The state that it went to.")
+    attempts = models.PositiveIntegerField(default=0)
+    not_before = models.DateTimeField(default=timezone.now, help_text="When it may be tried; soon after: in work.")
+    sent_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (one_of("news", State),)
+        indexes = (models.Index(fields=["not_before"], condition=Q(sent_at=None), name="letter_unsent"),)
+
+    def __str__(self) -> str:
+        return f"{self.news}: {self.submission}"

@@ -60,6 +60,7 @@ class Work(StateMachine):
 
     state = models.CharField(max_length=20, choices=State, default=State.QUEUED)
     reason = models.TextField(blank=True, help_text="Why it failed, or is tried again.")
+    fault = models.CharField(max_length=80, blank=True, help_text="The kind of error behind the reason.")
     attempts = models.PositiveIntegerField(default=0, help_text="Attempts that ended in an error.")
     held = models.BooleanField(default=False, help_text="Paused by someone.")
     not_before = models.DateTimeField(null=True, blank=True, help_text="When it may be tried again.")
@@ -69,6 +70,7 @@ class Work(StateMachine):
     created_at = models.DateTimeField(auto_now_add=True)
     enqueued_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
+    turn_at = models.DateTimeField(null=True, blank=True, help_text="When its last slice began.")
     finished_at = models.DateTimeField(null=True, blank=True)
     done = models.PositiveIntegerField(default=0, help_text="Texts finished.")
     total = models.PositiveIntegerField(default=0, help_text="Texts in all.")
@@ -116,6 +118,7 @@ class Work(StateMachine):
             held=False,
             not_before=None,
             reason="",
+            fault="",
             started_at=None,  # a control check that was made before does not count
             finished_at=None,
         )
@@ -132,6 +135,7 @@ class Work(StateMachine):
                 lease=lease,
                 lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS),
                 heartbeat_at=now,
+                turn_at=now,
                 started_at=Coalesce("started_at", now),
                 not_before=None,
             )

@@ -34,6 +34,7 @@ KINDS = (
         "Entries withdrawn or restricted",
         ("withdraw model", "restrict model", "reopen model", "hide model", "show model again"),
     ),
+    Kind("corrected", "Entry corrected", "Entries corrected", ("correct model",)),
     Kind("rescored", "Rescored", "Rescored", ("open rescoring", "cancel rescoring", "score entry again")),
     Kind("published", "Version published", "Versions published", ("publish version",)),
     Kind("drift", "Drift found", "Drifts found", ("find drift",)),

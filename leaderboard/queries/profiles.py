@@ -217,9 +217,21 @@ def outdated(model: LanguageModel) -> list[OutdatedEntry]:
 
 
 def other_revisions(model: LanguageModel) -> list[LanguageModel]:
-    """Other entries of the same name, the newest first, in one query."""
-    others = LanguageModel.objects.listed().filter(name=model.name).exclude(pk=model.pk)
-    return list(others.order_by("-created_at", "-pk"))
+    """Other entries of the same name, the newest first, in one query; but for those of `newer_and_older`."""
+    of_name = (
+        LanguageModel.objects.listed().filter(name=model.name).exclude(pk__in=LanguageModel.objects.lineage(model))
+    )
+    return list(of_name.order_by("-created_at", "-pk"))
+
+
+def newer_and_older(model: LanguageModel) -> tuple[list[LanguageModel], list[LanguageModel]]:
+    """The other revisions of the model that were entered after it and before it, the newest first, in one query."""
+    others = LanguageModel.objects.listed().lineage(model).exclude(pk=model.pk).order_by("-created_at", "-pk")
+    newer: list[LanguageModel] = []
+    older: list[LanguageModel] = []
+    for other in others:
+        (newer if (other.created_at, other.pk) > (model.created_at, model.pk) else older).append(other)
+    return newer, older
 
 
 def why_not_open(model: LanguageModel) -> str:

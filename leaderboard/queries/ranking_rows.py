@@ -110,7 +110,9 @@ def rows(among: Q, wanted: list[Wanted], view: View, anew: Ranks | None) -> list
     if anew is not None:  # stored ranks are of other entries; values are in the order of any ranks of theirs
         rank, descending = F("value"), wanted[0].measure.direction == "higher"
     order = view.order.by(wanted[0].measure.key, rank, descending)
-    found = Standing.objects.filter(among).filter(view.filters.condition).select_related("model", "result__scoring")
+    found = (
+        Standing.objects.filter(among).filter(view.filters.condition).select_related("model", "result__scoring__run")
+    )
     if view.rows is None:
         return list(found.order_by(*order))
     apart = [F("population")] if any(of.mixed for of in wanted) else [F("metric_version"), F("population")]

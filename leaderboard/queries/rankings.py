@@ -41,6 +41,12 @@ class Row:
     tied: bool = False
 
     @property
+    def differences(self) -> list[str]:
+        """Where outputs that were made elsewhere were not made as the protocol asks, in words."""
+        run = self.result.scoring.run
+        return run.environment.get("differences", []) if run else []
+
+    @property
     def leads(self) -> bool:
         """Whether the paired tests cannot tell it from the best."""
         return self.rank_low == 1

@@ -12,12 +12,14 @@ VERBS = {Access.OPEN: "reopen model", Access.RESTRICTED: "restrict model", Acces
 
 
 @transaction.atomic
-def set_access(model: LanguageModel, access: str, reason: str, user: User | None = None) -> bool:
+def set_access(
+    model: LanguageModel, access: str, reason: str, user: User | None = None, *, of_their_own: bool = False
+) -> bool:
     """Make `model` open, restricted or withdrawn; says whether it was anything else before.
 
     A restricted model keeps its ranks, and nothing new is collected from it. One that is withdrawn leaves the rankings
-    that readers see now, and one that comes back returns to them; earlier versions stay as they were published. Raises
-    ValueError where there is no reason.
+    that readers see now, and one that comes back returns to them; earlier versions stay as they were published.
+    `of_their_own`: `user` submitted it. Raises ValueError where there is no reason.
     """
     if not reason.strip():
         raise ValueError("reason: it is empty; say why, the change log shows it for ever")
@@ -26,8 +28,9 @@ def set_access(model: LanguageModel, access: str, reason: str, user: User | None
         return False
     moves = Access.WITHDRAWN in (model.access, access)
     LanguageModel.objects.filter(pk=model.pk).update(access=access)
+    detail = {"reason": reason, "of_their_own": True} if of_their_own else {"reason": reason}
     change = {"access": model.access}, {"access": access}
-    record(VERBS[Access(access)], f"model {model.slug}", {"reason": reason}, user, change)
+    record(VERBS[Access(access)], f"model {model.slug}", detail, user, change)
     if moves:
         publish_again(model)
     return True

@@ -18,6 +18,7 @@ from leaderboard.services.impact import impact_of
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import open_rescoring
+from leaderboard.services.submission_log import say
 from leaderboard.services.versions import newest_version
 from scoring.drift import (
     DriftReport,
@@ -77,6 +78,7 @@ def perform(check: ControlCheck) -> None:
             return
         lease.note(at_once=True, control_set=control, environment=here())
         version = control.metric_version
+        say(check, f"Control check of {check.metric.title}: its control texts are scored again, before any numbers.")
         scorers.look_again()
         try:
             instrument = instrument_of(version, check)
@@ -106,6 +108,7 @@ def perform(check: ControlCheck) -> None:
             if check.verdict in ANSWERED:
                 waiting = version.scorings.filter(state=Work.State.QUEUED, reason__startswith=NO_ANSWER_YET)
                 waiting.update(not_before=None, reason="")
+        say(check, f"Control check of {check.metric.title}: {check.get_verdict_display().lower()}.")
         scorers.forget_replies(check)
         log.info("%s: %s %s", check.metric, report.verdict.value, report.decided_by)
 
@@ -177,6 +180,7 @@ def observe(
 def finish_unavailable(check: ControlCheck, lease: Lease, control: ControlSet, reason: str) -> None:
     """Record that there was no answer: no verdict on the scorer, and nothing is published under it meanwhile."""
     log.warning("%s: unavailable: %s", check.metric, reason)
+    say(check, f"Control check of {check.metric.title}: its scorer cannot be had now. It is tried again by itself.")
     scorers.forget_replies(check)
     statistics = {"decided_by": reason, "verdict": Verdict.UNAVAILABLE.value}
     lease.finish(control_set=control, verdict=Verdict.UNAVAILABLE, environment=here(), statistics=statistics)

@@ -19,6 +19,7 @@ from leaderboard.services import artefacts
 from leaderboard.services.leases import claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.shards import Shards
+from leaderboard.services.submission_log import say
 from scoring.evaluation_sets import prompts_from_table
 from scoring.generation import (
     CompletionsServer,
@@ -55,24 +56,31 @@ class Method:
     begin: Callable[[], tuple[Make, dict[str, Any]]]
 
 
-def collect(run: Run) -> None:
+def collect(run: Run) -> bool:
     """Do a slice of `run`: load the model, do the shards that are missing, and when none is, store the artefact.
 
-    Safe to call twice, late, or from two workers: one claims the run, the others return at once.
+    Safe to call twice, late, or from two workers: one claims the run, the others return at once. Says which one it was.
     """
     with claimed(run) as lease:
         if lease is None:
-            return
+            return False
         texts = artefacts.load(run.protocol.evaluation_set.artefact)
         method = method_of(run.model, run.protocol)
         here = environment_of(run.model)
         shards = Shards(run, method.kind, texts.num_rows, method.shard_texts, made_with=here)
         lease.note(at_once=True, environment=here)
-        if shards.missing():
+        if missing := shards.missing():
+            fresh = len(missing) == len(shards.numbers())
             make, noted = method.begin()
+            if fresh:
+                say(
+                    run,
+                    f"{what_is_loaded(run.model)} Its outputs on {run.protocol.evaluation_set.title} are collected.",
+                )
             lease.note(at_once=True, **noted)
             for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
                 log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
+                say_how_far(run, number, len(shards.numbers()))
         artefact = artefacts.store(shards.whole(), method.kind)
         with transaction.atomic():
             lease.finish(artefact=artefact, total=texts.num_rows, done=texts.num_rows)
@@ -80,9 +88,26 @@ def collect(run: Run) -> None:
                 transaction.on_commit(partial(enqueue, scoring))
         shards.remove()
         log.info("%s: collected in %.0f s", run, run.seconds)
+        say(run, f"All {texts.num_rows:,} texts of {run.protocol.evaluation_set.title} are collected.")
     run.refresh_from_db()
     if run.state == Work.State.QUEUED and run.not_before is None:
         enqueue(run)  # the slice is over, not the run: others get their turn first
+    return True
+
+
+def what_is_loaded(model: LanguageModel) -> str:
+    """The first step of collecting, as a sentence."""
+    if model.source == LanguageModel.Source.SERVER:
+        return "The model is asked over its server."
+    return (
+        "The weights are fetched and loaded." if model.source == LanguageModel.Source.HUB else "The weights are loaded."
+    )
+
+
+def say_how_far(run: Run, number: int, shards: int) -> None:
+    """A line for each tenth that is collected, of however many shards; not for the last, which has its own."""
+    if 10 * number // shards < 10 * (number + 1) // shards < 10:
+        say(run, f"{100 * (number + 1) // shards}% of {run.protocol.evaluation_set.title} is collected.")
 
 
 def _part(texts: pa.Table, bounds: slice) -> pa.Table:

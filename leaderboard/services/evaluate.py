@@ -1,8 +1,10 @@
 """Asking for a model to be evaluated under a metric."""
 
+from typing import Any
+
 from django.db import transaction
 
-from leaderboard.models import LanguageModel, Metric, Run, Scoring, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Scoring, Work
 from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
@@ -19,10 +21,27 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
     `send=False` leaves it to the sweeper to tell the workers, for when there may be no broker yet. Idempotent: a run
     that is under way or done is used as it is; one that failed or was cancelled is tried again. Raises CannotEvaluate.
     """
-    if not LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
+    open_ones = LanguageModel.objects.filter(access=LanguageModel.Access.OPEN)
+    if model.source == model.Source.PUBLISHED or not open_ones.filter(pk=model.pk).exists():
         why = "it stands for published figures" if model.source == model.Source.PUBLISHED else f"it is {model.access}"
         raise CannotEvaluate(f"{model.slug} cannot be evaluated: {why}")
     check_method(model, metric)
+    check_metric(metric)
+    with transaction.atomic():
+        Metric.objects.select_for_update().get(pk=metric.pk)  # so that no version is given up as the model lands in it
+        version = newest_version(metric) or open_first_version(metric)
+        run = run_of(model, version)
+        scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})
+        for work in (run, scoring):
+            work.queue_again()
+        waiting = scoring if run.state == Work.State.DONE else run
+        if send and waiting.state == Work.State.QUEUED:
+            transaction.on_commit(lambda: enqueue(waiting))
+    return scoring
+
+
+def check_metric(metric: Metric) -> None:
+    """Raise CannotEvaluate where no model can be evaluated under the metric now."""
     texts = metric.protocol.evaluation_set
     if texts.artefact is None:
         raise CannotEvaluate(
@@ -32,17 +51,20 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
     problem = problem_with(metric.scorer)
     if problem:
         raise CannotEvaluate(f"{metric.slug} is {problem.state}: {problem}")
-    with transaction.atomic():
-        Metric.objects.select_for_update().get(pk=metric.pk)  # so that no version is given up as the model lands in it
-        version = newest_version(metric) or open_first_version(metric)
-        run, _ = Run.objects.get_or_create(model=model, protocol=version.protocol, epoch=version.epoch)
-        scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})
-        for work in (run, scoring):
-            work.queue_again()
-        waiting = scoring if run.state == Work.State.DONE else run
-        if send and waiting.state == Work.State.QUEUED:
-            transaction.on_commit(lambda: enqueue(waiting))
-    return scoring
+
+
+def run_of(model: LanguageModel, version: MetricVersion) -> Run:
+    """The run that the version scores; made where outputs can be collected here. Raises CannotEvaluate."""
+    of: dict[str, Any] = {"model": model, "protocol": version.protocol, "epoch": version.epoch}
+    if LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
+        return Run.objects.get_or_create(**of)[0]
+    run = Run.objects.filter(**of, state=Work.State.DONE).first()
+    if run is None:
+        raise CannotEvaluate(
+            f"{model.slug} cannot be evaluated under {version}: its weights are not here, and nobody sent the outputs "
+            "that it is of; who entered the model may send them, at /submit/outputs/"
+        )
+    return run
 
 
 def check_method(model: LanguageModel, metric: Metric) -> None:

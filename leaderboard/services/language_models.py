@@ -1,5 +1,6 @@
 """Entering language models: a reference becomes a row with its revision pinned."""
 
+from itertools import chain, count
 from pathlib import Path
 
 from django.conf import settings
@@ -58,8 +59,8 @@ def add_bundled() -> list[LanguageModel]:
 
 
 @transaction.atomic
-def enter(found: ResolvedModel, source: str, location: str, name: str) -> tuple[LanguageModel, bool]:
-    """The row of a resolved model; made if this revision of it has none."""
+def enter(found: ResolvedModel, source: str, location: str, name: str, **about: str) -> tuple[LanguageModel, bool]:
+    """The row of a resolved model; made if this revision of it has none, with `about` for what else is known of it."""
     architecture = found.architecture
     model, new = LanguageModel.objects.get_or_create(
         source=source,
@@ -76,6 +77,7 @@ def enter(found: ResolvedModel, source: str, location: str, name: str) -> tuple[
             "heads": architecture.heads,
             "hidden_size": architecture.hidden_size,
             "context": architecture.context,
+            **about,
         },
     )
     if new:
@@ -84,8 +86,9 @@ def enter(found: ResolvedModel, source: str, location: str, name: str) -> tuple[
 
 
 def free_slug(name: str, revision: str) -> str:
-    """A slug from the name; where that is taken, with the start of the revision."""
-    slug = slugify(name.replace("/", "-").replace(".", "-"))[:100] or "model"
-    if LanguageModel.objects.filter(slug=slug).exists():
-        return f"{slug}-{revision.removeprefix('sha256:')[:12]}"
-    return slug
+    """A slug from the name; where that is taken, with the start of the revision; where that is too, with a number."""
+    slug = slugify(name.replace("/", "-").replace(".", "-"))[:90] or "model"
+    longer = f"{slug}-{slugify(revision.removeprefix('sha256:'))[:12]}".strip("-")
+    taken = set(LanguageModel.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
+    wanted = chain((slug, longer), (f"{longer}-{number}" for number in count(2)))
+    return next(of for of in wanted if of not in taken)

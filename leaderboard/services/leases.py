@@ -15,6 +15,8 @@ from django.db import Error, InterfaceError, OperationalError, close_old_connect
 from django.utils import timezone
 
 from leaderboard.models import Work
+from leaderboard.services.failures import explain
+from leaderboard.services.submission_log import say
 from scoring.artefacts import ArtefactError
 from scoring.generation import ServerRefused, UnsupportedKind
 from scoring.language_models import ModelRefused
@@ -104,7 +106,7 @@ class Lease:
 
     def finish(self, **changes: Any) -> None:
         """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
-        if not self.work.release(self.id, Work.State.DONE, reason="", **changes):
+        if not self.work.release(self.id, Work.State.DONE, reason="", fault="", **changes):
             raise LeaseLost
 
     def _beat(self) -> None:
@@ -158,7 +160,7 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         work.release(lease.id, Work.State.QUEUED)
     except NEVER_RETRIED as error:
         log.error("%s failed for good: %s", work, error)
-        work.release(lease.id, Work.State.FAILED, reason=str(error))
+        _fail(work, lease, error, reason=str(error))
     except Exception as error:
         log.exception("%s failed", work)
         if not connection.in_atomic_block:
@@ -172,8 +174,16 @@ def _retry(work: Work, lease: Lease, error: Exception) -> None:
     away = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
     patient = away or isinstance(error, (InterfaceError, OperationalError))
     if attempts >= settings.MOST_ATTEMPTS and not patient:
-        work.release(lease.id, Work.State.FAILED, attempts=attempts, reason=f"{reason} ({attempts} attempts)")
+        _fail(work, lease, error, reason=f"{reason} ({attempts} attempts)", attempts=attempts)
         return
     pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(work.attempts, 10)) * random.uniform(0.5, 1.5)  # noqa: S311
     not_before = timezone.now() + timedelta(seconds=pause)
-    work.release(lease.id, Work.State.QUEUED, attempts=attempts, reason=reason, not_before=not_before)
+    fault = type(error).__name__
+    again = {"attempts": attempts, "reason": reason, "fault": fault, "not_before": not_before}
+    if work.release(lease.id, Work.State.QUEUED, **again):
+        say(work, f"Attempt {attempts} came to nothing. {explain(work).what} It is tried again in {pause:.0f} s.")
+
+
+def _fail(work: Work, lease: Lease, error: Exception, **changes: Any) -> None:
+    if work.release(lease.id, Work.State.FAILED, fault=type(error).__name__, **changes):
+        say(work, f"Failed. {explain(work).what}")

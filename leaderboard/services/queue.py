@@ -1,23 +1,27 @@
 """Putting work on the broker. The database is the truth: a lost message costs time, never work."""
 
 import logging
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from django.conf import settings
-from django.db.models import F, Q
+from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import ControlCheck, Run, Scoring, Work
+from leaderboard.models import ControlCheck, Reading, Rescoring, Run, Scoring, Work
+from leaderboard.services.turns import Turns, Waiting
 
 log = logging.getLogger(__name__)
 
 TASKS = {
     ControlCheck: "leaderboard.tasks.check_control",
+    Reading: "leaderboard.tasks.read_submission",
     Run: "leaderboard.tasks.collect_run",
     Scoring: "leaderboard.tasks.score_run",
 }
+READY: dict[type[Work], Q] = {ControlCheck: Q(), Reading: Q(), Scoring: Q(run__state=Work.State.DONE), Run: Q()}
 FORGOTTEN_AFTER = 120.0  # seconds; then a message that led to nothing is taken for lost
 
 
@@ -40,7 +44,7 @@ def sweep() -> int:
     """
     forgotten = timezone.now() - timedelta(seconds=max(FORGOTTEN_AFTER, settings.LEASE_SECONDS))
     sent = 0
-    for kind, ready in ((ControlCheck, Q()), (Scoring, Q(run__state=Work.State.DONE)), (Run, Q())):
+    for kind, ready in READY.items():
         due = kind.objects.unclaimed().filter(
             ready,
             Q(enqueued_at__isnull=True)
@@ -53,3 +57,46 @@ def sweep() -> int:
                 return sent
             sent += 1
     return sent
+
+
+def do_fairest(kind: type[Work], do: Callable[[int], bool]) -> bool:
+    """Have `do` claim a slice of the work whose turn it is; False where none of that kind waits.
+
+    A message is a hint that there is work, not which: whoever sends many gets no more turns. `do` takes the key of the
+    work, and says whether it got hold of it; where another worker was quicker, it is somebody's turn again.
+    """
+    while (work := turns_of(kind).next()) is not None:
+        if do(work.pk):
+            return True
+    return False
+
+
+def turns_of(kind: type[Work]) -> Turns:
+    """The requesters of work of a kind, Run or Scoring, that waits now; in three queries."""
+    requester = F("requester") if kind is Run else _requester_of_scoring()
+    works = kind._default_manager.annotate(whose=requester)
+    unclaimed = kind.objects.unclaimed().filter(READY[kind]).annotate(whose=requester)
+    waiting = [Waiting(*row) for row in unclaimed.values_list("created_at", "pk", "whose")]
+    if not waiting:
+        return Turns([], [], [])
+    running = works.filter(state=Work.State.RUNNING, lease_expires_at__gt=timezone.now()).order_by("turn_at")
+    served = works.values("whose").filter(turn_at__isnull=False).annotate(last=Max("turn_at")).order_by("last")
+    return Turns(waiting, list(running.values_list("whose", flat=True)), list(served.values_list("whose", flat=True)))
+
+
+def _requester_of_scoring() -> Expression:
+    """Entries that are scored again are the board's work, whoever submitted them."""
+    again = Exists(Rescoring.objects.active().filter(to_version=OuterRef("metric_version")))
+    return Case(When(again, then=Value(None)), default=F("run__requester"))
+
+
+def places(kind: type[Work], wanted: Collection[int]) -> dict[int, int]:
+    """The places in the queue, from 1, of those works of a kind that wait for a worker; in three queries."""
+    left, found = set(wanted), {}
+    for place, work in enumerate(turns_of(kind).in_order() if left else [], 1):
+        if work.pk in left:
+            found[work.pk] = place
+            left.remove(work.pk)
+            if not left:
+                break
+    return found

@@ -26,6 +26,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
+from leaderboard.services.submission_log import say_to_version
 from leaderboard.services.versions import known_fingerprint, next_epoch, next_number
 from scoring.scorers import is_scorer
 
@@ -99,6 +100,8 @@ def open_rescoring(
     )
     queue_entries(version, left, reason)
     note_progress(rescoring)
+    cause = "The scorer drifted" if check else "An operator asked for it"
+    say_to_version(version, f"{cause}: all entries of {metric.title} are scored again, as version {version.number}.")
     record(
         "open rescoring",
         f"metric {metric.slug}",
@@ -158,7 +161,7 @@ def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str
             continue
         run = run_for(version, scoring.run)
         if run is None:
-            leave_behind(version, scoring, f"its outputs cannot be collected anew: the model is {scoring.model.access}")
+            leave_behind(version, scoring, f"its outputs cannot be collected anew: {why_not_anew(scoring.model)}")
             continue
         Scoring.objects.create(model=scoring.model, metric_version=version, run=run)
     unfinished = Scoring.objects.filter(metric_version__in=left).unfinished()
@@ -179,6 +182,13 @@ def run_for(version: MetricVersion, run: Run) -> Run | None:
     if not LanguageModel.objects.evaluable().filter(pk=run.model_id).exists():
         return None
     return Run.objects.get_or_create(model=run.model, protocol=version.protocol, epoch=version.epoch)[0]
+
+
+def why_not_anew(model: LanguageModel) -> str:
+    """Why no run of the model can be had."""
+    if model.access == LanguageModel.Access.OPEN and model.source == LanguageModel.Source.UPLOADED:
+        return "they were made elsewhere; who sent them may send new ones"
+    return f"the model is {model.access}"
 
 
 def drop_runs(left: list[MetricVersion], stays: MetricVersion) -> None:

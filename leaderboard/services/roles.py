@@ -72,3 +72,8 @@ def set_role(user: User, name: str, actor: User | None = None) -> Role:
 def operates(user: User | AnonymousUser) -> bool:
     """Whether somebody runs the board: staff, as `createsuperuser` makes them, and whoever has the role."""
     return user.is_active and (user.is_staff or user.has_perm(OPERATE))
+
+
+def moderates(user: User | AnonymousUser) -> bool:
+    """Whether somebody decides upon submissions: moderators, and those who run the board."""
+    return operates(user) or (user.is_active and user.has_perm(MODERATE))

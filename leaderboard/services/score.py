@@ -24,6 +24,7 @@ from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChange
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import advance
 from leaderboard.services.shards import Shards
+from leaderboard.services.submission_log import say
 from leaderboard.services.versions import bind
 from scoring.metrics.formulas import Collected
 from scoring.metrics.measures import Measurement
@@ -33,11 +34,14 @@ from scoring.scorers import Scorer
 log = logging.getLogger(__name__)
 
 
-def score(scoring: Scoring) -> None:
-    """Compute the Results of `scoring`, store its per-text values and publish the standings that now include it."""
+def score(scoring: Scoring) -> bool:
+    """Compute the Results of `scoring`, store its per-text values and publish the standings that now include it.
+
+    Says whether it was there to be claimed.
+    """
     with claimed(scoring) as lease:
         if lease is None:
-            return
+            return False
         run, version = scoring.run, scoring.metric_version
         if run is None:
             raise ValueError("figures from a paper have no run to score")
@@ -77,9 +81,11 @@ def score(scoring: Scoring) -> None:
             shards.remove()
             scorers.forget_replies(scoring)
         log.info("%s: scored", scoring)
+        say(scoring, f"Scored under version {version.number} of {version.metric.title}.")
     rescoring = rescoring_to(scoring.metric_version)
     if rescoring:
         advance(rescoring)
+    return True
 
 
 def record_entry(scoring: Scoring) -> None:

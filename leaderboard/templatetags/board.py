@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils.html import format_html
 
 from leaderboard.models import Metric, Result
-from leaderboard.services.roles import operates
+from leaderboard.services.roles import moderates, operates
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
@@ -102,6 +102,12 @@ def at(items: list[Measure], index: int) -> Measure:
 def runs_the_board(user: User | AnonymousUser) -> bool:
     """Whether somebody is an operator."""
     return operates(user)
+
+
+@register.filter
+def decides_upon_submissions(user: User | AnonymousUser) -> bool:
+    """Whether somebody is a moderator, or an operator."""
+    return moderates(user)
 
 
 @register.filter

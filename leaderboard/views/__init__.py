@@ -15,6 +15,7 @@ from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
+from leaderboard.views.moderation import moderate, moderation
 from leaderboard.views.operate import (
     check_now,
     drift_policy,
@@ -28,7 +29,18 @@ from leaderboard.views.operate_models import operate_model, operate_models, stee
 from leaderboard.views.operate_work import operate_work, retry_all, steer_work
 from leaderboard.views.rankings import export, rankings
 from leaderboard.views.samples import model_samples
-from leaderboard.views.submissions import submission
+from leaderboard.views.submissions import (
+    cancel_submission,
+    change_submission,
+    correct_submission,
+    retry_submission,
+    submission,
+    submission_letters,
+    submissions,
+    withdraw_submission,
+)
+from leaderboard.views.submit_outputs import outputs_template, submit_outputs, submit_tool
+from leaderboard.views.submitting import submit, submit_hub
 
 __all__ = [
     "about",
@@ -37,10 +49,13 @@ __all__ = [
     "agreement_published",
     "artefact",
     "audit",
+    "cancel_submission",
+    "change_submission",
     "changes",
     "check_now",
     "compare",
     "compare_scorers",
+    "correct_submission",
     "demographics",
     "drift",
     "drift_policy",
@@ -53,15 +68,19 @@ __all__ = [
     "metric",
     "model",
     "model_samples",
+    "moderate",
+    "moderation",
     "operate",
     "operate_model",
     "operate_models",
     "operate_work",
     "operate_workers",
+    "outputs_template",
     "rankings",
     "rescore_metric",
     "retire_scorer",
     "retry_all",
+    "retry_submission",
     "revoke_invitation",
     "revoke_token",
     "sign_up",
@@ -69,5 +88,12 @@ __all__ = [
     "steer_rescoring",
     "steer_work",
     "submission",
+    "submission_letters",
+    "submissions",
+    "submit",
+    "submit_hub",
+    "submit_outputs",
+    "submit_tool",
     "tokens",
+    "withdraw_submission",
 ]

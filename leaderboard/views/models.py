@@ -12,7 +12,7 @@ from leaderboard.charts import Chart, RankPoint, distributions, rank_history_cha
 from leaderboard.citations import Citation, cite_result
 from leaderboard.models import LanguageModel
 from leaderboard.queries.likelihoods import Likelihoods, NotAtHand, has_likelihoods, likelihoods
-from leaderboard.queries.profiles import Profile, other_revisions, outdated, profiles, why_not_open
+from leaderboard.queries.profiles import Profile, newer_and_older, other_revisions, outdated, profiles, why_not_open
 from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import pick
 from leaderboard.views.polling import polling
@@ -39,10 +39,13 @@ def model(request: HttpRequest, slug: str) -> HttpResponse:
     if found.hidden_note:
         return hidden_page(request, found)
     poll = polling(request, found.is_evaluated())
+    newer, older = newer_and_older(found)
     runs = found.runs.select_related("protocol__evaluation_set", "artefact").order_by("created_at")
     context = {
         "model": found,
         "compare": f"/compare/?{urlencode({'m': found.slug})}",
+        "newer": newer,
+        "older": older,
         "others": other_revisions(found),
         "reason": why_not_open(found),
         "outdated": outdated(found),

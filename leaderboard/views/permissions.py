@@ -8,7 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 
-from leaderboard.services.roles import operates
+from leaderboard.services.roles import moderates, operates
 
 View = Callable[..., HttpResponse]
 
@@ -20,6 +20,18 @@ def operators_only(view: View) -> View:
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not operates(request.user):
             raise PermissionDenied("This page is for operators of the board.")
+        return view(request, *args, **kwargs)
+
+    return login_required(checked)
+
+
+def moderators_only(view: View) -> View:
+    """Decorate a view of those who decide upon submissions: others are sent to log in, or refused."""
+
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not moderates(request.user):
+            raise PermissionDenied("This page is for moderators of the board.")
         return view(request, *args, **kwargs)
 
     return login_required(checked)

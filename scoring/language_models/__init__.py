@@ -9,9 +9,17 @@ Only safetensors and GGUF are read, as float32 unless said otherwise; no code of
 from pathlib import Path
 
 from scoring.language_models.architecture import Architecture, inspect
+from scoring.language_models.hub import HUB_ID
 from scoring.language_models.loading import LoadedModel, Precision, load
-from scoring.language_models.refusals import HubUnavailable, ModelRefused, RevisionChanged
-from scoring.language_models.resolving import ResolvedModel, resolve
+from scoring.language_models.refusals import (
+    Gated,
+    HubUnavailable,
+    ModelRefused,
+    NoSuchRevision,
+    NotOnHub,
+    RevisionChanged,
+)
+from scoring.language_models.resolving import ResolvedModel, resolve, resolve_hub
 
 BUNDLED = Path(__file__).parent / "bundled"
 
@@ -24,10 +32,14 @@ def bundled() -> list[Path]:
 
 __all__ = [
     "BUNDLED",
+    "HUB_ID",
     "Architecture",
+    "Gated",
     "HubUnavailable",
     "LoadedModel",
     "ModelRefused",
+    "NoSuchRevision",
+    "NotOnHub",
     "Precision",
     "ResolvedModel",
     "RevisionChanged",
@@ -35,4 +47,5 @@ __all__ = [
     "inspect",
     "load",
     "resolve",
+    "resolve_hub",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import shorten
 from typing import Any
 
 from gguf import GGUFReader
@@ -31,10 +32,15 @@ def read_config(folder: Path, name: str, files: list[str]) -> PretrainedConfig:
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # a configuration is anyone's text, and reading it raises anything
         raise ModelRefused(
-            f"config.json of {name} names no architecture that transformers knows ({error}): correct it, or use a "
-            "model whose architecture is part of transformers"
+            f"config.json of {name} names no architecture that transformers knows ({briefly(error)}): correct it, or "
+            "use a model whose architecture is part of transformers"
         ) from error
     return config
+
+
+def briefly(error: Exception) -> str:
+    """What an error says, in one line that leaves room for the remedy."""
+    return shorten(str(error), 160, placeholder=" ...")
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
@@ -66,6 +72,8 @@ def _refuse_unsafe(name: str, files: list[str], config: dict[str, Any]) -> None:
     if not any(file.endswith(".safetensors") and "/" not in file for file in files):
         pickled = sorted(file for file in files if file.endswith(PICKLED))
         found = f"only {', '.join(pickled[:3])}, and pickled weights can run code" if pickled else "no weights"
+        if not pickled and any(file.endswith(".gguf") for file in files):
+            found = "only GGUF files, whose weights are rounded"
         raise ModelRefused(f"{name} has {found}: convert it to safetensors and try again")
 
 

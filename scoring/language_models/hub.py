@@ -1,13 +1,15 @@
 """The hub: pinning a revision, fetching its files, and telling refusals from passing faults."""
 
+import json
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx2
-from huggingface_hub import HfApi, ModelInfo, hf_hub_download, snapshot_download
+from huggingface_hub import HfApi, ModelInfo, constants, try_to_load_from_cache
 from huggingface_hub.errors import (
     DisabledRepoError,
     EntryNotFoundError,
@@ -17,74 +19,139 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.hf_api import RepoSibling
 
+from scoring.language_models.downloads import declared_size, download, download_small
 from scoring.language_models.files import RELEVANT
-from scoring.language_models.refusals import HubUnavailable, ModelRefused
+from scoring.language_models.refusals import Gated, HubUnavailable, ModelRefused, NoSuchRevision, NotOnHub
 
 PUBLIC_HUB = "https://huggingface.co"
 HUB_TIMEOUT = 30.0  # seconds
 COMMIT = re.compile(r"[0-9a-f]{40}")
+# As the hub has them: no more than a path below its address, whoever wrote it.
+_NAME = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
+HUB_ID = re.compile(rf"(?!.*(?:--|\.\.))(?:{_NAME}/)?{_NAME}", re.ASCII)
+CONFIGURATION = ("config.json", "tokenizer_config.json")
 
 
 class Pinned(NamedTuple):
-    """A hub model at one commit: the commit, its files, the folder of its config.json, its licence ("" if unknown)."""
+    """A hub model at one commit: its id, the commit, its files, its licence ("" if unknown), bytes of its weights."""
 
+    ref: str
     commit: str
     files: list[str]
-    folder: Path
     licence: str
+    weights: int
 
 
-def pin(ref: str, revision: str | None, endpoint: str, token: str | None) -> Pinned:
-    """The commit that `revision` (default branch if None) of `ref` is now. Of the files only config.json is fetched.
+def pin(
+    ref: str, revision: str | None, endpoint: str, token: str | None, folder: Path, patience: float | None = None
+) -> Pinned:
+    """The commit that `revision` (default branch if None) of `ref` is now. Its configuration is put into `folder`.
 
-    Raises ModelRefused with a remedy, or HubUnavailable.
+    `patience`: seconds to wait for an answer; HUB_TIMEOUT if None. Raises ModelRefused, or HubUnavailable.
     """
+    patience = patience or HUB_TIMEOUT
     with _named_faults(ref, revision, endpoint, token):
-        info = _information(ref, revision, endpoint, token)
+        info = _information(ref, revision, endpoint, token, patience)
         if not COMMIT.fullmatch(info.sha or ""):
             raise HubUnavailable(f"{endpoint} names no commit for {ref} ({info.sha!r}), so nothing can be pinned")
         if info.gated and not token:
-            raise ModelRefused(_gated(ref))
-        files = [sibling.rfilename for sibling in info.siblings or []]
+            raise Gated(_gated(ref))
+        files = {sibling.rfilename: sibling for sibling in info.siblings or []}
+        if "adapter_config.json" in files and "config.json" not in files:
+            raise ModelRefused(f"{ref} is an adapter, not a whole model: merge it into its base model and upload that")
         if "config.json" not in files:
             raise ModelRefused(
                 f"{ref} has no config.json, so its architecture is unknown: use a revision made with transformers"
             )
-        config = hf_hub_download(ref, "config.json", revision=info.sha, endpoint=endpoint, token=token or False)
+        for name in CONFIGURATION:
+            if name in files:
+                download_small(ref, str(info.sha), files[name], endpoint, token, folder, patience)
     licence = info.card_data.get("license") if info.card_data else None
-    return Pinned(str(info.sha), files, Path(config).parent, str(licence or ""))
+    weights = sum(file.size or 0 for file in files.values() if _is_weights(file.rfilename))
+    return Pinned(_named(info, ref), str(info.sha), list(files), _in_words(licence), weights)
 
 
 def fetch(ref: str, commit: str, endpoint: str, token: str | None) -> Path:
     """Bring weights, configuration and tokenizer of `ref` at `commit`; returns their folder.
 
-    What was fetched before is not fetched again, and is used while the hub is away. Raises as `pin` does.
+    Each file is compared with the size and the hash that the hub declares. What was fetched before is not fetched
+    again, and is used while the hub is away. Raises as `pin` does.
     """
     if not COMMIT.fullmatch(commit):
         raise ModelRefused(f"{commit!r} is no commit of {ref}, and what it means may move: resolve it first")
     with _named_faults(ref, commit, endpoint, token):
-        folder = Path(
-            snapshot_download(
-                ref,
-                revision=commit,
-                allow_patterns=[f"*{ending}" for ending in RELEVANT],
-                ignore_patterns=["*/*"],
-                endpoint=endpoint,
-                token=token or False,
-            )
+        try:
+            info = _information(ref, commit, endpoint, token)
+        except (httpx2.HTTPError, OSError) as error:
+            if not _passes(error):
+                raise
+            return _fetched_before(ref, commit, error)
+        wanted = [file for file in info.siblings or [] if _is_relevant(file.rfilename)]
+        _refuse_without_room(ref, wanted)
+        # Weights last: where they are whole, all of it is.
+        for file in sorted(wanted, key=lambda file: _is_weights(file.rfilename)):
+            path = download(ref, commit, file, endpoint, token)
+        if not _is_weights(path.name):
+            raise ModelRefused(f"{ref} at {commit} has no weights as safetensors: convert it and try again")
+        return path.parent
+
+
+def _fetched_before(ref: str, commit: str, error: Exception) -> Path:
+    """The folder of what was fetched before, for when the hub is away. Raises `error` unless that is all of it."""
+    config = try_to_load_from_cache(ref, "config.json", revision=commit)
+    if not isinstance(config, str):
+        raise error
+    folder = Path(config).parent
+    index = folder / "model.safetensors.index.json"
+    shards = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else {"model.safetensors"}
+    if not all((folder / shard).is_file() for shard in shards):
+        raise error
+    return folder
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the hub may answer another time."""
+    return not isinstance(error, HfHubHTTPError) or error.response.status_code in (408, 429, 500, 502, 503, 504)
+
+
+def _is_relevant(name: str) -> bool:
+    return "/" not in name and name.endswith(RELEVANT)
+
+
+def _is_weights(name: str) -> bool:
+    return "/" not in name and name.endswith(".safetensors")
+
+
+def _refuse_without_room(ref: str, wanted: list[RepoSibling]) -> None:
+    needed = sum(declared_size(ref, file) for file in wanted)
+    cache = Path(constants.HF_HUB_CACHE)
+    there = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        raise ModelRefused(
+            f"the files of {ref} have {needed / 1e9:,.1f} GB and there is room for {free / 1e9:,.1f} GB where models "
+            "are kept: use a smaller model, or ask the operators to make room"
         )
-        if any(folder.glob("*.safetensors")):
-            return folder
-        # With the hub away, or the repository gone, the client hands out whatever is there, be it config.json alone.
-        # Asking once more tells the two apart.
-        _information(ref, commit, endpoint, token)
-        raise HubUnavailable(f"{endpoint} did not give the weights of {ref} at {commit}")
 
 
-def _information(ref: str, revision: str | None, endpoint: str, token: str | None) -> ModelInfo:
+def _named(info: ModelInfo, ref: str) -> str:
+    """What the hub calls the model: one that was renamed has its old name too."""
+    return info.id if HUB_ID.fullmatch(info.id or "") else ref
+
+
+def _in_words(licence: object) -> str:
+    return ", ".join(str(one) for one in licence) if isinstance(licence, list) else str(licence or "")
+
+
+def _information(
+    ref: str, revision: str | None, endpoint: str, token: str | None, patience: float | None = None
+) -> ModelInfo:
     # Never the token of this machine's user unless it was handed over: hence False, not None.
-    return HfApi(endpoint=endpoint, token=token or False).model_info(ref, revision=revision, timeout=HUB_TIMEOUT)
+    return HfApi(endpoint=endpoint, token=token or False).model_info(
+        ref, revision=revision, timeout=patience or HUB_TIMEOUT, files_metadata=True
+    )
 
 
 @contextmanager
@@ -94,16 +161,16 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
     except (ModelRefused, HubUnavailable):
         raise
     except GatedRepoError as error:
-        raise ModelRefused(_gated(ref)) from error
+        raise Gated(_gated(ref)) from error
     except RepositoryNotFoundError as error:
-        raise ModelRefused(
+        raise NotOnHub(
             f"{ref} is not on {endpoint}, or is private, which looks the same: check the name, and set HF_TOKEN to a "
             "token that may read it"
         ) from error
     except DisabledRepoError as error:
         raise ModelRefused(f"{ref} was disabled by {endpoint}: use another model") from error
     except RevisionNotFoundError as error:
-        raise ModelRefused(f"{ref} has no revision {revision!r}: give a branch, tag or commit of it") from error
+        raise NoSuchRevision(f"{ref} has no revision {revision!r}: give a branch, tag or commit of it") from error
     except LocalEntryNotFoundError as error:
         raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
     except EntryNotFoundError as error:
@@ -113,7 +180,9 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
             raise ModelRefused(
                 f"{endpoint} does not accept the token for {ref}: set HF_TOKEN to a valid one"
             ) from error
-        raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
+        raise HubUnavailable(f"{endpoint} did not answer for {ref}: status {error.response.status_code}") from error
+    except httpx2.TimeoutException as error:
+        raise HubUnavailable(f"{endpoint} did not answer for {ref} in time") from error
     except (httpx2.HTTPError, OSError) as error:
         raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
 

@@ -9,5 +9,17 @@ class RevisionChanged(ModelRefused):
     """The files are not those that were pinned."""
 
 
+class NotOnHub(ModelRefused):
+    """The hub has no such model, or shows it to nobody."""
+
+
+class NoSuchRevision(ModelRefused):
+    """The hub has the model, at other revisions."""
+
+
+class Gated(ModelRefused):
+    """The hub shows the model to those that its owner let in."""
+
+
 class HubUnavailable(ConnectionError):
     """The hub did not answer as a hub: a passing fault, not a refusal."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
@@ -24,7 +25,7 @@ class ResolvedModel:
     """A model, pinned.
 
     `source` is hub, folder or gguf; `location` a hub id or an absolute path; `revision` a commit of 40 hex digits or
-    `sha256:...` of the files; `licence` is "" when unknown.
+    `sha256:...` of the files; `licence` is "" when unknown; `weights` are the bytes of them that a hub declares.
     """
 
     source: str
@@ -32,6 +33,7 @@ class ResolvedModel:
     revision: str
     architecture: Architecture
     licence: str
+    weights: int = 0
 
 
 def resolve(
@@ -54,9 +56,25 @@ def resolve(
         raise ModelRefused(
             f"{ref!r} is neither a path that exists nor a hub id: give a folder, a .gguf file, or an id like org/name"
         ) from error
-    found = pin(ref, revision or None, endpoint, token)
-    architecture = inspect(read_config(found.folder, ref, found.files))
-    return ResolvedModel("hub", ref, found.commit, architecture, found.licence)
+    return resolve_hub(ref, revision=revision, endpoint=endpoint, token=token)
+
+
+def resolve_hub(
+    ref: str,
+    *,
+    revision: str | None = None,
+    endpoint: str = PUBLIC_HUB,
+    token: str | None = None,
+    patience: float | None = None,
+) -> ResolvedModel:
+    """What the hub id `ref` means, whatever lies on this machine; nothing of it is kept here.
+
+    `patience`: seconds to wait for each answer, as `pin` does if None. Raises as `resolve` does.
+    """
+    with TemporaryDirectory(prefix="plumbline-") as folder:
+        found = pin(ref, revision or None, endpoint, token, Path(folder), patience)
+        architecture = inspect(read_config(Path(folder), ref, found.files))
+    return ResolvedModel("hub", found.ref, found.commit, architecture, found.licence, found.weights)
 
 
 def _path(ref: str) -> Path | None:

@@ -4,6 +4,7 @@ Only safetensors are read, and no code of a model's own is ever run.
 """
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import torch
@@ -60,8 +61,9 @@ def _files(ref: str, revision: str | None, endpoint: str, token: str | None) -> 
         return path.resolve(), ""
     if ref.startswith((".", "/", "~")):
         raise ModelRefused(f"{ref} is not a folder: give the folder that a transformers model was saved to")
-    pinned = pin(ref, revision, endpoint, token)
-    read_config(pinned.folder, ref, pinned.files)  # refuses what is unsafe before its weights are fetched
+    with TemporaryDirectory(prefix="plumbline-") as folder:
+        pinned = pin(ref, revision, endpoint, token, Path(folder))
+        read_config(Path(folder), ref, pinned.files)  # refuses what is unsafe before its weights are fetched
     return fetch(ref, pinned.commit, endpoint, token), pinned.commit
 
 

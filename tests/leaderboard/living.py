@@ -175,12 +175,13 @@ def waiting() -> list[Work]:
     return [work for rows in found for work in rows]
 
 
-TASKS = {ControlCheck: tasks.check_control, Scoring: tasks.score_run, Run: tasks.collect_run}
+TASKS = {ControlCheck: tasks.check_control, Scoring: tasks.score_one, Run: tasks.collect_one}
 
 
 def deliver(work: Work) -> None:
-    """Do the task of `work`, as a worker does whose message arrives."""
+    """Do this work, as a worker does whose turn comes to it."""
     TASKS[type(work)](work.pk)
+    tasks.conclude()
 
 
 def retry() -> None:

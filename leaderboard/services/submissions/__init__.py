@@ -4,6 +4,8 @@ sending    who may send how much; a form's values are checked and become a Submi
 hub        form A: a model of the hub
 outputs    form B: generations or likelihoods of a closed model
 tool       form C: logs of lm-evaluation-harness, HELM and Inspect
+uploads    files that were sent, until they were read
+reading    a worker reads them
 lifecycle  what becomes of a submission
 """
 

@@ -13,16 +13,23 @@ from django.utils import timezone
 from leaderboard.models import Submission
 from leaderboard.services.accounts import may_submit
 from leaderboard.services.audit import record
-from leaderboard.services.submissions import hub, lifecycle
+from leaderboard.services.evaluate import CannotEvaluate
+from leaderboard.services.submissions import hub, lifecycle, outputs, reading, tool, uploads
 from leaderboard.services.submissions.refusals import WHOLE, SubmissionRefused
 
 Payload = dict[str, Any]  # JSON
-CHECKS: dict[str, Callable[[dict[str, Any], File[bytes] | None], Payload]] = {
+CHECKS: "dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]]" = {
     Submission.Form.HUB: hub.check,
+    Submission.Form.OUTPUTS: outputs.check,
+    Submission.Form.TOOL: tool.check,
+}
+# What may have changed by the time that nobody else can send anything.
+CHECKS_AGAIN: dict[str, Callable[[Payload], None]] = {
+    Submission.Form.HUB: hub.check_again,
 }
 
 
-def submit(user: User, form: str, values: dict[str, Any], upload: File[bytes] | None = None) -> Submission:
+def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] | None" = None) -> Submission:
     """Check what `user` filled in, by the names of the form's fields, and take it. Returns the submission.
 
     What needs the hub is checked here; a file is kept, and read by a worker. Raises SubmissionRefused, with nothing
@@ -31,16 +38,28 @@ def submit(user: User, form: str, values: dict[str, Any], upload: File[bytes] | 
     if form not in CHECKS:
         raise SubmissionRefused({"form": [f"{form!r} is none: use one of {', '.join(CHECKS)}"]})
     refuse_too_many(user)
-    payload = CHECKS[form](values, upload)
-    with transaction.atomic():
-        User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
-        refuse_too_many(user)
-        submission = Submission(submitter=user, form=form, payload=payload, state=Submission.State.CHECKING)
-        if upload is not None:
-            submission.upload.save(upload.name or "upload", upload, save=False)
-        submission.save()
-        record("submit", str(submission), {"form": form, "model": payload["name"]}, user)
-        lifecycle.take(submission)
+    payload = CHECKS[form](user, values, upload)
+    kept = uploads.keep(upload) if upload is not None and form in reading.READS else ""
+    try:
+        with transaction.atomic():
+            User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
+            refuse_too_many(user)
+            if form in CHECKS_AGAIN:
+                CHECKS_AGAIN[form](payload)
+            submission = Submission.objects.create(
+                submitter=user, form=form, payload=payload, state=Submission.State.CHECKING, upload=kept
+            )
+            record("submit", str(submission), {"form": form, "model": payload["name"]}, user)
+            if kept:
+                reading.request(submission)
+            else:
+                lifecycle.take(submission)
+    except CannotEvaluate as error:  # what could be had a moment ago
+        uploads.drop(kept)
+        raise SubmissionRefused({"metrics": [str(error)]}) from error
+    except BaseException:
+        uploads.drop(kept)
+        raise
     return submission
 
 

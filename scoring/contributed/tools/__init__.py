@@ -6,6 +6,7 @@ found = read_log(file, "samples_realtoxicityprompts_2026-01-01T00-00-00.jsonl", 
 differences(found, PROTOCOLS["rtp"])
 """
 
+import io
 import re
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
@@ -14,13 +15,15 @@ from scoring.contributed import stream
 from scoring.contributed.cells import Text
 from scoring.contributed.limits import Limits
 from scoring.contributed.report import Kind, Problems
-from scoring.contributed.tools.harness import read_samples
+from scoring.contributed.tools.archives import Archive
+from scoring.contributed.tools.harness import read_samples, results_of
 from scoring.contributed.tools.helm import read_scenario_state
-from scoring.contributed.tools.inspect_logs import read_eval_log
+from scoring.contributed.tools.inspect_logs import HEADERS, read_eval_log
 from scoring.contributed.tools.provenance import Decoding, Provenance, ToolOutput, differences
 
-__all__ = ["Decoding", "Provenance", "ToolOutput", "differences", "read_log"]
+__all__ = ["Decoding", "Provenance", "ToolOutput", "differences", "read_log", "results_of"]
 
+_SAMPLES, _RESULTS = re.compile(r"(^|/)samples_[^/]*\.jsonl$"), re.compile(r"(^|/)results_[^/]*\.json$")
 _FIRST_NAME = re.compile(r'\s*\{\s*"([^"\\]*)"')
 _READERS: dict[str, Callable[..., ToolOutput]] = {  # by the first name in the file
     "doc_id": read_samples,
@@ -51,12 +54,34 @@ def read_log(
 
     The log's prompts are matched to ours by their text, exactly or but for whitespace. `leave_out_others`: whether it
     may have other prompts too. `results`: the results_*.json that lm-evaluation-harness writes beside its samples;
-    it names model and version. All or nothing: raises ContributionRefused, whose report counts what is wrong.
+    it names model and version; both may be sent as one zip file. All or nothing: raises ContributionRefused, whose
+    report counts what is wrong.
     """
     problems = Problems(limits or Limits(), unit="record")
+    unpacked = _samples_in_zip(file, problems)
+    if unpacked:
+        samples, named, beside = unpacked
+        beside = beside or results
+        return read_samples(samples, named, prompts, k, problems, leave_out_others=leave_out_others, results=beside)
     reader = _reader(file, name, problems)
-    beside = {"results": results} if reader is read_samples else {}
-    return reader(file, name, prompts, k, problems, leave_out_others=leave_out_others, **beside)
+    options = {"results": results} if reader is read_samples else {}
+    return reader(file, name, prompts, k, problems, leave_out_others=leave_out_others, **options)
+
+
+def _samples_in_zip(file: BinaryIO, problems: Problems) -> tuple[BinaryIO, str, BinaryIO | None] | None:
+    """The samples in a zip file, their name, and the results; None where it is no zip file, or Inspect's."""
+    file.seek(0)
+    if file.read(4) != b"PK\x03\x04":
+        return None
+    archive = Archive(file, problems)
+    if any(header in archive for header in HEADERS):
+        return None
+    found = [name for name in archive if _SAMPLES.search(name)]
+    if len(found) != 1:
+        number = f"{len(found)} files samples_*.jsonl in the zip file" if found else "a zip file of no tool"
+        problems.stop(Kind.FORMAT, None, None, number, "put one samples_*.jsonl into it, or send an Inspect log")
+    results = next((io.BytesIO(archive.read(name)) for name in archive if _RESULTS.search(name)), None)
+    return archive.open(found[0]), found[0], results
 
 
 def _reader(file: BinaryIO, name: str, problems: Problems) -> Callable[..., ToolOutput]:

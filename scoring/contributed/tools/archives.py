@@ -9,7 +9,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import IO, BinaryIO, cast
 
 import pyarrow as pa
 
@@ -90,6 +90,18 @@ class Archive:
             self._problems.stop(Kind.BOMB, line, None, found, "send a smaller log")
         return content
 
+    def open(self, name: str) -> BinaryIO:
+        """A member as a seekable file, unpacked as it is read. Raises ContributionRefused, as does reading it."""
+        member, limits = self._members[name], self._problems.limits
+        most = max(stream.RATIO_FROM, limits.compression_ratio * member.compress_size)
+        if member.file_size > min(limits.uncompressed_bytes, most):
+            found = f"{member.file_size:,} bytes in {member.compress_size:,}"
+            self._problems.stop(Kind.BOMB, None, None, found, "send it as it is, or packed with gzip")
+        try:
+            return cast(BinaryIO, _Member(zipfile.ZipFile(self._file).open(member), self._problems))
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError):  # a method of packing, or a password
+            self._problems.stop(Kind.NOT_ZIP, None, None, "a damaged or encrypted member", stream.SEND_AGAIN)
+
     def _packed(self, member: zipfile.ZipInfo, line: int | None) -> bytes:
         self._file.seek(member.header_offset)
         header = self._file.read(_LOCAL.size)
@@ -116,3 +128,19 @@ class Archive:
         except (zlib.error, pa.ArrowException, OSError):
             self._problems.stop(Kind.NOT_ZIP, line, None, "a damaged member", stream.SEND_AGAIN)
         self._problems.stop(Kind.NOT_ZIP, line, None, f"compression {member.compress_type}", "use deflate or Zstandard")
+
+
+class _Member:
+    """A member that is read piece by piece. The standard library stops at the size that the directory says."""
+
+    def __init__(self, file: IO[bytes], problems: Problems) -> None:
+        self._file, self._problems = file, problems
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._file.read(size)
+        except (zipfile.BadZipFile, zlib.error, EOFError):
+            self._problems.stop(Kind.NOT_ZIP, None, None, "a damaged member", stream.SEND_AGAIN)

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from scoring.contributed import documents, stream
 from scoring.contributed.cells import Text
+from scoring.contributed.limits import Limits
 from scoring.contributed.report import Kind, Problems
 from scoring.contributed.rows import json_object
 from scoring.contributed.tools import values
@@ -19,6 +20,7 @@ from scoring.contributed.tools.taking import Output, Taking
 
 TOOL = "lm-evaluation-harness"
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<date>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2})")
+_LONGEST = 200  # characters of a text that is kept of the file of results
 _KEYS = {"doc", "arguments", "resps"}
 
 
@@ -91,6 +93,15 @@ def _decoding(settings: object, k: int) -> Decoding:
         max_new_tokens=next((found for found in most if found is not None), None),
         stop=values.texts(values.item(settings, "until")),
     )
+
+
+def results_of(file: BinaryIO) -> dict[str, Any]:
+    """What a results_*.json says of its run, without its scores, short enough to keep. Raises ContributionRefused."""
+    found = _results(file, Problems(Limits(), unit="record"))
+    texts = {name: values.text(found.get(name)) for name in ("model_name", "lm_eval_version")}
+    kept = {**texts, "date": values.number(found.get("date"))}
+    about = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in kept.items()}
+    return {name: value for name, value in about.items() if value is not None}
 
 
 def _results(file: BinaryIO | None, problems: Problems) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from scoring.contributed.tools.taking import Output, Taking
 
 TOOL = "Inspect"
 VERSION = 2
-_HEADERS = ("header.json", "_journal/start.json")  # of a log that ended, and of one that did not
+HEADERS = ("header.json", "_journal/start.json")  # of a log that ended, and of one that did not
 _SAMPLES = "samples/"
 _ATTACHMENT = "attachment://"
 _SEND = "send the log as Inspect wrote it"
@@ -55,9 +55,9 @@ def _of_json(file: BinaryIO, name: str, problems: Problems) -> Iterator[tuple[st
 def _of_zip(file: BinaryIO, problems: Problems) -> Iterator[tuple[str, Any]]:
     """The same of a zip file."""
     archive = Archive(file, problems)
-    header = next((name for name in _HEADERS if name in archive), None)
+    header = next((name for name in HEADERS if name in archive), None)
     if header is None:
-        problems.stop(Kind.FORMAT, None, None, f"a zip file without {_HEADERS[0]}", "send a log of Inspect")
+        problems.stop(Kind.FORMAT, None, None, f"a zip file without {HEADERS[0]}", "send a log of Inspect")
     found = _decoded(archive.read(header), None, problems)
     yield from (found if isinstance(found, dict) else {}).items()
     samples = (name for name in archive if name.startswith(_SAMPLES) and name.endswith(".json"))

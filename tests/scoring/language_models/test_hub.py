@@ -52,7 +52,7 @@ def test_only_the_configuration_is_fetched_to_resolve_and_at_the_pinned_commit(h
     find(hub, revision="main")
     # At the commit, not the branch: that may move between the two requests.
     fetched = {line.partition(" ")[2] for line in hub.requests if "/resolve/" in line}
-    assert fetched == {f"/{ID}/resolve/{commit}/config.json"}
+    assert fetched == {f"/{ID}/resolve/{commit}/{name}" for name in ("config.json", "tokenizer_config.json")}
 
 
 def test_a_hub_model_loads_with_the_weights_that_were_uploaded(hub, gpt2):
@@ -176,12 +176,12 @@ def test_pickled_weights_are_refused(hub, gpt2):
         find(hub)
 
 
-def test_a_hub_tokenizer_that_needs_code_of_its_own_is_refused_when_loaded(hub, gpt2):
+def test_a_hub_tokenizer_that_needs_code_of_its_own_is_refused(hub, gpt2):
     path = gpt2 / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "auto_map": {"AutoTokenizer": ["own.Own", None]}}))
     hub.add(ID, gpt2)
     with pytest.raises(ModelRefused, match=r"auto_map in tokenizer_config\.json"):
-        fetch(hub, find(hub))
+        find(hub)
 
 
 def test_safetensors_in_a_checkpoint_folder_are_not_the_models_weights(hub, gpt2):

@@ -1,0 +1,86 @@
+"""Why work failed, in words that whoever submitted the model can act on; and what of the technical reason is shown."""
+
+import re
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from leaderboard.models import Work
+
+AGAIN = "Retry it; if it fails the same way, tell the people who run this board the number of the submission."
+WAIT = "Nothing is wrong with the model. Retry it later."
+OTHERS = "It is not for you to mend: tell the people who run this board the number of the submission."
+HIDDEN = "…"
+# Absolute paths of two parts or more, but for addresses on the web and of this board; and what looks like a secret.
+INNER = re.compile(r"\b(?!https?:)[a-z][a-z0-9+]*://\S+")  # a broker, a database, a file
+PATHS = re.compile(r"(?<![\w/:.])(?!/submit/)(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\":,;()\[\]]+){2,}[/\\]?")
+CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@|\b(?:hf|sk|plumb|ghp|invitation)_[A-Za-z0-9]{8,}\b|(?<=Bearer )\S+")
+PRIVATE = re.compile(
+    r"\b(?:10|127|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}(?::\d+)?\b|\blocalhost(?::\d+)?\b"
+)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong, and what to do about it; each one or two sentences."""
+
+    what: str
+    remedy: str
+
+
+KINDS: dict[str, Failure] = {
+    "ModelRefused": Failure(
+        "The model's files are refused.", "Mend them on the hub as the reason says, and submit the new revision."
+    ),
+    "RevisionChanged": Failure(
+        "The files on the hub are not those that were pinned when you submitted the model.",
+        "Submit the revision that is there now.",
+    ),
+    "HubUnavailable": Failure("The hub did not answer.", WAIT),
+    "ConnectionError": Failure("A connection broke.", WAIT),
+    "TimeoutError": Failure("A machine that was asked did not answer in time.", WAIT),
+    "OutOfMemoryError": Failure(
+        "The model does not fit into the memory of this board's workers.", "Submit a smaller model, or ask for room."
+    ),
+    "NotApplicable": Failure(
+        "This metric cannot be taken of this model.", "Choose metrics that fit its kind; the reason says what does not."
+    ),
+    "UnsupportedKind": Failure(
+        "This metric needs a model that continues texts, and this one does not.",
+        "Choose a metric of likelihoods for it, as safety is.",
+    ),
+    "ServerRefused": Failure(
+        "The server that runs the model refused what it was asked.", "See that it serves the model, then retry."
+    ),
+    "ScorerUnavailable": Failure("The scorer of this metric cannot be had.", WAIT),
+    "ScorerChanged": Failure(
+        "The metric has moved on to another version while this waited.", "Retry it: it is scored under the new version."
+    ),
+    "UnknownScorer": Failure("This board lacks the scorer of this metric.", OTHERS),
+    "LexiconError": Failure("The lexicon of this metric cannot be read.", OTHERS),
+    "ArtefactError": Failure("A file of this board cannot be read.", OTHERS),
+    "FileNotFoundError": Failure("A file of this board is missing.", OTHERS),
+    "OSError": Failure("A file could not be read or written.", AGAIN),
+    "OperationalError": Failure("The board's database did not answer.", WAIT),
+    "InterfaceError": Failure("The board's database did not answer.", WAIT),
+}
+KINDS["MemoryError"] = KINDS["OutOfMemoryError"]
+UNKNOWN = Failure("Something went wrong that was not foreseen.", AGAIN)
+CANCELLED = Failure("It was cancelled.", "Retry it, if you want it after all.")
+
+
+def explain(work: Work) -> Failure:
+    """What the reason of `work` means to its submitter."""
+    if work.state == Work.State.CANCELLED:
+        return CANCELLED
+    return KINDS.get(work.fault, UNKNOWN)
+
+
+def shown(reason: str) -> str:
+    """A technical reason as its submitter may read it: without paths, secrets and addresses of this installation."""
+    for secret in (settings.HUB_TOKEN, settings.PERSPECTIVE_API_KEY, settings.COMPLETIONS_API_KEY, settings.SECRET_KEY):
+        if secret:
+            reason = reason.replace(secret, HIDDEN)
+    for pattern in (INNER, CREDENTIALS, PATHS, PRIVATE):
+        reason = pattern.sub(HIDDEN, reason)
+    return reason

@@ -1,0 +1,40 @@
+"""Files that were sent, on the storage from when they arrive until they were read, under names of our own."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.files import File
+from django.core.files.storage import default_storage
+from django.utils import timezone
+
+from leaderboard.models import Submission
+
+FOLDER = "submissions"
+FORGOTTEN_AFTER = timedelta(hours=6)  # no transaction takes so long
+
+
+def most_bytes() -> int:
+    """How large a file may be."""
+    return int(settings.UPLOAD_MOST_BYTES)
+
+
+def keep(file: "File[bytes]") -> str:
+    """Copy the file to the storage, piece by piece; returns its name there."""
+    return str(default_storage.save(f"{FOLDER}/{uuid4().hex}", file))
+
+
+def drop(name: str | None) -> None:
+    """Delete a file that was kept, if it is there."""
+    if name:
+        default_storage.delete(name)
+
+
+def remove_left() -> None:
+    """Delete what no submission refers to: of processes that died between keeping a file and saying so."""
+    if not default_storage.exists(FOLDER):
+        return
+    known = set(Submission.objects.exclude(upload="").values_list("upload", flat=True))
+    for name in (f"{FOLDER}/{of}" for of in default_storage.listdir(FOLDER)[1]):
+        if name not in known and default_storage.get_modified_time(name) < timezone.now() - FORGOTTEN_AFTER:
+            drop(name)

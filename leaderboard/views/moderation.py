@@ -1,0 +1,52 @@
+"""Deciding upon what was sent, for moderators. Every decision is confirmed once and recorded in the audit trail."""
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from leaderboard.models import Submission
+from leaderboard.queries.submissions import contents_of, waiting
+from leaderboard.services.accounts import submissions_are_moderated
+from leaderboard.services.submissions.moderation import DECISIONS, CannotModerate, decide, why_not_theirs
+from leaderboard.views.parameters import page_number
+from leaderboard.views.permissions import moderators_only
+
+TITLES = {"accept": "Accept", "reject": "Reject", "return": "Ask for changes"}
+AFTER = {
+    "accept": "The model is entered and its evaluation queued.",
+    "reject": "It is over: nothing of it is entered. Its submitter reads your reason.",
+    "return": "Its submitter reads what you ask for, changes it, and sends it again.",
+}
+
+
+@require_safe
+@moderators_only
+@never_cache
+def moderation(request: HttpRequest) -> HttpResponse:
+    """What waits for a moderator, the oldest first, with all that was sent."""
+    shown = waiting(page_number(request))
+    context = {"shown": shown, "moderated": submissions_are_moderated(), "decisions": TITLES}
+    return render(request, "submissions/moderation.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@moderators_only
+@never_cache
+def moderate(request: HttpRequest, pk: int, decision: str) -> HttpResponse:
+    """Ask once, with the reason; then decide."""
+    if decision not in DECISIONS:
+        raise Http404(f"decision = {decision!r}: use one of {', '.join(DECISIONS)}")
+    found = get_object_or_404(Submission.objects.select_related("model", "submitter"), pk=pk)
+    reason, problem = request.POST.get("reason", ""), why_not_theirs(found, request.user)
+    if request.method == "POST":
+        try:
+            decide(found, decision, reason, request.user)
+            messages.info(request, f"{found.name}: {found.get_state_display().lower()}. Its submitter is written to.")
+            return redirect("moderation")
+        except CannotModerate as error:
+            problem = str(error)
+    context = {"submission": found, "sent": contents_of(found), "decision": decision, "title": TITLES[decision]}
+    context |= {"after": AFTER[decision], "reason": reason, "problem": problem}
+    return render(request, "submissions/moderate.html", context, status=400 if request.method == "POST" else 200)

@@ -1,0 +1,455 @@
+"""What becomes of a submission, told to its submitter: page, log, letters."""
+
+from datetime import timedelta
+from threading import Barrier, Thread
+from uuid import uuid4
+
+import pytest
+from allauth.account.models import EmailAddress
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.core import mail
+from django.db import connection
+from django.urls import reverse
+from django.utils import timezone
+
+from leaderboard import tasks
+from leaderboard.models import (
+    AuditEvent,
+    ControlCheck,
+    Letter,
+    Metric,
+    Rescoring,
+    Run,
+    Scoring,
+    Submission,
+    SubmissionLine,
+)
+from leaderboard.queries.submissions import status
+from leaderboard.services.failures import KINDS, shown
+from leaderboard.services.leases import NEVER_RETRIED, claimed
+from leaderboard.services.submission_log import say
+from leaderboard.services.submissions import SubmissionRefused, lifecycle, sending
+from leaderboard.services.submissions.letters import send_due
+from leaderboard.services.submissions.lifecycle import CannotChange
+from scoring.language_models import HubUnavailable, ModelRefused
+from tests.leaderboard.conftest import CAUSAL
+from tests.leaderboard.living import SLUG, drain, drift, retry, small_metric
+from tests.leaderboard.submitting import (
+    ada,
+    begun,
+    page,
+    person,
+    ranked,
+    sent,
+    small,
+    small_rows,
+    stage,
+    submit_of_the_board,
+)
+from tests.leaderboard.test_accounts import _quick_hashes
+
+__all__ = ["_quick_hashes", "ada", "small", "small_rows", "stage"]
+
+pytestmark = pytest.mark.django_db
+
+State = Submission.State
+
+
+def log_of(submission: Submission) -> str:
+    return "\n".join(submission.lines.values_list("text", flat=True))
+
+
+# From sending to the ranking
+
+
+def test_a_submission_is_collected_checked_scored_and_ranked_and_its_page_and_log_and_letter_say_so(
+    metric, models, ada, monkeypatch
+):
+    monkeypatch.setitem(lifecycle.ENTERS, "hub", lambda _: models[CAUSAL])
+    submission = begun(ada, 1, metric.slug)
+    html = page(ada, submission)
+    assert "Under way." in html
+    assert "place 1 in the queue" in html
+    assert "control texts are scored first" in html
+    assert 'hx-trigger="every 2s"' in html
+
+    tasks.collect_run(0)
+    assert "at scoring" in status(submission).stages[0].said
+    assert status(submission).percent == 90
+    tasks.score_run(0)
+    submission.refresh_from_db()
+    assert submission.state == State.RANKED
+    assert submission.ended_at is not None
+    log = log_of(submission)
+    in_order = ["Under way.", "The weights are loaded.", "are collected.", "Scored under version 1", "rank 1 of 1"]
+    assert sorted(in_order, key=log.index) == in_order
+    html = page(ada, submission)
+    assert "Rank 1 of 1" in html
+    assert models[CAUSAL].get_absolute_url() in html
+    assert metric.ranking_url.replace("&", "&amp;") in html
+    assert "hx-get" not in html, "a page about what has ended asks no more"
+    (letter,) = mail.outbox
+    assert letter.to == ["ada@example.org"]
+    assert letter.subject == "Plumbline: ranked: Entrant 1"
+    assert "rank 1 of 1" in letter.body
+    assert f"{django_settings.SITE_URL}{submission.get_absolute_url()}" in letter.body
+    tasks.watch()
+    assert len(mail.outbox) == 1
+
+
+def test_the_control_check_runs_first_and_the_log_says_what_it_found(small, ada):
+    submission = ranked(ada)
+    said = log_of(submission)
+    assert said.index("its control texts are scored again, before any numbers") < said.index("Scored under version 1")
+    assert f"Control check of {SLUG}: stable." in said
+    assert ControlCheck.objects.filter(trigger="submission").exists()
+
+
+def test_a_drift_scores_all_entries_again_and_the_page_says_how_far_until_it_is_published(small, stage, ada):
+    drift(stage)
+    submission = begun(ada)
+    tasks.score_run(0)
+    rescoring = Rescoring.objects.active().get()
+    assert "The scorer drifted: all entries of" in log_of(submission)
+    tasks.watch()
+    submission.refresh_from_db()
+    assert submission.state == State.ACCEPTED, "its entry moved on, it did not end"
+    html = page(ada, submission)
+    assert f"{reverse('drift')}?metric={SLUG}" in html
+    assert status(submission).stages[0].evaluation.rescoring == rescoring
+    own = Scoring.objects.get(model=submission.model, metric_version=rescoring.to_version)
+    tasks.score_one(own.pk)
+    assert "It is published with all other entries: 1 of 2 are scored" in page(ada, submission)
+    drain()
+    tasks.watch()
+    submission.refresh_from_db()
+    assert submission.state == State.RANKED
+    assert "version 2: rank" in log_of(submission)
+
+
+def test_settling_twice_at_once_or_late_ends_a_submission_once(small, ada):
+    submission = begun(ada)
+    assert lifecycle.settle() == 0
+    drain()
+    submission.refresh_from_db()
+    assert submission.state == State.RANKED, "the task that ends the work settles"
+    assert lifecycle.settle() == 0
+    assert Letter.objects.filter(submission=submission).count() == 1
+
+
+def test_of_two_metrics_one_that_fails_fails_the_submission_and_a_retry_does_that_one_again(small, ada, tmp_path):
+    other = small_metric(tmp_path, "toxicity-other", formula="toxicity")
+    submission = begun(ada, 1, SLUG, other.slug)
+    scoring = Scoring.objects.get(model=submission.model, metric_version__metric=other)
+    Scoring.objects.filter(pk=scoring.pk).update(held=True)
+    drain_but_held()
+    Scoring.objects.filter(pk=scoring.pk).update(
+        state="failed", reason="/srv/board/var/x: no such thing", fault="ArtefactError", held=False
+    )
+    tasks.watch()
+    submission.refresh_from_db()
+    assert submission.state == State.FAILED
+    assert submission.reason.startswith("toxicity-other: A file of this board cannot be read.")
+    html = page(ada, submission)
+    assert "Rank 2 of 2" in html or "Rank 1 of 2" in html
+    assert "/srv/board" not in html
+    assert "The technical reason" in html
+    assert mail.outbox[-1].subject == "Plumbline: failed: Entrant 1"
+    lifecycle.retry(submission, ada)
+    assert Scoring.objects.get(pk=scoring.pk).state == "queued"
+    drain()
+    submission.refresh_from_db()
+    assert (submission.state, submission.reason) == (State.RANKED, "")
+
+
+def drain_but_held() -> None:
+    while Scoring.objects.unclaimed().exists():
+        tasks.score_run(0)
+
+
+def test_each_kind_of_failure_that_is_never_retried_has_words_for_the_submitter():
+    assert {kind.__name__ for kind in NEVER_RETRIED} <= set(KINDS)
+    for failure in KINDS.values():
+        assert failure.what.endswith(".")
+        assert failure.remedy.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("reason", "hidden", "kept"),
+    [
+        ("[Errno 2] No such file: '/srv/plumbline/var/artefacts/ab12.parquet'", "/srv", "No such file"),
+        ("cannot open /home/olga/models/x.gguf: denied", "olga", "denied"),
+        ("redis+socket:///var/run/redis.sock is away", "run/redis", "is away"),
+        ("GET https://user:pass@hub.example.org/api/models/a/b: 401", "user:pass", "hub.example.org/api/models/a/b"),
+        ("token hf_abcdefghijklmnop refused", "abcdefghijklmnop", "refused"),
+        ("Authorization: Bearer s3cr3t.t0ken was refused", "s3cr3t", "was refused"),
+        ("postgresql://board:pw@10.0.3.7:5432/board timed out", "10.0.3.7", "timed out"),
+        ("send the outputs at /submit/outputs/ or from /srv/x/y", "/srv", "at /submit/outputs/ or"),
+        ("connect to localhost:6379 failed", "6379", "failed"),
+        ("org/model has pytorch_model.bin and no safetensors: convert it", "…", "org/model has pytorch_model.bin"),
+        ("the key is very-secret-key", "very-secret-key", "the key is"),
+        (r"C:\boards\var\file is gone", "boards", "is gone"),
+    ],
+)
+def test_technical_reasons_are_shown_without_paths_secrets_and_addresses(reason, hidden, kept, settings):
+    settings.PERSPECTIVE_API_KEY = "very-secret-key"
+    assert hidden not in shown(reason)
+    assert kept in shown(reason)
+
+
+def run_of(ada: User, metric: Metric) -> tuple[Submission, Run]:
+    """A submission whose run waits."""
+    submission = begun(ada)
+    Scoring.objects.filter(model=submission.model).update(state="queued")
+    Run.objects.filter(model=submission.model).update(state="queued", artefact=None, requester=ada)
+    return submission, Run.objects.get(model=submission.model)
+
+
+def test_an_attempt_that_fails_and_is_tried_again_is_told_and_one_that_fails_for_good_ends_the_submission(small, ada):
+    submission, run = run_of(ada, small)
+    with claimed(run):
+        raise HubUnavailable("the hub at http://10.1.1.1:80 answered 503")
+    assert "Attempt 1 came to nothing. The hub did not answer. It is tried again in" in log_of(submission)
+    html = page(ada, submission)
+    assert "Attempt 1 of 5 came to nothing. The hub did not answer. It is tried again in" in html
+    assert "10.1.1.1" not in html
+    retry()
+    run.refresh_from_db()
+    with claimed(run):
+        raise ModelRefused("an-institute/a-model holds weights as pickles: convert them to safetensors")
+    tasks.watch()
+    submission.refresh_from_db()
+    assert submission.state == State.FAILED
+    html = page(ada, submission)
+    assert "Mend them on the hub as the reason says" in html
+    assert "convert them to safetensors" in html
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"held": True}, "Paused by an operator, at collecting outputs"),
+        ({}, "Waiting for its turn at collecting outputs, place 1 in the queue."),
+        (
+            {"state": "running", "lease": uuid4(), "lease_expires_at": timedelta(60)},
+            "Collecting the model&#x27;s outputs.",
+        ),
+        ({"state": "running", "lease": uuid4(), "lease_expires_at": -timedelta(60)}, "Its worker fell silent"),
+        ({"not_before": timedelta(seconds=300)}, "Waiting for a control check. It goes on in"),
+        ({"state": "cancelled", "reason": "by an operator"}, "Cancelled."),
+    ],
+)
+def test_the_page_says_honestly_where_the_work_is(small, ada, changes, words):
+    submission, run = run_of(ada, small)
+    now = timezone.now()
+    at = {name: now + value if isinstance(value, timedelta) else value for name, value in changes.items()}
+    Run.objects.filter(pk=run.pk).update(**at)
+    assert words in page(ada, submission)
+
+
+def test_the_page_shows_texts_percent_and_the_time_left_by_the_pace_so_far(small, ada):
+    submission, run = run_of(ada, small)
+    now = timezone.now()
+    Run.objects.filter(pk=run.pk).update(
+        state="running", lease=uuid4(), lease_expires_at=now + timedelta(60), done=2500, total=10_000, seconds=100
+    )
+    html = page(ada, submission)
+    assert "2,500 of 10,000, 25%" in html
+    assert "5 min 0 s" in html
+    assert status(submission).percent == 12
+    done = Run.objects.filter(state="done").first()
+    Run.objects.filter(pk=done.pk).update(seconds=125)
+    Run.objects.filter(pk=run.pk).update(state="queued", lease=None, lease_expires_at=None, done=0, total=0, seconds=0)
+    assert "about 2 min 5 s, once it begins" in page(ada, submission)
+
+
+def test_a_page_that_polls_is_made_anew_when_the_state_changes_and_is_left_alone_otherwise(small, ada, client):
+    submission = begun(ada)
+    client.force_login(ada)
+    mark = status(submission).mark
+    address = submission.get_absolute_url()
+    assert client.get(address, headers={"Plumbline-Seen": mark}).status_code == 200
+    drain()
+    answer = client.get(address, headers={"Plumbline-Seen": mark})
+    assert answer["HX-Refresh"] == "true"
+    assert "no-store" in answer["Cache-Control"]
+
+
+# The log
+
+
+def test_a_line_costs_one_query_and_the_boards_own_runs_cost_none(small, ada, django_assert_num_queries):
+    submission = begun(ada)
+    scoring = Scoring.objects.get(model=submission.model)
+    with django_assert_num_queries(1):
+        say(scoring, "x" * 600)
+    assert submission.lines.last().text == "x" * 500
+    run = Run.objects.filter(requester=None).first()
+    with django_assert_num_queries(0):
+        say(run, "nobody reads this")
+    other = Scoring.objects.exclude(model=submission.model).first()
+    with django_assert_num_queries(1):
+        say(other, "nobody reads this")
+    assert not SubmissionLine.objects.filter(text="nobody reads this").exists()
+    assert abs(submission.lines.last().at - timezone.now()) < timedelta(minutes=1)
+
+
+# Cancelling and retrying
+
+
+def test_cancelling_stops_what_nobody_else_waits_for_and_a_retry_begins_it_again(small, ada):
+    submission, run = run_of(ada, small)
+    assert lifecycle.cancel(submission, ada)
+    run.refresh_from_db()
+    assert (run.state, submission.state) == ("cancelled", State.CANCELLED)
+    assert not lifecycle.cancel(submission, ada)
+    assert not mail.outbox
+    lifecycle.retry(submission, ada)
+    run.refresh_from_db()
+    assert (run.state, submission.state) == ("queued", State.ACCEPTED)
+    events = AuditEvent.objects.filter(subject=f"submission {submission.pk}").order_by("pk")
+    assert [(event.verb, event.detail["before"], event.detail["after"]) for event in events] == [
+        ("cancel submission", "accepted", "cancelled"),
+        ("retry submission", "cancelled", "accepted"),
+    ]
+    with pytest.raises(CannotChange, match="nothing to retry"):
+        lifecycle.retry(submission, ada)
+
+
+def test_cancelling_leaves_alone_what_somebody_else_or_the_board_waits_for(small, ada, tmp_path):
+    submission, run = run_of(ada, small)
+    begun(person("bob"))
+    lifecycle.cancel(submission, ada)
+    run.refresh_from_db()
+    assert run.state == "queued"
+
+    theirs = submit_of_the_board(small)
+    mine = begun(ada, 7)
+    lifecycle.cancel(mine, ada)
+    theirs.refresh_from_db()
+    assert theirs.state == "queued"
+
+
+def test_a_retry_counts_as_under_way(small, ada, settings):
+    settings.SUBMISSIONS_AT_ONCE = 1
+    first = begun(ada)
+    lifecycle.cancel(first, ada)
+    begun(ada, 2)
+    with pytest.raises(CannotChange, match="1 submissions under way, the most at once"):
+        lifecycle.retry(first, ada)
+    first.refresh_from_db()
+    assert first.state == State.CANCELLED
+
+
+# Limits
+
+
+@pytest.fixture
+def anything(monkeypatch):
+    monkeypatch.setitem(sending.CHECKS, "hub", lambda *_: sent_payload())
+
+
+def sent_payload() -> dict:
+    return {"name": "Entrant 1", "hub_id": "a/b", "metrics": [SLUG], "licence": "", "number": 1}
+
+
+def test_one_may_have_so_many_under_way_and_send_so_many_a_day(small, ada, settings, anything):
+    settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY = 2, 3
+    sending.submit(ada, "hub", {})
+    sending.submit(ada, "hub", {})
+    with pytest.raises(SubmissionRefused, match="2 submissions under way, the most at once"):
+        sending.submit(ada, "hub", {})
+    sending.submit(person("bob"), "hub", {})
+    drain()
+    sending.submit(ada, "hub", {})
+    drain()
+    with pytest.raises(SubmissionRefused, match="3 submissions within a day"):
+        sending.submit(ada, "hub", {})
+    Submission.objects.update(created_at=timezone.now() - timedelta(days=1, seconds=1))
+    sending.submit(ada, "hub", {})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_sent_at_the_same_moment_one_is_too_many(small, settings, anything):
+    settings.SUBMISSIONS_AT_ONCE = 1
+    ada, start, answers = person("ada"), Barrier(2), []
+
+    def send() -> None:
+        start.wait()
+        try:
+            answers.append(sending.submit(ada, "hub", {}).state)
+        except SubmissionRefused as error:
+            answers.append(str(error))
+        finally:
+            connection.close()
+
+    threads = [Thread(target=send) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answer.partition(":")[0] for answer in answers) == [
+        "You have 1 submissions under way, the most at once",
+        State.ACCEPTED,
+    ]
+    assert Submission.objects.count() == 1
+
+
+# Letters
+
+
+def test_a_mail_server_that_is_away_fails_no_work_and_gets_the_letter_later(small, ada, monkeypatch):
+    def away(*_args, **_kwargs):
+        raise ConnectionRefusedError("nobody listens")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", away)
+        ranked(ada)
+    letter = Letter.objects.get()
+    assert (letter.sent_at, letter.attempts) == (None, 1)
+    assert letter.not_before > timezone.now()
+    assert send_due() == 0
+    Letter.objects.update(not_before=timezone.now())
+    tasks.send_letters()
+    assert len(mail.outbox) == 1
+    tasks.send_letters()
+    assert len(mail.outbox) == 1
+
+
+def test_a_letter_that_another_worker_has_in_hand_is_not_sent_twice(small, ada, monkeypatch):
+    ranked(ada)
+    mail.outbox.clear()
+    Letter.objects.update(sent_at=None, not_before=timezone.now())
+    from leaderboard.services.submissions import letters
+
+    def meanwhile(letter: Letter) -> int:
+        assert send_due() == 0
+        return 1
+
+    monkeypatch.setattr(letters, "_send", meanwhile)
+    assert send_due() == 1
+
+
+def test_who_wants_no_letters_or_has_no_confirmed_address_gets_none(small, ada, client):
+    client.force_login(ada)
+    assert "checked" in client.get(reverse("submissions")).content.decode()
+    client.post(reverse("submission-letters"), {})
+    assert "checked" not in client.get(reverse("submissions")).content.decode()
+    ranked(ada)
+    bob = person("bob")
+    EmailAddress.objects.filter(user=bob).update(verified=False)
+    ranked(bob, 2)
+    assert mail.outbox == []
+    assert not Letter.objects.filter(sent_at=None).exists()
+    client.post(reverse("submission-letters"), {"letters": "on"})
+    ranked(ada, 3)
+    assert len(mail.outbox) == 1
+
+
+def test_a_name_with_line_breaks_forges_no_headers(small, ada):
+    submission = sent(ada, SLUG, state="moderated", name="A\nBcc: eve@example.org\n\nmodel")
+    submission.move(State.REFUSED, reason="No.")
+    assert send_due() == 1
+    assert mail.outbox[0].subject == "Plumbline: refused: A Bcc: eve@example.org model"
+    assert mail.outbox[0].recipients() == ["ada@example.org"]
