@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from argparse import Action
+from argparse import Action, _SubParsersAction
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -119,6 +119,9 @@ def _argument(action: Action) -> Argument:
     else:
         value = "|".join(map(str, action.choices)) if action.choices and len(list(action.choices)) < 9 else default
     words = (action.help or "").replace("%(default)s", str(action.default))
+    if isinstance(action, _SubParsersAction):
+        forms = "; ".join(f"{form.dest}: {form.help}" for form in action._choices_actions)
+        words = f"{forms}. What each takes is listed by `--help` after it"
     if not action.option_strings:
         return Argument(value, words, action.nargs in ("?", "*"))
     option = action.option_strings[-1]
