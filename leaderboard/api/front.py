@@ -39,7 +39,6 @@ def preflight() -> HttpResponse:
     return HttpResponse(
         status=204,
         headers={
-            "Allow": "GET, HEAD, OPTIONS",
             "Access-Control-Allow-Methods": "GET, HEAD",
             "Access-Control-Allow-Headers": "If-None-Match, If-Range, Range",
             "Access-Control-Max-Age": "86400",

@@ -12,6 +12,10 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AlterModelOptions(
+            name='outdatedentry',
+            options={'ordering': ('metric_version', 'model__name'), 'verbose_name_plural': 'outdated entries'},
+        ),
         migrations.CreateModel(
             name='RetiredScorer',
             fields=[

@@ -211,6 +211,7 @@ class OutdatedEntry(models.Model):
 
     class Meta:
         ordering = ("metric_version", "model__name")
+        verbose_name_plural = "outdated entries"
         constraints = (
             models.UniqueConstraint(fields=["metric_version", "model"], name="outdatedentry_one_a_model"),
             models.CheckConstraint(condition=~Q(reason=""), name="outdatedentry_has_a_reason"),

@@ -1,12 +1,13 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import Submission
 from leaderboard.services.submissions.moderation import DECISIONS, CannotModerate, decide
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = "Decide upon a submission that waits for a moderator. Its submitter is written to, and reads the reason."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -22,4 +23,5 @@ class Command(BaseCommand):
             decide(found, decision, reason)
         except CannotModerate as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{found}: {found.get_state_display().lower()}")
+        self.answer({"id": found.pk, "state": found.state, "reason": found.reason})
+        self.say(f"{found}: {found.get_state_display().lower()}")
