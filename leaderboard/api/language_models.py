@@ -59,7 +59,7 @@ def models(
 ) -> QuerySet[LanguageModel]:
     """Every model of the board, by name. Filters hold all at once."""
     exact = {"family": family, "kind": kind, "source": source, "access": access}
-    found = LanguageModel.objects.filter(searched(search or ""))
+    found = LanguageModel.objects.listed().filter(searched(search or ""))
     return found.filter(**{name: value for name, value in exact.items() if value is not None})
 
 
@@ -71,7 +71,7 @@ def model(request: HttpRequest, slug: ModelSlug) -> LanguageModel:
 
 def found_model(slug: str) -> LanguageModel:
     """The model of that slug. Raises NotHere."""
-    found = LanguageModel.objects.filter(slug=slug).first()
+    found = LanguageModel.objects.listed().filter(slug=slug).first()
     if found is None:
         raise NotHere("slug", slug, f"There is no model {slug!r}.", "GET /api/v1/models?search=... finds slugs.")
     return found

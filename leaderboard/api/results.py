@@ -13,7 +13,7 @@ from leaderboard.api.language_models import found_model
 from leaderboard.api.metrics import found_metric, found_version
 from leaderboard.api.problems import ANY
 from leaderboard.api.reading import MetricSlug, ModelSlug, Number, Pages, number, reading_router, text
-from leaderboard.models import MetricVersion, Provenance, Result, Work
+from leaderboard.models import MetricVersion, Provenance, Result, Work, listed
 
 router = reading_router("Results")
 
@@ -45,7 +45,7 @@ FIELDS = ("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "p_v
 def shown() -> QuerySet[Result, dict[str, Any]]:
     """The numbers under published versions."""
     done = Result.objects.filter(
-        scoring__state=Work.State.DONE, scoring__metric_version__published_at__isnull=False
+        listed("scoring__model__"), scoring__state=Work.State.DONE, scoring__metric_version__published_at__isnull=False
     ).order_by("scoring__metric_version__metric__slug", "scoring__metric_version__number", "scoring_id", "pk")
     return done.values(
         *FIELDS,

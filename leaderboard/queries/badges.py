@@ -19,7 +19,7 @@ class Badge:
 
 def badge_of(model: str, metric: str, show: str) -> Badge:
     """The badge of a model and a metric by their slugs; show: rank or value. In a constant number of queries."""
-    entered = LanguageModel.objects.filter(slug=model).first()
+    entered = LanguageModel.objects.listed().filter(slug=model).first()
     board = Metric.objects.filter(slug=metric).first()
     if entered is None or board is None:
         what = f"model {model}" if entered is None else f"metric {metric}"

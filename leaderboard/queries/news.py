@@ -6,7 +6,16 @@ from datetime import datetime
 
 from django.db.models import F, OuterRef, Q, Subquery
 
-from leaderboard.models import AuditEvent, ControlCheck, LanguageModel, Metric, MetricVersion, Standing
+from leaderboard.models import (
+    AuditEvent,
+    ControlCheck,
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Standing,
+    listed,
+    ranked_now,
+)
 from leaderboard.services.record import NoRecord, Side, compared, paired_slices
 from scoring.metrics.formulas import MEASURES, slices_in_order
 from scoring.statistics.rank_changes import ModelChange
@@ -108,7 +117,7 @@ def boards_of(
         for of in pair:
             among = LanguageModel.Kind.values if of.metric.formula.by_kind else [Standing.Population.ALL.value]
             wanted |= Q(metric_version=of, measure=of.metric.measure, slice=slices.get(of.pk, ""), population__in=among)
-    rows = Standing.objects.filter(wanted).select_related("model", "result").order_by()
+    rows = Standing.objects.filter(wanted, listed("model__")).select_related("model", "result").order_by()
     needed = ("metric_version_id", "population", "value", "model__name", "model__slug", "result__published_rank")
     found: dict[Board, list[Standing]] = {}
     for row in rows.only(*needed):
@@ -149,7 +158,7 @@ def new_entries(metric: Metric | None) -> list[NewEntry]:
     found = list(events[:MOST])
     metrics = {of.slug: of for of in Metric.objects.all()}
     slugs = {event.detail.get("model", "") for event in found}
-    ranked = LanguageModel.objects.filter(slug__in=slugs).exclude(access=LanguageModel.Access.WITHDRAWN)
+    ranked = LanguageModel.objects.filter(ranked_now(), slug__in=slugs)
     names = dict(ranked.values_list("slug", "name"))
     return [
         NewEntry(event.at, of, event.detail["version"], slug, names[slug])
@@ -159,9 +168,8 @@ def new_entries(metric: Metric | None) -> list[NewEntry]:
 
 
 def new_models() -> list[LanguageModel]:
-    """The models that were entered last, but for those that were withdrawn, in one query."""
-    shown = LanguageModel.objects.exclude(access=LanguageModel.Access.WITHDRAWN)
-    return list(shown.order_by("-created_at", "-pk")[:MOST])
+    """The models that were entered last, but for those that are withdrawn or hidden, in one query."""
+    return list(LanguageModel.objects.filter(ranked_now()).order_by("-created_at", "-pk")[:MOST])
 
 
 def drifts(metric: Metric | None = None) -> list[Drift]:
