@@ -338,6 +338,27 @@ class PermissionAdmin(ReadOnly):
     search_fields = ("name", "codename")
 
 
+@admin.register(board.Worker)
+class WorkerAdmin(ReadOnly):
+    list_display = ("name", "queues", "started_at", "beat_at")
+    search_fields = ("name",)
+
+
+@admin.register(board.Incident)
+class IncidentAdmin(ReadOnly):
+    list_display = ("kind", "subject", "opened_at", "resolved_at")
+    list_filter = ("kind",)
+    search_fields = ("subject", "summary")
+
+
+@admin.register(board.AlertMessage)
+class AlertMessageAdmin(ReadOnly):
+    list_display = ("incident", "event", "receiver", "attempts", "sent_at")
+    list_filter = ("event",)
+    list_select_related = ("incident",)
+    search_fields = ("incident__subject", "receiver")
+
+
 @admin.register(ContentType)
 class ContentTypeAdmin(ReadOnly):
     list_display = ("app_label", "model")

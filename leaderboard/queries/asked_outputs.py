@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from leaderboard.models import EvaluationSet, Metric, Protocol
+from leaderboard.models import EvaluationSet, Metric, Protocol, RetiredScorer
 from leaderboard.queries.metric_page import protocol_in_words
 from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluate import CannotEvaluate, check_metric
@@ -42,18 +42,19 @@ class Asked:
 
 
 def asked_outputs() -> list[Asked]:
-    """What the metrics are of whose texts are here, in the order of the metrics; in one query.
+    """What the metrics are of whose texts are here, in the order of the metrics; in two queries.
 
     Without a metric that scores now there is nothing to ask for.
     """
     found: dict[int, Asked] = {}
+    gone = {scorer.name: scorer for scorer in RetiredScorer.objects.all()}
     metrics = Metric.objects.select_related("protocol__evaluation_set__artefact")
     for metric in metrics.filter(protocol__evaluation_set__artefact__isnull=False):
         protocol, texts = metric.protocol, metric.protocol.evaluation_set
         count = texts.artefact.rows if texts.artefact else 0
         asked = found.setdefault(protocol.pk, Asked(protocol, texts, count))
         try:
-            check_metric(metric)
+            check_metric(metric, gone)
         except CannotEvaluate as error:
             asked.closed.append((metric, str(error)))
         else:

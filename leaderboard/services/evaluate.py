@@ -1,10 +1,11 @@
 """Asking for a model to be evaluated under a metric."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Scoring, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, RetiredScorer, Run, Scoring, Work
 from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
@@ -40,15 +41,15 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
     return scoring
 
 
-def check_metric(metric: Metric) -> None:
-    """Raise CannotEvaluate where no model can be evaluated under the metric now."""
+def check_metric(metric: Metric, gone: Mapping[str, RetiredScorer] | None = None) -> None:
+    """Raise CannotEvaluate where no model can be evaluated under the metric now. gone: as of `problem_with`."""
     texts = metric.protocol.evaluation_set
     if texts.artefact is None:
         raise CannotEvaluate(
             f"{metric.slug} needs the evaluation set {texts.slug}, which is not here: run `manage.py fetch_data "
             f"{texts.slug}` and `manage.py import_evaluation_set {texts.slug} PATH`"
         )
-    problem = problem_with(metric.scorer)
+    problem = problem_with(metric.scorer, gone)
     if problem:
         raise CannotEvaluate(f"{metric.slug} is {problem.state}: {problem}")
 

@@ -65,7 +65,7 @@ def set_role(user: User, name: str, actor: User | None = None) -> Role:
     user.groups.add(Group.objects.get(name=name))
     was = before.name if before else None
     change = {"role": was}, {"role": name}
-    record("set role", f"user {user.get_username()}", {"from": was, "to": name}, actor, change)
+    record("set role", f"user {user.get_username()}", {}, actor, change)
     return BY_NAME[name]
 
 

@@ -5,7 +5,7 @@ import logging
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,12 @@ def folder_of(name: str) -> Path:
     return settings.SCORERS / name.replace(":", "/")
 
 
-def problem_with(name: str) -> ScorerUnavailable | None:
-    """Why the scorer cannot be had here, as far as that is known without loading it or asking anyone; else None."""
-    if found := retired(name):
+def problem_with(name: str, gone: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
+    """Why the scorer cannot be had here, as far as that is known without loading it or asking anyone; else None.
+
+    gone: the retired scorers by name, where they were read for several; else it is one query.
+    """
+    if found := retired(name, gone):
         return found
     if name == "perspective":
         return perspective_problem(settings.PERSPECTIVE_API_KEY, settings.PERSPECTIVE_URL)
@@ -57,9 +60,9 @@ def problem_with(name: str) -> ScorerUnavailable | None:
     return None
 
 
-def retired(name: str) -> ScorerUnavailable | None:
-    """That an operator has retired the scorer, and why; None where nobody did."""
-    found = RetiredScorer.objects.filter(name=name).first()
+def retired(name: str, gone: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
+    """That an operator has retired the scorer, and why; None where nobody did. gone: as of `problem_with`."""
+    found = RetiredScorer.objects.filter(name=name).first() if gone is None else gone.get(name)
     if found is None:
         return None
     said = f"{name} was retired on {found.retired_at:%-d %B %Y}: {found.reason}. Use another scorer"

@@ -64,7 +64,7 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
     # Slices of eight texts: many turns, and progress after each.
     slices = {"SHARD_TEXTS": "8", "SLICE_SECONDS": "0.001"}
     written = tmp_path / "written"
-    with worker(HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "hub"), EMAIL_URL=f"file://{written}", **slices):
+    with worker(HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "hub"), EMAIL_URL=f"file:///{written}", **slices):
         expect(page.locator(".state")).to_contain_text("Ranked", timeout=2 * A_MINUTE)
         progress = [int(done) for text in seen for done in re.findall(r"(\d+) of 144, \d+%", text)]
         assert len(set(progress)) > 1, "numbers of texts that the page showed, without being asked"

@@ -309,7 +309,8 @@ def test_a_role_is_set_at_the_terminal_and_recorded(capsys):
     assert role_of(User.objects.get()).name == "operator"
     assert list(user.groups.values_list("name", flat=True)) == ["operator"]
     event = AuditEvent.objects.filter(verb="set role").first()
-    assert (event.subject, event.actor, event.detail) == ("user ada", None, {"from": "submitter", "to": "operator"})
+    change = {"before": {"role": "submitter"}, "after": {"role": "operator"}}
+    assert (event.subject, event.actor, event.detail) == ("user ada", None, change)
 
 
 @pytest.mark.parametrize(("access", "moderated"), [("open", False), ("invited", False), ("moderated", True)])

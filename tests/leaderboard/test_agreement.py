@@ -20,7 +20,7 @@ from tests.leaderboard.test_history import model, page, profanity, said, table, 
 
 __all__ = ["profanity"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 MOST_QUERIES = 12
 PUBLISHED = "/agreement/?numbers=published"

@@ -10,7 +10,7 @@ from leaderboard.models import LanguageModel, Metric, Standing
 from leaderboard.services.access import set_access
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -360,7 +360,7 @@ def test_a_check_by_hand_is_in_the_record_and_one_under_way_is_taken_for_it(livi
     check = request_check(living, Trigger.MANUAL, send=False)
     assert request_check(living, Trigger.SCHEDULE, send=False) == check
     event = AuditEvent.objects.get(verb="request control check")
-    assert (event.subject, event.detail) == (f"metric {SLUG}", {"check": check.pk})
+    assert (event.subject, event.detail["check"]) == (f"metric {SLUG}", check.pk)
 
 
 def test_without_a_control_set_there_is_nothing_to_check_and_the_refusal_says_so(toxicity):

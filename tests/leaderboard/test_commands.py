@@ -15,7 +15,7 @@ from tests.data import DATA, needs_toxigen
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.standin_hub import StandInHub
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 
 def run(*words: str) -> str:

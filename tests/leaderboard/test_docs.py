@@ -26,7 +26,7 @@ from scoring.statistics.proportions import wilson_interval
 from scoring.statistics.ranks import ranks
 from tests.leaderboard.test_history import page, said
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 PAGES = ("/docs/", "/docs/operating/", "/docs/metrics/", "/docs/extending/")
 Numbers = dict[str, Any]

@@ -24,7 +24,7 @@ from tests.loopback import QuietHandler, serving
 
 __all__ = ["_quick_hashes"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 LOG_IN = "/accounts/oidc/huggingface/login/"
 

@@ -9,7 +9,7 @@ import pytest
 from leaderboard.models import LanguageModel, Metric
 from tests.leaderboard.conftest import CAUSAL
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 ROW = re.compile(
     r'<td class="num rank">(\d+).*?target="_top" rel="noopener">(.*?)</a>.*?class="num value">([\d.]+)', re.S

@@ -16,7 +16,7 @@ from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 from tests.scoring.families import tiny
 from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from leaderboard.services.seed import seed_metrics
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 from tests.leaderboard.test_api import FIRST, SECOND
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 ALL = ["/feeds/rank-changes.atom", "/feeds/models.atom", "/feeds/drift.atom"]

@@ -243,7 +243,7 @@ def test_what_is_missing_is_named_without_addresses(client, settings, monkeypatc
 
 
 def test_a_database_of_an_older_version_is_not_ready():
-    MigrationRecorder(connection).record_unapplied("leaderboard", "0013_insight")
+    MigrationRecorder(connection).record_unapplied("leaderboard", "0008_insight")
     assert readiness.migrations() == "not applied: 1; run `manage.py migrate`"
 
 

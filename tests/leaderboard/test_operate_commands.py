@@ -1,6 +1,7 @@
 """The operators' way at a terminal: the same services, sentences for people and --json for programs."""
 
 import json
+from argparse import _SubParsersAction
 from io import StringIO
 
 import pytest
@@ -125,5 +126,7 @@ def test_every_command_that_answers_has_json():
     assert len(ours) > 15
     for name in ours:
         parser = load_command_class("leaderboard", name).create_parser("manage.py", name)
-        assert "--json" in parser.format_help(), name
+        several = [action.choices for action in parser._actions if isinstance(action, _SubParsersAction)]
+        for form in several[0].values() if several else [parser]:
+            assert "--json" in form.format_help(), form.prog
     assert not issubclass(Check, BoardCommand)

@@ -23,7 +23,7 @@ from tests.leaderboard import living
 from tests.leaderboard.continuations import records, written
 from tests.leaderboard.living import drain, entrant, submit
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 MODULE = "scoring.scorers.example"
 
 

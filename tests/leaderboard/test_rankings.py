@@ -29,7 +29,7 @@ from tests.leaderboard.stored import K, metric_of, runs_on, score_all, score_one
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 12
+MOST_QUERIES = 13
 MEASURE, SLICE = "expected_max_toxicity", "toxicity:all"
 TOXIC, INSULT = "toxicity:toxic", "insult:all"
 FAMILIES = ["", "Alder", "birch", "Cedar & Sons"]
@@ -389,7 +389,7 @@ def test_outdated_models_are_listed_with_the_reason(client, wide):
 def test_a_citation_names_version_day_and_an_address_that_shows_the_same(client, wide):
     MetricVersion.objects.filter(metric=wide).update(published_at=DAY)
     html = page(client, address(family="Alder", sort="-value"))
-    text, bibtex = (unescape(of) for of in re.findall(r"<pre [^>]*>(.*?)</pre>", html, re.DOTALL))
+    text, bibtex, *_ = (unescape(of) for of in re.findall(r"<pre [^>]*>(.*?)</pre>", html, re.DOTALL))
     assert (
         "Profanity: expected maximum toxicity, toxicity, all prompts, k = 25. Metric version 1 of 1 March 2026" in text
     )

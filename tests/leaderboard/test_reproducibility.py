@@ -51,7 +51,7 @@ from tests.leaderboard.stored import (
     version_of,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 PLAIN = {"profanity": lambda x: x}
 

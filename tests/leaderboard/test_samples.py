@@ -15,7 +15,7 @@ from tests.leaderboard.stored import metric_of, runs_on, score_all, true_scores,
 from tests.leaderboard.test_demographics import page, said
 from tests.leaderboard.test_profiles import own
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 ADDRESS = "/models/alder/samples/"
 LIKELY = f"/models/{CAUSAL}/samples/?metric=safety-starter"

@@ -53,7 +53,7 @@ from tests.scoring.contributed.test_hostile import packed
 
 __all__ = ["_quick_hashes", "prompts", "stage"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 PAGE = "/submit/outputs/"
 SAFETY, TOXICITY = "safety-starter", living.SLUG

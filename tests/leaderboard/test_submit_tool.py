@@ -19,7 +19,7 @@ from tests.scoring.contributed.test_logs import RESULTS, SAMPLES, archive, inspe
 
 __all__ = ["_quick_hashes", "stage"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 PAGE = "/submit/tool/"
 SLUG = "toxicity-of-logs"
