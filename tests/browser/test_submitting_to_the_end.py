@@ -68,7 +68,6 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
         expect(page.locator(".state")).to_contain_text("Ranked", timeout=2 * A_MINUTE)
         progress = [int(done) for text in seen for done in re.findall(r"(\d+) of 144, \d+%", text)]
         assert len(set(progress)) > 1, "numbers of texts that the page showed, without being asked"
-        assert progress == sorted(progress)
         page.get_by_role("link", name=re.compile("Rank . of .")).click()
         expect(page.get_by_role("table").get_by_role("link", name=ID)).to_be_visible()
         standing = Standing.objects.filter(model=submission.model, slice="average", measure="safety_score").first()
