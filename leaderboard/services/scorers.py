@@ -28,6 +28,7 @@ from scoring.scorers import (
     Scores,
     find_lexicon,
     get_scorer,
+    is_scorer,
     perspective_cost,
     perspective_problem,
     read_lexicon,
@@ -43,9 +44,12 @@ def folder_of(name: str) -> Path:
     return settings.SCORERS / name.replace(":", "/")
 
 
-def problem_with(name: str) -> ScorerUnavailable | None:
-    """Why the scorer cannot be had here, as far as that is known without loading it or asking anyone; else None."""
-    if found := retired(name):
+def problem_with(name: str, in_use: bool = False) -> ScorerUnavailable | None:
+    """Why the scorer cannot be had here, as far as that is known without loading it or asking anyone; else None.
+
+    in_use: whether it is known that no operator has retired it, which saves a query.
+    """
+    if not in_use and (found := retired(name)):
         return found
     if name == "perspective":
         return perspective_problem(settings.PERSPECTIVE_API_KEY, settings.PERSPECTIVE_URL)
@@ -59,7 +63,7 @@ def problem_with(name: str) -> ScorerUnavailable | None:
 
 def retired(name: str) -> ScorerUnavailable | None:
     """That an operator has retired the scorer, and why; None where nobody did."""
-    found = RetiredScorer.objects.filter(name=name).first()
+    found = RetiredScorer.objects.filter(name=name).first() if is_scorer(name) else None
     if found is None:
         return None
     said = f"{name} was retired on {found.retired_at:%-d %B %Y}: {found.reason}. Use another scorer"

@@ -98,7 +98,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "provenances": [*Provenance.choices, (BOTH, "Both in one ranking")],
         "kinds": [(WITHIN_KIND, "Each kind by itself"), *Standing.Population.choices],
         "versions": published_versions(choice.metric),
-        "problem": None if only_published(choice.metric) else problem_with(choice.metric.scorer),
+        "problem": None if only_published(choice.metric) else problem_with(choice.metric.scorer, choice.metric.in_use),
         "scenarios": scenarios(choice),
         "reading": f"reading/{choice.metric.formula_name}.html",
         "tables": [shown(request, choice, table) for table in tables],

@@ -140,7 +140,7 @@ def test_who_is_signed_in_gets_a_page_of_their_own(client, board):
 def test_a_message_is_shown_once_and_to_nobody_else(client, board):
     operator = Client()
     operator.force_login(User.objects.create_user("ada", is_staff=True, is_superuser=True))
-    assert operator.post(f"/operate/{board.slug}/check/").status_code == 302
+    assert operator.post(f"/operate/metrics/{board.slug}/check/").status_code == 302
     assert request_check(board, "manual", send=False).metric == board
     first, second = operator.get(PAGES[0]).content, operator.get(PAGES[0]).content
     assert b'class="message"' in first
