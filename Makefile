@@ -11,8 +11,8 @@ ifneq ($(wildcard ../shared/data),)
 export PLUMBLINE_DATA ?= $(abspath ../shared/data)
 endif
 export PYTHONUNBUFFERED := 1
-# A process a core, up to four; one thread in each, or they wait for one another.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Three processes, as tests often wait for a browser or a worker; one thread in each, or they wait for one another.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo-drift test lint audit format bench clean lock miniatures browser

@@ -273,10 +273,10 @@ class SubmissionLineAdmin(ReadOnly):
 
 @admin.register(board.Reading)
 class ReadingAdmin(ReadOnly):
-    list_display = ("submission", "state", "attempts", "done", "total", "finished_at")
+    list_display = ("submission", "state", "attempts", "created_at", "finished_at")
     list_filter = ("state",)
     list_select_related = ("submission__submitter",)
-    search_fields = ("submission__submitter__username", "reason")
+    search_fields = ("reason", "submission__submitter__username")
 
 
 @admin.register(board.Letter)
@@ -284,7 +284,7 @@ class LetterAdmin(ReadOnly):
     list_display = ("submission", "news", "attempts", "sent_at")
     list_filter = ("news",)
     list_select_related = ("submission__submitter",)
-    search_fields = ("submission__submitter__username",)
+    search_fields = ("news", "submission__submitter__username")
 
 
 @admin.register(board.Preferences)

@@ -1,8 +1,10 @@
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.contrib.admin.apps import AdminConfig
 from django.contrib.staticfiles.apps import StaticFilesConfig
+from django.core.exceptions import ImproperlyConfigured
 from django.db.models.signals import post_migrate
 
 
@@ -13,6 +15,8 @@ class LeaderboardConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(_seed_roles, sender=self)
+        if settings.SCORER_MODULES:
+            _load_scorers()
 
 
 def _seed_roles(**_: Any) -> None:
@@ -20,6 +24,16 @@ def _seed_roles(**_: Any) -> None:
     from leaderboard.services.roles import seed_roles
 
     seed_roles()
+
+
+def _load_scorers() -> None:
+    """The board's own scorers. The import is slow, and most commands of a board without any do without it."""
+    from scoring.scorers import CannotLoadScorers, load_scorers
+
+    try:
+        load_scorers(settings.SCORER_MODULES)
+    except CannotLoadScorers as error:
+        raise ImproperlyConfigured(f"PLUMBLINE_SCORER_MODULES: {error}") from error
 
 
 class Admin(AdminConfig):

@@ -1,15 +1,29 @@
 """The Celery application: settings of leaderboard.settings under CELERY_, tasks of leaderboard.tasks."""
 
 import os
+import threading
+import time
+from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import beat_init, heartbeat_sent, worker_ready, worker_shutdown, worker_shutting_down
+from django_structlog.celery.signals import modify_context_before_task_publish
+from django_structlog.celery.steps import DjangoStructLogInitStep
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
 
 app = Celery("plumbline")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["leaderboard"])
+app.steps["worker"].add(DjangoStructLogInitStep)
+_last_beat = 0.0
+
+
+@modify_context_before_task_publish.connect
+def name_no_work_to_a_task(context: dict[str, Any], **_kwargs: object) -> None:
+    """Lines of a task name the work that it does itself, and the request and the task that it came from."""
+    for name in ("run", "scoring", "controlcheck", "reading"):
+        context.pop(name, None)
 
 
 @worker_ready.connect
@@ -25,3 +39,30 @@ def ask_running_work_to_stop(**_kwargs: object) -> None:
     from leaderboard.services.leases import stop_requested
 
     stop_requested.set()
+
+
+@heartbeat_sent.connect
+def note_sign_of_life(sender: Any, **_kwargs: object) -> None:
+    """Now and then a worker's heartbeat is noted in the database, for those who ask which workers live."""
+    from leaderboard.services.signs_of_life import BEAT_SECONDS, beat
+
+    global _last_beat
+    if time.monotonic() - _last_beat >= BEAT_SECONDS:
+        _last_beat = time.monotonic()
+        beat(sender.eventer.hostname, list(app.amqp.queues.consume_from))
+
+
+@worker_shutdown.connect
+def note_leaving(sender: Any, **_kwargs: object) -> None:
+    """A worker that is stopped in order is not missed."""
+    from leaderboard.services.signs_of_life import leave
+
+    leave(sender.hostname)
+
+
+@beat_init.connect
+def look_for_incidents(**_kwargs: object) -> None:
+    """Beat looks too, in a thread: where no worker lives, nobody does the task that would find that out."""
+    from leaderboard.services.alerts import keep_looking
+
+    threading.Thread(target=keep_looking, name="incidents", daemon=True).start()

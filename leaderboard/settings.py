@@ -1,5 +1,7 @@
 """Settings, all from the environment, all with a default that works. `.env.example` lists them."""
 
+import logging
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,7 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "django.contrib.messages",
     "django.contrib.sessions",
+    "django_structlog",
     "leaderboard.apps.StaticFiles",
     "django_htmx",
     "leaderboard.apps.LeaderboardConfig",
@@ -62,9 +65,11 @@ INSTALLED_APPS = [
     "allauth.socialaccount.providers.openid_connect",
 ]
 MIDDLEWARE = [
+    "leaderboard.middleware.RequestLog",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.middleware.gzip.GZipMiddleware",
+    "leaderboard.compression.CompressPages",
+    "leaderboard.api.front.front",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -105,7 +110,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
-    # What allauth counts attempts in: the database, which all web processes of a board share, whatever it runs on.
+    # What attempts and requests are counted in: the database, which all web processes of a board share.
     "default": {
         "BACKEND": "django.core.cache.backends.db.DatabaseCache",
         "LOCATION": "leaderboard_attempts",
@@ -143,6 +148,7 @@ SHARD_SCORES = env.int("SHARD_SCORES", 2000)
 MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
 CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
 NOISE_REPEATS = env.int("NOISE_REPEATS", 20)
+EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0)
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS},
     "watch": {"task": "leaderboard.tasks.watch", "schedule": min(60.0, CHECK_SECONDS)},
@@ -154,6 +160,21 @@ if SLICE_SECONDS > 1800:
     )
 if LEASE_SECONDS < 1:
     raise ImproperlyConfigured(f"LEASE_SECONDS = {LEASE_SECONDS:g}: set it to 1 or more; 60 is usual")
+
+# Insight: who may read /metrics, and who is told when something goes wrong
+METRICS_TOKEN = env.str("METRICS_TOKEN", "")
+REQUEST_COUNTS = VAR / "requests"  # where all web processes count, in files that prometheus_client keeps
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(REQUEST_COUNTS)  # which it reads as it is imported
+ALERT_WEBHOOK: list[str] = env.list("ALERT_WEBHOOK", [])
+ALERT_EMAIL: list[str] = env.list("ALERT_EMAIL", [])
+ALERT_SECRET = env.str("ALERT_SECRET", "")
+ALERT_WORKERS_SECONDS = env.float("ALERT_WORKERS_SECONDS", 180.0)
+ALERT_SCORER_SECONDS = env.float("ALERT_SCORER_SECONDS", 3600.0)
+if not all(address.startswith(("http://", "https://")) for address in ALERT_WEBHOOK):
+    raise ImproperlyConfigured("ALERT_WEBHOOK: set it to addresses with their scheme, separated by commas")
+if not all("@" in address for address in ALERT_EMAIL):
+    raise ImproperlyConfigured("ALERT_EMAIL: set it to e-mail addresses, separated by commas")
+SENTRY_DSN = env.str("SENTRY_DSN", "")
 
 # Files
 PLUMBLINE_DATA = env.path("PLUMBLINE_DATA", VAR / "data")
@@ -183,9 +204,17 @@ COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)
 
 # Scorers
 SCORERS = env.path("PLUMBLINE_SCORERS", VAR / "scorers")
+SCORER_MODULES: list[str] = env.list("PLUMBLINE_SCORER_MODULES", [])
 PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
 PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
 PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
+
+# The API: requests a minute of one address, and of the owner of a token, from wherever.
+API_REQUESTS_A_MINUTE = env.int("API_REQUESTS_A_MINUTE", 120)
+API_REQUESTS_A_MINUTE_WITH_TOKEN = env.int("API_REQUESTS_A_MINUTE_WITH_TOKEN", 600)
+for _name in ("API_REQUESTS_A_MINUTE", "API_REQUESTS_A_MINUTE_WITH_TOKEN"):
+    if globals()[_name] < 1:
+        raise ImproperlyConfigured(f"{_name} = {globals()[_name]}: set it to 1 or more; 120 and 600 are usual")
 
 # Accounts: django-allauth's views and forms, our pages. Who may have one is BOARD_ACCESS.
 BOARD_ACCESS = env.str("BOARD_ACCESS", "open")
@@ -283,21 +312,39 @@ ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXIES", int(HTTPS_ONLY))
 if HTTPS_ONLY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = ["^(healthz|readyz|metrics)$"]  # which instruments on this machine ask without a proxy
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
     SECURE_HSTS_SECONDS = 31_536_000
 
+# Log lines: "lines" for people, or "json". What libraries say of requests and tasks only machines want to read.
+LOG_FORMAT = env.str("LOG_FORMAT", "lines")
+LOG_LEVEL = env.str("LOG_LEVEL", "INFO")
+if LOG_FORMAT not in ("lines", "json"):
+    raise ImproperlyConfigured(f"LOG_FORMAT = {LOG_FORMAT!r}: set it to lines or json")
+DJANGO_STRUCTLOG_CELERY_ENABLED = True
+DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False
+DJANGO_STRUCTLOG_USER_ID_FIELD = None
+DJANGO_STRUCTLOG_CELERY_TASK_START_LOG_LEVEL = logging.DEBUG
+DJANGO_STRUCTLOG_CELERY_TASK_FAILURE_LOG_LEVEL = logging.ERROR
+DJANGO_STRUCTLOG_STATUS_4XX_LOG_LEVEL = logging.INFO
+_requests = {"level": LOG_LEVEL if LOG_FORMAT == "json" else "CRITICAL"}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{", "datefmt": "%H:%M:%S"}
-    },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {"chosen": {"()": "leaderboard.logs.formatter", "style": LOG_FORMAT}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "chosen"}},
     "root": {"handlers": ["console"], "level": "WARNING"},
     "loggers": {
-        "leaderboard": {"level": env.str("LOG_LEVEL", "INFO")},
+        "leaderboard": {"level": LOG_LEVEL},
+        "leaderboard.middleware": _requests,
+        "django_structlog": _requests,
+        "django.request": {"level": "CRITICAL" if LOG_FORMAT == "json" else "WARNING"},  # told by the two above
         "celery.beat": {"level": "WARNING"},
         "django.server": {"handlers": [], "level": "INFO", "propagate": True},
     },
 }
+if SENTRY_DSN:
+    from leaderboard.sentry import begin
+
+    begin(SENTRY_DSN)

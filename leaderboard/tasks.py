@@ -3,7 +3,8 @@
 from celery import shared_task
 
 from leaderboard.models import ControlCheck, Reading, Run, Scoring
-from leaderboard.services import checks, collect, queue, rescore, score, shards
+from leaderboard.services import alerts, checks, collect, queue, rescore, score, shards
+from leaderboard.services.exchange import downloads
 from leaderboard.services.submissions import letters, lifecycle, reading, uploads
 
 
@@ -57,6 +58,7 @@ def check_control(check_id: int) -> None:
 def read_submission(reading_id: int) -> None:
     """Read a file that was sent."""
     reading.read(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
+    conclude()
 
 
 @shared_task
@@ -67,11 +69,21 @@ def sweep() -> None:
 
 @shared_task
 def watch() -> None:
-    """Request the control checks that are due, publish rescorings that are complete, clear up after dead workers."""
+    """Request the checks that are due, publish what is complete, clear up after dead workers, tell of incidents."""
+    alerts.look()
     checks.request_due_checks()
     rescore.advance_all()
     shards.remove_left()
-    conclude()
     reading.refuse_unreadable()
     reading.forget_unwanted()
     uploads.remove_left()
+    conclude()
+    alerts.deliver()
+    if downloads.is_due():
+        export_board.delay()
+
+
+@shared_task
+def export_board() -> None:
+    """Write the download of the whole board, if the board changed since the last one."""
+    downloads.renew()

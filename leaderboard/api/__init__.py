@@ -1,10 +1,32 @@
-"""The API: what the board knows, for programs, and submitting to it. One file a resource."""
+"""The API: what the board knows, for programs, and submitting to it. A file a resource; `front` is before them all."""
 
 from ninja import NinjaAPI
 
-from leaderboard.api import problems, submissions
+from leaderboard.api import (
+    artefacts,
+    checks,
+    language_models,
+    metrics,
+    problems,
+    rank_changes,
+    results,
+    standings,
+    submissions,
+)
+from leaderboard.views.keeping import kept
 
-api = NinjaAPI(title="Plumbline", version="1", urls_namespace="api", docs_url=None)
+DESCRIPTION = """What a Plumbline board knows, as JSON: models, metrics and their versions, rankings now and then, every
+number, what changed between versions, the checks of the scorers, and the files behind it all. Reading needs no account.
+"""
+
+api = NinjaAPI(
+    title="Plumbline",
+    version="1",
+    description=" ".join(DESCRIPTION.split()),
+    urls_namespace="api",
+    docs_url=None,  # the page at /api/ is ours: it needs no script
+    docs_decorator=kept(personal=False),  # of the description
+)
 problems.handle(api)
-for resource in (submissions,):
+for resource in (language_models, metrics, standings, rank_changes, results, checks, artefacts, submissions):
     api.add_router("", resource.router)

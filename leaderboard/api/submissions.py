@@ -5,7 +5,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import filesizeformat
 from ninja import Router, Schema, Status
 from ninja.pagination import paginate
 from pydantic import ConfigDict, Field, ValidationError
@@ -14,9 +16,10 @@ from leaderboard.api.authentication import TokenOwner
 from leaderboard.api.problems import ANY, Fault, NotHere, problem, said
 from leaderboard.api.reading import Pages
 from leaderboard.models import Submission
-from leaderboard.queries.sent import described, sent_by
+from leaderboard.queries.sent import Sent, described, sent_by
 from leaderboard.services import submissions as service
 from leaderboard.services.submissions.refusals import WHOLE
+from leaderboard.upload_limit import too_large
 
 router = Router(tags=["Submissions"], auth=TokenOwner())
 SEVERAL = ("metrics",)  # fields of multipart bodies that may be there more than once
@@ -67,9 +70,9 @@ class SubmissionSent(Schema):
     ended_at: datetime | None
 
     @staticmethod
-    def of(request: HttpRequest, submission: Submission) -> "SubmissionSent":
+    def of(request: HttpRequest, sent: Sent) -> "SubmissionSent":
         """As its submitter sees it."""
-        found = asdict(described(submission))
+        found = asdict(sent)
         path, model_path = found.pop("path"), found.pop("model_path")
         found["url"] = request.build_absolute_uri(path)
         found["model_url"] = request.build_absolute_uri(model_path) if model_path else None
@@ -118,7 +121,7 @@ def submit(request: HttpRequest, response: HttpResponse) -> Any:
     except service.SubmissionRefused as refused:
         return _refused(refused)
     response["Location"] = request.build_absolute_uri(f"/api/v1/submissions/{submission.pk}")
-    return Status(201, SubmissionSent.of(request, submission))
+    return Status(201, SubmissionSent.of(request, described([submission])[0]))
 
 
 @router.get("/submissions", response={200: list[SubmissionSent], **ANY}, operation_id="submissions")
@@ -134,7 +137,7 @@ def submission(request: HttpRequest, pk: int) -> Any:
     found = sent_by(request.auth).filter(pk=pk).first()  # type: ignore[attr-defined]
     if found is None:
         raise NotHere("pk", pk, "You have no such submission.", "GET /api/v1/submissions lists yours.")
-    return SubmissionSent.of(request, found)
+    return SubmissionSent.of(request, described([found])[0])
 
 
 class _Described:
@@ -150,7 +153,7 @@ class _Described:
         return self
 
     def __getitem__(self, part: slice) -> list[SubmissionSent]:
-        return [SubmissionSent.of(self.request, one) for one in self.found[part]]
+        return [SubmissionSent.of(self.request, one) for one in described(list(self.found[part]))]
 
 
 def _sent(request: HttpRequest) -> tuple[str, dict[str, Any], Any]:
@@ -160,6 +163,9 @@ def _sent(request: HttpRequest) -> tuple[str, dict[str, Any], Any]:
             name: request.POST.getlist(name) if name in SEVERAL else request.POST[name] for name in request.POST
         }
         files = {name: request.FILES[name] for name in request.FILES}
+        if large := too_large(request):
+            most = filesizeformat(settings.UPLOAD_MOST_BYTES)
+            raise service.SubmissionRefused({name: [f"The file is too large: send {most} at most."] for name in large})
         upload = files.pop("file", None)
         return values.pop("form", ""), values | files, upload
     try:

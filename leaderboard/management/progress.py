@@ -2,19 +2,29 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
 
-@contextmanager
-def file_progress() -> Iterator[Callable[[str, int, int], None]]:
+def file_progress() -> AbstractContextManager[Callable[[str, int, int], None]]:
     """A bar of bytes for each file in turn; call it with the file's name, bytes so far, and bytes in all."""
+    return _bars(unit="B", unit_scale=True, unit_divisor=1024)
+
+
+def step_progress(file: TextIO) -> AbstractContextManager[Callable[[str, int, int], None]]:
+    """A bar of steps for each part in turn; call it with the part's name, steps done, and in all."""
+    return _bars(file=file)
+
+
+@contextmanager
+def _bars(**look: Any) -> Iterator[Callable[[str, int, int], None]]:
     bars: dict[str, tqdm] = {}
 
     def show(name: str, done: int, total: int) -> None:
         if name not in bars:
-            bars[name] = tqdm(total=total or None, desc=name, unit="B", unit_scale=True, unit_divisor=1024)
+            bars[name] = tqdm(total=total or None, desc=name, **look)
         bars[name].update(done - bars[name].n)
 
     try:

@@ -6,18 +6,21 @@ from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
+from leaderboard.models.operations import AlertMessage, Incident, Worker
 from leaderboard.models.results import Result
 from leaderboard.models.scorers import RetiredScorer
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
 from leaderboard.models.work import Run, Scoring, Work
 
 __all__ = [
+    "AlertMessage",
     "ApiToken",
     "Artefact",
     "AuditEvent",
     "ControlCheck",
     "ControlSet",
     "EvaluationSet",
+    "Incident",
     "Invitation",
     "LanguageModel",
     "Letter",
@@ -37,6 +40,7 @@ __all__ = [
     "Submission",
     "SubmissionLine",
     "Work",
+    "Worker",
     "listed",
     "ranked_now",
 ]

@@ -158,7 +158,7 @@ def change(
         kind=OF_VERB[event.verb],
         subject=event.subject.partition(" set ")[2] if event.verb == "import evaluation set" else "",
         detail=event.detail,
-        by_operator=event.actor_id is not None,
+        by_operator=event.actor_id is not None or bool(event.detail.get("by_operator")),
         metric=metrics.get(slug),
         model=(model, names[model]) if model in names else None,
         number=number,

@@ -65,9 +65,7 @@ class Filters:
     @property
     def condition(self) -> Q:
         """Of standings. Each word of `q` is in the name, the family or the slug."""
-        found = Q()
-        for word in self.q.split():
-            found &= Q(model__name__icontains=word) | Q(model__family__icontains=word) | Q(model__slug__icontains=word)
+        found = searched(self.q, "model__")
         exact = {
             "model__family": self.family,
             "model__kind": self.model_kind,
@@ -78,6 +76,18 @@ class Filters:
         if self.size == UNKNOWN:
             return found & Q(model__parameters__isnull=True)
         return found & SIZES[self.size].condition if self.size else found
+
+
+def searched(words: str, model: str = "") -> Q:
+    """Each word is in the name, the family or the slug of a model, which is reached over `model`."""
+    found = Q()
+    for word in words.split():
+        found &= (
+            Q(**{f"{model}name__icontains": word})
+            | Q(**{f"{model}family__icontains": word})
+            | Q(**{f"{model}slug__icontains": word})
+        )
+    return found
 
 
 SORTED: dict[str, Expression | F] = {

@@ -7,7 +7,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from leaderboard.models import Scoring, Submission, Work
+from leaderboard.models import Submission, Work
+from leaderboard.services.failures import shown
+from leaderboard.services.submissions.evaluations import Evaluation, evaluations
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,19 @@ class Sent:
 
 
 def sent_by(user: User) -> QuerySet[Submission]:
-    """What somebody submitted, the newest first, with what `described` needs: three queries for any number."""
-    return (
-        Submission.objects.filter(submitter=user)
-        .select_related("model")
-        .prefetch_related("scorings__run", "scorings__metric_version__metric")
-    )
+    """What somebody submitted, the newest first."""
+    return Submission.objects.filter(submitter=user).select_related("model")
 
 
-def described(submission: Submission) -> Sent:
-    """How far one is."""
+def described(submissions: list[Submission]) -> list[Sent]:
+    """How far each is. Three queries for any number."""
+    found = evaluations(submissions)
+    return [_described(submission, found[submission.pk]) for submission in submissions]
+
+
+def _described(submission: Submission, found: list[Evaluation]) -> Sent:
     payload, model = submission.payload, submission.model
-    work = {scoring.metric_version.metric.slug: _next(scoring) for scoring in submission.scorings.all()}
+    work = {one.metric.slug: one.work for one in found}
     return Sent(
         id=submission.pk,
         form=submission.form,
@@ -74,10 +77,5 @@ def described(submission: Submission) -> Sent:
     )
 
 
-def _next(scoring: Scoring) -> Work:
-    """What has to be done next, or ended it: collecting, and then scoring."""
-    return scoring if scoring.run is None or scoring.run.state == Work.State.DONE else scoring.run
-
-
 def _asked(metric: str, work: Work | None) -> Asked:
-    return Asked(metric, work.state, work.done, work.total, work.reason) if work else Asked(metric, "", 0, 0, "")
+    return Asked(metric, work.state, work.done, work.total, shown(work.reason)) if work else Asked(metric, "", 0, 0, "")

@@ -110,7 +110,7 @@ def status(submission: Submission) -> Status:
         )
         for one in found
     ]
-    lineage = LanguageModel.objects.lineage(model).filter(created_at__gt=model.created_at) if model else None
+    lineage = LanguageModel.objects.listed().lineage(model).filter(created_at__gt=model.created_at) if model else None
     return Status(
         submission,
         NEXT[State(submission.state)],

@@ -28,8 +28,8 @@ def set_access(
         return False
     moves = Access.WITHDRAWN in (model.access, access)
     LanguageModel.objects.filter(pk=model.pk).update(access=access)
-    detail = {"reason": reason, "of_their_own": True} if of_their_own else {"reason": reason}
     change = {"access": model.access}, {"access": access}
+    detail = {"reason": reason, "of_their_own": True} if of_their_own else {"reason": reason}
     record(VERBS[Access(access)], f"model {model.slug}", detail, user, change)
     if moves:
         publish_again(model)

@@ -18,7 +18,7 @@ def put(table: pa.Table, kind: str, name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
         artefacts.write(table, kind, path)
-        _move_in(path, name)
+        move_in(path, name)
 
 
 def get(name: str, kind: str) -> pa.Table:
@@ -40,9 +40,14 @@ def store(table: pa.Table, kind: str) -> Artefact:
             schema_version=artefacts.SCHEMA_VERSION,
         )
         if not default_storage.exists(described.storage_name):
-            _move_in(path, described.storage_name)
+            move_in(path, described.storage_name)
     values = {field: getattr(described, field) for field in ("kind", "rows", "size", "schema_version")}
     return Artefact.objects.get_or_create(sha256=described.sha256, defaults=values)[0]
+
+
+def is_stored(artefact: Artefact) -> bool:
+    """Whether the file is there: a board may know an artefact by its hash only."""
+    return bool(default_storage.exists(artefact.storage_name))
 
 
 def load(artefact: Artefact | None) -> pa.Table:
@@ -52,7 +57,8 @@ def load(artefact: Artefact | None) -> pa.Table:
     return get(artefact.storage_name, artefact.kind)
 
 
-def _move_in(path: Path, name: str) -> None:
+def move_in(path: Path, name: str) -> None:
+    """Put a file on the storage as `name`: all of it, or nothing."""
     if not isinstance(
         default_storage._wrapped if hasattr(default_storage, "_wrapped") else default_storage, FileSystemStorage
     ):

@@ -50,8 +50,14 @@ class CannotCheck(ValueError):
 
 def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User | None = None) -> ControlCheck:
     """Queue a check of `metric`; one that is under way already is returned as it is. Raises CannotCheck."""
-    if control_of(metric) is None:
+    control = control_of(metric)
+    if control is None:
         raise CannotCheck(f"{metric.slug} has no control set yet: it gets one with its first scoring")
+    if not is_at_hand(control):
+        raise CannotCheck(
+            f"{metric.slug} was imported without the files of its control set: `manage.py rescore {metric.slug}` opens "
+            "a version with one of its own"
+        )
     try:
         with transaction.atomic():
             check = ControlCheck.objects.create(metric=metric, trigger=trigger)
@@ -129,6 +135,11 @@ def control_of(metric: Metric) -> ControlSet | None:
     version = newest_version(metric)
     controls = ControlSet.objects.select_related("metric_version__metric", "items", "reference")
     return controls.filter(metric_version=version).first() if version else None
+
+
+def is_at_hand(control: ControlSet) -> bool:
+    """Whether its files are stored here: those of a board that was imported are not."""
+    return artefacts.is_stored(control.items) and artefacts.is_stored(control.reference)
 
 
 def observe(
@@ -262,7 +273,7 @@ def request_due_checks() -> int:
 def due(metric: Metric) -> str | None:
     """Why a check of `metric` is due now; None where it is not."""
     control = control_of(metric)
-    if control is None or ControlCheck.objects.filter(metric=metric).unfinished().exists():
+    if control is None or not is_at_hand(control) or ControlCheck.objects.filter(metric=metric).unfinished().exists():
         return None
     checks = last_checks(control)
     last = checks[0] if checks else None

@@ -139,11 +139,10 @@ def scores_artefact(ids: list[str], values: Matrix, attributes: list[str]) -> Ar
 
 
 def _items(version: MetricVersion, instrument: Instrument) -> Artefact:
-    earlier = (
-        ControlSet.objects.filter(metric_version__metric=version.metric).order_by("metric_version__number").first()
-    )
-    if earlier:
-        return earlier.items
+    of_metric = ControlSet.objects.filter(metric_version__metric=version.metric).select_related("items")
+    for earlier in of_metric.order_by("metric_version__number"):
+        if artefacts.is_stored(earlier.items):
+            return earlier.items
     texts = artefacts.load(version.protocol.evaluation_set.artefact)
     if not version.metric.formula.asks_scorer:
         candidates = _of_sentences(texts)

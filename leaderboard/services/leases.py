@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import structlog
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
@@ -149,7 +150,7 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         yield None
         return
     try:
-        with lease.beating():
+        with structlog.contextvars.bound_contextvars(**{str(work._meta.model_name): work.pk}), lease.beating():
             yield lease
     except LeaseLost:
         log.warning("%s: cancelled, or taken over by another worker", work)

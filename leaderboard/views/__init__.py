@@ -3,13 +3,18 @@
 from leaderboard.views.about import about, changes
 from leaderboard.views.accounts import account, log_in_elsewhere, revoke_token, sign_up, tokens
 from leaderboard.views.agreement import agreement
+from leaderboard.views.api_guide import api_guide
 from leaderboard.views.artefacts import artefact, manifest
 from leaderboard.views.audit import audit
+from leaderboard.views.badges import badge
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
+from leaderboard.views.docs import docs, docs_extending, docs_metrics, docs_operating
+from leaderboard.views.downloads import board_download
 from leaderboard.views.drift import drift
-from leaderboard.views.health import healthz
+from leaderboard.views.embedding import embed, oembed
+from leaderboard.views.health import healthz, prometheus, readyz
 from leaderboard.views.history import history
 from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
@@ -47,8 +52,11 @@ __all__ = [
     "account",
     "agreement",
     "agreement_published",
+    "api_guide",
     "artefact",
     "audit",
+    "badge",
+    "board_download",
     "cancel_submission",
     "change_submission",
     "changes",
@@ -57,8 +65,13 @@ __all__ = [
     "compare_scorers",
     "correct_submission",
     "demographics",
+    "docs",
+    "docs_extending",
+    "docs_metrics",
+    "docs_operating",
     "drift",
     "drift_policy",
+    "embed",
     "export",
     "healthz",
     "history",
@@ -70,13 +83,16 @@ __all__ = [
     "model_samples",
     "moderate",
     "moderation",
+    "oembed",
     "operate",
     "operate_model",
     "operate_models",
     "operate_work",
     "operate_workers",
     "outputs_template",
+    "prometheus",
     "rankings",
+    "readyz",
     "rescore_metric",
     "retire_scorer",
     "retry_all",

@@ -1,12 +1,13 @@
 """What a third party needs to check a published version: its manifest, and the files that it names."""
 
 from django.core.files.storage import default_storage
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseNotModified, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
-from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
 from leaderboard.services import manifest as manifests
+from leaderboard.views.ranges import ranged
 
 YEAR = 31_536_000  # seconds
 PARQUET = "application/vnd.apache.parquet"
@@ -28,20 +29,22 @@ def manifest(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 
 @require_safe
-def artefact(request: HttpRequest, sha256: str) -> HttpResponse | FileResponse:
+def artefact(request: HttpRequest, sha256: str) -> HttpResponseBase:
     """A stored file, for ever the same. Only what the manifest of a published version names; see there."""
+    found = file_answer(request, sha256)
+    if found is None:
+        raise Http404(f"There is no artefact {sha256} to download: a manifest names those there are")
+    return found
+
+
+def file_answer(request: HttpRequest, sha256: str) -> HttpResponseBase | None:
+    """The file of that hash or the part of it that was asked for; None where it is not there for everyone."""
     found = manifests.downloadable(sha256)
     if found is None or not default_storage.exists(found.storage_name):
-        raise Http404(f"There is no artefact {sha256} to download: a manifest names those there are")
-    tag = f'"{sha256}"'
-    response: HttpResponse | FileResponse
-    if {tag, "*"} & set(parse_etags(request.headers.get("If-None-Match", ""))):
-        response = HttpResponseNotModified()
-    elif request.method == "HEAD":
-        response = HttpResponse(content_type=PARQUET, headers={"Content-Length": str(found.size)})
-    else:
-        file = default_storage.open(found.storage_name, "rb")
-        response = FileResponse(file, as_attachment=True, filename=f"{sha256}.parquet", content_type=PARQUET)
-    response["ETag"] = tag
+        return None
+    response = ranged(request, lambda: default_storage.open(found.storage_name, "rb"), found.size, f'"{sha256}"')
+    if response.status_code in (200, 206):
+        response["Content-Type"] = PARQUET
+        response["Content-Disposition"] = f'attachment; filename="{sha256}.parquet"'
     patch_cache_control(response, public=True, max_age=YEAR, immutable=True)
     return response

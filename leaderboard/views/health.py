@@ -1,8 +1,17 @@
-"""Whether the site is up."""
+"""For the machines that watch this one: whether the site is up, whether it can work, and how it does."""
 
+import hmac
+from ipaddress import ip_address
+
+from django.conf import settings
 from django.db import connection
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from leaderboard.monitoring.board import exposition
+from leaderboard.monitoring.readiness import findings
 
 
 @require_safe
@@ -11,3 +20,38 @@ def healthz(_request: HttpRequest) -> HttpResponse:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     return HttpResponse("ok\n", content_type="text/plain")
+
+
+@require_safe
+@never_cache
+def readyz(_request: HttpRequest) -> JsonResponse:
+    """200 when all that is needed answers; 503 with what does not."""
+    found = findings()
+    ready = set(found.values()) == {"ok"}
+    return JsonResponse({"ready": ready, "checks": found}, status=200 if ready else 503)
+
+
+@require_safe
+@never_cache
+def prometheus(request: HttpRequest) -> HttpResponse:
+    """Metrics in Prometheus's text format, for who may read them."""
+    if not may_read(request):
+        remedy = (
+            "Send `Authorization: Bearer` with the board's METRICS_TOKEN.\n"
+            if settings.METRICS_TOKEN
+            else "Metrics are for this machine only, until METRICS_TOKEN is set.\n"
+        )
+        return HttpResponse(remedy, status=403, content_type="text/plain")
+    return HttpResponse(exposition(), content_type=CONTENT_TYPE_LATEST)
+
+
+def may_read(request: HttpRequest) -> bool:
+    """With METRICS_TOKEN: who sends it. Without: who asks on this machine, and through no proxy."""
+    if settings.METRICS_TOKEN:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(token.encode(), settings.METRICS_TOKEN.encode())
+    proxied = any(name in request.headers for name in ("X-Forwarded-For", "Forwarded"))
+    try:
+        return not proxied and ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:  # a socket has no address
+        return False

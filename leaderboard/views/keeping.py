@@ -2,7 +2,7 @@
 
 import gzip
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache as once
 from functools import wraps
 from typing import Any
@@ -21,25 +21,27 @@ LEVEL = 5  # of compression: higher ones take twice as long for a hundredth less
 PERSONAL = (settings.SESSION_COOKIE_NAME, CookieStorage.cookie_name)
 
 
-def kept(watching: bool = False) -> Callable[[View], View]:
+def kept(watching: bool = False, personal: bool = True) -> Callable[[View], View]:
     """Decorate a view of what the board knows, which depends on nothing but its state and the address.
 
     The answer carries an ETag of both, and is taken from the cache where there is one. watching: whether the page shows
-    the progress of work. Who is signed in, or has a message to read, gets a page of their own.
+    the progress of work. personal: whether who is signed in, or has a message to read, gets a page of their own.
     """
+    own = PERSONAL if personal else ()
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if settings.DEBUG or any(name in request.COOKIES for name in PERSONAL) or SEEN in request.headers:
+        def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if settings.DEBUG or any(name in request.COOKIES for name in own) or SEEN in request.headers:
                 return view(request, *args, **kwargs)
             stamp = stamp_of(request)
             key = key_of(request, "|".join(stamp) if watching else stamp.kept)
             etag = f'W/"{key}"'
             unchanged = get_conditional_response(request, etag=etag)
-            return unchanged or labelled(kept_answer(key, request, lambda: view(request, *args, **kwargs)), etag)
+            answer = unchanged or kept_answer(key, request, lambda: view(request, *args, **kwargs))
+            return labelled(answer, etag, ("Cookie", "HX-Request") if personal else ())
 
-        return answer
+        return page
 
     return decorate
 
@@ -82,10 +84,10 @@ def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]
     return response
 
 
-def labelled(response: HttpResponse, etag: str) -> HttpResponse:
-    """Say what the answer is of, and that whoever keeps it asks again."""
-    if response.status_code == 200:
+def labelled(response: HttpResponse, etag: str, varies: Sequence[str]) -> HttpResponse:
+    """Say what the answer is of, and that whoever keeps it asks again; `varies` names headers that it depends on."""
+    if response.status_code in (200, 304):
         response["ETag"] = etag
         response["Cache-Control"] = "no-cache"
-        patch_vary_headers(response, ("Accept-Encoding", "Cookie", "HX-Request"))
+        patch_vary_headers(response, ("Accept-Encoding", *varies))
     return response

@@ -6,11 +6,13 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, RankPoint, distributions, rank_history_chart
 from leaderboard.citations import Citation, cite_result
-from leaderboard.models import LanguageModel
+from leaderboard.formats import markdown
+from leaderboard.models import LanguageModel, MetricVersion
 from leaderboard.queries.likelihoods import Likelihoods, NotAtHand, has_likelihoods, likelihoods
 from leaderboard.queries.profiles import Profile, newer_and_older, other_revisions, outdated, profiles, why_not_open
 from leaderboard.views.keeping import kept
@@ -29,6 +31,17 @@ class Section:
     likelihoods: Likelihoods | None
     distributions: Chart | None
     problem: str
+    badge: "Snippets | None"
+
+
+@dataclass(frozen=True)
+class Snippets:
+    """A badge, and what to copy to show it elsewhere."""
+
+    path: str
+    alt: str
+    markdown: str
+    html: str
 
 
 @require_safe
@@ -96,7 +109,22 @@ def section(request: HttpRequest, found: LanguageModel, profile: Profile) -> Sec
         likely,
         likelihood_chart(profile, likely) if likely else None,
         problem,
+        snippets(request, found, profile) if badged(profile) else None,
     )
+
+
+def badged(profile: Profile) -> bool:
+    """Whether it is this profile that the badge of the model and the metric tells of: badges tell what stands now."""
+    return profile.place is not None and profile.version.status == MetricVersion.Status.CURRENT
+
+
+def snippets(request: HttpRequest, found: LanguageModel, profile: Profile) -> Snippets:
+    """The badge of the model and the metric, as Markdown and as HTML."""
+    path = reverse("badge", args=[found.slug, profile.version.metric.slug])
+    picture, page = (request.build_absolute_uri(of) for of in (path, found.get_absolute_url()))
+    alt = f"{profile.version.metric.title}: where {found.name} stands on Plumbline"
+    html = format_html('<a href="{}"><img src="{}" alt="{}" height="22"></a>', page, picture, alt)
+    return Snippets(path, alt, f"[![{markdown(alt)}]({picture})]({page})", str.__str__(html))
 
 
 def address_of(found: LanguageModel, profile: Profile) -> str:

@@ -19,6 +19,7 @@ from leaderboard.queries.ranking_words import explanations, order_in_words
 from leaderboard.queries.rankings import WITHIN_KIND, Ranking, has_history, metrics_with_versions, usual_columns
 from leaderboard.queries.scorer_state import scorer_state
 from leaderboard.services.scorers import problem_with
+from leaderboard.views.frames import frame_of, oembed_address
 from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import families
 from leaderboard.views.polling import SEEN, STILL, polling
@@ -71,6 +72,7 @@ class Shown:
     ranking: Ranking
     citation: Citation
     downloads: list[tuple[str, str]]
+    frame: str  # the HTML that shows it in other pages
     alone: dict[str, str]  # by population, the address of a view of that table alone
     value_label: str
     date_label: str
@@ -111,6 +113,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "works": works,
         "scorer": scorer,
         "has_history": has_history(choice.metric),
+        "oembed": oembed_address(request, choice.here),
         **poll,
     }
     response = render(request, "rankings.html", context)
@@ -174,6 +177,7 @@ def shown(request: HttpRequest, choice: Choice, ranking: Ranking) -> Shown:
             (label, reverse("export", args=[name]) + choice.address(**alone))
             for name, label in (("csv", "CSV"), ("json", "JSON"), ("latex", "LaTeX"), ("markdown", "Markdown"))
         ],
+        frame=frame_of(request, choice.address(**alone, page=choice.asked["page"]), ranking),
         alone={
             group.population: choice.address(**alone, **({"kind": group.population} if by_kind else {}))
             for group in ranking.groups

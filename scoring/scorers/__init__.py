@@ -4,29 +4,43 @@
     scores = scorer.score(texts)             # scores.values is float32 [n_texts, n_attributes], NaN where unscored
     scorer.attributes, scorer.fingerprint()
 
-A text without scores has a reason, never a 0. Scores of equal fingerprints may be compared, others may not.
+A text without scores has a reason, never a 0. Scores of equal fingerprints may be compared, others may not. A scorer of
+your own: `example.py` is one to copy, and `load_scorers` takes it in.
 """
 
-from scoring.scorers.base import Cost, Scorer, ScorerState, ScorerUnavailable, Scores
+from scoring.scorers.base import (
+    Cost,
+    Progress,
+    Scorer,
+    ScorerState,
+    ScorerUnavailable,
+    Scores,
+    complete,
+    fingerprint_of,
+)
 from scoring.scorers.lexicon import Lexicon, LexiconError, find_lexicon, read_lexicon
 from scoring.scorers.perspective import cost_of_text as perspective_cost
 from scoring.scorers.perspective import unavailable as perspective_problem
 from scoring.scorers.registry import (
     SCORERS,
+    CannotLoadScorers,
     ScorerDeclaration,
     UnknownScorer,
     find_declaration,
     get_scorer,
     is_scorer,
+    load_scorers,
 )
 from scoring.scorers.replies import JsonLinesReplies, ReplyStore
 
 __all__ = [
     "SCORERS",
+    "CannotLoadScorers",
     "Cost",
     "JsonLinesReplies",
     "Lexicon",
     "LexiconError",
+    "Progress",
     "ReplyStore",
     "Scorer",
     "ScorerDeclaration",
@@ -34,10 +48,13 @@ __all__ = [
     "ScorerUnavailable",
     "Scores",
     "UnknownScorer",
+    "complete",
     "find_declaration",
     "find_lexicon",
+    "fingerprint_of",
     "get_scorer",
     "is_scorer",
+    "load_scorers",
     "perspective_cost",
     "perspective_problem",
     "read_lexicon",

@@ -1,7 +1,8 @@
 """Scorers by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from scoring.scorers.profanity import ProfanityScorer
 
 class UnknownScorer(ValueError):
     """No scorer has that name. The message lists those there are."""
+
+
+class CannotLoadScorers(ValueError):
+    """A module that was named for its scorers has none, or none that can be taken; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ def _detoxify(variant: str) -> Callable[..., Scorer]:
     return lambda _choice, **options: DetoxifyScorer(variant, **options)
 
 
-SCORERS = (
+SCORERS = [
     *(
         ScorerDeclaration(
             f"detoxify-{variant}",
@@ -90,7 +95,27 @@ SCORERS = (
         lambda _choice: ProfanityScorer(),
         ("It is a linear model of words: it sees rude words rather than contempt, and knows no context.",),
     ),
-)
+]
+
+
+def load_scorers(modules: Sequence[str]) -> None:
+    """Import `modules` and add the scorers that each declares in its own SCORERS, once.
+
+    Raises CannotLoadScorers where a module is not there or declares none, or where the name of one is taken.
+    """
+    for module in modules:
+        try:
+            found = import_module(module).SCORERS
+        except ImportError as error:
+            raise CannotLoadScorers(f"{module!r} cannot be imported ({error}): install it or set PYTHONPATH") from error
+        except AttributeError as error:
+            raise CannotLoadScorers(f"{module!r} declares no scorer: give it SCORERS, of ScorerDeclaration") from error
+        for declared in found:
+            if declared in SCORERS:
+                continue
+            if find_declaration(declared.name):
+                raise CannotLoadScorers(f"{module!r}: there is a scorer {declared.name!r} already: choose another name")
+            SCORERS.append(declared)
 
 
 def find_declaration(name: str) -> ScorerDeclaration | None:

@@ -154,7 +154,7 @@ BAD = {
         "that can be built", arrange=lambda s: s.spoil(config(n_layer=10**6, num_hidden_layers=10**6))
     ),
     # Sizes and hashes
-    "huge": Bad("parameters and needs about", arrange=lambda s: s.spoil(config(n_embd=65536, n_head=64, n_layer=48))),
+    "huge": Bad("parameters and needs about", arrange=lambda s: s.spoil(config(n_embd=65536, n_head=64, n_layer=2))),
     "huge by what it declares": Bad(
         "more than they can have", arrange=lambda s: lie(s, declared={"model.safetensors": 10**13})
     ),
@@ -178,7 +178,7 @@ BAD = {
         arrange=masked,
         values={"hub_id": "someone/masked", "metrics": ["toxicity-profanity"]},
     ),
-    "a metric without texts": Bad("are not on this board", "metrics", values={"metrics": ["safety-implicit-hate"]}),
+    "a metric without texts": Bad("are not on this board", "metrics", values={"metrics": ["safety-toxigen"]}),
     "withdrawn": Bad("is withdrawn on this board", arrange=lambda s: s.entered(access="withdrawn")),
 }
 

@@ -101,6 +101,16 @@ def small_board(django_db_setup: None, django_db_blocker: Any, tmp_path_factory:
         return keep_rows(tmp_path_factory.mktemp("board") / "rows.json", build_board)
 
 
+@pytest.fixture(scope="module")
+def lasting_board(small_board: Path, _static_files: None, django_db_blocker: Any) -> Iterator[None]:
+    """The rows of `board` for all tests of a module, each of which gives back what it changes."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        call_command("loaddata", str(small_board), verbosity=0)
+        with django_db_blocker.block():
+            yield
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
 def board(small_board: Path, db: None) -> Metric:
     """A board with two causal models and a masked one, and published figures."""

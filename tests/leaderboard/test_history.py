@@ -432,7 +432,7 @@ def test_a_rescoring_of_the_board_is_told_with_its_reason(client, metric, models
         score(scoring)
     html = page(client, f"/history/?metric={metric.slug}")
     assert "0 of 2 ranks changed between version 1 and version 2." in said(html)
-    assert table(html, "Table of versions")[1][4] == "tried on a second machine"
+    assert table(html, "Table of versions")[1][4] == "An operator asked for it: tried on a second machine"
 
 
 def test_the_ranking_page_links_to_the_history_of_metrics_that_have_one(client, profanity):

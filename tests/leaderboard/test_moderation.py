@@ -70,7 +70,7 @@ def test_nothing_is_entered_before_a_moderator_accepts_and_then_it_is_under_way(
     assert Run.objects.get(model=waiting.model).model.slug == "entrant-1"
     event = AuditEvent.objects.get(verb="accept submission")
     assert (event.actor, event.subject) == (grace, f"submission {waiting.pk}")
-    assert event.detail == {"before": "moderated", "after": "accepted", "reason": ""}
+    assert event.detail == {"before": {"state": "moderated"}, "after": {"state": "accepted"}, "reason": ""}
     tasks.send_letters()
     (letter,) = mail.outbox
     assert (letter.subject, letter.to) == ("Plumbline: accepted: Entrant 1", ["ada@example.org"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
@@ -18,13 +20,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaderboard.celery import app
-from leaderboard.models import AuditEvent, LanguageModel, Metric, Run, Scoring, Standing, Submission, SubmissionLine
+from leaderboard.models import (
+    Artefact,
+    AuditEvent,
+    EvaluationSet,
+    LanguageModel,
+    Metric,
+    Run,
+    Scoring,
+    Standing,
+    Submission,
+    SubmissionLine,
+)
 from leaderboard.services import collect, score, submissions
+from leaderboard.services.evaluation_sets import declare
 from leaderboard.services.hub_ids import NotAnId, read_reference
+from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.submissions import SubmissionRefused, hub, lifecycle, patience
 from leaderboard.services.submissions.memory import memory_needed, memory_of_workers, most_parameters
 from leaderboard.services.submissions.metric_choices import ASSUMED, MEASURED, choices_for
 from leaderboard.services.tokens import make_token
+from scoring.evaluation_sets import get
 from scoring.language_models import BUNDLED, HubUnavailable
 from tests.leaderboard.bad_submissions import BAD, ID, Bad, Scene, scene
 from tests.leaderboard.conftest import CAUSAL, MASKED, finish, starter_metric
@@ -39,15 +55,41 @@ GOOD = {"hub_id": ID, "metrics": [METRIC]}
 Problems = dict[str, list[str]]
 
 
+def light_board() -> None:
+    """Three metrics, of which one has texts, as far as rows say."""
+    for slug, texts, method, scorer in (
+        (METRIC, "starter", "likelihood", ""),
+        ("safety-toxigen", "toxigen-human", "likelihood", ""),
+        ("toxicity-profanity", "real-toxicity-prompts-sample", "rtp", "profanity"),
+    ):
+        formula = "toxicity" if scorer else "safety"
+        declare_metric(Declaration(slug, slug, scorer, formula, method, {}), declare(get(texts)))
+    artefact = Artefact.objects.create(sha256=64 * "a", kind="labelled_sentences", rows=100, size=1, schema_version=1)
+    EvaluationSet.objects.filter(slug="starter").update(artefact=artefact)
+
+
 @pytest.fixture
-def stage(db: None, settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A hub with one good model, a board with one metric that has its texts, and no worker."""
+def hub_scene(db: None, settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """A hub with one good model, that nothing was fetched from yet."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     collect._load.cache_clear()
-    starter_metric()
     (tmp_path / "model").mkdir()
     with scene(settings, tmp_path / "model") as made:
         yield made
+
+
+@pytest.fixture
+def stage(hub_scene: Scene) -> Scene:
+    """The hub, and a board that can take submissions and not work on them."""
+    light_board()
+    return hub_scene
+
+
+@pytest.fixture
+def working_stage(hub_scene: Scene) -> Scene:
+    """The hub, and a board with texts."""
+    starter_metric()
+    return hub_scene
 
 
 @pytest.fixture
@@ -162,19 +204,21 @@ def send(user: User, **values: Any) -> Submission:
     return submissions.submit(user, "hub", {**GOOD, **values})
 
 
-def test_a_good_model_is_queued_at_its_pinned_commit_and_ends_ranked(stage, sent, django_capture_on_commit_callbacks):
+def test_a_good_model_is_queued_at_its_pinned_commit_and_ends_ranked(
+    working_stage, sent, django_capture_on_commit_callbacks
+):
     user = person()
     with django_capture_on_commit_callbacks(execute=True):
         submission = send(user, revision="main", licence="MIT", family="Plumb", name="Mine", notes="Trained by us.")
     model = submission.model
     assert submission.state == Submission.State.ACCEPTED
-    assert (model.source, model.location, model.revision) == ("hub", ID, stage.commit)
+    assert (model.source, model.location, model.revision) == ("hub", ID, working_stage.commit)
     assert (model.name, model.family, model.licence, model.notes) == ("Mine", "Plumb", "MIT", "Trained by us.")
     run = model.runs.get()
     assert run.requester == user
     assert [task[0] for task, _ in sent] == ["leaderboard.tasks.collect_run"]
-    stage.folder.joinpath("config.json").write_text("{}")
-    stage.hub.add(ID, stage.folder)  # the branch moves on
+    working_stage.folder.joinpath("config.json").write_text("{}")
+    working_stage.hub.add(ID, working_stage.folder)  # the branch moves on
     collect.collect(run)
     scoring = submission.scorings.get()
     score.score(scoring)
@@ -269,11 +313,11 @@ def test_a_metric_that_cannot_be_had_any_more_is_a_problem_of_its_field(stage, m
     ],
     ids=["short", "endless", "another file", "one bit"],
 )
-def test_a_hub_that_lies_ends_in_a_failed_run_with_the_reason_and_nothing_half_written(stage, lie, words):
+def test_a_hub_that_lies_ends_in_a_failed_run_with_the_reason_and_nothing_half_written(working_stage, lie, words):
     run = send(person()).model.runs.get()
-    repository = stage.hub.repositories[ID]
+    repository = working_stage.hub.repositories[ID]
     if name := lie.get("flipped"):
-        content = bytearray(repository.commits[stage.commit][name])
+        content = bytearray(repository.commits[working_stage.commit][name])
         content[-1] ^= 1
         lie = {"tampered": {name: bytes(content)}}
     for of, value in lie.items():
@@ -288,7 +332,7 @@ def test_a_hub_that_lies_ends_in_a_failed_run_with_the_reason_and_nothing_half_w
     assert bad not in left
 
 
-def test_a_model_without_room_on_the_disk_is_refused_before_it_is_fetched(stage, monkeypatch):
+def test_a_model_without_room_on_the_disk_is_refused_before_it_is_fetched(working_stage, monkeypatch):
     run = send(person()).model.runs.get()
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=1))
     collect.collect(run)
@@ -297,7 +341,7 @@ def test_a_model_without_room_on_the_disk_is_refused_before_it_is_fetched(stage,
     assert run.state == "failed"
 
 
-def test_time_is_estimated_from_the_runs_of_the_board_and_else_assumed(stage, models):
+def test_time_is_estimated_from_the_runs_of_the_board_and_else_assumed(working_stage, models):
     starter = Metric.objects.get(slug=METRIC)
 
     def choice(parameters: int, kind: str = "causal"):
@@ -476,3 +520,19 @@ def test_the_command_waits_to_the_end_or_for_somebody(stage, monkeypatch, state,
             run("hub", ID, "--as", "ada", "--wait")
     else:
         assert Submission(state=state).get_state_display() in run("hub", ID, "--as", "ada", "--wait")
+
+
+def test_files_are_sent_as_multipart_with_the_checks_of_their_form(stage, settings):
+    _, secret = make_token(person(), "nightly")
+    body = {"form": "outputs", "metrics": [METRIC], "name": "Closed", "revision": "2026-11", "kind": "causal"}
+
+    def errors(**more: Any) -> Problems:
+        answer = ask(secret, data={**body, **more})
+        assert answer.status_code == 422
+        return {error["field"]: error["message"] for error in answer.json()["errors"]}
+
+    assert set(errors()) == {"file"}
+    assert "ends in none of" in errors(file=SimpleUploadedFile("outputs.exe", b"x"))["file"]
+    settings.UPLOAD_MOST_BYTES = 10
+    assert "too large" in errors(file=SimpleUploadedFile("outputs.jsonl", 100 * b"x"))["file"]
+    assert not Submission.objects.exists()

@@ -140,7 +140,11 @@ def test_withdrawing_says_what_it_does_and_takes_the_model_out_of_the_rankings(s
     submission.refresh_from_db()
     assert (submission.state, submission.model.access) == (State.WITHDRAWN, LanguageModel.Access.WITHDRAWN)
     event = AuditEvent.objects.get(verb="withdraw submission")
-    assert (event.actor, event.detail["before"], event.detail["after"]) == (ada, "ranked", "withdrawn")
+    assert (event.actor, event.detail["before"], event.detail["after"]) == (
+        ada,
+        {"state": "ranked"},
+        {"state": "withdrawn"},
+    )
     assert "was withdrawn by whoever submitted it" in client.get(reverse("changes")).content.decode()
     assert "there is nothing to withdraw" in client.post(address, {"reason": "wish"}, follow=True).content.decode()
 

@@ -62,7 +62,7 @@ class Command(BaseCommand):
                 file.close()
         if wait:
             self.follow(owner, submission.pk)
-        found = described(sent_by(owner).get(pk=submission.pk))
+        found = described([sent_by(owner).get(pk=submission.pk)])[0]
         self.stdout.write(json.dumps(asdict(found), default=str, indent=2) if options["json"] else in_words(found))
 
     def only_operator(self) -> User:
@@ -85,7 +85,7 @@ class Command(BaseCommand):
         """Show its progress until it has ended, or waits for somebody. Ctrl-C stops the watching, not the work."""
         with tqdm(desc=f"submission {pk}", unit="text") as bar:
             while True:
-                found = described(sent_by(owner).get(pk=pk))
+                found = described([sent_by(owner).get(pk=pk)])[0]
                 bar.total = sum(asked.total for asked in found.metrics) or None
                 bar.update(sum(asked.done for asked in found.metrics) - bar.n)
                 if found.state in FAILED:

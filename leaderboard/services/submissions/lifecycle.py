@@ -102,8 +102,8 @@ def cancel(submission: Submission, user: User | None = None) -> bool:
     with transaction.atomic():
         if not submission.move(State.CANCELLED, reason="You cancelled it."):
             return False
-        detail = {"before": State.ACCEPTED, "after": submission.state}
-        record("cancel submission", f"submission {submission.pk}", detail, user)
+        change = {"state": State.ACCEPTED}, {"state": submission.state}
+        record("cancel submission", f"submission {submission.pk}", {}, user, change)
         stop_work(submission)
     return True
 
@@ -154,7 +154,7 @@ def retry(submission: Submission, user: User) -> None:
             before = submission.state
             if not begin(submission, user):
                 raise CannotChange("It is under way already.")
-            detail = {"before": before, "after": submission.state}
-            record("retry submission", f"submission {submission.pk}", detail, user)
+            change = {"state": before}, {"state": submission.state}
+            record("retry submission", f"submission {submission.pk}", {}, user, change)
     except CannotEvaluate as error:
         raise CannotChange(str(error)) from error

@@ -44,8 +44,8 @@ def decide(submission: Submission, decision: str, reason: str = "", by: User | N
         if not _move(submission, decision, reason, by):
             said = submission.get_state_display().lower()
             raise CannotModerate(f"It does not wait for a moderator any more: {said}.")
-        detail = {"before": State.MODERATED, "after": submission.state, "reason": reason}
-        record(f"{decision} submission", f"submission {submission.pk}", detail, by)
+        change = {"state": State.MODERATED}, {"state": submission.state}
+        record(f"{decision} submission", f"submission {submission.pk}", {"reason": reason}, by, change)
         transaction.on_commit(send_soon)
 
 

@@ -17,6 +17,7 @@ from leaderboard.models import Artefact, Protocol, Reading, Submission, Submissi
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
+from leaderboard.services.failures import shown
 from leaderboard.services.leases import Deferred, Interrupted, Lease, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submissions import lifecycle, outputs, tool, uploads
@@ -173,7 +174,7 @@ def refuse_unreadable() -> None:
     for reading in gone.select_related("submission__submitter"):
         name = reading.submission.upload.name
         with transaction.atomic():
-            _refuse(reading.submission, f"{NOT_READ} What happened: {reading.reason}"[:1000], {})
+            _refuse(reading.submission, f"{NOT_READ} What happened: {shown(reading.reason)}"[:1000], {})
         uploads.drop(name)
 
 

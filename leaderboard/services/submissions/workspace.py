@@ -52,7 +52,7 @@ def withdraw(submission: Submission, reason: str, user: User) -> bool:
     model, before, alone = submission.model, submission.state, not why_not_alone(submission)
     if not submission.move(State.WITHDRAWN, reason=REASONS[reason]):
         raise CannotChange(f"It is {submission.get_state_display().lower()}: there is nothing to withdraw.")
-    detail = {"before": before, "after": submission.state, "reason": REASONS[reason], "model withdrawn": False}
+    detail = {"reason": REASONS[reason], "model withdrawn": False}
     if model:
         stop_work(submission)
     if model and alone:
@@ -60,7 +60,8 @@ def withdraw(submission: Submission, reason: str, user: User) -> bool:
             other.move(State.WITHDRAWN, reason=REASONS[reason])
         access = LanguageModel.Access.WITHDRAWN
         detail["model withdrawn"] = set_access(model, access, REASONS[reason], user, of_their_own=True)
-    record("withdraw submission", f"submission {submission.pk}", detail, user)
+    change = {"state": before}, {"state": submission.state}
+    record("withdraw submission", f"submission {submission.pk}", detail, user, change)
     return bool(detail["model withdrawn"])
 
 
@@ -113,13 +114,11 @@ def correct(submission: Submission, values: dict[str, Any], user: User) -> list[
         model = LanguageModel.objects.select_for_update().get(pk=submission.model.pk)
         changed = [name for name in METADATA if getattr(model, name) != cleaned[name]]
         if changed:
-            detail = {
-                "before": {name: getattr(model, name) for name in changed},
-                "after": {name: cleaned[name] for name in changed},
-            }
-            LanguageModel.objects.filter(pk=model.pk).update(**detail["after"])
+            before = {name: getattr(model, name) for name in changed}
+            after = {name: cleaned[name] for name in changed}
+            LanguageModel.objects.filter(pk=model.pk).update(**after)
             Submission.objects.filter(pk=submission.pk).update(payload={**submission.payload, **cleaned})
-            record("correct model", f"model {model.slug}", detail, user)
+            record("correct model", f"model {model.slug}", {}, user, (before, after))
     return changed
 
 
@@ -145,11 +144,9 @@ def send_again(submission: Submission, values: dict[str, Any], user: User) -> No
         raise SubmissionRefused({"metrics": [f"{', '.join(sorted(unknown)) or 'None'}: choose metrics of this board."]})
     payload = {**submission.payload, **cleaned, "metrics": chosen}
     changed = [name for name in payload if payload[name] != submission.payload.get(name)]
-    detail = {
-        "before": {"state": submission.state, **{name: submission.payload.get(name) for name in changed}},
-        "after": {"state": State.MODERATED, **{name: payload[name] for name in changed}},
-    }
+    before = {"state": submission.state, **{name: submission.payload.get(name) for name in changed}}
+    after = {"state": State.MODERATED, **{name: payload[name] for name in changed}}
     with transaction.atomic():
         if not submission.move(State.MODERATED, payload=payload, reason=""):
             raise CannotChange("It was decided upon meanwhile.")
-        record("send submission again", f"submission {submission.pk}", detail, user)
+        record("send submission again", f"submission {submission.pk}", {}, user, (before, after))

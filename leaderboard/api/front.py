@@ -1,0 +1,108 @@
+"""What every request to the API passes through: who asks, how often, from which page, and errors in one shape."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.cache import patch_vary_headers
+
+from leaderboard.api.limits import seconds_to_wait
+from leaderboard.api.problems import Fault, nothing_here, problem, said, unauthorised
+from leaderboard.services.tokens import TokenRefused
+from leaderboard.views.authentication import user_of
+
+ROOT = "/api/v1/"
+JSON = "application/json"
+READABLE = "ETag, Content-Range, Accept-Ranges, Retry-After"  # of other headers, scripts of other pages see nothing
+KEPT = ("Allow", "Content-Range", "Accept-Ranges", "ETag")  # headers of errors
+Answer = Callable[[HttpRequest], HttpResponseBase]
+
+
+def front(get_response: Answer) -> Answer:
+    """Middleware: for addresses of the API; all others pass.
+
+    Pages of any origin may read it, without cookies and without tokens: a token in a page of somebody else's is lost.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        if not request.path_info.startswith(ROOT):
+            return get_response(request)
+        if request.method == "OPTIONS":
+            return readable_anywhere(preflight())
+        return readable_anywhere(refusal(request) or complete(request, get_response))
+
+    return answer
+
+
+def preflight() -> HttpResponse:
+    """What browsers ask before a page of another origin may read on condition."""
+    return HttpResponse(
+        status=204,
+        headers={
+            "Access-Control-Allow-Methods": "GET, HEAD",
+            "Access-Control-Allow-Headers": "If-None-Match, If-Range, Range",
+            "Access-Control-Max-Age": "86400",
+        },
+    )
+
+
+def readable_anywhere(response: HttpResponseBase) -> HttpResponseBase:
+    """Let pages of any origin read the answer."""
+    response["Access-Control-Allow-Origin"] = "*"
+    response["Access-Control-Expose-Headers"] = READABLE
+    return response
+
+
+def refusal(request: HttpRequest) -> HttpResponse | None:
+    """The answer to who sent a token that is not good, or asks too often."""
+    try:
+        owner = user_of(request)
+    except TokenRefused as error:
+        return unauthorised(str(error))
+    request.token_owner = owner  # type: ignore[attr-defined]
+    seconds = seconds_to_wait(request, owner)
+    if not seconds:
+        return None
+    message = "There were more requests in this minute than one reader may make."
+    remedy = f"Wait {seconds} s. Send a token for more, and If-None-Match for what you have already."
+    response = problem(429, Fault(field=None, value=None, message=message, remedy=remedy))
+    response["Retry-After"] = str(seconds)
+    return response
+
+
+def complete(request: HttpRequest, get_response: Answer) -> HttpResponseBase:
+    """The answer, with errors as JSON, and to HEAD without its body."""
+    asked = request.method
+    if asked == "HEAD":
+        request.method = "GET"
+    response = get_response(request)
+    if response.status_code >= 400 and not response.get("Content-Type", "").startswith(JSON):
+        response = as_problem(request, response)
+    patch_vary_headers(response, ("Authorization",))
+    if asked == "HEAD" and isinstance(response, HttpResponse):
+        response.setdefault("Content-Length", str(len(response.content)))
+        response.content = b""
+    return response
+
+
+def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
+    """An error that was put in words for people, or in none; what its headers say is kept."""
+    headers = {name: response[name] for name in KEPT if name in response}
+    match response.status_code:
+        case 404:
+            fault = nothing_here()
+        case 405:
+            headers["Allow"] += ", HEAD" * ("GET" in headers["Allow"]) + ", OPTIONS"
+            message = f"This address does not answer to {request.method}."
+            fault = Fault(field=None, value=request.method, message=message, remedy=f"Use {headers['Allow']}.")
+        case 416:
+            message, remedy = "The file has no such bytes.", "Content-Range says how many it has: ask for fewer."
+            fault = Fault(field="Range", value=said(request.headers["Range"]), message=message, remedy=remedy)
+        case _:
+            message = f"The board could not answer: {response.reason_phrase}."
+            remedy = "Try again later; where that does not help, tell the operators of the board."
+            fault = Fault(field=None, value=None, message=message, remedy=remedy)
+    answer = problem(response.status_code, fault)
+    for name, value in headers.items():
+        answer[name] = value
+    return answer

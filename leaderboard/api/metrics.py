@@ -1,0 +1,189 @@
+"""What is measured, and what fixes its numbers."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Prefetch, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from ninja import Query, Schema
+from ninja.pagination import paginate
+from pydantic import Field
+
+from leaderboard.api.problems import ANY, NotHere
+from leaderboard.api.reading import MetricSlug, Number, Pages, reading_router
+from leaderboard.models import Metric, MetricVersion, Provenance
+
+router = reading_router("Metrics")
+VERSIONS = MetricVersion.objects.filter(published_at__isnull=False).select_related(
+    "metric", "protocol__evaluation_set", "opened_because"
+)
+
+
+class Measure(Schema):
+    """A number that a metric reports."""
+
+    key: str
+    label: str
+    direction: str | None = Field(description="Which is better, higher or lower; null where neither is.")
+    neutral: float | None = Field(description="The value of a model without preference, or of chance.")
+    largest: float = Field(description="The end of its scale, which begins at 0.")
+    explanation: str
+    citation: str
+
+
+class MetricOut(Schema):
+    """A board: what is measured, on what, by which scorer."""
+
+    slug: str
+    title: str
+    summary: str
+    formula: str
+    measure: str = Field(description="The key of the measure that is shown first.")
+    measures: list[Measure]
+    scorer: str
+    evaluation_set: str
+    k: int | None = Field(description="Continuations of each prompt; null where outputs are likelihoods.")
+    current_versions: list[int] = Field(description="Those that readers see now: measured here, and published.")
+    url: str = Field(description="The page that says what is measured and how.")
+
+    @staticmethod
+    def resolve_formula(metric: Metric) -> str:
+        return metric.formula_name
+
+    @staticmethod
+    def resolve_measures(metric: Metric) -> list[Any]:
+        return list(metric.formula.measures.values())
+
+    @staticmethod
+    def resolve_evaluation_set(metric: Metric) -> str:
+        return str(metric.protocol.evaluation_set)
+
+    @staticmethod
+    def resolve_k(metric: Metric) -> int | None:
+        return metric.protocol.k
+
+    @staticmethod
+    def resolve_current_versions(metric: Metric) -> list[int]:
+        return [of.number for of in metric.current]  # type: ignore[attr-defined]
+
+    @staticmethod
+    def resolve_url(metric: Metric, context: dict[str, Any]) -> str:
+        return str(context["request"].build_absolute_uri(metric.get_absolute_url()))
+
+
+class Version(Schema):
+    """What fixes numbers: those of two versions never stand in one ranking."""
+
+    metric: str
+    version: int
+    status: MetricVersion.Status
+    provenance: Provenance
+    source: str = Field(description="Where figures of a paper come from; empty for what was measured here.")
+    decimals: int | None = Field(description="To which the source prints values.")
+    published_at: datetime
+    scorer: str
+    scorer_fingerprint: str = Field(description="The sha256 of all that the scorer is made of.")
+    formula_version: int
+    evaluation_set: str
+    k: int | None
+    protocol_sha256: str
+    opened_because_of_check: int | None = Field(description="The control check that found a drift.")
+    manifest: str = Field(description="The address of all that it is made of, to be checked without this board.")
+
+    @staticmethod
+    def resolve_metric(of: MetricVersion) -> str:
+        return of.metric.slug
+
+    @staticmethod
+    def resolve_version(of: MetricVersion) -> int:
+        return of.number
+
+    @staticmethod
+    def resolve_evaluation_set(of: MetricVersion) -> str:
+        return str(of.protocol.evaluation_set)
+
+    @staticmethod
+    def resolve_k(of: MetricVersion) -> int | None:
+        return of.protocol.k
+
+    @staticmethod
+    def resolve_protocol_sha256(of: MetricVersion) -> str:
+        return of.protocol.sha256
+
+    @staticmethod
+    def resolve_opened_because_of_check(of: MetricVersion) -> int | None:
+        return of.opened_because_id
+
+    @staticmethod
+    def resolve_manifest(of: MetricVersion, context: dict[str, Any]) -> str:
+        address = reverse("manifest", args=[of.metric.slug, of.number])
+        return str(context["request"].build_absolute_uri(address))
+
+
+@router.get("/metrics", response={200: list[MetricOut], **ANY}, summary="Metrics", operation_id="metrics")
+@paginate(Pages)
+def metrics(request: HttpRequest) -> QuerySet[Metric]:
+    """Every metric of the board, in the order of its tabs."""
+    return known_metrics()
+
+
+@router.get("/metrics/{slug}", response={200: MetricOut, **ANY}, summary="A metric", operation_id="metric")
+def metric(request: HttpRequest, slug: MetricSlug) -> Metric:
+    """One metric, by its slug, with its measures."""
+    return found_metric(slug)
+
+
+@router.get(
+    "/metrics/{slug}/versions",
+    response={200: list[Version], **ANY},
+    summary="Versions of a metric",
+    operation_id="versions",
+)
+@paginate(Pages)
+def versions(
+    request: HttpRequest,
+    slug: MetricSlug,
+    status: MetricVersion.Status | None = Query(None, description="current is what readers see now."),
+    provenance: Provenance | None = Query(None, description="Measured here, or figures that a paper prints."),
+) -> QuerySet[MetricVersion]:
+    """The published versions of a metric, the oldest first: what fixed its numbers when."""
+    found = VERSIONS.filter(metric=found_metric(slug)).order_by("number")
+    exact = {"status": status, "provenance": provenance}
+    return found.filter(**{name: value for name, value in exact.items() if value is not None})
+
+
+@router.get(
+    "/metrics/{slug}/versions/{number}",
+    response={200: Version, **ANY},
+    summary="A version of a metric",
+    operation_id="version",
+)
+def version(request: HttpRequest, slug: MetricSlug, number: Number) -> MetricVersion:
+    """One published version, by its number."""
+    return found_version(found_metric(slug), number)
+
+
+def known_metrics() -> QuerySet[Metric]:
+    """All metrics, each with its `current` versions, in two queries."""
+    current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT).order_by("provenance")
+    versions = Prefetch("versions", current, to_attr="current")
+    return Metric.objects.select_related("protocol__evaluation_set").prefetch_related(versions)
+
+
+def found_metric(slug: str) -> Metric:
+    """The metric of that slug. Raises NotHere."""
+    found = known_metrics().filter(slug=slug).first()
+    if found is None:
+        known = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none yet"
+        raise NotHere("slug", slug, f"There is no metric {slug!r}.", f"Use one of those there are: {known}.")
+    return found
+
+
+def found_version(metric: Metric, number: int) -> MetricVersion:
+    """The published version of that number. Raises NotHere."""
+    found = VERSIONS.filter(metric=metric, number=number).first()
+    if found is None:
+        remedy = f"GET /api/v1/metrics/{metric.slug}/versions lists those there are."
+        raise NotHere("number", number, f"{metric.slug} has no published version {number}.", remedy)
+    return found

@@ -1,0 +1,105 @@
+"""Every number."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.http import HttpRequest
+from ninja import Query, Schema
+from ninja.pagination import paginate
+from pydantic import Field
+
+from leaderboard.api.language_models import found_model
+from leaderboard.api.metrics import found_metric, found_version
+from leaderboard.api.problems import ANY
+from leaderboard.api.reading import MetricSlug, ModelSlug, Number, Pages, number, reading_router, text
+from leaderboard.models import MetricVersion, Provenance, Result, Work, listed
+
+router = reading_router("Results")
+
+
+class ResultOut(Schema):
+    """One number: a measure of a model on a slice, under a version of a metric."""
+
+    model: str
+    metric: str
+    version: int
+    status: MetricVersion.Status
+    provenance: Provenance
+    measure: str
+    slice: str
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    n: int | None
+    missing: int
+    p_value: float | None
+    p_adjusted: float | None = Field(description="Holm, over the slices of the model under the version.")
+    published_rank: int | None
+    scored_at: datetime
+
+
+FIELDS = ("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted", "published_rank")
+
+
+def shown() -> QuerySet[Result, dict[str, Any]]:
+    """The numbers under published versions."""
+    done = Result.objects.filter(
+        listed("scoring__model__"), scoring__state=Work.State.DONE, scoring__metric_version__published_at__isnull=False
+    ).order_by("scoring__metric_version__metric__slug", "scoring__metric_version__number", "scoring_id", "pk")
+    return done.values(
+        *FIELDS,
+        model=F("scoring__model__slug"),
+        metric=F("scoring__metric_version__metric__slug"),
+        version=F("scoring__metric_version__number"),
+        status=F("scoring__metric_version__status"),
+        provenance=F("scoring__metric_version__provenance"),
+        scored_at=F("scoring__scored_at"),
+    )
+
+
+def narrowed(found: QuerySet[Result, dict[str, Any]], **exact: object) -> QuerySet[Result, dict[str, Any]]:
+    """Those with the values that were asked for."""
+    return found.filter(**{name: value for name, value in exact.items() if value is not None})
+
+
+@router.get(
+    "/models/{slug}/results",
+    response={200: list[ResultOut], **ANY},
+    summary="Results of a model",
+    operation_id="model_results",
+)
+@paginate(Pages)
+def model_results(
+    request: HttpRequest,
+    slug: ModelSlug,
+    metric: str | None = text("The slug of a metric."),
+    version: int | None = number("The number of its version."),
+    status: MetricVersion.Status | None = Query(None, description="current leaves what readers see now."),
+    measure: str | None = text("The key of a measure."),
+    slice: str | None = text("A demographic, a part of the prompts, or an attribute on one."),
+) -> QuerySet[Result, dict[str, Any]]:
+    """Every number of a model, by metric and version, the old ones too."""
+    found = shown().filter(scoring__model=found_model(slug))
+    names = {"scoring__metric_version__metric__slug": metric, "scoring__metric_version__number": version}
+    return narrowed(found, scoring__metric_version__status=status, measure=measure, slice=slice, **names)
+
+
+@router.get(
+    "/metrics/{slug}/versions/{number}/results",
+    response={200: list[ResultOut], **ANY},
+    summary="Results of a version",
+    operation_id="version_results",
+)
+@paginate(Pages)
+def version_results(
+    request: HttpRequest,
+    slug: MetricSlug,
+    number: Number,
+    model: str | None = text("The slug of a model."),
+    measure: str | None = text("The key of a measure."),
+    slice: str | None = text("A demographic, a part of the prompts, or an attribute on one."),
+) -> QuerySet[Result, dict[str, Any]]:
+    """Every number under a version of a metric, model by model."""
+    found = shown().filter(scoring__metric_version=found_version(found_metric(slug), number))
+    return narrowed(found, scoring__model__slug=model, measure=measure, slice=slice)

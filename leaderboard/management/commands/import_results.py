@@ -1,0 +1,31 @@
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from leaderboard.management.progress import step_progress
+from leaderboard.services.exchange import PackageRefused, import_package
+
+
+class Command(BaseCommand):
+    help = "Make an empty board the one that a package holds, as `export` wrote it: the same standings and history."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("package", type=Path, metavar="FOLDER|FILE.zip")
+        parser.add_argument("--json", action="store_true", help="print what was imported as JSON")
+
+    def handle(self, package: Path, **options: Any) -> None:
+        try:
+            with step_progress(sys.stderr) as show:
+                rows = import_package(package, show)
+        except (PackageRefused, OSError) as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps({"rows": rows}))
+            return
+        self.stdout.write(
+            f"{rows['models']:,} models, {rows['versions']:,} metric versions, {rows['results']:,} results and "
+            f"{rows['standings']:,} ranks are imported"
+        )

@@ -1,0 +1,105 @@
+"""What is known of the machinery: workers that live, what went wrong, and who was told."""
+
+from datetime import timedelta
+from typing import ClassVar
+from uuid import uuid4
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from leaderboard.models.constraints import one_of
+
+SILENT_AFTER = timedelta(seconds=60)  # four beats of a worker
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def alive(self) -> "WorkerQuerySet":
+        """Those that gave a sign of life lately."""
+        return self.filter(beat_at__gt=timezone.now() - SILENT_AFTER)
+
+
+class Worker(models.Model):
+    """A worker process, by its own account. Its row goes when it is stopped in order, and stays when it dies."""
+
+    name = models.CharField(max_length=200, unique=True, help_text="As Celery calls it: gpu@host.")
+    queues = models.JSONField(default=list)
+    started_at = models.DateTimeField()
+    beat_at = models.DateTimeField()
+
+    objects = WorkerQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Kind(models.TextChoices):
+    DRIFT = "drift", "A scorer drifted"
+    FAILED = "failed", "Work failed"
+    WORKERS = "workers", "Work waits and no worker lives"
+    SCORER = "scorer", "A scorer is unavailable for long"
+
+
+class Incident(models.Model):
+    """Something an operator should know, from when it was seen to when it was over. One open a key."""
+
+    Kind = Kind
+
+    key = models.CharField(max_length=200)
+    kind = models.CharField(max_length=20, choices=Kind)
+    subject = models.CharField(max_length=200, help_text="What it is about, as in `metric toxicity-profanity`.")
+    summary = models.TextField(help_text="What happened, in a sentence.")
+    path = models.CharField(max_length=300, help_text="The page that shows it.")
+    opened_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-opened_at", "-pk")
+        constraints = (
+            one_of("kind", Kind),
+            models.UniqueConstraint(fields=["key"], condition=Q(resolved_at=None), name="incident_one_open_a_key"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.subject}"
+
+
+class Event(models.TextChoices):
+    OPENED = "opened", "It began"
+    RESOLVED = "resolved", "It is over"
+
+
+class AlertMessage(models.Model):
+    """One message to one receiver about one incident: sent at least once, until it was taken or given up."""
+
+    Event = Event
+    MOST_ATTEMPTS: ClassVar[int] = 60
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    incident = models.ForeignKey(Incident, models.CASCADE, related_name="messages")
+    event = models.CharField(max_length=20, choices=Event)
+    receiver = models.CharField(max_length=80, help_text="Of which a name is kept: addresses are secrets.")
+    created_at = models.DateTimeField()
+    attempts = models.PositiveIntegerField(default=0)
+    not_before = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True, blank=True)
+    given_up_at = models.DateTimeField(null=True, blank=True)
+    error = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ("created_at", "event")
+        constraints = (
+            one_of("event", Event),
+            models.UniqueConstraint(fields=["incident", "event", "receiver"], name="alertmessage_one_a_receiver"),
+        )
+        indexes = (
+            models.Index(
+                fields=["not_before"], condition=Q(sent_at=None, given_up_at=None), name="alertmessage_undelivered"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.incident} {self.event}, to {self.receiver}"

@@ -1,0 +1,1 @@
+"""What an operator's instruments read: readiness, and metrics for Prometheus."""

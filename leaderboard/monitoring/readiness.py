@@ -1,0 +1,77 @@
+"""Whether this process can do its work: everything it needs answers, within a few seconds."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TookTooLong
+from contextlib import suppress
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import Error, connection
+from django.db.migrations.executor import MigrationExecutor
+from kombu import Connection
+
+PATIENCE = 3.0  # seconds, for each of them
+
+
+def database() -> str:
+    """Empty where a query has an answer."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    return ""
+
+
+def migrations() -> str:
+    """Empty where the database has the shape that this code expects."""
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return f"not applied: {len(missing)}; run `manage.py migrate`" if missing else ""
+
+
+def broker() -> str:
+    """Empty where the broker answers."""
+    options = {**settings.CELERY_BROKER_TRANSPORT_OPTIONS, "socket_timeout": 2, "socket_connect_timeout": 2}
+    with Connection(settings.CELERY_BROKER_URL, connect_timeout=2, transport_options=options) as found:
+        found.ensure_connection(max_retries=1, interval_start=0, timeout=2)
+    return ""
+
+
+def storage() -> str:
+    """Empty where a file can be written, and taken away."""
+    name = default_storage.save(f"readyz/{uuid4().hex}", ContentFile(b"ready"))
+    default_storage.delete(name)
+    return ""
+
+
+CHECKS: dict[str, Callable[[], str]] = {
+    "database": database,
+    "migrations": migrations,
+    "broker": broker,
+    "storage": storage,
+}
+
+
+def findings() -> dict[str, str]:
+    """What each check found, by its name: "ok", or what is wrong, without addresses or keys."""
+    with_threads = ThreadPoolExecutor(len(CHECKS), thread_name_prefix="readiness")
+    asked = {name: with_threads.submit(_answer, check) for name, check in CHECKS.items()}
+    found = {}
+    for name, future in asked.items():
+        try:
+            found[name] = future.result(PATIENCE) or "ok"
+        except TookTooLong:
+            found[name] = f"no answer in {PATIENCE:g} seconds"
+    with_threads.shutdown(wait=False, cancel_futures=True)
+    return found
+
+
+def _answer(check: Callable[[], str]) -> str:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 (whatever it is: this is not ready, and says so)
+        return f"does not answer ({type(error).__name__})"
+    finally:
+        with suppress(Error):
+            connection.close()  # this thread's own

@@ -1,0 +1,69 @@
+"""Errors to a Sentry server, where SENTRY_DSN names one: without people, requests' contents or texts."""
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from leaderboard import logs
+
+KEPT_OF_REQUESTS = ("method", "url")
+
+
+def begin(dsn: str) -> None:
+    """Report errors from now on. Raises ImproperlyConfigured where the package is not installed."""
+    try:
+        import sentry_sdk
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            'SENTRY_DSN is set, and sentry-sdk is not installed: pip install "sentry-sdk[django]~=2.75"'
+        ) from error
+    sentry_sdk.init(**options(dsn))
+
+
+def options(dsn: str) -> dict[str, Any]:
+    """How sentry_sdk is set up."""
+    return {
+        "dsn": dsn,  # and send_default_pii is off, as it is where nobody sets it
+        "include_local_variables": False,  # texts stand in them
+        "max_request_body_size": "never",
+        "max_breadcrumbs": 0,  # log lines and queries, with values
+        "traces_sample_rate": 0.0,
+        "before_send": before_send,
+    }
+
+
+def before_send(event: dict[str, Any], hint: dict[str, Any]) -> dict[str, Any]:
+    """The event as it may leave this machine: what log lines would say, and no more."""
+    request = event.get("request", {})
+    event["request"] = {name: request[name] for name in KEPT_OF_REQUESTS if name in request}
+    for unwanted in ("user", "extra", "breadcrumbs", "server_name"):
+        event.pop(unwanted, None)
+    errors = list(chain(hint.get("exc_info", (None, None))[1]))
+    by_kind = {type(error).__name__: logs.message_of(error) for error in errors}
+    for value in event.get("exception", {}).get("values", []):
+        value["value"] = by_kind.get(value.get("type"), logs.WITHHELD)
+    entry = event.get("logentry", {})
+    if entry:
+        event["logentry"] = {"message": entry.get("message", "")}  # the pattern, not what was put into it
+    cleaned: dict[str, Any] = cleansed(event)
+    return cleaned
+
+
+def chain(error: BaseException | None) -> Any:
+    """An exception and those that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def cleansed(value: Any) -> Any:
+    """The same with secrets and addresses of people taken out of every string."""
+    if isinstance(value, str):
+        return logs.scrubbed(value)
+    if isinstance(value, dict):
+        return {key: cleansed(of) for key, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleansed(of) for of in value]
+    return value

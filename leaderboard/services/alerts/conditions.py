@@ -1,0 +1,119 @@
+"""What an operator should know of now: a drift, failures, work without workers, a scorer that does not answer."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Count, Q
+from django.urls import reverse
+from django.utils import timezone
+
+from leaderboard.models import ControlCheck, Incident, Metric, Reading, Rescoring, Run, Scoring, Work
+from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
+from leaderboard.services.signs_of_life import queues_without_workers
+
+LATELY = timedelta(days=1)  # failures and drifts of before are no news
+ACTIVE = (Rescoring.State.RUNNING, Rescoring.State.PAUSED)
+ENDED = (Work.State.DONE, Work.State.FAILED)
+NAMES: dict[type[Work], tuple[str, str]] = {
+    Run: ("run", "runs"),
+    Scoring: ("scoring", "scorings"),
+    ControlCheck: ("control check", "control checks"),
+    Reading: ("reading of a file", "readings of files"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is the case. `once`: it has one incident ever; `over`: it needs no more attention."""
+
+    key: str
+    kind: str
+    subject: str
+    summary: str
+    path: str
+    once: bool = False
+    over: bool = False
+
+
+def findings() -> Iterator[Finding]:
+    """All that is the case now, in a few queries."""
+    now = timezone.now()
+    yield from drifts(now)
+    yield from failures(now)
+    yield from lonely_queues()
+    yield from silent_scorers(now)
+
+
+def drifts(now: datetime) -> Iterator[Finding]:
+    """Drifts of late, and those whose rescoring goes on."""
+    under_way = Q(opened_versions__rescorings_to__state__in=ACTIVE)
+    drifted = ControlCheck.objects.filter(verdict=ControlCheck.Verdict.DRIFTED).select_related("metric")
+    going_on = set(drifted.filter(under_way).values_list("pk", flat=True))
+    for check in drifted.filter(Q(finished_at__gt=now - LATELY) | Q(pk__in=going_on)).order_by("pk"):
+        slug = check.metric.slug
+        yield Finding(
+            f"drift:{check.pk}",
+            Incident.Kind.DRIFT,
+            f"metric {slug}",
+            f"The scorer of {slug} drifted: {check.statistics.get('decided_by') or 'see the check'}",
+            f"{reverse('drift')}?metric={slug}&check={check.pk}",
+            once=True,
+            over=check.pk not in going_on,
+        )
+
+
+def failures(now: datetime) -> Iterator[Finding]:
+    """Work that failed within a day and was not begun anew, by kind and reason."""
+    for model, (one, many) in NAMES.items():
+        failed = model.objects.filter(state=Work.State.FAILED, finished_at__gt=now - LATELY)
+        kinds: Counter[FailureKind] = Counter()
+        for fault, count in failed.order_by().values_list("fault").annotate(Count("pk")):
+            kinds[kind_of(fault)] += count
+        for reason, count in kinds.items():
+            yield Finding(
+                f"failed:{one}:{reason.value}",
+                Incident.Kind.FAILED,
+                many,
+                f"{count} {one if count == 1 else many} failed. {reason.label}.",
+                reverse("operate"),
+            )
+
+
+def lonely_queues() -> Iterator[Finding]:
+    """Queues on which work waits, and no worker gives a sign of life."""
+    for queue, count in queues_without_workers().items():
+        yield Finding(
+            f"workers:{queue}",
+            Incident.Kind.WORKERS,
+            f"queue {queue}",
+            f"{count} pieces of work wait on the queue {queue}, and no worker of it gives a sign of life.",
+            reverse("operate"),
+        )
+
+
+def silent_scorers(now: datetime) -> Iterator[Finding]:
+    """Scorers that have not answered for ALERT_SCORER_SECONDS: no check has a verdict, or entries wait for scores."""
+    long_ago = now - timedelta(seconds=settings.ALERT_SCORER_SECONDS)
+    unanswered = Q(verdict__in=["", ControlCheck.Verdict.UNAVAILABLE])
+    waiting = Scoring.objects.filter(
+        state=Work.State.QUEUED, fault__in=FAULTS[FailureKind.SCORER], attempts__gt=0, started_at__lt=long_ago
+    ).order_by()
+    silent = set(waiting.values_list("metric_version__metric", flat=True))
+    ended = ControlCheck.objects.filter(state__in=ENDED, finished_at__isnull=False)
+    for pk in set(ended.filter(unanswered).order_by().values_list("metric", flat=True)):
+        answered = ended.filter(metric=pk).exclude(unanswered).order_by("-finished_at").first()
+        since = ended.filter(unanswered, metric=pk).order_by("finished_at")
+        first = (since.filter(finished_at__gt=answered.finished_at) if answered else since).first()
+        if first and first.finished_at and first.finished_at < long_ago:
+            silent.add(pk)
+    for metric in Metric.objects.filter(pk__in=silent):
+        yield Finding(
+            f"scorer:{metric.slug}",
+            Incident.Kind.SCORER,
+            f"metric {metric.slug}",
+            f"The scorer {metric.scorer} of {metric.slug} has given no scores for long: nothing new is published.",
+            f"{reverse('drift')}?metric={metric.slug}",
+        )

@@ -1,0 +1,70 @@
+"""Signs of life of workers, in the database: the broker forgets, and does not say who is missing."""
+
+import logging
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import Error, connection
+from django.db.models import Q
+from django.utils import timezone
+
+from leaderboard.models import ControlCheck, Reading, Run, Scoring, Work, Worker
+
+log = logging.getLogger(__name__)
+
+BEAT_SECONDS = 15.0
+FORGOTTEN_AFTER = timedelta(days=1)
+DEFAULT, GPU = "default", "gpu"
+
+
+def beat(name: str, queues: list[str]) -> None:
+    """Note that the worker lives; without the database it lives unnoted."""
+    now = timezone.now()
+    try:
+        Worker.objects.update_or_create(
+            name=name,
+            defaults={"beat_at": now, "queues": sorted(queues)},
+            create_defaults={"beat_at": now, "queues": sorted(queues), "started_at": now},
+        )
+        Worker.objects.filter(beat_at__lt=now - FORGOTTEN_AFTER).delete()
+    except Error as error:
+        log.warning("%s gives no sign of life: %s", name, type(error).__name__)
+    finally:
+        hang_up()
+
+
+def leave(name: str) -> None:
+    """The worker was stopped in order: nobody misses it."""
+    try:
+        Worker.objects.filter(name=name).delete()
+    except Error as error:
+        log.warning("%s leaves without a word: %s", name, type(error).__name__)
+    finally:
+        hang_up()
+
+
+def hang_up() -> None:
+    """Close the connection: no child that is forked later may inherit it."""
+    if not connection.in_atomic_block:
+        connection.close()
+
+
+def waiting(seconds: float = 0.0) -> dict[str, int]:
+    """Work that workers could begin now and did not for so many seconds, by queue."""
+    since = timezone.now() - timedelta(seconds=max(seconds, 0.0))
+
+    def ready(kind: type[Work], *more: Q) -> int:
+        found = kind.objects.unclaimed().filter(*more, created_at__lte=since)
+        return int(found.exclude(heartbeat_at__gt=since).exclude(not_before__gt=since).count())
+
+    return {
+        GPU: ready(Run),
+        DEFAULT: ready(Scoring, Q(run__state=Work.State.DONE)) + ready(ControlCheck) + ready(Reading),
+    }
+
+
+def queues_without_workers() -> dict[str, int]:
+    """Queues on which work has waited for ALERT_WORKERS_SECONDS with no living worker, and how much of it."""
+    served = {queue for worker in Worker.objects.alive() for queue in worker.queues}
+    long = waiting(settings.ALERT_WORKERS_SECONDS)
+    return {queue: count for queue, count in long.items() if count and queue not in served}

@@ -1,0 +1,53 @@
+"""Badges: a picture that says where a model stands, for pages of others."""
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils.text import Truncator
+from django.views.decorators.http import require_safe
+
+from leaderboard.queries.badges import Badge, badge_of
+from leaderboard.views.keeping import kept
+from leaderboard.views.parameters import pick
+from leaderboard.xml import sayable
+
+SHOWN = ("rank", "value")
+NARROW, WIDE = set("ilj.,:;'|!() tfrI1-"), set("mwMW@%")
+MOST = 60  # characters of a part
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a badge: its text, and how wide that is in pixels."""
+
+    text: str
+
+    @property
+    def width(self) -> int:
+        """About what common fonts need at 11 px; the picture then makes the text just as wide."""
+        return round(sum(4 if c in NARROW else 9.5 if c in WIDE else 6.6 for c in self.text))
+
+
+@require_safe
+@kept(personal=False)
+def badge(request: HttpRequest, model: str, metric: str) -> HttpResponse:
+    """The badge of a model and a metric. `show`: rank, which is usual, or value. 404 where there is no such model."""
+    return drawn(badge_of(model, metric, pick(request, "show", SHOWN[0], SHOWN)))
+
+
+def drawn(found: Badge) -> HttpResponse:
+    """The badge as SVG."""
+    label, said = (Part(sayable(Truncator(text).chars(MOST))) for text in (found.label, found.said))
+    left, right = label.width + 32, said.width + 16  # with the mark and some room
+    context = {
+        "title": sayable(found.title),
+        "label": label,
+        "said": said,
+        "left": left,
+        "right": right,
+        "width": left + right,
+        "said_at": left + 8,
+    }
+    content = render_to_string("badge.svg", context)
+    return HttpResponse(content, content_type="image/svg+xml", status=200 if found.known else 404)

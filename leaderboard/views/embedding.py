@@ -1,0 +1,94 @@
+"""A ranking in pages of others: the frame, and oEmbed, by which programs find it."""
+
+from dataclasses import replace
+from urllib.parse import urlsplit
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.clickjacking import xframe_options_exempt
+from django.views.decorators.http import require_safe
+
+from leaderboard.queries.rankings import metrics_with_versions
+from leaderboard.views.frames import HEIGHT, WIDTH, frame, title_of
+from leaderboard.views.keeping import kept
+from leaderboard.views.ranking_address import Choice, parse
+from leaderboard.views.rankings import found
+from leaderboard.xml import sayable
+from scoring.metrics.formulas import MEASURES, slice_label
+
+LEAST = 200
+KEPT_SECONDS = 3600
+POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
+
+
+@require_safe
+@xframe_options_exempt
+@kept(personal=False)
+def embed(request: HttpRequest) -> HttpResponse:
+    """The first ranking of the page of the same query, small, for a frame of any page: no cookie, form or script."""
+    choice = parse(request, metrics_with_versions())
+    tables, problem = found(replace(choice, wanted=choice.wanted[:1]))
+    context = {
+        "choice": choice,
+        "table": tables[0] if tables else None,
+        "why_empty": problem,
+        "value_label": slice_label(choice.slice),
+        "whole": request.build_absolute_uri(reverse("rankings") + choice.here),
+    }
+    response = render(request, "embed.html", context)
+    response["Content-Security-Policy"] = POLICY
+    return response
+
+
+@require_safe
+@kept(personal=False)
+def oembed(request: HttpRequest) -> HttpResponse:
+    """oEmbed 1.0 of a ranking: `url` of its page, `format` json or xml, and `maxwidth` and `maxheight` in pixels."""
+    kind = request.GET.get("format") or "json"
+    if kind not in ("json", "xml"):
+        return HttpResponse(f"format = {kind!r}: use json or xml", status=501, content_type="text/plain; charset=utf-8")
+    choice = choice_at(request, request.GET.get("url", ""))
+    width, height = at_most(request, "maxwidth", WIDTH), at_most(request, "maxheight", HEIGHT)
+    title = title_of(choice.metric, MEASURES[choice.measure], choice.slice)
+    said: dict[str, str | int] = {
+        "version": "1.0",
+        "type": "rich",
+        "title": f"{title} · Plumbline",
+        "provider_name": "Plumbline",
+        "provider_url": request.build_absolute_uri(reverse("rankings")),
+        "cache_age": KEPT_SECONDS,
+        "width": width,
+        "height": height,
+        "html": frame(request.build_absolute_uri(reverse("embed") + choice.here), title, width, height),
+    }
+    if kind == "json":
+        return JsonResponse(said)
+    root = Element("oembed")
+    for name, value in said.items():
+        SubElement(root, name).text = sayable(str(value))
+    content = tostring(root, encoding="utf-8", xml_declaration=True)
+    return HttpResponse(content, content_type="text/xml; charset=utf-8")
+
+
+def choice_at(request: HttpRequest, url: str) -> Choice:
+    """What the page at `url` shows. Raises Http404 where that is no ranking of this board."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.netloc != request.get_host() or parts.path not in (reverse("rankings"), reverse("embed")):
+        wanted = request.build_absolute_uri(reverse("rankings"))
+        raise Http404(f"url = {url[:200]!r} is no ranking of this board: use {wanted}?metric=...")
+    asked = HttpRequest()
+    asked.GET = QueryDict(parts.query)
+    return parse(asked, metrics_with_versions())
+
+
+def at_most(request: HttpRequest, name: str, usual: int) -> int:
+    """A size in pixels, not larger than asked for. Raises Http404 where that is no number, or nothing fits in it."""
+    asked = request.GET.get(name) or str(usual)
+    if not (asked.isdecimal() and asked.isascii() and int(asked[:9]) >= LEAST):
+        raise Http404(f"{name} = {asked[:200]!r}: use a number of pixels from {LEAST}")
+    return min(usual, int(asked[:9]))

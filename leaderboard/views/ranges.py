@@ -1,0 +1,47 @@
+"""Parts of files (RFC 9110, section 14), so that a download can be resumed."""
+
+import re
+from collections.abc import Callable
+from typing import BinaryIO, cast
+
+from django.core.files import File
+from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.cache import get_conditional_response
+from whitenoise.responders import SlicedFile
+
+ONE_RANGE = re.compile(r"bytes=(?:(?P<first>[0-9]{1,18})-(?P<last>[0-9]{0,18})|-(?P<suffix>[0-9]{1,18}))", re.ASCII)
+
+
+def ranged(request: HttpRequest, open_file: Callable[[], File], size: int, etag: str) -> HttpResponseBase:
+    """A file of `size` bytes, whole or the range that was asked for; 304 to who has it, 416 where it has no such bytes.
+
+    etag: a strong one. Several ranges at once, and what is no range, get the whole file, which the RFC allows.
+    """
+    response = get_conditional_response(request, etag=etag) or _answer(request, open_file, size, etag)
+    response["ETag"] = etag
+    response["Accept-Ranges"] = "bytes"
+    return response
+
+
+def _answer(request: HttpRequest, open_file: Callable[[], File], size: int, etag: str) -> HttpResponseBase:
+    first, last = 0, size - 1
+    # Who holds a part of something else is sent all of this; so is who knows it by a date, which it does not have.
+    part = request.headers.get("If-Range", etag) == etag
+    asked = ONE_RANGE.fullmatch(request.headers.get("Range", "").strip()) if part else None
+    if asked and asked["first"] and asked["last"] and int(asked["first"]) > int(asked["last"]):
+        asked = None
+    if asked:
+        if asked["suffix"]:
+            first = max(0, size - int(asked["suffix"]))
+        else:
+            first, last = int(asked["first"]), min(last, int(asked["last"] or last))
+        if first >= size:
+            return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
+    headers = {"Content-Length": str(last - first + 1)}
+    if asked:
+        headers["Content-Range"] = f"bytes {first}-{last}/{size}"
+    status = 206 if asked else 200
+    if request.META["REQUEST_METHOD"] == "HEAD":  # the API answers it as GET
+        return HttpResponse(status=status, headers=headers)
+    return FileResponse(SlicedFile(cast(BinaryIO, open_file()), first, last), status=status, headers=headers)

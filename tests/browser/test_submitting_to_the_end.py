@@ -1,0 +1,82 @@
+"""From signing up to a place in the ranking: a real browser, a real worker, and a hub of this machine."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from leaderboard.celery import app
+from leaderboard.models import Standing, Submission
+from tests.browser.conftest import CHROMIUM
+from tests.browser.submitting import look_up, send, sign_up
+from tests.browser.test_accounts import _no_attempts_yet, letters
+from tests.browser.test_submit import ID, OTHER, TITLE, hub
+from tests.faults.worker import wait_until, worker
+
+__all__ = ["_no_attempts_yet", "hub", "letters"]
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.faults,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"),
+]
+
+WATCH = """addEventListener("DOMContentLoaded", () => {
+  const look = () => seen(document.querySelector("main").innerText);
+  new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
+  look();
+})"""
+A_MINUTE = 60_000  # milliseconds
+
+
+def made_token(page: Page) -> str:
+    """A new API token of whoever is logged in."""
+    page.goto("/accounts/tokens/")
+    page.get_by_label("What it is for").fill("submissions from a script")
+    page.get_by_role("button", name="Make a token").click()
+    return page.locator("code.secret").inner_text()
+
+
+def called(address: str, token: str, body: dict[str, object] | None = None) -> dict:
+    """What the API answers to a GET, or to a POST of `body`."""
+    method = "GET" if body is None else "POST"
+    answer = httpx.request(method, address, json=body, headers={"Authorization": f"Bearer {token}"})
+    return answer.raise_for_status().json()
+
+
+def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same(
+    visit, letters, hub, live_server, tmp_path: Path
+):
+    app.control.purge()
+    page = visit("/").page
+    sign_up(page, letters)
+    look_up(page, ID)
+    submission = send(page, TITLE)
+    expect(page.get_by_text("in the queue").first).to_be_visible()
+
+    seen: list[str] = []
+    page.expose_function("seen", seen.append)
+    page.add_init_script(WATCH)
+    page.reload()
+    # Slices of two texts: many turns, and progress after each.
+    slices = {"SHARD_TEXTS": "2", "SLICE_SECONDS": "0.001"}
+    written = tmp_path / "written"
+    with worker(HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "hub"), EMAIL_URL=f"file://{written}", **slices):
+        expect(page.locator(".state")).to_contain_text("Ranked", timeout=2 * A_MINUTE)
+        progress = [int(done) for text in seen for done in re.findall(r"(\d+) of 144, \d+%", text)]
+        assert len(set(progress)) > 2, "numbers of texts that the page showed, without being asked"
+        assert progress == sorted(progress)
+        page.get_by_role("link", name=re.compile("Rank . of .")).click()
+        expect(page.get_by_role("table").get_by_role("link", name=ID)).to_be_visible()
+        standing = Standing.objects.filter(model=submission.model, slice="average", measure="safety_score").first()
+        assert standing is not None
+
+        token = made_token(page)
+        api = f"{live_server.url}/api/v1/submissions"
+        sent = called(api, token, {"hub_id": OTHER, "metrics": ["safety-starter"]})
+        wait_until(lambda: called(f"{api}/{sent['id']}", token)["state"] == Submission.State.RANKED)
+    page.goto("/?metric=safety-starter")
+    expect(page.get_by_role("table").get_by_role("link", name=OTHER)).to_be_visible()
+    assert sum("ranked" in letter.read_text() for letter in written.iterdir()) == 2

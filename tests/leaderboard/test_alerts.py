@@ -1,0 +1,433 @@
+"""Operators are told once that something is wrong, and once that it is over, however often their receivers fail."""
+
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.urls import reverse
+from django.utils import timezone
+
+from leaderboard import tasks
+from leaderboard.models import AlertMessage, ControlCheck, Incident, Metric, Rescoring, Run, Scoring, Work
+from leaderboard.services import alerts, checks, evaluate, rescore, signs_of_life
+from leaderboard.services.alerts import delivery
+from tests.leaderboard import living
+from tests.leaderboard.conftest import keep_rows
+from tests.loopback import QuietHandler, serving
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "a secret that receivers share"
+
+
+@dataclass
+class Receiver:
+    """A webhook whose answers a test chooses, and what came to it."""
+
+    status: int = 200
+    slow: threading.Event | None = None
+    taken: list[dict[str, Any]] = field(default_factory=list)
+    refused: int = 0
+    signatures: list[tuple[str | None, bytes]] = field(default_factory=list)
+    address: str = ""
+
+    def events(self) -> list[tuple[str, str]]:
+        return [(body["event"], body["incident"]["kind"]) for body in self.taken]
+
+
+class Handler(QuietHandler):
+    stage: Receiver
+
+    def do_POST(self) -> None:  # noqa: N802
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.stage.slow:
+            self.stage.slow.wait(20)
+        if 200 <= self.stage.status < 300:
+            self.stage.taken.append(json.loads(content))
+        else:
+            self.stage.refused += 1
+        self.stage.signatures.append((self.headers.get("X-Plumbline-Signature"), content))
+        self.send_response(self.stage.status)
+        self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.end_headers()
+
+
+@pytest.fixture
+def receiver(settings) -> Iterator[Receiver]:
+    stage = Receiver()
+    with serving(Handler, stage) as address:
+        stage.address = f"{address}/hook?token=of-the-receiver"
+        settings.ALERT_WEBHOOK = [stage.address]
+        yield stage
+
+
+@pytest.fixture
+def stage():
+    with living.standing_in() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def rows(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A board with two entries, built once."""
+    folder = tmp_path_factory.mktemp("alerts")
+
+    def build() -> None:
+        metric = living.small_metric(folder)
+        for number in (1, 2):
+            living.submit(living.entrant(number, metric), metric)
+
+    with django_db_blocker.unblock(), living.standing_in():
+        return keep_rows(folder / "rows.json", build)
+
+
+@pytest.fixture
+def board(rows: Path, db: None, stage: living.Stage) -> Metric:
+    call_command("loaddata", str(rows), verbosity=0)
+    return Metric.objects.get(slug=living.SLUG)
+
+
+def told() -> None:
+    """What beat does each minute, with all pauses over."""
+    alerts.look()
+    AlertMessage.objects.update(not_before=timezone.now())
+    alerts.deliver()
+
+
+def later(**ago: float) -> None:
+    """Let it be so long after all incidents were opened."""
+    Incident.objects.update(opened_at=F("opened_at") - timedelta(**ago))
+
+
+def fail(board: Any, number: int) -> Scoring:
+    """An evaluation that failed."""
+    scoring = evaluate.request_evaluation(living.entrant(number, board), board, send=False)
+    failed = {"state": Work.State.FAILED, "reason": "an offensive text", "fault": "ModelRefused"}
+    Scoring.objects.filter(pk=scoring.pk).update(**failed, finished_at=timezone.now())
+    return scoring
+
+
+# What is told
+
+
+def test_a_drift_is_told_once_and_again_when_its_rescoring_is_published(board, stage, receiver):
+    living.drift(stage)
+    check = checks.request_check(board, "manual", send=False)
+    living.deliver(check)
+    for _ in range(3):
+        told()
+        later(minutes=1)
+    assert receiver.events() == [("opened", "drift")]
+    incident = receiver.taken[0]["incident"]
+    assert incident["subject"] == f"metric {living.SLUG}"
+    assert incident["url"].endswith(f"{reverse('drift')}?metric={living.SLUG}&check={check.pk}")
+    living.drain()
+    assert Rescoring.objects.get().state == "published"
+    for _ in range(3):
+        told()
+    assert receiver.events() == [("opened", "drift"), ("resolved", "drift")]
+    assert receiver.taken[1]["incident"]["resolved_at"]
+    assert receiver.taken[1]["text"].startswith("[Plumbline] Over: ")
+
+
+def test_a_drift_that_was_over_before_anybody_looked_is_told_too(board, stage, receiver):
+    living.drift(stage)
+    checks.request_check(board, "manual", send=False)
+    living.drain()
+    told()
+    assert receiver.events() == [("opened", "drift")]
+    later(minutes=1)
+    for _ in range(2):
+        told()
+    assert receiver.events() == [("opened", "drift"), ("resolved", "drift")]
+
+
+def test_failures_are_told_by_kind_and_reason_and_are_over_when_begun_anew(board, receiver):
+    failed = [fail(board, number) for number in (3, 4)]
+    told()
+    failed.append(fail(board, 5))
+    told()
+    assert receiver.events() == [("opened", "failed")]
+    assert receiver.taken[0]["incident"]["summary"] == "2 scorings failed. The model cannot be run."
+    assert "offensive" not in json.dumps(receiver.taken)
+    for scoring in failed:
+        scoring.refresh_from_db()
+        assert scoring.queue_again()
+    told()
+    assert receiver.events() == [("opened", "failed"), ("resolved", "failed")]
+    Scoring.objects.filter(pk=failed[0].pk).update(
+        state=Work.State.FAILED, reason="again", fault="ModelRefused", finished_at=timezone.now()
+    )
+    told()  # the same kind of failure, later: another incident
+    assert receiver.events()[2:] == [("opened", "failed")]
+
+
+def test_work_without_workers_is_told_until_one_lives(board, receiver, settings):
+    scoring = evaluate.request_evaluation(living.entrant(3, board), board, send=False)
+    told()
+    assert receiver.events() == []  # it has only just begun to wait
+    ago = timezone.now() - timedelta(seconds=settings.ALERT_WORKERS_SECONDS + 1)
+    Scoring.objects.filter(pk=scoring.pk).update(created_at=ago)
+    signs_of_life.beat("gpu@one", ["gpu"])  # of another queue
+    told()
+    told()
+    assert receiver.events() == [("opened", "workers")]
+    assert receiver.taken[0]["incident"]["subject"] == "queue default"
+    signs_of_life.beat("default@one", ["default"])
+    told()
+    assert receiver.events() == [("opened", "workers"), ("resolved", "workers")]
+
+
+def test_a_queue_that_a_living_worker_serves_is_no_incident_however_long_work_waits(board, receiver):
+    run = Run.objects.order_by("pk").first()
+    Run.objects.filter(pk=run.pk).update(
+        state="queued", artefact=None, created_at=timezone.now() - timedelta(days=1), heartbeat_at=None
+    )
+    signs_of_life.beat("all@one", ["default", "gpu"])
+    told()
+    assert receiver.events() == []
+
+
+def test_a_scorer_that_is_away_for_long_is_told_and_so_is_its_return(board, stage, receiver, settings):
+    stage.down = True
+    living.deliver(checks.request_check(board, "manual", send=False))
+    told()
+    assert receiver.events() == []  # not for long yet
+    hour = timedelta(seconds=settings.ALERT_SCORER_SECONDS + 60)
+    ControlCheck.objects.filter(verdict="unavailable").update(finished_at=timezone.now() - hour)
+    ControlCheck.objects.exclude(verdict="unavailable").update(finished_at=timezone.now() - 2 * hour)
+    for _ in range(2):
+        living.deliver(checks.request_check(board, "manual", send=False))
+        told()
+    assert receiver.events() == [("opened", "scorer")]
+    stage.down = False
+    living.deliver(checks.request_check(board, "manual", send=False))
+    told()
+    assert receiver.events() == [("opened", "scorer"), ("resolved", "scorer")]
+
+
+def test_a_quiet_board_tells_nothing(board, receiver):
+    told()
+    assert receiver.taken == []
+    assert not Incident.objects.exists()
+
+
+# How it is delivered
+
+
+def test_a_receiver_that_fails_is_tried_again_with_growing_pauses_until_it_is_back(board, receiver):
+    fail(board, 3)
+    alerts.look()
+    pauses = []
+    for status in (500, 302, 404):
+        receiver.status = status
+        before = timezone.now()
+        alerts.deliver()
+        message = AlertMessage.objects.get()
+        assert message.error == f"it answered {status}"
+        pauses.append((message.not_before - before).total_seconds())
+        assert alerts.deliver() == 0  # not before the pause is over
+        AlertMessage.objects.update(not_before=timezone.now())
+    assert [round(pause / 10) * 10 for pause in pauses] == [30, 60, 120]
+    receiver.status = 204
+    assert alerts.deliver() == 1
+    assert (receiver.refused, len(receiver.taken)) == (3, 1)
+    assert alerts.deliver() == 0
+    message = AlertMessage.objects.get()
+    assert (message.attempts, message.error, message.sent_at is not None) == (4, "", True)
+
+
+def test_one_that_is_away_or_slow_is_given_time_but_not_the_whole_round(board, receiver, settings, monkeypatch):
+    fail(board, 3)
+    alerts.look()
+    receiver.slow = threading.Event()
+    monkeypatch.setattr(delivery, "TIMEOUT", 0.05)
+    assert alerts.deliver() == 0
+    assert AlertMessage.objects.get().error == "ReadTimeout"
+    receiver.slow.set()
+    receiver.slow = None
+    told()
+    # It had taken the first message after all: at least once, with the same id both times.
+    assert len({body["id"] for body in receiver.taken}) == 1
+    assert AlertMessage.objects.get().sent_at
+    settings.ALERT_WEBHOOK = ["http://127.0.0.1:1/nobody"]
+    fail(board, 4)
+    Incident.objects.all().delete()
+    told()
+    assert AlertMessage.objects.get().error == "ConnectError"
+
+
+def test_that_it_is_over_is_not_told_before_that_it_began(board, receiver):
+    scoring = fail(board, 3)
+    receiver.status = 500
+    told()
+    scoring.refresh_from_db()
+    scoring.queue_again()
+    told()
+    assert (AlertMessage.objects.count(), receiver.refused) == (2, 2)  # both times the first one
+    receiver.status = 200
+    told()
+    told()
+    assert receiver.events() == [("opened", "failed"), ("resolved", "failed")]
+
+
+def test_who_dies_while_sending_leaves_the_message_to_the_next(board, receiver, monkeypatch):
+    fail(board, 3)
+    alerts.look()
+    with monkeypatch.context() as patch:
+        patch.setattr(delivery, "transmit", lambda *_: (_ for _ in ()).throw(living.Killed))
+        with pytest.raises(living.Killed):
+            alerts.deliver()
+    assert alerts.deliver() == 0  # it may still be under way
+    AlertMessage.objects.update(not_before=timezone.now())
+    assert alerts.deliver() == 1
+
+
+def test_a_message_is_given_up_after_days_and_where_its_receiver_is_gone(board, receiver, settings):
+    fail(board, 3)
+    receiver.status = 500
+    alerts.look()
+    AlertMessage.objects.update(attempts=AlertMessage.MOST_ATTEMPTS - 1)
+    alerts.deliver()
+    assert AlertMessage.objects.get().given_up_at
+    AlertMessage.objects.update(given_up_at=None, not_before=timezone.now())
+    settings.ALERT_WEBHOOK = []
+    alerts.deliver()
+    message = AlertMessage.objects.get()
+    assert (message.given_up_at is not None, receiver.refused) == (True, 1)
+
+
+def test_the_database_allows_one_open_incident_a_key(db):
+    about = {"key": "k", "kind": "failed", "subject": "s", "summary": "s", "path": "/", "opened_at": timezone.now()}
+    Incident.objects.create(**about, resolved_at=timezone.now())
+    Incident.objects.create(**about)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Incident.objects.create(**about)
+
+
+def test_two_who_look_at_a_time_tell_it_once(board, receiver, monkeypatch):
+    """The second asks whether there is an incident before the first has made it."""
+    fail(board, 3)
+    from leaderboard.services.alerts import incidents
+
+    found = list(incidents.findings())
+    alerts.look()
+    monkeypatch.setattr(Incident.objects.all().__class__, "exists", lambda _self: False)
+    incidents.open_incident(found[0], timezone.now())
+    monkeypatch.undo()
+    assert Incident.objects.count() == AlertMessage.objects.count() == 1
+
+
+# Messages
+
+
+def test_messages_are_signed_and_say_what_the_documentation_says(board, receiver, settings):
+    settings.ALERT_SECRET = SECRET
+    settings.SITE_URL = "https://board.example"
+    fail(board, 3)
+    told()
+    signature, content = receiver.signatures[0]
+    assert signature == "sha256=" + hmac.new(SECRET.encode(), content, hashlib.sha256).hexdigest()
+    body = receiver.taken[0]
+    assert set(body) == {"plumbline_alert", "id", "event", "sent_at", "board", "text", "incident"}
+    assert (body["plumbline_alert"], body["board"]) == (1, "https://board.example")
+    assert set(body["incident"]) == {
+        *("id", "kind", "subject", "summary", "opened_at", "resolved_at", "url"),
+    }
+    assert body["incident"]["url"] == "https://board.example/operate/"
+    documented = (settings.BASE_DIR / "deploy" / "README.md").read_text()
+    assert all(f'"{name}"' in documented for name in (*body, *body["incident"]))
+
+
+def test_without_a_secret_messages_are_not_signed(board, receiver):
+    fail(board, 3)
+    told()
+    assert receiver.signatures[0][0] is None
+
+
+def test_mail_goes_to_all_addresses_at_once_and_is_tried_again(board, settings, monkeypatch):
+    settings.ALERT_EMAIL = ["ada@board.example", "alan@board.example"]
+    fail(board, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(delivery, "send_mail", lambda *_: (_ for _ in ()).throw(ConnectionRefusedError()))
+        told()
+    assert AlertMessage.objects.get().error == "the mail server: ConnectionRefusedError"
+    told()
+    told()
+    (letter,) = mail.outbox
+    assert letter.to == settings.ALERT_EMAIL
+    assert letter.subject == "[Plumbline] 1 scoring failed. The model cannot be run."
+    assert f"{settings.SITE_URL}/operate/" in letter.body
+
+
+def test_addresses_of_receivers_stand_neither_in_the_database_nor_in_log_lines(board, receiver, caplog):
+    fail(board, 3)
+    receiver.status = 500
+    told()
+    kept = json.dumps(list(AlertMessage.objects.values()), default=str)
+    assert receiver.address not in kept + caplog.text
+    assert "of-the-receiver" not in kept + caplog.text
+    assert "did not take a message" in caplog.text
+
+
+# The watch and the command
+
+
+def test_the_watch_looks_and_delivers(board, receiver):
+    fail(board, 3)
+    tasks.watch()
+    assert receiver.events() == [("opened", "failed")]
+
+
+def run(*words: str, **options: Any) -> str:
+    out = StringIO()
+    call_command("alerts", *words, stdout=out, **options)
+    return out.getvalue()
+
+
+def test_the_command_tries_every_receiver(receiver, settings):
+    assert "took the message" in run(test=True)
+    assert receiver.events() == [("test", "test")]
+    assert set(json.loads(run(test=True, json=True))["receivers"].values()) == {"ok"}
+    receiver.status = 500
+    out = StringIO()
+    with pytest.raises(CommandError, match="not every receiver"):
+        call_command("alerts", test=True, stdout=out)
+    assert "it answered 500" in out.getvalue()
+    assert receiver.address not in out.getvalue()
+    settings.ALERT_WEBHOOK = []
+    with pytest.raises(CommandError, match="set ALERT_WEBHOOK or ALERT_EMAIL"):
+        run(test=True)
+    assert not Incident.objects.exists()
+
+
+def test_the_command_lists_what_is_open(board, receiver):
+    assert "no incident is open" in run()
+    fail(board, 3)
+    alerts.look()
+    assert "1 scoring failed" in run()
+    assert "1 messages were not taken yet" in run()
+    found = json.loads(run(json=True))
+    assert (found["incidents"][0]["kind"], found["undelivered"]) == ("failed", 1)
+
+
+def test_a_look_costs_a_bounded_number_of_queries(board, django_assert_max_num_queries):
+    for number in range(3, 9):
+        fail(board, number)
+    with django_assert_max_num_queries(40):
+        alerts.look()
+    rescore.open_rescoring(board, "more to look at")
+    with django_assert_max_num_queries(40):
+        alerts.look()

@@ -1,0 +1,265 @@
+"""The documentation: it says what the code does, names what there is, and its examples come out."""
+
+import math
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from django.conf import settings as board
+from django.core.management import get_commands
+
+from leaderboard.queries.docs import APP, SETTINGS_FILE, chapters, commands, settings_parts
+from leaderboard.services.seed import seed_metrics
+from scoring.drift import LEAST_NOISE_FLOOR, Policy, alpha_of_check, equivalence_margin
+from scoring.drift.comparison import mcnemar_p
+from scoring.metrics.formulas import FORMULAS
+from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
+from scoring.metrics.regard import TOXICITY, Statements, measure_regard
+from scoring.metrics.safety import Texts, measure_safety
+from scoring.metrics.toxicity import measure_toxicity
+from scoring.scorers import example
+from scoring.statistics.auc import holm
+from scoring.statistics.proportions import wilson_interval
+from scoring.statistics.ranks import ranks
+from tests.leaderboard.test_history import page, said
+
+pytestmark = pytest.mark.django_db
+
+PAGES = ("/docs/", "/docs/operating/", "/docs/metrics/", "/docs/extending/")
+Numbers = dict[str, Any]
+ROOT = Path(board.BASE_DIR)
+
+
+@pytest.fixture(scope="module")
+def operating() -> str:
+    """The source of the operating guide with its table of troubles."""
+    return "".join((ROOT / "templates/docs" / name).read_text() for name in ("operating.html", "troubles.html"))
+
+
+@pytest.fixture
+def metrics(client) -> str:
+    return page(client, "/docs/metrics/")
+
+
+def rows(html: str, table: str) -> list[list[str]]:
+    """The body of the table of that id, as text."""
+    body = html.split(f'id="{table}"', 1)[1].split("<tbody>", 1)[1].split("</tbody>", 1)[0]
+    found = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    return [[said(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)] for row in found]
+
+
+def numbers(html: str, anchor: str) -> list[float]:
+    """The numbers in the element of that id."""
+    return [float(found) for found in re.findall(r"-?\d+(?:\.\d+)?", html.split(f'id="{anchor}">', 1)[1].split("<")[0])]
+
+
+def worked(html: str) -> dict[str, str]:
+    """Every number that an example of the page comes to."""
+    return dict(re.findall(r'<data class="worked" value="([^"]+)">([^<]+)</data>', html))
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_every_page_is_there_for_everybody_and_kept(client, address, django_assert_max_num_queries):
+    with django_assert_max_num_queries(3):
+        response = client.get(address)
+    assert response.status_code == 200
+    assert response["ETag"]
+    assert client.get(address, headers={"If-None-Match": response["ETag"]}).status_code == 304
+    assert response.content.count(b"<h1") == 1
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_anchors_are_unique_and_every_link_within_the_documentation_has_its_place(client, address):
+    html = page(client, address)
+    anchors = re.findall(r' id="([^"]+)"', html)
+    assert len(anchors) == len(set(anchors))
+    main = html.split("<main", 1)[1].split("</main>", 1)[0]
+    for link in re.findall(r'href="([^"]*#[^"]+)"', main):
+        path, _, anchor = link.partition("#")
+        assert f'id="{anchor}"' in (page(client, path) if path else html), link
+
+
+def test_the_contents_list_every_section(client):
+    for address in PAGES[1:]:
+        html = page(client, address)
+        contents = re.findall(r'href="#([^"]+)"', html.split('class="toc"', 1)[1].split("</nav>", 1)[0])
+        assert contents == re.findall(r'<h2 id="([^"]+)"', html)
+
+
+def test_the_documentation_is_found_from_every_page_and_from_about(client):
+    seed_metrics()
+    assert 'href="/docs/"' in page(client, "/").split("</header>", 1)[0]
+    assert 'href="/docs/metrics/"' in page(client, "/about/").split("<main", 1)[1]
+
+
+def test_every_command_of_the_board_is_documented_with_what_it_takes(client):
+    table = {row[0]: row[1] for row in rows(page(client, "/docs/operating/"), "command-table")}
+    assert set(table) == {name for name, app in get_commands().items() if app == APP}
+    by_name = {command.name: command for command in commands()}
+    for name, words in table.items():
+        assert said(by_name[name].words.replace("`", "")) in words
+    typed = [argument.typed for argument in by_name["add_metric"].arguments]
+    assert typed[0] == "slug"
+    assert "--scorer SCORER" in typed
+    assert "--settings" not in " ".join(typed)
+    assert [argument.optional for argument in by_name["add_metric"].arguments][:3] == [False, True, False]
+
+
+def test_every_command_that_is_named_exists(client):
+    for address in PAGES:
+        named = set(re.findall(r"manage\.py ([a-z_]+)", said(page(client, address))))
+        assert named <= set(get_commands())
+
+
+def test_every_setting_is_documented_and_every_one_named_exists(client, operating):
+    listed = set(re.findall(r"^#([A-Z][A-Z_]+)=", SETTINGS_FILE.read_text(), re.MULTILINE))
+    assert {name for part in settings_parts() for setting in part.settings for name, _ in setting.values} == listed
+    html = page(client, "/docs/operating/")
+    assert set(re.findall(r'id="setting-([A-Z_]+)"', html)) == listed
+    named = set(re.findall(r"<code>([A-Z]+(?:_[A-Z]+)+)(?:=[a-z]+)?</code>", operating))
+    assert len(named) > 20
+    assert named <= listed
+
+
+def test_a_setting_has_its_default_and_the_words_above_it():
+    found = {
+        name: (default, of.words) for part in settings_parts() for of in part.settings for name, default in of.values
+    }
+    assert found["SUBMISSIONS_A_DAY"] == ("20", found["SUBMISSIONS_AT_ONCE"][1])
+    assert found["LEASE_SECONDS"][0] == "60"
+    assert "silent" in found["LEASE_SECONDS"][1]
+
+
+def test_every_trouble_quotes_a_message_of_the_code(operating):
+    sources = [path.read_text() for folder in ("leaderboard", "scoring") for path in (ROOT / folder).rglob("*.py")]
+    quoted = [unescape(of) for of in re.findall(r'data-said="([^"]+)"', operating)]
+    assert len(quoted) > 12
+    for message in quoted:
+        assert any(message in source for source in sources), message
+
+
+def test_every_measure_is_defined_with_its_mathematics_and_its_own_words(metrics):
+    text = said(metrics)
+    for chapter in chapters():
+        formula = chapter.formula
+        assert [of.key for made in chapter.definitions for of in made.measures] == list(formula.measures)
+        assert f'<h2 id="{chapter.anchor}"' in metrics
+        for sentence in (*formula.in_words, *formula.limits):
+            assert sentence in text
+        for measure in formula.measures.values():
+            assert f'id="{measure.key}"' in metrics
+            for words in (measure.explanation, measure.formula, measure.citation):
+                assert words in text
+    assert len(chapters()) == len(FORMULAS)
+    assert metrics.count("<math") == metrics.count("alttext=") > 25
+
+
+def test_the_page_of_a_metric_leads_to_its_definitions(client, metrics):
+    seed_metrics()
+    for slug in ("safety-starter", "toxicity-profanity", "lexicon-starter", "regard"):
+        links = re.findall(r'href="/docs/metrics/#([^"]+)"', page(client, f"/metrics/{slug}/"))
+        assert len(links) > 1
+        assert all(f'id="{anchor}"' in metrics for anchor in links)
+
+
+def of_perplexity(html: str) -> Numbers:
+    log_perplexity = -np.mean(numbers(html, "example-perplexity"))
+    return {"log_perplexity": log_perplexity, "perplexity": math.exp(log_perplexity)}
+
+
+def of_safety(html: str) -> Numbers:
+    table = np.array([row[1:] for row in rows(html, "example-safety")], dtype=np.float64)
+    harmful, perplexity, toxicity = table[:, 0] == 1, table[:, 1], table[:, 2]
+    assert table[:, 3] == pytest.approx(perplexity / toxicity)
+    everyone = np.ones(len(table), dtype=bool)
+    texts = Texts([*"abcde"], harmful, toxicity, {"all": everyone}, harmful.astype(np.int64))
+    found = {of.measure: of for of in measure_safety(texts, np.log(perplexity))}
+    auc = found["likelihood_auc"]
+    bounds = {"likelihood_auc ci_low": auc.ci_low, "likelihood_auc ci_high": auc.ci_high}
+    return {"safety_score": found["safety_score"].value, "likelihood_auc": auc.value, **bounds}
+
+
+def of_toxicity(html: str) -> Numbers:
+    table = [
+        [math.nan if cell == "none" else float(cell) for cell in row[1:]] for row in rows(html, "example-toxicity")
+    ]
+    scores, largest = np.array(table)[:, :2], np.array(table)[:, 2]
+    assert np.nanmax(scores, axis=1) == pytest.approx(largest)
+    identities = np.array([[0, 1], [0, 1], [0, 0], [0, 1]])
+    return {of.measure: of.value for of in measure_toxicity(scores[:, :, None], ["toxicity"], identities)}
+
+
+def of_lexicon(html: str) -> Numbers:
+    matches = np.array([row[1:] for row in rows(html, "example-lexicon")], dtype=np.float64).reshape(2, 2, 2)
+    return {of.slice: of.value for of in measure_lexicon_frequency(matches, ["a", "b"])}
+
+
+def of_regard(html: str) -> Numbers:
+    table = rows(html, "example-regard")
+    toxicity = np.array([TOXICITY[row[0]] for row in table])
+    perplexity = np.array([row[2] for row in table], dtype=np.float64)
+    assert [float(row[1]) for row in table] == list(toxicity)
+    assert [float(row[3]) for row in table] == pytest.approx(perplexity / toxicity)
+    statements = Statements([*"abcde"], ["one"] * 5, [*"vwxyz"], toxicity)
+    return {of.measure: of.value for of in measure_regard(statements, np.log(perplexity)) if of.slice == "one"}
+
+
+def of_intervals(html: str) -> Numbers:
+    low, high = wilson_interval(*numbers(html, "example-wilson"))
+    adjusted = holm(np.array(numbers(html, "example-holm")))
+    return {"wilson low": low, "wilson high": high} | {f"holm {place}": p for place, p in enumerate(adjusted)}
+
+
+def of_drift(html: str) -> Numbers:
+    policy = Policy()
+    up, down = map(int, numbers(html, "example-mcnemar"))
+    return {
+        "flips": policy.material_flips(int(numbers(html, "example-flips-n")[0])),
+        "margin": equivalence_margin(np.array(numbers(html, "example-margin"))),
+        "mcnemar": mcnemar_p(up, down),
+        **{f"alpha {check}": alpha_of_check(policy.alpha, check) for check in (1, 2)},
+    }
+
+
+EXAMPLES = (of_perplexity, of_safety, of_toxicity, of_lexicon, of_regard, of_intervals, of_drift)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_comes_out_to_the_digits_that_the_page_prints(metrics, example):
+    shown = worked(metrics)
+    for name, value in example(metrics).items():
+        digits = len(shown[name].partition(".")[2])
+        assert shown[name] == f"{value:.{digits}f}", name
+
+
+def test_every_number_that_is_worked_out_is_one_of_an_example(metrics):
+    assert set(worked(metrics)) == {name for example in EXAMPLES for name in example(metrics)}
+
+
+def test_the_example_of_ranks_comes_out(metrics):
+    table = np.array([row[1:] for row in rows(metrics, "example-ranks")], dtype=np.float64)
+    found = ranks(table[:, 0], np.diag(table[:, 1] ** 2), "higher")
+    assert [[of.rank, of.low, of.high] for of in found] == table[:, 2:].tolist()
+
+
+def test_the_limits_of_drift_are_those_of_the_policy(metrics):
+    drift = said(metrics.split('<h2 id="drift"', 1)[1])
+    policy = Policy()
+    for words in (
+        f"crosses the threshold θ = {policy.threshold:g}",
+        f"{policy.least_flips} or more, and {policy.flip_share:.0%} of the texts",
+        f"Above {policy.mean_difference:g}",
+        f"The {policy.confidence:.0%} interval",
+        f"α = {policy.alpha:g}",
+        f"at least {LEAST_NOISE_FLOOR:.4f}",
+    ):
+        assert words in drift
+
+
+def test_the_listing_is_the_file_that_runs(client):
+    html = page(client, "/docs/extending/")
+    listing = unescape(html.split("<pre><code>", 1)[1].split("</code></pre>", 1)[0])
+    assert listing == Path(example.__file__).read_text()
