@@ -7,7 +7,17 @@ from functools import cached_property
 
 from django.db.models import Exists, OuterRef, Prefetch
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    OutdatedEntry,
+    Result,
+    RetiredScorer,
+    Scoring,
+    Standing,
+    Work,
+)
 from leaderboard.queries.ranking_view import EXTRAS, SLICE, USUAL, View
 from scoring.metrics.formulas import slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
@@ -247,12 +257,15 @@ def slices_of(versions: Iterable[MetricVersion], measure: str) -> dict[int, list
 
 
 def metrics_with_versions() -> list[Metric]:
-    """All metrics, each with those of its versions that have entries, in two queries."""
+    """All metrics, each with those of its versions that have entries, in two queries.
+
+    `in_use` says of each whether no operator has retired its scorer.
+    """
     entries = Exists(Scoring.objects.filter(metric_version=OuterRef("pk"), state=Work.State.DONE))
     versions = MetricVersion.objects.select_related("protocol__evaluation_set").filter(entries).order_by("number")
-    return list(
-        Metric.objects.select_related("protocol__evaluation_set").prefetch_related(Prefetch("versions", versions))
-    )
+    in_use = ~Exists(RetiredScorer.objects.filter(name=OuterRef("scorer")))
+    metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(in_use=in_use)
+    return list(metrics.prefetch_related(Prefetch("versions", versions)))
 
 
 def has_history(metric: Metric) -> bool:

@@ -28,6 +28,7 @@ from scoring.metrics.formulas import slice_label, slice_parts
 from scoring.metrics.measures import slice_of
 from scoring.metrics.safety import ALL
 from scoring.metrics.toxicity import PARTS, RESCORED, TOXIC
+from scoring.scorers import ScorerUnavailable
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "provenances": [*Provenance.choices, (BOTH, "Both in one ranking")],
         "kinds": [(WITHIN_KIND, "Each kind by itself"), *Standing.Population.choices],
         "versions": published_versions(choice.metric),
-        "problem": None if only_published(choice.metric) else problem_with(choice.metric.scorer),
+        "problem": None if only_published(choice.metric) else scorer_problem(choice.metric),
         "scenarios": scenarios(choice),
         "reading": f"reading/{choice.metric.formula_name}.html",
         "tables": [shown(request, choice, table) for table in tables],
@@ -120,6 +121,11 @@ def rankings(request: HttpRequest) -> HttpResponse:
     if SEEN not in request.headers:  # what polls is no view of its own
         response["HX-Push-Url"] = request.path + choice.here
     return response
+
+
+def scorer_problem(metric: Metric) -> ScorerUnavailable | None:
+    """Why the metric's scorer cannot be had here; `in_use` saves asking whether it is retired."""
+    return problem_with(metric.scorer, {} if metric.in_use else None)
 
 
 @require_safe
