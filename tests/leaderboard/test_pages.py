@@ -187,3 +187,10 @@ def test_the_number_of_queries_does_not_grow_with_the_board(client, board):
 @pytest.mark.parametrize("address", ["/", "/models/hosseini-2023-gpt-2/", "/healthz"])
 def test_reading_pages_refuse_to_be_written_to(client, board, address):
     assert client.post(address).status_code == 405
+
+
+def test_every_section_of_the_stylesheet_is_outside_of_any_block(settings):
+    css = (settings.BASE_DIR / "static" / "plumbline.css").read_text(encoding="utf-8")
+    sections = re.split(r"^/\*.*\*/$", css, flags=re.MULTILINE)
+    assert len(sections) > 10
+    assert all(section.count("{") == section.count("}") for section in sections)
