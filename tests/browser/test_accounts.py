@@ -169,7 +169,8 @@ def test_pages_of_accounts_are_accessible_and_fit_every_window(visit, live_serve
         opened.page.goto(path)
         check(opened)
     opened.page.get_by_role("navigation", name="Account").get_by_text("olga").click()
-    expect(opened.page.get_by_role("link", name="Operate")).to_be_visible()
+    menu = opened.page.get_by_role("navigation", name="Account")
+    expect(menu.get_by_role("link", name="Operate")).to_be_visible()
     check(opened)
     for address, button in (("tokens", "Make a token"), ("invitations", "Invite")):
         opened.page.goto(reverse(address))

@@ -85,7 +85,7 @@ def test_an_operator_sees_what_failed_retries_it_hides_a_model_and_finds_both_on
     confirm(page, "Pause")
     expect(page.get_by_role("link", name="Resume the rescoring of Safety on the starter set")).to_be_visible()
 
-    page.get_by_role("link", name="Models").click()
+    page.get_by_role("link", name="Models", exact=True).click()
     look()
     page.get_by_label("Name, family or slug").fill(CAUSAL)
     page.get_by_role("main").get_by_role("button", name="Show").click()

@@ -52,7 +52,7 @@ def crowd(board: Metric) -> Metric:
 
 def names(page: Page) -> list[str]:
     """The models of the first table, in order."""
-    return page.locator("table.board").first.locator("tbody th a").all_inner_texts()
+    return page.locator("table.board").first.locator("tbody th > a:first-child").all_inner_texts()
 
 
 def asked(page: Page) -> dict[str, list[str]]:
