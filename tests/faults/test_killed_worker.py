@@ -19,7 +19,7 @@ from tests.faults.worker import wait_until, worker
 from tests.leaderboard.conftest import CAUSAL, MASKED, finish, metric, models  # noqa: F401 (fixtures)
 from tests.leaderboard.continuations import texts_of
 
-pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.faults, pytest.mark.either_database, pytest.mark.django_db(transaction=True)]
 
 SMALL_SHARDS = {"SHARD_TEXTS": "8"}
 
