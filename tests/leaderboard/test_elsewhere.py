@@ -206,17 +206,10 @@ def started(**environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(
-    ("environment", "buttons"),
-    [
-        ({"GITHUB_CLIENT_ID": "id", "GITHUB_CLIENT_SECRET": "s"}, "['GitHub']"),
-        ({"HUGGINGFACE_CLIENT_ID": "id", "HUGGINGFACE_CLIENT_SECRET": "s"}, "['Hugging Face']"),
-    ],
-    ids=["github", "huggingface"],
-)
-def test_a_client_in_the_environment_brings_its_button(environment, buttons):
-    found = started(**environment)
-    assert found.stdout.strip() == buttons, found.stderr
+def test_a_client_in_the_environment_brings_its_button():
+    clients = {f"{name}_CLIENT_{part}": "x" for name in ("GITHUB", "HUGGINGFACE") for part in ("ID", "SECRET")}
+    found = started(**clients)
+    assert found.stdout.strip() == "['GitHub', 'Hugging Face']", found.stderr
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_any_order_of_submissions_drifts_kills_cancels_and_retries_leaves_a_whol
         run_state_machine_as_test(
             LivingBoard,
             settings=settings(
-                max_examples=25,
+                max_examples=15,
                 stateful_step_count=25,
                 phases=[Phase.generate],  # the steps are few and have names: nothing to shrink
                 deadline=None,

@@ -195,7 +195,7 @@ views = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=views)
 def test_any_view_shows_those_that_fit_in_order_with_their_ranks_among_all(client, wide, asked):
     wanted = expected(asked, asked["sort"])

@@ -303,7 +303,7 @@ def rows_or_problems(reader: Callable[[], pa.Table]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_bytes_that_were_changed_are_refused_or_read_but_never_anything_else(name, data):
     content = changed(data, written(valid_rows(), name))
