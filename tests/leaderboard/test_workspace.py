@@ -190,7 +190,7 @@ def test_what_is_said_of_a_model_is_corrected_for_the_record_and_the_change_log(
         "apache-2.0",
     )
     assert (
-        "was corrected by whoever submitted it: name, family, licence, notes."
+        "was corrected by whoever submitted it: family, licence, name, notes."
         in client.get(reverse("changes")).content.decode()
     )
     assert "Nothing was changed." in client.post(address, values, follow=True).content.decode()
