@@ -76,7 +76,8 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
         token = made_token(page)
         api = f"{live_server.url}/api/v1/submissions"
         sent = called(api, token, {"hub_id": OTHER, "metrics": ["safety-starter"]})
-        wait_until(lambda: called(f"{api}/{sent['id']}", token)["state"] == Submission.State.RANKED)
+        wait_until(lambda: Submission.objects.get(pk=sent["id"]).state == Submission.State.RANKED)
+        assert called(f"{api}/{sent['id']}", token)["state"] == "ranked"
     page.goto("/?metric=safety-starter")
     expect(page.get_by_role("table").get_by_role("link", name=OTHER)).to_be_visible()
     assert sum("ranked" in letter.read_text() for letter in written.iterdir()) == 2
