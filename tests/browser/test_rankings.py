@@ -5,7 +5,7 @@ import json
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from leaderboard.models import LanguageModel, Metric, Result, Run, Scoring, Standing
 from leaderboard.services.evaluate import request_evaluation
@@ -57,6 +57,11 @@ def names(page: Page) -> list[str]:
 
 def asked(page: Page) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
+
+
+def restores(route: Route) -> bool:
+    """Whether a request asks for a page that the reader goes back or forward to."""
+    return "hx-history-restore-request" in route.request.headers
 
 
 def in_order(key: str, **filters: str) -> list[str]:
@@ -111,6 +116,22 @@ def test_a_visitor_searches_sorts_filters_and_goes_back_without_a_reload(visit, 
     expect(page.get_by_label("Search", exact=True)).to_have_value("")
     assert page.evaluate("window.sameDocument") is True
     assert opened.faults == []
+
+
+def test_a_late_answer_to_going_back_does_not_undo_what_was_asked_for_since(visit, crowd):
+    page = visit(f"{TOXICITY}&q=crowd-1").page
+    page.get_by_role("link", name="Model", exact=True).first.click()
+    page.wait_for_url("**sort=model**")
+    held: list[Route] = []
+    page.route(lambda _: True, lambda route: held.append(route) if restores(route) else route.continue_())
+    page.go_back(wait_until="commit")
+    page.wait_for_url(lambda address: "sort" not in address)
+    page.get_by_role("link", name="Show all 62").click()
+    expect(page.get_by_text("hidden by filters")).to_have_count(0)
+    assert len(held) == 1
+    held[0].continue_()
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_text("hidden by filters")).to_have_count(0)
 
 
 def test_a_visitor_turns_pages_and_shares_one(visit, crowd):
