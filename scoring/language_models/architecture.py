@@ -175,7 +175,9 @@ def _attention(class_name: str) -> str:
 
 
 def _parameters(config: PretrainedConfig, kind: Kind, class_name: str) -> int:
-    # The attention is named because a configuration may otherwise name a repository of compiled kernels to fetch.
+    # The attention is named because a configuration may otherwise name a repository of compiled kernels to fetch; the
+    # type because transformers makes it the default of the whole process meanwhile, of threads that compute as well.
+    options = {"attn_implementation": _attention(class_name), "dtype": torch.float32}
     with torch.device("meta"):
-        model: PreTrainedModel = _auto_class(kind).from_config(config, attn_implementation=_attention(class_name))
+        model: PreTrainedModel = _auto_class(kind).from_config(config, **options)
     return sum(parameter.numel() for parameter in model.parameters())

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,9 @@ from scoring.likelihood.tokens import NotApplicable, SpecialTokens, Unscorable, 
 # Texts are read and scored in chunks of so many, or so many characters, and forgotten: memory does not grow with them.
 CHUNK_TEXTS = 1024
 CHUNK_CHARACTERS = 2**20
+
+# Held while a chunk is scored: a model's head is changed meanwhile, and threads may share the model.
+ONE_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +127,12 @@ def _score(
     taken = np.bincount([piece.text for piece in pieces], minlength=len(texts))
     left = taken.copy()
     values: dict[int, np.ndarray] = {}
-    for batch in engine(pieces):
-        values.update(batch)
-        for number, _ in batch:
-            left[pieces[number].text] -= 1
-        progress(int(np.count_nonzero((left == 0) & (taken > 0))))
+    with ONE_AT_A_TIME:
+        for batch in engine(pieces):
+            values.update(batch)
+            for number, _ in batch:
+                left[pieces[number].text] -= 1
+            progress(int(np.count_nonzero((left == 0) & (taken > 0))))
     found: list[list[np.ndarray]] = [[] for _ in texts]
     for number, piece in enumerate(pieces):
         found[piece.text].append(values[number])

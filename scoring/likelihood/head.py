@@ -26,7 +26,7 @@ def log_likelihoods(
     scored, and its logits never stand in memory together. Right for every head that treats positions independently,
     which all language-modelling heads do.
     """
-    at_target = torch.empty(len(targets), device=targets.device)
+    at_target = torch.empty(len(targets), dtype=torch.float32, device=targets.device)
     sums = []
     for first, part in logits(model, output, output.last_hidden_state[rows, columns]):
         here = ((targets >= first) & (targets < first + part.shape[1])).nonzero()[:, 0]

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice, pairwise
 
 import numpy as np
@@ -100,6 +101,14 @@ def test_the_padding_side_of_the_tokenizer_does_not_matter(family):
 def test_the_same_texts_give_the_same_bits_twice(family):
     first, second = (likelihoods(family, SENTENCES) for _ in range(2))
     assert all(a.tokens.tobytes() == b.tokens.tobytes() for a, b in zip(first, second, strict=True))
+
+
+def test_threads_that_share_a_model_give_the_same_bits_as_one(miniature):
+    expected = likelihoods(miniature, SENTENCES)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: likelihoods(miniature, SENTENCES), range(12)))
+    for several in found:
+        assert all(a.tokens.tobytes() == b.tokens.tobytes() for a, b in zip(several, expected, strict=True))
 
 
 def test_identical_texts_are_scored_once(miniature):

@@ -45,6 +45,13 @@ def test_sizes_are_those_of_the_loaded_model(saved, model_type):
     assert found.architecture.vocabulary == loaded.model.get_input_embeddings().weight.shape[0] == tiny.VOCABULARY
 
 
+def test_numbers_of_other_threads_keep_their_type_while_a_model_of_another_one_is_described(monkeypatch):
+    made_default = []
+    monkeypatch.setattr(torch, "set_default_dtype", made_default.append)
+    inspect(tiny.config("gpt2", dtype="float16"))
+    assert set(made_default) <= {torch.float32}
+
+
 def test_tied_weights_count_once():
     # 2 layers of GPT-2 at width 16: the vocabulary's 300 x 16 serve as input and as output.
     tied, untied = (inspect(tiny.config("gpt2", tie_word_embeddings=tie)) for tie in (True, False))
