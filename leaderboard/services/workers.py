@@ -13,11 +13,23 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import ControlCheck, Run, Scoring, Work
+from leaderboard.models import ControlCheck, Reading, Run, Scoring, Work
 
 ANSWER_SECONDS = 1.0  # how long workers are given to answer
-QUEUES = {"gpu": (Run,), "default": (Scoring, ControlCheck)}  # what the messages of each are of
-KINDS: dict[str, Any] = {"collect_run": Run, "score_run": Scoring, "check_control": ControlCheck}
+QUEUES = {"gpu": (Run,), "default": (Scoring, ControlCheck, Reading)}  # what the messages of each are of
+KINDS: dict[str, type[Work]] = {
+    "collect_run": Run,
+    "score_run": Scoring,
+    "check_control": ControlCheck,
+    "read_submission": Reading,
+}
+BY_TURNS = (Run, Scoring)
+RELATED: dict[type[Work], list[str]] = {
+    Run: ["model", "protocol__evaluation_set"],
+    Scoring: ["model", "metric_version__metric"],
+    ControlCheck: ["metric"],
+    Reading: ["submission"],
+}
 
 
 @dataclass(frozen=True)
@@ -132,18 +144,35 @@ def answering(seconds: float) -> list[Worker]:
 
 def describe(tasks: list[dict[str, Any]]) -> dict[str, str]:
     """What running tasks are at, in words, by the id of the task."""
-    wanted: dict[Any, dict[int, str]] = {}
+    asked: dict[type[Work], dict[str, int]] = {}
     found = {}
     for task in tasks:
         short = task["name"].rpartition(".")[2]
         found[task["id"]] = short
         if short in KINDS and task.get("args"):
-            wanted.setdefault(KINDS[short], {})[int(task["args"][0])] = task["id"]
-    for kind, ids in wanted.items():
-        related = {Run: ["model", "protocol__evaluation_set"], Scoring: ["model", "metric_version__metric"]}
-        for work in kind.objects.filter(pk__in=ids).select_related(*related.get(kind, ["metric"])):
-            found[ids[work.pk]] = f"{kind._meta.verbose_name} {work.pk}: {work}"
+            asked.setdefault(KINDS[short], {})[task["id"]] = int(task["args"][0])
+    for kind, messages in asked.items():
+        doing = at_work(kind, messages)
+        works = kind._default_manager.select_related(*RELATED[kind]).in_bulk(list(doing.values()))
+        for id_, pk in doing.items():
+            if pk in works:
+                found[id_] = f"{kind._meta.verbose_name} {pk}: {works[pk]}"
     return found
+
+
+def at_work(kind: type[Work], messages: dict[str, int]) -> dict[str, int]:
+    """The work of a kind that tasks are at, by the id of the task.
+
+    messages: the work that each task was sent for. Of runs and scorings it may do another one, whose turn it is: what
+    is in somebody's hands, and was not sent for by any of these tasks, is shared out among those without.
+    """
+    if kind not in BY_TURNS:
+        return messages
+    in_hand = kind.objects.unfinished().filter(state=Work.State.RUNNING, lease_expires_at__gt=timezone.now())
+    held = list(in_hand.order_by("turn_at").values_list("pk", flat=True))
+    own = {id_: pk for id_, pk in messages.items() if pk in held}
+    others = [pk for pk in held if pk not in own.values()]
+    return own | dict(zip((id_ for id_ in messages if id_ not in own), others, strict=False))
 
 
 def in_database(kinds: tuple[type[Work], ...]) -> tuple[int, int, int, datetime | None]:

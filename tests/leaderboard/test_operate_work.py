@@ -1,10 +1,13 @@
 """Runs and scorings as operators see and steer them; queues and workers as they say themselves."""
 
+from uuid import uuid4
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from leaderboard.celery import app
 from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Rescoring, Run, Scoring
@@ -14,7 +17,7 @@ from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.retirement import retire_scorer
 from leaderboard.services.work import CannotSteer, cancel_work, retry
 from tests.leaderboard import living
-from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
+from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 
 pytestmark = pytest.mark.django_db
 
@@ -54,7 +57,7 @@ def test_work_is_found_by_kind_state_metric_and_model(client, operator, rescored
     assert shown(kind="scorings", state="failed", metric="safety-toxigen") == []
     assert set(shown(kind="scorings", state="queued", metric="safety-starter")) == {
         OTHER_CAUSAL,
-        "plumb-bert-l2-h128",
+        MASKED,
     }
     assert set(shown(kind="runs", q="plumb gpt2", metric="safety-starter")) == {CAUSAL, OTHER_CAUSAL}
     assert shown(kind="runs", q="nobody") == []
@@ -205,12 +208,8 @@ def test_a_dead_broker_is_said_and_never_stops_the_page(client, operator, measur
     assert client.get(reverse("operate")).status_code == 200
 
 
-def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, rescored):
-    scoring = scoring_of(rescored, CAUSAL)
-    from uuid import uuid4
-
-    scoring.claim(uuid4())
-    living.expire()
+def at(*tasks: dict) -> type:
+    """What inspecting workers answers: one listens to `default`, with these tasks."""
 
     class Inspect:
         def __init__(self, *_: object, **__: object) -> None:
@@ -220,11 +219,30 @@ def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, r
             return {"default@here": [{"name": "default"}]}
 
         def active(self) -> dict:
-            task = {"id": "t", "name": "leaderboard.tasks.score_run", "args": [scoring.pk]}
-            return {"default@here": [task, {"id": "s", "name": "leaderboard.tasks.sweep", "args": []}]}
+            return {"default@here": list(tasks)}
 
-    monkeypatch.setattr(app.control, "inspect", Inspect)
+    return Inspect
+
+
+def sent_for(scoring: Scoring) -> dict:
+    return {"id": str(scoring.pk), "name": "leaderboard.tasks.score_run", "args": [scoring.pk]}
+
+
+def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, rescored):
+    scoring, silent = scoring_of(rescored, CAUSAL), scoring_of(rescored, MASKED)
+    for of in (scoring, silent):
+        of.claim(uuid4())
+    Scoring.objects.filter(pk=silent.pk).update(lease_expires_at=timezone.now())
+    sweep = {"id": "s", "name": "leaderboard.tasks.sweep", "args": []}
+    monkeypatch.setattr(app.control, "inspect", at(sent_for(scoring), sweep))
     fleet = workers.look()
     assert fleet.workers[0].doing == [f"scoring {scoring.pk}: {scoring}", "sweep"]
     assert fleet.unattended == ["gpu"]
-    assert (fleet.queues[1].running, fleet.queues[1].silent) == (0, 1)
+    assert (fleet.queues[1].running, fleet.queues[1].silent) == (1, 1)
+
+
+def test_a_worker_that_was_sent_for_one_entry_and_took_another_is_at_the_other(monkeypatch, rescored):
+    asked, taken = scoring_of(rescored, CAUSAL), scoring_of(rescored, MASKED)
+    taken.claim(uuid4())
+    monkeypatch.setattr(app.control, "inspect", at(sent_for(asked)))
+    assert workers.look().workers[0].doing == [f"scoring {taken.pk}: {taken}"]
