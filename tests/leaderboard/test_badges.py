@@ -10,14 +10,9 @@ from leaderboard.models import LanguageModel, Metric, Standing
 from leaderboard.services.access import set_access
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 
-pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database, pytest.mark.usefixtures("lasting_board")]
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture
-def board(lasting_board: None, db: None) -> Metric:
-    return Metric.objects.get(slug="safety-starter")
 
 
 def badge(client, path: str, status: int = 200) -> tuple[str, list[str]]:

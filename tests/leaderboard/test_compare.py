@@ -14,15 +14,13 @@ from scipy import stats
 from leaderboard.models import LanguageModel, Metric, OutdatedEntry, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
 from leaderboard.services.evaluate import request_evaluation
-from leaderboard.services.published import seed_published
-from leaderboard.services.seed import seed_metrics
 from tests.leaderboard import living
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 from tests.leaderboard.test_history import figure, model, page, profanity, said, table, version_of
 
 __all__ = ["profanity"]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
 
 MOST_QUERIES = 12
 BOTH = f"/compare/?m={CAUSAL}&m={OTHER_CAUSAL}"
@@ -281,18 +279,3 @@ def test_a_thousand_models_do_not_make_the_page_large(client, profanity):
     assert "999 models of" in said(html)
     assert html.count("rank ") < 40
     assert len(html) < 40_000
-
-
-def test_an_empty_board_asks_for_its_seed(client, db):
-    assert "run manage.py seed" in refused(client, "/compare/")
-
-
-def test_a_board_without_numbers_says_so(client, db):
-    seed_metrics()
-    assert "has no numbers yet" in said(page(client, "/compare/"))
-
-
-def test_published_models_alone_open_on_a_metric_that_has_them(client, db):
-    seed_metrics()
-    seed_published()
-    assert "GPT-2" in {row[0] for row in table(page(client, PUBLISHED), VALUES)}

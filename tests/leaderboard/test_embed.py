@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leaderboard.models import LanguageModel, Metric
+from leaderboard.models import LanguageModel
 from tests.leaderboard.conftest import CAUSAL
 
-pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database, pytest.mark.usefixtures("lasting_board")]
 
 ROW = re.compile(
     r'<td class="num rank">(\d+).*?target="_top" rel="noopener">(.*?)</a>.*?class="num value">([\d.]+)', re.S
@@ -19,11 +19,6 @@ VIEWS = [
     "metric=safety-starter&slice=women&kind=all&sort=-model",
     "metric=safety-toxigen&q=gpt",
 ]
-
-
-@pytest.fixture
-def board(lasting_board: None, db: None) -> Metric:
-    return Metric.objects.get(slug="safety-starter")
 
 
 @pytest.mark.parametrize("query", VIEWS)

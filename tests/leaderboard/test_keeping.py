@@ -24,7 +24,7 @@ PAGES = [
     f"/compare/?m={CAUSAL}",
 ]
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
 
 
 @pytest.fixture(autouse=True)

@@ -6,14 +6,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from leaderboard.models import LanguageModel, Metric, Result, Run, Standing, Work
-from leaderboard.services.evaluate import request_evaluation
+from leaderboard.models import LanguageModel, Metric, Result, Standing
 from leaderboard.services.evaluation_sets import import_sentences
-from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_starter, get
-from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
+from tests.leaderboard.conftest import CAUSAL, MASKED, finish
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
 
 
 def page(client, address: str) -> str:
@@ -134,25 +132,8 @@ def test_a_published_model_says_where_its_figures_come_from(client, board):
     assert "Published figures" in html
 
 
-def test_progress_and_failures_show_with_their_reason(client, metric, models):
-    run = request_evaluation(models[CAUSAL], metric).run
-    Run.objects.filter(pk=run.pk).update(done=36, total=144)
-    other = request_evaluation(models[OTHER_CAUSAL], metric).run
-    Run.objects.filter(pk=other.pk).update(state=Work.State.FAILED, reason="the disk is full")
-    html = page(client, "/")
-    assert "36 of 144" in html
-    assert "the disk is full" in html
-    assert 'hx-trigger="every 2s"' in html
-
-
 def test_a_finished_board_does_not_poll(client, board):
     assert "every 2s" not in page(client, "/")
-
-
-def test_an_empty_board_says_so(client, db):
-    assert "manage.py seed" in client.get("/").content.decode()
-    seed_metrics()
-    assert "No numbers here yet" in page(client, "/")
 
 
 def test_the_number_of_queries_does_not_grow_with_the_board(client, board):

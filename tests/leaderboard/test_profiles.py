@@ -29,7 +29,7 @@ from tests.leaderboard.living import lost
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 from tests.leaderboard.test_demographics import page, said, table
 
-pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database, pytest.mark.usefixtures("lasting_board")]
 
 MOST_QUERIES = 12
 MOST_BYTES = 150_000
