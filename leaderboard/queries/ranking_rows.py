@@ -16,6 +16,7 @@ from leaderboard.services import past
 from scoring.statistics.ranks import Rank, competition_ranks
 
 Ranks = dict[tuple[str, int], Rank]  # by population and result
+ALL_OF_IT = ("model", "result__scoring__run")  # what belongs to a row
 KNOWN_OF_SOME = ("parameters", "n", "missing")  # columns that a paper's figures may lack throughout
 
 
@@ -110,17 +111,16 @@ def rows(among: Q, wanted: list[Wanted], view: View, anew: Ranks | None) -> list
     if anew is not None:  # stored ranks are of other entries; values are in the order of any ranks of theirs
         rank, descending = F("value"), wanted[0].measure.direction == "higher"
     order = view.order.by(wanted[0].measure.key, rank, descending)
-    found = (
-        Standing.objects.filter(among).filter(view.filters.condition).select_related("model", "result__scoring__run")
-    )
+    fitting = Standing.objects.filter(among).filter(view.filters.condition)
     if view.rows is None:
-        return list(found.order_by(*order))
+        return list(fitting.select_related(*ALL_OF_IT).order_by(*order))
     apart = [F("population")] if any(of.mixed for of in wanted) else [F("metric_version"), F("population")]
     number = Window(RowNumber(), partition_by=apart, order_by=order)
     first = (view.page - 1) * view.rows
-    return list(
-        found.annotate(number=number).filter(number__gt=first, number__lte=first + view.rows).order_by("number")
-    )
+    shown = fitting.annotate(number=number).filter(number__gt=first, number__lte=first + view.rows)
+    # Chosen by their keys first: sorting all of what belongs to every entry would take longer than all the rest.
+    chosen = Standing.objects.filter(pk__in=shown.values("pk"))
+    return list(chosen.select_related(*ALL_OF_IT).order_by(*order))
 
 
 def ties(among: Q, shown: list[Standing]) -> set[tuple[int, str, int]]:

@@ -199,11 +199,11 @@ class Ranking:
         ends = [share * self.measure.largest for share in ROUND_SHARES]
         return next((end for end in ends if end >= self.most), self.measure.largest)
 
-    @property
-    def width(self) -> int:
-        """How many columns follow the scale."""
-        kind = "kind" not in self.extras and self.metric.formula.by_kind and self.groups[0].population == ALL_KINDS
-        return self.mixed + len(self.extras) + kind + len(self.columns)
+    def facts(self, group: Group) -> list[str]:
+        """The columns of a group's table between the value and the slices, in order: of EXTRAS, and provenance."""
+        kind = {"kind"} if group.population == ALL_KINDS and self.metric.formula.by_kind else set()
+        there = [name for name in EXTRAS if name in kind or name in self.extras]
+        return ["provenance", *there] if self.mixed else there
 
     @property
     def models(self) -> int:

@@ -24,6 +24,12 @@ def heading(choice: Choice, ranking: Ranking, group: Group, key: str, label: str
 
 
 @register.simple_tag
+def facts_of(ranking: Ranking, group: Group) -> list[str]:
+    """The columns between the value and the slices, in order."""
+    return ranking.facts(group)
+
+
+@register.simple_tag
 def sort_of_slice(name: str) -> str:
     """The name of the column of a slice."""
     return SLICE + name
