@@ -103,5 +103,8 @@ class Preferences(models.Model):
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="preferences")
     letters = models.BooleanField(default=True, help_text="Whether to be written when a submission has news.")
 
+    class Meta:
+        verbose_name_plural = "preferences"
+
     def __str__(self) -> str:
         return f"preferences of {self.user}"

@@ -56,7 +56,7 @@ def operate(request: HttpRequest) -> HttpResponse:
     ]
     context = {
         "watched": [of for of in watched if of.version],
-        "unmeasured": [of.metric for of in watched if not of.version],
+        "unmeasured": [of for of in watched if not of.version],
         "counts": count_work(),
         "states": STATES,
     }
@@ -119,10 +119,15 @@ def rescore_metric(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 STEPS = {
-    "pause": (rescore.pause, "Workers stop after the shards they are at. Nothing is lost; it can be resumed."),
-    "resume": (rescore.resume, "Workers go on where the pause began."),
+    "pause": (
+        rescore.pause,
+        "paused",
+        "Workers stop after the shards they are at. Nothing is lost; it can be resumed.",
+    ),
+    "resume": (rescore.resume, "resumed", "Workers go on where the pause began."),
     "cancel": (
         rescore.cancel,
+        "cancelled",
         "The new version is given up with all that was scored under it, and readers keep the version they see. It "
         "cannot be taken up again: a new rescoring begins anew.",
     ),
@@ -135,7 +140,7 @@ def steer_rescoring(request: HttpRequest, pk: int, step: str) -> HttpResponse:
     rescoring = get_object_or_404(Rescoring.objects.select_related("metric", "from_version", "to_version"), pk=pk)
     if step not in STEPS:
         raise Http404(f"step = {step!r}: use one of {', '.join(STEPS)}")
-    take, will = STEPS[step]
+    take, taken, will = STEPS[step]
     title = rescoring.metric.title
     done = f"{rescoring.done:,} of {rescoring.total:,} entries are done."
     says = [f"From version {rescoring.from_version.number} to {rescoring.to_version.number}: {done}", will]
@@ -145,7 +150,7 @@ def steer_rescoring(request: HttpRequest, pk: int, step: str) -> HttpResponse:
         if not take(rescoring, request.user):
             state = rescoring.get_state_display().lower()
             raise CannotRescore(f"The rescoring of {title} is {state}: there is nothing to {step}.")
-        return f"The rescoring of {title}: {step} is done."
+        return f"The rescoring of {title} is {taken}."
 
     return ask_and_do(request, question, None, do)
 

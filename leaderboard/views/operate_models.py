@@ -54,9 +54,13 @@ def operate_model(request: HttpRequest, slug: str) -> HttpResponse:
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do about a model: its button, what will happen, whether it makes sense now, the form it asks by."""
+    """Something to do about a model: its button, what will happen, whether it makes sense now, the form it asks by.
+
+    done: what the model is afterwards.
+    """
 
     label: str
+    done: str
     says: tuple[str, ...]
     applies: Callable[[LanguageModel], bool]
     form: type[forms.Form]
@@ -70,6 +74,7 @@ def _access(to: str) -> Callable[..., bool]:
 STEPS = {
     "restrict": Step(
         "Mark as restricted",
+        "restricted",
         ("It keeps its ranks, and nothing new is collected from it.", "Its page and the change log say why."),
         lambda model: model.access == Access.OPEN,
         ReasonForm,
@@ -77,6 +82,7 @@ STEPS = {
     ),
     "withdraw": Step(
         "Withdraw",
+        "withdrawn",
         (
             "It leaves the rankings that readers see now, where ranks close up; its outputs are passed on to nobody.",
             "Earlier versions stay as they were published. Its page and the change log say why.",
@@ -87,6 +93,7 @@ STEPS = {
     ),
     "open": Step(
         "Open again",
+        "open again",
         ("It may be run and is ranked again where it has numbers.",),
         lambda model: model.access != Access.OPEN,
         ReasonForm,
@@ -94,6 +101,7 @@ STEPS = {
     ),
     "hide": Step(
         "Hide",
+        "hidden",
         (
             "No ranking, no list and no earlier version names it any more; ranks close up in what readers see now.",
             "Its page stays and says your note, nothing else. Its numbers are kept and come back with it.",
@@ -104,6 +112,7 @@ STEPS = {
     ),
     "show": Step(
         "Show again",
+        "shown again",
         ("Rankings and lists name it again, and its page has its numbers.",),
         lambda model: bool(model.hidden_note),
         forms.Form,
@@ -127,7 +136,7 @@ def steer_model(request: HttpRequest, slug: str, step: str) -> HttpResponse:
 
     def do(sent: dict[str, str]) -> str:
         changed = chosen.take(model, sent, request.user)
-        return f"{model.name}: {chosen.label.lower()} is done." if changed else f"{model.name} is so already."
+        return f"{model.name} is {chosen.done}." if changed else f"{model.name} was {chosen.done} already."
 
     form = chosen.form(request.POST if request.method == "POST" else None)
     return ask_and_do(request, question, form, do)
