@@ -12,6 +12,7 @@ from kombu.exceptions import OperationalError
 from leaderboard.celery import app
 from leaderboard.models import ControlCheck, Reading, Rescoring, Run, Scoring, Work
 from leaderboard.services.turns import Turns, Waiting
+from leaderboard.services.workers import BY_TURNS, connected, depth
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ TASKS = {
     Scoring: "leaderboard.tasks.score_run",
 }
 READY: dict[type[Work], Q] = {ControlCheck: Q(), Reading: Q(), Scoring: Q(run__state=Work.State.DONE), Run: Q()}
+BROKER_SECONDS = 1.0  # in which it is to answer
 FORGOTTEN_AFTER = 120.0  # seconds; then a message that led to nothing is taken for lost
 
 
@@ -39,24 +41,41 @@ def enqueue(work: Work) -> bool:
 def sweep() -> int:
     """Enqueue all work that should be under way and is not; returns how much.
 
-    That is work never sent, work whose message led to nothing for a while, and work whose worker fell silent or whose
-    pause before the next attempt is over.
+    That is work never sent, work whose worker fell silent or whose pause before the next attempt is over, and work
+    whose message seems to be lost: it led to nothing for a while, and no other on the broker could stand for it.
     """
     forgotten = timezone.now() - timedelta(seconds=max(FORGOTTEN_AFTER, settings.LEASE_SECONDS))
     sent = 0
     for kind, ready in READY.items():
-        due = kind.objects.unclaimed().filter(
-            ready,
+        waiting = kind.objects.unclaimed().filter(ready)
+        due = waiting.filter(
             Q(enqueued_at__isnull=True)
-            | Q(enqueued_at__lt=forgotten)
             | Q(enqueued_at__lt=F("lease_expires_at"))
-            | Q(enqueued_at__lt=F("heartbeat_at"), state=Work.State.QUEUED),
+            | Q(enqueued_at__lt=F("heartbeat_at"), state=Work.State.QUEUED)
         )
-        for work in due:
+        seem_lost = waiting.filter(enqueued_at__lt=forgotten)
+        for work in (*due, *seem_lost.exclude(pk__in=due)[: lost(kind, seem_lost.count())]):
             if not enqueue(work):
                 return sent
             sent += 1
     return sent
+
+
+def lost(kind: type[Work], forgotten: int) -> int:
+    """How many messages are missing for so much work of a kind that was sent long ago.
+
+    Runs and scorings take turns, so that any message will do, and those that wait long keep theirs: another one every
+    time would fill the broker.
+    """
+    if kind not in BY_TURNS or not forgotten:
+        return forgotten
+    queue = app.amqp.router.route({}, TASKS[kind])["queue"].name
+    try:
+        with connected(BROKER_SECONDS) as connection:
+            return max(0, forgotten - depth(connection, queue))
+    except (OperationalError, OSError) as error:
+        log.warning("the broker does not say what is on %s: %s", queue, error)
+        return 0
 
 
 def do_fairest(kind: type[Work], do: Callable[[int], bool]) -> bool:

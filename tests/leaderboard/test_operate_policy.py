@@ -129,6 +129,15 @@ def test_checks_judge_by_the_policy_that_was_set(tmp_path):
         assert check.statistics["policy"]["threshold"] is None
 
 
+def test_a_scorer_of_a_metric_that_nobody_measured_yet_is_retired_from_the_same_page(client, operator, metric):
+    address = reverse("retire-scorer", args=["toxicity-perspective"])
+    assert address in client.get(reverse("operate")).content.decode()
+    assert client.post(address, {"reason": "it ends with the year"}, follow=True).status_code == 200
+    html = client.get(reverse("operate")).content.decode()
+    assert html.count("scorer retired") == Metric.objects.filter(scorer="perspective").count()
+    assert reverse("retire-scorer", args=["safety-starter"]) not in html, "likelihoods have no scorer to retire"
+
+
 def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, operator, tmp_path):
     with living.standing_in():
         metric = living.small_metric(tmp_path)

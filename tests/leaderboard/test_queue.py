@@ -11,16 +11,28 @@ from leaderboard.celery import app
 from leaderboard.models import Run, Work
 from leaderboard.services import queue
 from leaderboard.services.evaluate import request_evaluation
-from tests.leaderboard.conftest import CAUSAL
+from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 
 pytestmark = pytest.mark.django_db
+
+
+def lose_messages() -> None:
+    """Empty both queues of the broker."""
+    with app.connection_for_write() as connection:
+        for name in ("default", "gpu"):
+            connection.default_channel.queue_purge(name)
 
 
 @pytest.fixture
 def sent(monkeypatch):
     messages = []
+    lose_messages()
     monkeypatch.setattr(app, "send_task", lambda name, args=(): messages.append((name, *args)))
     return messages
+
+
+def enqueue_run(model, metric) -> None:
+    queue.enqueue(request_evaluation(model, metric, send=False).run)
 
 
 @pytest.fixture
@@ -74,6 +86,20 @@ def test_work_that_a_living_worker_holds_is_left_alone(run, sent):
 def test_work_whose_message_led_to_nothing_is_sent_again_after_a_while(run, sent):
     Run.objects.update(enqueued_at=timezone.now() - timedelta(seconds=queue.FORGOTTEN_AFTER + 1))
     assert queue.sweep() == 1
+
+
+def test_work_that_waits_long_keeps_its_message_and_gets_no_other(metric, models):
+    lose_messages()
+    for name in (CAUSAL, OTHER_CAUSAL, MASKED):
+        enqueue_run(models[name], metric)
+    long_ago = timezone.now() - timedelta(seconds=queue.FORGOTTEN_AFTER + 1)
+    Run.objects.update(enqueued_at=long_ago)
+    assert queue.sweep() == 0, "three messages for three runs"
+    lose_messages()
+    assert queue.sweep() == 3, "the broker lost them"
+    Run.objects.update(enqueued_at=long_ago)
+    assert queue.sweep() == 0
+    lose_messages()
 
 
 def test_work_that_waits_for_its_next_attempt_is_left_alone_until_then(run, sent):
