@@ -164,7 +164,7 @@ class Machines:
         Path(redis.db).unlink(missing_ok=True)
         time.sleep(1)
         subprocess.run([redis_server, redis.redis_configuration_filename], check=True)
-        wait_until(lambda: pid_is_written() and redis.pid not in (0, pid) and redis.ping())
+        wait_until(lambda: pid_of_broker() not in (0, pid) and redis.ping())
         # The sweeper takes messages for lost after a while: let it have passed.
         long_ago = timezone.now() - timedelta(seconds=FORGOTTEN_AFTER + 1)
         Scoring.objects.unfinished().update(enqueued_at=long_ago)
@@ -184,9 +184,10 @@ def connections_ended() -> int:
         return int(cursor.fetchone()[0])
 
 
-def pid_is_written() -> bool:
-    """Whether the broker that starts has said which process it is: its file is there a moment before its text."""
-    return Path(redis.pidfile).exists() and bool(Path(redis.pidfile).read_text().strip())
+def pid_of_broker() -> int:
+    """The broker's process by its file, which it empties and then writes; 0 in between."""
+    text = Path(redis.pidfile).read_text().strip() if Path(redis.pidfile).exists() else ""
+    return int(text or 0)
 
 
 def state_of(pid: int) -> str:
