@@ -15,10 +15,11 @@
   document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
     if (newer && detail.target.closest("form.filters")) detail.shouldSwap = false;
   });
-  // Of several steps through the history the last counts, and what is asked for after them counts more.
+  // Of several steps through the history the last counts, and what is asked for after them counts more; but for the
+  // progress, which asks for itself.
   let restoring = null;
   document.addEventListener("htmx:historyCacheMiss", ({ detail }) => { restoring?.abort(); restoring = detail.xhr; });
-  document.addEventListener("htmx:beforeRequest", () => { restoring?.abort(); });
+  document.addEventListener("htmx:beforeRequest", ({ target }) => { if (target.id !== "progress") restoring?.abort(); });
   // The search is never replaced, lest it lose what is being typed; links that clear it change the address alone.
   document.addEventListener("htmx:pushedIntoHistory", ({ detail }) => {
     const search = document.getElementById("search");
