@@ -72,7 +72,7 @@ def drawn(html: str) -> dict[str, dict[int, int]]:
         if trace.get("meta") == "lines":
             for key, x, y in zip(trace["customdata"], trace["x"], trace["y"], strict=True):
                 if y is not None:
-                    found.setdefault(key, {})[shown["layout"]["meta"][x]] = y
+                    found.setdefault(key, {})[shown["layout"]["meta"]["versions"][x]] = y
     return found
 
 
