@@ -91,7 +91,7 @@ def _count(ordered: Array, shifts: Array, weights: Array) -> tuple[Array, Array]
     itself = (shifts < -TIE).astype(np.float64) + (np.abs(shifts) <= TIE) / 2  # no item is paired with itself
     wins = below - itself[:, None]
     each = np.repeat(weights, size)
-    fallen: Array = np.bincount(below.ravel(), each, minlength=size + 1)
+    fallen = np.bincount(below.ravel(), each, minlength=size + 1).astype(np.float64)
     if tied.any():
         up_to = below.copy()
         up_to[tied] = np.searchsorted(ordered, queries[tied] + TIE, "right")
