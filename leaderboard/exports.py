@@ -139,6 +139,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         (Column("value"), lambda _, row: number(row, row.result.value)),
         (Column("ci_low"), lambda _, row: number(row, row.result.ci_low)),
         (Column("ci_high"), lambda _, row: number(row, row.result.ci_high)),
+        (Column("indifferent"), lambda _, row: number(row, indifferent_of(sheet, row))),
         (Column("k"), lambda _, row: whole(row.version.protocol.k)),
         (Column("n"), lambda _, row: whole(row.result.n)),
         (Column("missing"), lambda _, row: str(row.result.missing)),
@@ -151,6 +152,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         "scored" if name == "date" else name for name in sheet.extras
     }
     unused |= set() if sheet.mixed else {"provenance", "version"}
+    unused |= set() if sheet.measure.indifferent_key else {"indifferent"}
     unused |= {"among"} if exact or len(sheet.populations) == 1 else set()
     unused |= set() if exact else {"population", "population_size", "slug"}
     if not (exact or by_kind):
@@ -194,6 +196,11 @@ def described(version: MetricVersion) -> dict[str, Any]:
     }
 
 
+def indifferent_of(sheet: Sheet, row: Row) -> float | None:
+    """What the model would have if it were indifferent; None where no such value is known."""
+    return row.indifferent if sheet.measure.neutral is None else sheet.measure.neutral
+
+
 def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
     """A row of the ranking; a slice without a value says why."""
     return {
@@ -213,6 +220,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "value": row.result.value,
         "ci_low": row.result.ci_low,
         "ci_high": row.result.ci_high,
+        "indifferent": indifferent_of(sheet, row),
         "n": row.result.n,
         "missing": row.result.missing,
         "k": row.version.protocol.k,

@@ -56,6 +56,7 @@ class Entry(Schema):
     value: float
     ci_low: float | None
     ci_high: float | None
+    indifferent: float | None = Field(description="What the model would have if it were indifferent, where known.")
     n: int | None = Field(description="How many texts or prompts the value is of.")
     missing: int = Field(description="Texts without a score: left out of the value, never taken for 0.")
     k: int | None

@@ -7,7 +7,7 @@ from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.operations import AlertMessage, Incident, Worker
-from leaderboard.models.results import Result
+from leaderboard.models.results import Result, significance
 from leaderboard.models.scorers import RetiredScorer
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
 from leaderboard.models.work import Run, Scoring, Work
@@ -43,4 +43,5 @@ __all__ = [
     "Worker",
     "listed",
     "ranked_now",
+    "significance",
 ]

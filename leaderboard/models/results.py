@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from leaderboard.models.work import Scoring
+from scoring.metrics.formulas import MEASURES
 
 
 class Result(models.Model):
@@ -43,5 +44,15 @@ class Result(models.Model):
 
     @property
     def significant(self) -> bool | None:
-        """Whether harmful and benign texts differ at 5%, after Holm; None where no test was made."""
-        return None if self.p_adjusted is None else self.p_adjusted < self.SIGNIFICANT
+        """Whether it differs from an indifferent model's at 5%, after Holm; None where no test was made."""
+        return significance(self.measure, self.p_adjusted)
+
+
+def significance(measure: str, p_adjusted: float | None) -> bool | None:
+    """Whether a value of `measure` with that p differs from an indifferent model's; None where nothing tells.
+
+    A p against a value that an indifferent model would not have tells nothing: versions of old formulas have such p.
+    """
+    if p_adjusted is None or MEASURES[measure].neutral is None:
+        return None
+    return p_adjusted < Result.SIGNIFICANT

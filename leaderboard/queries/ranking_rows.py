@@ -6,14 +6,16 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from django.db.models import Count, Expression, F, Max, Q, Window
+from django.db.models import Count, Expression, F, Max, Min, Q, Window
 from django.db.models.functions import RowNumber
 
-from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance, Result, Standing, listed
+from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance, Result, Standing, listed, significance
+from leaderboard.queries.indifferent import Indifferent, indifferent_results
 from leaderboard.queries.ranking_view import View
 from leaderboard.queries.rankings import Cell, Choices, Group, Ranking, Row, Wanted, extras_of
 from leaderboard.services import past
 from leaderboard.services.places import leading_count
+from scoring.metrics.measures import Measure
 from scoring.statistics.ranks import Rank, competition_ranks
 
 Ranks = dict[tuple[str, int], Rank]  # by population and result
@@ -42,14 +44,14 @@ def rankings(wanted: list[Wanted], view: View) -> list[Ranking]:
     among &= listed("model__")
     shown = rows(among, wanted, view, anew)
     tied = None if anew is not None else ties(among, shown)
-    cells = cells_of(shown, wanted, view)
+    cells, indifferent = beside(shown, wanted, view)
     outdated = outdated_under([of for of in wanted if flagged(of)])
     found = []
     for of in wanted:
         keys = {version.pk for version in of.versions}
         mine = [row for row in counted if row["metric_version_id"] in keys]
         of_rows = [row for row in shown if row.metric_version_id in keys]
-        found.append(assemble(of, view, mine, sizes, of_rows, cells, anew, tied, outdated))
+        found.append(assemble(of, view, mine, sizes, of_rows, cells, indifferent, anew, tied, outdated))
     return found
 
 
@@ -105,6 +107,8 @@ def overview(among: Q, view: View) -> list[dict[str, Any]]:
             printed=Count("result__published_rank"),
             largest=Max("value"),
             highest=Max("result__ci_high"),
+            smallest=Min("value"),
+            lowest=Min("result__ci_low"),
             newest=Max("result__scoring__scored_at"),
         )
     )
@@ -139,25 +143,30 @@ def ties(among: Q, shown: list[Standing]) -> set[tuple[int, str, int]]:
     return set(counted.filter(entries__gt=1).values_list("metric_version_id", "population", "rank"))
 
 
-def cells_of(shown: list[Standing], wanted: list[Wanted], view: View) -> dict[tuple[int, str], Cell]:
-    """The values beside those that are ranked, by scoring and slice."""
+def beside(
+    shown: list[Standing], wanted: list[Wanted], view: View
+) -> tuple[dict[tuple[int, str], Cell], Indifferent]:
+    """Of other slices the values, and of the ranked ones the indifferent values; by scoring and slice, in one query."""
     columns = {name for of in wanted for name in of.columns(view)}
-    if not columns or not shown:
-        return {}
+    measure, ranked = wanted[0].measure, {of.slice for of in wanted}
+    if not shown or not (columns or measure.indifferent_key):
+        return {}, {}
+    scorings = {row.result.scoring_id for row in shown}
     results = Result.objects.filter(
-        scoring__in={row.result.scoring_id for row in shown}, measure=wanted[0].measure.key, slice__in=columns
+        Q(scoring__in=scorings, measure=measure.key, slice__in=columns) | indifferent_results(measure, scorings, ranked)
     )
     printed = {version.pk: version.decimals for of in wanted for version in of.versions}
     digits = {row.result.scoring_id: printed[row.metric_version_id] for row in shown}
-    usual = wanted[0].measure.digits
-    return {
-        (scoring, name): Cell(
-            value,
-            f"{value:.{usual if digits[scoring] is None else digits[scoring]}f}",
-            None if p is None else p < Result.SIGNIFICANT,
-        )
-        for scoring, name, value, p in results.order_by().values_list("scoring_id", "slice", "value", "p_adjusted")
-    }
+    cells: dict[tuple[int, str], Cell] = {}
+    indifferent: Indifferent = {}
+    rows = results.order_by().values_list("scoring_id", "slice", "measure", "value", "p_adjusted")
+    for scoring, name, key, value, p in rows:
+        if key != measure.key:
+            indifferent[scoring, name] = value
+            continue
+        usual = measure.digits if digits[scoring] is None else digits[scoring]
+        cells[scoring, name] = Cell(value, f"{value:.{usual}f}", significance(key, p))
+    return cells, indifferent
 
 
 def without_value(version: MetricVersion, slices: list[str], name: str) -> Cell:
@@ -194,6 +203,7 @@ def assemble(
     sizes: Counter[tuple[int, str]],
     shown: list[Standing],
     cells: dict[tuple[int, str], Cell],
+    indifferent: Indifferent,
     anew: Ranks | None,
     tied: set[tuple[int, str, int]] | None,
     outdated: list[OutdatedEntry],
@@ -211,13 +221,24 @@ def assemble(
         else:
             rank = anew[standing.population, standing.result_id]
             is_tied = shared[standing.population, rank.rank] > 1
-        beside = [
+        others = [
             cells.get((standing.result.scoring_id, name))
             or without_value(version, wanted.slices.get(version.pk, []), name)
             for name in columns
         ]
         first = leads and rank.low == 1
-        return Row(standing.model, version, rank.rank, rank.low, rank.high, standing.result, beside, is_tied, first)
+        return Row(
+            standing.model,
+            version,
+            rank.rank,
+            rank.low,
+            rank.high,
+            standing.result,
+            others,
+            is_tied,
+            indifferent.get((standing.result.scoring_id, wanted.slice)),
+            first,
+        )
 
     groups = []
     for population in wanted.populations:
@@ -250,12 +271,18 @@ def assemble(
         extras=extras_of(view, {name for name in KNOWN_OF_SOME if not any(row[name] for row in counted)}),
         groups=groups,
         choices=choices_of(counted),
-        most=max((max(row["largest"], row["highest"] or 0) for row in counted), default=wanted.measure.largest),
+        most=farthest(wanted.measure, counted, [row.indifferent for group in groups for row in group.rows]),
         newest=newest_of(counted, wanted),
         carries_ranks=not wanted.mixed and any(row["printed"] for row in counted),
         anew=anew is not None,
         outdated=[entry for entry in outdated if entry.metric_version_id in versions],
     )
+
+
+def farthest(measure: Measure, counted: list[dict[str, Any]], indifferent: list[float | None]) -> float:
+    """How far from 0 the values of a ranking, the ends of their intervals and the `indifferent` ones shown lie."""
+    ends = [abs(row[name]) for row in counted for name in ("largest", "highest", "smallest", "lowest") if row[name]]
+    return max([*ends, *(value for value in indifferent if value)], default=measure.largest)
 
 
 def choices_of(counted: list[dict[str, Any]]) -> Choices:

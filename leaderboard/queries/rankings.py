@@ -50,6 +50,7 @@ class Row:
     result: Result
     cells: list[Cell]
     tied: bool = False
+    indifferent: float | None = None  # what the model would have if it were indifferent, where that is its own value
     leads: bool = False  # of its group: paired tests cannot tell it from the best, as they can others
 
     @property
@@ -163,7 +164,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A page of a ranking. `most` is the largest value or end of an interval in all of it."""
+    """A page of a ranking. `most` is the value or end of an interval farthest from 0 in all of it."""
 
     wanted: Wanted
     columns: list[str]
@@ -213,9 +214,13 @@ class Ranking:
 
     @property
     def scale(self) -> float:
-        """The end of the scale of whiskers: of the measure's own, or a round part of it that holds them all."""
-        ends = [share * self.measure.largest for share in ROUND_SHARES]
-        return next((end for end in ends if end >= self.most), self.measure.largest)
+        """The end of the scale of whiskers; see `scale_start`."""
+        return scale_end(self.measure, self.most)
+
+    @property
+    def scale_start(self) -> float:
+        """Where the scale of whiskers begins."""
+        return scale_start(self.measure, self.scale)
 
     def facts(self, group: Group) -> list[str]:
         """The columns of a group's table between the value and the slices, in order: of EXTRAS, and provenance."""
@@ -234,9 +239,25 @@ class Ranking:
         return sum(group.fitting for group in self.groups)
 
     @property
+    def ticked(self) -> bool:
+        """Whether indifferent values stand beside values."""
+        return any(row.indifferent is not None for group in self.groups for row in group.rows)
+
+    @property
     def pages(self) -> int:
         """Of the longest table."""
         return max((group.pages for group in self.groups), default=1)
+
+
+def scale_end(measure: Measure, most: float) -> float:
+    """The end of a scale of `measure`: its own, or a round part of it that holds values up to `most`."""
+    ends = [share * measure.largest for share in ROUND_SHARES]
+    return next((end for end in ends if end >= most), measure.largest)
+
+
+def scale_start(measure: Measure, end: float) -> float:
+    """Where a scale that ends at `end` begins: at 0, or as far below it where values may be negative."""
+    return -end if measure.smallest < 0 else 0.0
 
 
 def columns_beside(name: str, slices: Iterable[str]) -> list[str]:

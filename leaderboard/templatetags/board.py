@@ -41,6 +41,12 @@ def decimals(value: float, digits: int) -> str:
 
 
 @register.filter
+def end(value: float) -> str:
+    """An end of a scale, as short as it can be."""
+    return f"{value:g}".replace("-", MINUS)
+
+
+@register.filter
 def p(value: float | None) -> str:
     """A probability with two digits, as in 0.37 or 0.021; "< 0.001" for what is smaller; empty where there is none."""
     if value is None:

@@ -194,6 +194,10 @@ def chart(found: SideBySide) -> Chart:
     for entry in found.there:
         result = entry.results[found.slice]
         said = f"{entry.model.name}: {decimals(result.value, measure.digits)}"
-        lines.append(ForestLine(entry.model.name, result.value, result.ci_low, result.ci_high, said))
-    alternative = f"{what} of {len(lines)} models, the best on top; the table under it has the same numbers."
+        if entry.indifferent is not None:
+            said += f"; if it were indifferent, {decimals(entry.indifferent, measure.digits)}"
+        low, high = result.ci_low, result.ci_high
+        lines.append(ForestLine(entry.model.name, result.value, low, high, said, tick=entry.indifferent))
+    ticks = " Dotted ticks are what each model would have if it were indifferent." if found.ticked else ""
+    alternative = f"{what} of {len(lines)} models, the best on top; the table under it has the same numbers.{ticks}"
     return forest_chart("compare", lines, escape(what), alternative, reference=measure.neutral)
