@@ -9,6 +9,7 @@ from typing import Any
 
 from leaderboard.formats import FORMATS, Column, Table
 from leaderboard.models import MetricVersion
+from leaderboard.queries.indifferent import indifferent_values
 from leaderboard.queries.rankings import Ranking, Row
 from leaderboard.services.past import Ranked
 from leaderboard.services.places import population_in_words
@@ -64,8 +65,22 @@ def sheet_of(ranking: Ranking, as_of: date | None) -> Sheet:
 
 def sheet_of_standings(found: Ranked) -> Sheet:
     """Standings as the service finds them."""
+    scorings = [standing.result.scoring_id for standing in found.standings]
+    own = indifferent_values(found.measure, scorings, [found.slice])
     rows = [
-        (of.population, Row(of.model, found.version, of.rank, of.rank_low, of.rank_high, of.result, []))
+        (
+            of.population,
+            Row(
+                of.model,
+                found.version,
+                of.rank,
+                of.rank_low,
+                of.rank_high,
+                of.result,
+                [],
+                indifferent=own.get((of.result.scoring_id, found.slice)),
+            ),
+        )
         for of in found.standings
     ]
     sizes = Counter(population for population, _ in rows)

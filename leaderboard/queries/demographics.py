@@ -36,8 +36,8 @@ class Entry:
 class Board:
     """Every value of one measure under one version, among the models of one population.
 
-    values: by slice, of each model that has one, by its key. indifferent: in the same way, what each model would have if
-    it were indifferent, where that is a value of its own.
+    values: by slice, of each model that has one, by its key. indifferent: in the same way, what each model would have
+    if it were indifferent, where that is a value of its own.
     """
 
     version: MetricVersion

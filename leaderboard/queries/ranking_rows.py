@@ -143,9 +143,7 @@ def ties(among: Q, shown: list[Standing]) -> set[tuple[int, str, int]]:
     return set(counted.filter(entries__gt=1).values_list("metric_version_id", "population", "rank"))
 
 
-def beside(
-    shown: list[Standing], wanted: list[Wanted], view: View
-) -> tuple[dict[tuple[int, str], Cell], Indifferent]:
+def beside(shown: list[Standing], wanted: list[Wanted], view: View) -> tuple[dict[tuple[int, str], Cell], Indifferent]:
     """Of other slices the values, and of the ranked ones the indifferent values; by scoring and slice, in one query."""
     columns = {name for of in wanted for name in of.columns(view)}
     measure, ranked = wanted[0].measure, {of.slice for of in wanted}

@@ -26,8 +26,8 @@ NOT_RANKED = '<td class="num"><span class="none">not ranked</span></td>'
 PLACE = '<td class="num">{:d}{}<span class="interval">{}</span></td>'
 RANGE = ' <span class="range" title="Ranks that paired tests cannot exclude">{}</span>'
 INDIFFERENT = (
-    '<span class="indifferent"><span aria-hidden="true">┆</span><span class="visually-hidden">, if indifferent </span>{}'
-    "</span>"
+    '<span class="indifferent"><span aria-hidden="true">┆</span>'
+    '<span class="visually-hidden">, if indifferent </span>{}</span>'
 )
 # Parts of a whisker, from 0 to 100.
 SCALE = (
