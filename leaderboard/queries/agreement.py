@@ -147,14 +147,14 @@ def default_columns(versions: Sequence[MetricVersion]) -> list[Column]:
 
 
 def columns_of(version: MetricVersion) -> dict[str, list[Column]]:
-    """All that `version` ranks, by the measure's label, in one query."""
-    ranked = Standing.objects.filter(metric_version=version).order_by().values_list("measure", "slice").distinct()
+    """All that `version` has numbers of, ranked or not, by the measure's label, in one query."""
+    results = Result.objects.filter(scoring__metric_version=version, scoring__state=Work.State.DONE).order_by()
     slices: dict[str, list[str]] = {}
-    for measure, name in ranked:
+    for measure, name in results.values_list("measure", "slice").distinct():
         slices.setdefault(measure, []).append(name)
     return {
         measure.label: [Column(version, measure, name) for name in slices_in_order(slices[measure.key])]
-        for measure in version.metric.formula.ranked
+        for measure in version.metric.formula.measures.values()
         if measure.key in slices
     }
 

@@ -25,9 +25,9 @@ MOST_OFFERED = 12
 class Entry:
     """A chosen model: its scoring under the version with its results by slice.
 
-    `scored` is that on the chosen slice; `reason` says why there is none. `indifferent` is what the model would have there
-    if it were indifferent, where that is a value of its own; `place` its rank there, among models of its kind where
-    kinds are ranked apart.
+    `scored` is that on the chosen slice; `reason` says why there is none. `indifferent` is what the model would have
+    there if it were indifferent, where that is a value of its own; `place` its rank there, among models of its kind
+    where kinds are ranked apart.
     """
 
     model: LanguageModel
