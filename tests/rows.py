@@ -56,7 +56,7 @@ def load_board(board: Board) -> None:
             statement = f"INSERT INTO {table} ({_names(rows.columns)}) VALUES "  # noqa: S608 (names of models)
             if connection.vendor == "postgresql":
                 whole = b", ".join(cursor.mogrify(f"({places})", row) for row in rows.values)
-                cursor.execute(statement.encode() + whole)
+                cursor.execute(statement + whole.decode())
             else:
                 cursor.executemany(f"{statement}({places})", rows.values)
         for statement in connection.ops.sequence_reset_sql(no_style(), [rows.model for rows in board]):
