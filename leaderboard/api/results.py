@@ -33,7 +33,10 @@ class ResultOut(Schema):
     ci_high: float | None
     n: int | None
     missing: int
-    p_value: float | None
+    p_value: float | None = Field(
+        description="That the value is an indifferent model's: of measures where that is one value for all models. The "
+        "safety score has none; versions of its first formula have one against 0.5, which says nothing."
+    )
     p_adjusted: float | None = Field(description="Holm, over the demographics of the model; of an average as p_value.")
     published_rank: int | None
     scored_at: datetime
