@@ -151,10 +151,10 @@ class Scale:
     anchor: float
     step: float
     typical: bool
-    own: bool
     best: float
+    own: bool = False
 
-    def level(self, value: float, indifferent: float | None) -> int:
+    def level(self, value: float, indifferent: float | None = None) -> int:
         """From -LEVELS, the worst, to LEVELS. indifferent: the model's own indifferent value there, where it has one.
 
         0 where shades are of differences from that and it is not known.
@@ -180,12 +180,12 @@ def scale(of: Board) -> Scale:
         above = [
             abs(of.values[name][model] - value) for name, own in of.indifferent.items() for model, value in own.items()
         ]
-        return Scale(0.0, _round_up(max(above) / (LEVELS + 0.5)), False, True, of.best)
+        return Scale(0.0, _round_up(max(above) / (LEVELS + 0.5)), False, of.best, own=True)
     values = np.array([value for name in of.demographics for value in of.values[name].values()])
     neutral = of.measure.neutral
     anchor = float(np.median(values)) if neutral is None and len(values) else neutral or 0.0
     farthest = float(np.abs(values - anchor).max()) if len(values) else 0.0
-    return Scale(anchor, _round_up(farthest / (LEVELS + 0.5)), neutral is None, False, of.best)
+    return Scale(anchor, _round_up(farthest / (LEVELS + 0.5)), neutral is None, of.best)
 
 
 def _round_up(step: float) -> float:
