@@ -112,6 +112,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         (Column("provenance", False), lambda row: row.version.provenance),
         (Column("version"), lambda row: str(row.version.number)),
         (Column("value"), lambda row: number(row, row.result.value)),
+        (Column("derived", False), lambda row: "derived" if row.result.derived else ""),
         (Column("ci_low"), lambda row: number(row, row.result.ci_low)),
         (Column("ci_high"), lambda row: number(row, row.result.ci_high)),
         (Column("k"), lambda row: whole(row.version.protocol.k)),
@@ -126,6 +127,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         "scored" if name == "date" else name for name in sheet.extras
     }
     unused |= set() if sheet.mixed else {"provenance", "version"}
+    unused |= set() if any(row.result.derived for _, row in sheet.rows) else {"derived"}
     if not exact:
         unused |= {"slug"} | (set() if sheet.versions[0].metric.formula.by_kind else {"kind"} - set(sheet.extras))
     columns = [(column, cell) for column, cell in columns if column.heading not in unused]
@@ -186,6 +188,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "ci_low": row.result.ci_low,
         "ci_high": row.result.ci_high,
         "n": row.result.n,
+        "derived": row.result.derived,
         "missing": row.result.missing,
         "k": row.version.protocol.k,
         "scored_at": row.result.scoring.scored_at.isoformat(),

@@ -107,12 +107,12 @@ def default_columns(versions: Sequence[MetricVersion]) -> list[Column]:
     """What each of `versions` shows first, in one query; versions without numbers are left out."""
     wanted = Q(pk__in=[])
     for version in versions:
-        wanted |= Q(metric_version=version, measure=version.metric.measure)
+        wanted |= Q(metric_version=version, measure=version.first_measure)
     slices: dict[int, list[str]] = {}
     for pk, name in Standing.objects.filter(wanted).order_by().values_list("metric_version_id", "slice").distinct():
         slices.setdefault(pk, []).append(name)
     return [
-        Column(version, MEASURES[version.metric.measure], slices_in_order(slices[version.pk])[0])
+        Column(version, MEASURES[version.first_measure], slices_in_order(slices[version.pk])[0])
         for version in versions
         if version.pk in slices
     ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing
+from leaderboard.models.results import DERIVED
 from leaderboard.queries.rankings import slices_of
 from scoring.metrics.formulas import MEASURES, slice_label
 
@@ -30,7 +31,7 @@ def badge_of(model: str, metric: str, show: str) -> Badge:
         return Badge(board.title, "not ranked", f"{entered.name} is not ranked by {board.title}{withdrawn}")
     version, measure = standing.metric_version, MEASURES[standing.measure]
     digits = measure.digits if version.decimals is None else version.decimals
-    value = f"{standing.value:.{digits}f}"
+    value = f"{DERIVED if standing.result.derived else ''}{standing.value:.{digits}f}"
     said = f"{measure.label.lower()} {value}" if show == "value" else f"rank {standing.rank} of {among}"
     kind = f" {entered.kind}" if board.formula.by_kind else ""
     title = (
@@ -45,17 +46,20 @@ def standing_of(model: LanguageModel, metric: Metric) -> tuple[Standing | None, 
 
     Under the measured version where it has one; among models of its kind, where the metric ranks kinds apart.
     """
-    current = metric.versions.filter(status=MetricVersion.Status.CURRENT)
-    slices = slices_of(current, metric.measure)
+    current = metric.versions.filter(status=MetricVersion.Status.CURRENT).select_related("metric")
+    measures = {version.pk: version.first_measure for version in current}
+    slices = slices_of(measures)
     population = model.kind if metric.formula.by_kind else Standing.Population.ALL
     rows = Standing.objects.filter(
-        measure=metric.measure,
+        measure__in=measures.values(),
         population=population,
         metric_version__in=slices,
         slice__in=[of[0] for of in slices.values()],
     )
-    mine = rows.filter(model=model).select_related("metric_version").order_by("metric_version__provenance")
-    found = next((of for of in mine if of.slice == slices[of.metric_version_id][0]), None)
+    mine = rows.filter(model=model).select_related("metric_version", "result").order_by("metric_version__provenance")
+    places = {pk: (measures[pk], names[0]) for pk, names in slices.items()}
+    found = next((of for of in mine if (of.measure, of.slice) == places[of.metric_version_id]), None)
     if found is None:
         return None, 0
-    return found, rows.filter(metric_version=found.metric_version, slice=found.slice).count()
+    among = rows.filter(metric_version=found.metric_version, measure=found.measure, slice=found.slice)
+    return found, among.count()

@@ -108,6 +108,13 @@ def entries_of(version: MetricVersion) -> dict[int, Entry]:
     return {pk: Entry(*of) for pk, *of in rows.values_list("pk", "slug", "name", "kind")}
 
 
+def usual_measure(version: MetricVersion) -> str:
+    """The measure shown unless another is asked for: the version's first one of those it ranks on demographics."""
+    ranked = set(version.standings.exclude(slice__in=(AVERAGE, ALL)).values_list("measure", flat=True).distinct())
+    known = [version.first_measure, *(measure.key for measure in version.metric.formula.ranked)]
+    return next((key for key in known if key in ranked), version.first_measure)
+
+
 def board(version: MetricVersion, measure: str, population: str, entries: dict[int, Entry]) -> Board:
     """Every value there is, in one query; as standings have them, without models that were withdrawn or hidden."""
     ranked = Standing.objects.filter(

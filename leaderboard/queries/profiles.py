@@ -88,19 +88,24 @@ class Profile:
             if self.rows
             else {}
         )
-        return found.get(self.version.metric.measure)
+        return found.get(self.version.first_measure)
+
+    @property
+    def derived(self) -> bool:
+        """Whether any value was worked out here from what its source prints."""
+        return any(cell.derived for _, cells in self.rows for cell in cells if cell)
 
     @property
     def digits(self) -> int:
         """Decimals of the values of the metric's first measure: as printed, else those of the measure."""
         printed = self.version.decimals
-        return MEASURES[self.version.metric.measure].digits if printed is None else printed
+        return MEASURES[self.version.first_measure].digits if printed is None else printed
 
     @property
     def drawn(self) -> set[str]:
         """The measures that are drawn as whiskers: those of demographics, else the metric's first one."""
         formula = self.version.metric.formula
-        return {of.key for of in formula.ranked} if formula.by_kind else {self.version.metric.measure}
+        return {of.key for of in formula.ranked} if formula.by_kind else {self.version.first_measure}
 
     @property
     def place(self) -> Place | None:
@@ -155,7 +160,7 @@ def _shown(of: Sequence[Scoring], slug: str, number: int | None) -> Scoring:
 
 def _on(version: MetricVersion, model: LanguageModel, name: str) -> Q:
     population = model.kind if version.metric.formula.by_kind else Standing.Population.ALL
-    return Q(metric_version=version, measure=version.metric.measure, slice=name, population=population)
+    return Q(metric_version=version, measure=version.first_measure, slice=name, population=population)
 
 
 def _places(
@@ -164,10 +169,8 @@ def _places(
     """By version, in one query: the rank on each metric's overall slice, among models of its kind."""
     wanted = Q(pk__in=[])
     for key, of in groups.items():
-        first = of[0].metric_version
-        versions = [scoring.metric_version_id for scoring in of]
-        population = model.kind if first.metric.formula.by_kind else Standing.Population.ALL
-        wanted |= Q(metric_version__in=versions, measure=first.metric.measure, slice=main[key], population=population)
+        for scoring in of:
+            wanted |= _on(scoring.metric_version, model, main[key])
     rows = Standing.objects.filter(wanted, model=model).order_by()
     fields = ("metric_version_id", "rank", "rank_low", "rank_high", "value")
     return {version: Place(*of) for version, *of in rows.values_list(*fields)}

@@ -110,7 +110,7 @@ def rows(among: Q, wanted: list[Wanted], view: View, anew: Ranks | None) -> list
     descending = False
     if anew is not None:  # stored ranks are of other entries; values are in the order of any ranks of theirs
         rank, descending = F("value"), wanted[0].measure.direction == "higher"
-    order = view.order.by(wanted[0].measure.key, rank, descending)
+    order = view.order.by(rank, descending)
     fitting = Standing.objects.filter(among).filter(view.filters.condition)
     if view.rows is None:
         return list(fitting.select_related(*ALL_OF_IT).order_by(*order))
@@ -137,16 +137,23 @@ def cells_of(shown: list[Standing], wanted: list[Wanted], view: View) -> dict[tu
     columns = {name for of in wanted for name in of.columns(view)}
     if not columns or not shown:
         return {}
-    results = Result.objects.filter(
-        scoring__in={row.result.scoring_id for row in shown}, measure=wanted[0].measure.key, slice__in=columns
-    )
+    measures = {version.pk: of.measure for of in wanted for version in of.versions}
+    beside = Q(pk__in=[])
+    for measure in {measure.key for measure in measures.values()}:
+        chosen = {row.result.scoring_id for row in shown if row.measure == measure}
+        beside |= Q(scoring__in=chosen, measure=measure)
+    results = Result.objects.filter(beside, slice__in=columns)
     printed = {version.pk: version.decimals for of in wanted for version in of.versions}
-    digits = {row.result.scoring_id: printed[row.metric_version_id] for row in shown}
-    usual = wanted[0].measure.digits
+    digits = {
+        row.result.scoring_id: measures[row.metric_version_id].digits
+        if printed[row.metric_version_id] is None
+        else printed[row.metric_version_id]
+        for row in shown
+    }
     return {
         (scoring, name): Cell(
             value,
-            f"{value:.{usual if digits[scoring] is None else digits[scoring]}f}",
+            f"{value:.{digits[scoring]}f}",
             None if p is None else p < Result.SIGNIFICANT,
         )
         for scoring, name, value, p in results.order_by().values_list("scoring_id", "slice", "value", "p_adjusted")

@@ -307,7 +307,7 @@ TABLES = (
         ("metric", "version", "model", "measure", "slice"),
         (
             *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "published_rank", "p_value"),
-            "p_adjusted",
+            *("p_adjusted", "derived"),
         ),
         (Link("scoring", "scorings", ("metric", "version", "model")),),
     ),
