@@ -35,6 +35,15 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
+            "evaluationset",
+            "irregularities",
+            models.JSONField(
+                blank=True,
+                default=dict,
+                help_text="Repeated, contradictory and oddly encoded texts, with their number.",
+            ),
+        ),
+        migrations.AddField(
             "metricversion",
             "fallback_measure",
             models.CharField(

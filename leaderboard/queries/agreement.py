@@ -104,18 +104,25 @@ class Cell:
 
 
 def default_columns(versions: Sequence[MetricVersion]) -> list[Column]:
-    """What each of `versions` shows first, in one query; versions without numbers are left out."""
+    """What each of `versions` shows first, in one query; of a paper's figures, what it prints.
+
+    Versions without numbers are left out.
+    """
     wanted = Q(pk__in=[])
     for version in versions:
-        wanted |= Q(metric_version=version, measure=version.first_measure)
-    slices: dict[int, list[str]] = {}
-    for pk, name in Standing.objects.filter(wanted).order_by().values_list("metric_version_id", "slice").distinct():
-        slices.setdefault(pk, []).append(name)
-    return [
-        Column(version, MEASURES[version.first_measure], slices_in_order(slices[version.pk])[0])
-        for version in versions
-        if version.pk in slices
-    ]
+        shown = Q(measure=version.first_measure) if version.measured else Q(result__derived=False)
+        wanted |= shown & Q(metric_version=version)
+    ranked = Standing.objects.filter(wanted).order_by().values_list("metric_version_id", "measure", "slice").distinct()
+    slices: dict[int, dict[str, list[str]]] = {}
+    for pk, measure, name in ranked:
+        slices.setdefault(pk, {}).setdefault(measure, []).append(name)
+    columns = []
+    for version in versions:
+        known = [version.first_measure, *(measure.key for measure in version.metric.formula.ranked)]
+        measure = next((key for key in known if key in slices.get(version.pk, {})), None)
+        if measure:
+            columns.append(Column(version, MEASURES[measure], slices_in_order(slices[version.pk][measure])[0]))
+    return columns
 
 
 def columns_of(version: MetricVersion) -> dict[str, list[Column]]:

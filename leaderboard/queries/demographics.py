@@ -231,10 +231,11 @@ class Ranked:
     n: int | None
     missing: int
     p_adjusted: float | None
+    derived: bool
 
     @property
     def significant(self) -> bool | None:
-        """Whether harmful and benign texts differ at 5%, after Holm; None where no test was made."""
+        """Whether it differs from an indifferent model's at 5%, after Holm; None where no test was made."""
         return None if self.p_adjusted is None else self.p_adjusted < 0.05
 
 
@@ -248,8 +249,8 @@ def own_ranking(of: Board, name: str, first: int, count: int) -> list[Ranked]:
         slice=name,
     ).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
-    results = ("result__ci_low", "result__ci_high", "result__n", "result__missing", "result__p_adjusted")
-    found = rows.values_list("model_id", *fields, *results)[first : first + count]
+    results = ("ci_low", "ci_high", "n", "missing", "p_adjusted", "derived")
+    found = rows.values_list("model_id", *fields, *(f"result__{name}" for name in results))[first : first + count]
     return [Ranked(of.entries[model], *numbers) for model, *numbers in found]
 
 
