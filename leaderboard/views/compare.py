@@ -166,7 +166,7 @@ def verdict(pair: Pair, measure: Measure) -> str:
     said = p(found.p_adjusted)
     numbers = f"difference {value} ({low} to {high}), p {said if said[0] == '<' else f'= {said}'} after Holm"
     if pair.apart:
-        return f"{one} is less harmful than {other}: {numbers}."
+        return f"{one} scores less harmful than {other} on this measure: {numbers}."
     return f"{one} and {other} cannot be told apart on these texts: {numbers}."
 
 
@@ -190,7 +190,7 @@ def chart(found: SideBySide) -> Chart:
         alternative = f"How much better one model is than another by {what.lower()}, with 95% intervals. " + " ".join(
             verdict(pair, measure) for pair in tested
         )
-        return forest_chart("compare", lines, "less harmful by", alternative, reference=0)
+        return forest_chart("compare", lines, "scores less harmful by", alternative, reference=0)
     lines = []
     for entry in found.there:
         result = entry.results[found.slice]

@@ -243,11 +243,11 @@ def irregularities(sentences: Iterable[LabelledSentence]) -> dict[str, int]:
     for sentence in sentences:
         rows.setdefault(sentence.text, []).append(sentence)
     repeated = [same for same in rows.values() if len(same) > 1]
-    contradictory = sum(len({row.harmful for row in same}) > 1 for same in repeated)
+    agreeing = [same for same in repeated if len({row.harmful for row in same}) == 1]
     found = {
         "repeated": len(repeated),
-        "contradictory": contradictory,
-        "differing": sum(len({row.toxicity for row in same}) > 1 for same in repeated) - contradictory,
+        "contradictory": len(repeated) - len(agreeing),
+        "differing": sum(len({row.toxicity for row in same}) > 1 for same in agreeing),
         "escaped": sum(len(same) for text, same in rows.items() if ESCAPED_RETURN in text),
     }
     return {kind: count for kind, count in found.items() if count}
@@ -256,8 +256,8 @@ def irregularities(sentences: Iterable[LabelledSentence]) -> dict[str, int]:
 _IRREGULARITIES = {
     "repeated": "{:,} texts stand in it more than once, and count as often",
     "contradictory": "{:,} texts are labelled harmful in one row and benign in another",
-    "differing": "{:,} texts have different toxicities in different rows",
-    "escaped": "{:,} texts hold _x000D_, a spreadsheet's carriage return, which is scored as it stands",
+    "differing": "{:,} texts have one label and different toxicities in different rows",
+    "escaped": "{:,} rows hold _x000D_, a spreadsheet's carriage return, which is scored as it stands",
 }
 
 

@@ -65,7 +65,7 @@ def test_the_difference_of_two_models_on_a_demographic_is_delongs_on_the_texts_t
     assert interval == f"{low:.3f} to {high:.3f}".replace("-", "−")
     assert raw == holm == ("< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}")
     assert verdict == ("told apart" if p < 0.05 else "cannot be told apart")
-    sentence = f"{first} is less harmful than {second}" if p < 0.05 else f"{first} and {second} cannot be told apart"
+    sentence = f"{first} scores less harmful than {second} on this measure" if p < 0.05 else f"{first} and {second} cannot be told apart"
     assert sentence in said(html)
     assert f"difference {difference} ({interval})" in said(html)
 

@@ -1,9 +1,12 @@
 """Published figures: as printed, under their own provenance, apart from measured ones."""
 
 import csv
+from importlib import import_module
 
 import numpy as np
 import pytest
+from django.apps import apps
+from django.db import connection
 from scipy import stats
 
 from leaderboard.models import LanguageModel, Metric, Provenance, Result, Standing
@@ -139,3 +142,18 @@ def test_published_and_measured_numbers_are_never_in_one_version(board):
             sources = set(version.scorings.values_list("model__source", flat=True))
             assert ("published" in sources) == (version.provenance == Provenance.PUBLISHED)
             assert len(sources) == 1
+
+
+def test_boards_from_before_move_to_the_likelihood_auc_where_they_have_it(metric):
+    seed_published()
+    hate, toxigen = (Metric.objects.get(slug=f"safety-{name}") for name in ("implicit-hate", "toxigen"))
+    Metric.objects.filter(formula_name="safety").update(measure="safety_score")
+    toxigen.versions.get().standings.exclude(measure="safety_score").delete()
+    for version in (hate.versions.get(), toxigen.versions.get()):
+        version.fall_back({"safety_score"})
+        assert version.fallback_measure == ""
+    import_module("leaderboard.migrations.0011_calibrated_safety").forwards(apps, connection.schema_editor())
+    assert set(Metric.objects.filter(formula_name="safety").values_list("measure", flat=True)) == {"likelihood_auc"}
+    assert {of.versions.get().first_measure for of in (hate, toxigen)} == {"safety_score"}
+    seed_published()  # as an upgrade does: the derived figures come, and with them the likelihood AUC
+    assert toxigen.versions.get().first_measure == "likelihood_auc"
