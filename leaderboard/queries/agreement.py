@@ -9,6 +9,7 @@ from django.db.models import Q
 from numpy.typing import NDArray
 
 from leaderboard.models import LanguageModel, MetricVersion, Result, Standing, Work, ranked_now
+from leaderboard.models.results import DERIVED
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.statistics.correlations import Coefficient, Correlation, correlations
@@ -26,11 +27,12 @@ PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A measure on a slice under a version."""
+    """A measure on a slice under a version; `derived`: worked out here from what the version's source prints."""
 
     version: MetricVersion
     measure: Measure
     slice: str
+    derived: bool = False
 
     @property
     def key(self) -> str:
@@ -39,8 +41,8 @@ class Column:
 
     @property
     def label(self) -> str:
-        """The measure and the slice."""
-        return f"{self.measure.label}, {slice_label(self.slice)}"
+        """The measure and the slice, marked where the values are no source's own."""
+        return f"{DERIVED if self.derived else ''}{self.measure.label}, {slice_label(self.slice)}"
 
     @property
     def title(self) -> str:
@@ -147,20 +149,21 @@ def default_columns(versions: Sequence[MetricVersion]) -> list[Column]:
     columns = []
     for version in versions:
         known = [version.first_measure, *(measure.key for measure in version.metric.formula.ranked)]
-        measure = next((key for key in known if key in slices.get(version.pk, {})), None)
-        if measure:
-            columns.append(Column(version, MEASURES[measure], slices_in_order(slices[version.pk][measure])[0]))
+        there = slices.get(version.pk, {})
+        columns += [Column(version, MEASURES[key], slices_in_order(there[key])[0]) for key in known if key in there][:1]
     return columns
 
 
 def columns_of(version: MetricVersion) -> dict[str, list[Column]]:
     """All that `version` ranks, by the measure's label, in one query."""
-    ranked = Standing.objects.filter(metric_version=version).order_by().values_list("measure", "slice").distinct()
-    slices: dict[str, list[str]] = {}
-    for measure, name in ranked:
-        slices.setdefault(measure, []).append(name)
+    ranked = Standing.objects.filter(metric_version=version).order_by()
+    slices: dict[str, dict[str, bool]] = {}
+    for measure, name, derived in ranked.values_list("measure", "slice", "result__derived").distinct():
+        slices.setdefault(measure, {})[name] = derived
     return {
-        measure.label: [Column(version, measure, name) for name in slices_in_order(slices[measure.key])]
+        measure.label: [
+            Column(version, measure, name, slices[measure.key][name]) for name in slices_in_order(slices[measure.key])
+        ]
         for measure in version.metric.formula.ranked
         if measure.key in slices
     }
