@@ -152,9 +152,11 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         (Column("provenance", False), lambda _, row: row.version.provenance),
         (Column("version"), lambda _, row: str(row.version.number)),
         (Column("value"), lambda _, row: number(row, row.result.value)),
+        (Column("derived", False), lambda _, row: "derived" if row.result.derived else ""),
         (Column("ci_low"), lambda _, row: number(row, row.result.ci_low)),
         (Column("ci_high"), lambda _, row: number(row, row.result.ci_high)),
         (Column("indifferent"), lambda _, row: number(row, indifferent_of(sheet, row))),
+        (Column("indifferent_derived", False), lambda _, row: "derived" if row.indifferent_derived else ""),
         (Column("k"), lambda _, row: whole(row.version.protocol.k)),
         (Column("n"), lambda _, row: whole(row.result.n)),
         (Column("missing"), lambda _, row: str(row.result.missing)),
@@ -168,6 +170,8 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     }
     unused |= set() if sheet.mixed else {"provenance", "version"}
     unused |= set() if sheet.measure.indifferent_key else {"indifferent"}
+    unused |= set() if any(row.result.derived for _, row in sheet.rows) else {"derived"}
+    unused |= set() if any(row.indifferent_derived for _, row in sheet.rows) else {"indifferent_derived"}
     unused |= {"among"} if exact or len(sheet.populations) == 1 else set()
     unused |= set() if exact else {"population", "population_size", "slug"}
     if not (exact or by_kind):
@@ -236,7 +240,9 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "ci_low": row.result.ci_low,
         "ci_high": row.result.ci_high,
         "indifferent": indifferent_of(sheet, row),
+        "indifferent_derived": row.indifferent_derived,
         "n": row.result.n,
+        "derived": row.result.derived,
         "missing": row.result.missing,
         "k": row.version.protocol.k,
         "scored_at": row.result.scoring.scored_at.isoformat(),

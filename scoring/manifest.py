@@ -127,13 +127,16 @@ class _Check:
     def _recompute(self) -> None:
         declared = self._manifest["formula"]
         formula = FORMULAS.get(declared["name"])
-        if formula is None or formula.version != declared["version"]:
+        if formula is None or not formula.recomputes(declared["version"]):
             here = f"version {formula.version}" if formula else "none of that name"
             self.report.problems.append(
                 f"formula {declared['name']}, version {declared['version']}: this code has {here}; nothing was "
                 f"recomputed. Use Plumbline {self._manifest['code']['version']}"
             )
             return
+        self._earlier = formula.version != declared["version"]
+        if self._earlier:
+            self.report.notes.append(reproduction.earlier_note(declared["name"], declared["version"], formula.version))
         texts = self._manifest["evaluation_set"]
         try:
             shared = [
@@ -166,7 +169,7 @@ class _Check:
             return [f"cannot be recomputed: {error}"]
         wrong = [] if formula.asks_scorer else list(reproduction.log_perplexity_differences(per_text, outputs))
         wrong += reproduction.replicate_differences(replicates, measured)
-        wrong += reproduction.result_differences(stored, measured)
+        wrong += reproduction.result_differences(stored, measured, self._earlier)
         return wrong
 
     def _ranks(self) -> None:

@@ -39,10 +39,23 @@ class ResultOut(Schema):
     )
     p_adjusted: float | None = Field(description="Holm, over the demographics of the model; of an average as p_value.")
     published_rank: int | None
+    derived: bool = Field(description="Worked out here from figures of the source, which does not print it.")
     scored_at: datetime
 
 
-FIELDS = ("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted", "published_rank")
+FIELDS = (
+    "measure",
+    "slice",
+    "value",
+    "ci_low",
+    "ci_high",
+    "n",
+    "missing",
+    "p_value",
+    "p_adjusted",
+    "published_rank",
+    "derived",
+)
 
 
 def shown() -> QuerySet[Result, dict[str, Any]]:

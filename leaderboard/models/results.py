@@ -6,6 +6,8 @@ from django.db.models import F, Q
 from leaderboard.models.work import Scoring
 from scoring.metrics.formulas import MEASURES
 
+DERIVED = "≈ "  # before a value that its source does not print
+
 
 class Result(models.Model):
     """One number: a measure of a scoring on a slice. Never changed once written."""
@@ -20,9 +22,14 @@ class Result(models.Model):
     ci_high = models.FloatField(null=True, blank=True)
     n = models.PositiveIntegerField(null=True, blank=True, help_text="Texts; unknown for some published figures.")
     missing = models.PositiveIntegerField(default=0, help_text="Texts that could not be scored.")
+    derived = models.BooleanField(
+        default=False, help_text="Worked out here from figures of the source, which does not print it."
+    )
     published_rank = models.PositiveIntegerField(null=True, blank=True, help_text="Where the source gives exact ranks.")
     p_value = models.FloatField(null=True, blank=True)
-    p_adjusted = models.FloatField(null=True, blank=True, help_text="Holm, over the slices of one scoring.")
+    p_adjusted = models.FloatField(
+        null=True, blank=True, help_text="Holm, over the demographics of a model; an average's as it is."
+    )
 
     class Meta:
         ordering = ("scoring", "measure", "slice")

@@ -120,6 +120,13 @@ def entries_of(version: MetricVersion) -> dict[int, Entry]:
     return {pk: Entry(*of) for pk, *of in rows.values_list("pk", "slug", "name", "kind")}
 
 
+def usual_measure(version: MetricVersion) -> str:
+    """The measure shown unless another is asked for: the version's first one of those it ranks on demographics."""
+    ranked = set(version.standings.exclude(slice__in=(AVERAGE, ALL)).values_list("measure", flat=True).distinct())
+    known = [version.first_measure, *(measure.key for measure in version.metric.formula.ranked)]
+    return next((key for key in known if key in ranked), version.first_measure)
+
+
 def board(version: MetricVersion, measure: str, population: str, entries: dict[int, Entry]) -> Board:
     """Every value there is; as standings have them, without models that were withdrawn or hidden.
 
@@ -265,6 +272,7 @@ class Ranked:
     n: int | None
     missing: int
     p_adjusted: float | None
+    derived: bool
     indifferent: float | None
 
     @property
@@ -290,8 +298,8 @@ def own_ranking(of: Board, name: str, first: int, count: int) -> OwnRanking:
     counted = everybody.aggregate(size=Count("pk"), first=Count("pk", filter=Q(rank_low=1)))
     rows = everybody.filter(listed("model__")).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
-    results = ("result__ci_low", "result__ci_high", "result__n", "result__missing", "result__p_adjusted")
-    found = rows.values_list("model_id", *fields, *results)[first : first + count]
+    results = ("ci_low", "ci_high", "n", "missing", "p_adjusted", "derived")
+    found = rows.values_list("model_id", *fields, *(f"result__{name}" for name in results))[first : first + count]
     own = of.indifferent.get(name, {})
     ranked = [Ranked(of.entries[model], *numbers, own.get(model)) for model, *numbers in found]
     return OwnRanking(ranked, counted["size"], leading_count(counted["first"], counted["size"]))

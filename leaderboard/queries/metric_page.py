@@ -21,6 +21,7 @@ from leaderboard.models import (
 from leaderboard.services.checks import policy_of
 from leaderboard.services.scorers import cost_of, problem_with
 from scoring.drift import Policy
+from scoring.evaluation_sets import irregularities_in_words
 from scoring.scorers import Cost, ScorerUnavailable
 from scoring.scorers.registry import find_declaration
 
@@ -94,6 +95,7 @@ class Story:
     version: MetricVersion | None
     protocol: list[tuple[str, str]]
     counts: list[Counted]
+    irregularities: list[str]
     scorer: ScorerCard | None
     policy: Policy
     check_hours: float
@@ -136,6 +138,7 @@ def story(metric: Metric) -> Story:
         version=version,
         protocol=protocol_in_words(protocol.method, protocol.parameters),
         counts=counted(protocol.evaluation_set.counts),
+        irregularities=irregularities_in_words(protocol.evaluation_set.irregularities),
         scorer=scorer_card(metric, version) if metric.formula.asks_scorer else None,
         policy=policy_of(version or MetricVersion(metric=metric)),
         check_hours=settings.CHECK_SECONDS / 3600,

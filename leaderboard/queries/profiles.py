@@ -85,7 +85,12 @@ class Profile:
     def headline(self) -> Result | None:
         """The value of the metric's first measure on the overall slice."""
         first = self.rows[0][1] if self.rows else []
-        return next((cell.result for cell in first if cell.measure.key == self.version.metric.measure), None)
+        return next((cell.result for cell in first if cell.measure.key == self.version.first_measure), None)
+
+    @property
+    def derived(self) -> bool:
+        """Whether any value was worked out here from what its source prints."""
+        return any(cell.result.derived for _, cells in self.rows for cell in cells if cell.result)
 
     @property
     def ticked(self) -> bool:
@@ -97,13 +102,13 @@ class Profile:
     def digits(self) -> int:
         """Decimals of the values of the metric's first measure: as printed, else those of the measure."""
         printed = self.version.decimals
-        return MEASURES[self.version.metric.measure].digits if printed is None else printed
+        return MEASURES[self.version.first_measure].digits if printed is None else printed
 
     @property
     def drawn(self) -> set[str]:
         """The measures that are drawn as whiskers: those of demographics, else the metric's first one."""
         formula = self.version.metric.formula
-        return {of.key for of in formula.ranked} if formula.by_kind else {self.version.metric.measure}
+        return {of.key for of in formula.ranked} if formula.by_kind else {self.version.first_measure}
 
     @property
     def place(self) -> Place | None:

@@ -121,7 +121,7 @@ def rows(among: Q, wanted: list[Wanted], view: View, anew: Ranks | None) -> list
     descending = False
     if anew is not None:  # stored ranks are of other entries; values are in the order of any ranks of theirs
         rank, descending = F("value"), wanted[0].measure.direction == "higher"
-    order = view.order.by(wanted[0].measure.key, rank, descending)
+    order = view.order.by(rank, descending)
     fitting = Standing.objects.filter(among).filter(view.filters.condition)
     if view.rows is None:
         return list(fitting.select_related(*ALL_OF_IT).order_by(*order))
@@ -146,24 +146,31 @@ def ties(among: Q, shown: list[Standing]) -> set[tuple[int, str, int]]:
 def beside(shown: list[Standing], wanted: list[Wanted], view: View) -> tuple[dict[tuple[int, str], Cell], Indifferent]:
     """Of other slices the values, and of the ranked ones the indifferent values; by scoring and slice, in one query."""
     columns = {name for of in wanted for name in of.columns(view)}
-    measure, ranked = wanted[0].measure, {of.slice for of in wanted}
-    if not shown or not (columns or measure.indifferent_key):
+    measures = {version.pk: of.measure for of in wanted for version in of.versions}
+    ranked = {of.slice for of in wanted}
+    chosen = Q(pk__in=[])
+    for measure in {measure.key: measure for measure in measures.values()}.values():
+        scorings = {row.result.scoring_id for row in shown if row.measure == measure.key}
+        chosen |= Q(scoring__in=scorings, measure=measure.key, slice__in=columns)
+        chosen |= indifferent_results(measure, scorings, ranked)
+    if not shown or not (columns or any(measure.indifferent_key for measure in measures.values())):
         return {}, {}
-    scorings = {row.result.scoring_id for row in shown}
-    results = Result.objects.filter(
-        Q(scoring__in=scorings, measure=measure.key, slice__in=columns) | indifferent_results(measure, scorings, ranked)
-    )
     printed = {version.pk: version.decimals for of in wanted for version in of.versions}
-    digits = {row.result.scoring_id: printed[row.metric_version_id] for row in shown}
+    digits = {
+        row.result.scoring_id: measures[row.metric_version_id].digits
+        if printed[row.metric_version_id] is None
+        else printed[row.metric_version_id]
+        for row in shown
+    }
+    key_of = {row.result.scoring_id: row.measure for row in shown}
     cells: dict[tuple[int, str], Cell] = {}
     indifferent: Indifferent = {}
-    rows = results.order_by().values_list("scoring_id", "slice", "measure", "value", "p_adjusted")
-    for scoring, name, key, value, p in rows:
-        if key != measure.key:
+    rows = Result.objects.filter(chosen).order_by()
+    for scoring, name, key, value, p in rows.values_list("scoring_id", "slice", "measure", "value", "p_adjusted"):
+        if key == key_of[scoring]:
+            cells[scoring, name] = Cell(value, f"{value:.{digits[scoring]}f}", significance(key, p))
+        else:
             indifferent[scoring, name] = value
-            continue
-        usual = measure.digits if digits[scoring] is None else digits[scoring]
-        cells[scoring, name] = Cell(value, f"{value:.{usual}f}", significance(key, p))
     return cells, indifferent
 
 

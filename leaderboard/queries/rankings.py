@@ -1,11 +1,11 @@
 """Rankings as pages show them: the standings of a version, joined with the numbers of every slice."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from django.db.models import Exists, OuterRef, Prefetch
+from django.db.models import Exists, OuterRef, Prefetch, Q
 
 from leaderboard.models import (
     LanguageModel,
@@ -52,6 +52,11 @@ class Row:
     tied: bool = False
     indifferent: float | None = None  # what the model would have if it were indifferent, where that is its own value
     leads: bool = False  # of its group: paired tests cannot tell it from the best, as they can others
+
+    @property
+    def indifferent_derived(self) -> bool:
+        """Whether its own indifferent value was worked out here from what a paper prints: none prints it."""
+        return self.indifferent is not None and not self.version.measured
 
     @property
     def differences(self) -> list[str]:
@@ -203,6 +208,11 @@ class Ranking:
         return self.wanted.mixed
 
     @property
+    def derived(self) -> bool:
+        """Whether any value on this page was worked out here from what its source prints."""
+        return any(row.result.derived or row.indifferent_derived for group in self.groups for row in group.rows)
+
+    @property
     def has_history(self) -> bool:
         """Whether its metric has versions to compare."""
         return has_history(self.metric)
@@ -281,9 +291,12 @@ def extras_of(view: View, unknown: set[str]) -> list[str]:
     return [name for name in EXTRAS if name in chosen and name not in unknown]
 
 
-def slices_of(versions: Iterable[MetricVersion], measure: str) -> dict[int, list[str]]:
-    """The slices that `measure` is ranked on under each version, the overall one first, in one query."""
-    ranked = Standing.objects.filter(metric_version__in=versions, measure=measure).order_by()
+def slices_of(measures: Mapping[int, str]) -> dict[int, list[str]]:
+    """By version the slices that it ranks its measure of `measures` on, the overall one first, in one query."""
+    wanted = Q(pk__in=[])
+    for measure in set(measures.values()):
+        wanted |= Q(measure=measure, metric_version__in=[pk for pk, chosen in measures.items() if chosen == measure])
+    ranked = Standing.objects.filter(wanted).order_by()
     found: dict[int, list[str]] = {}
     for pk, name in ranked.values_list("metric_version_id", "slice").distinct():
         found.setdefault(pk, []).append(name)

@@ -95,6 +95,12 @@ class SideBySide:
         return any(entry.indifferent is not None for entry in self.there)
 
     @property
+    def derived(self) -> bool:
+        """Whether any value was worked out here from what its source prints."""
+        of_models = any(entry.scored and entry.scored.derived for entry in self.there)
+        return of_models or (self.ticked and not self.version.measured)
+
+    @property
     def tested(self) -> bool:
         """Whether any difference could be tested."""
         return any(of for row in self.rows for of in row.differences)

@@ -124,8 +124,12 @@ class Verifier:
         self._say(version, None, damaged)
         self._say(version, None, filter(None, map(self._damage, of_controls(version))))
         formula = version.metric.formula
-        recomputable = not damaged and version.formula_version == formula.version
-        if version.formula_version != formula.version:
+        known = formula.recomputes(version.formula_version)
+        recomputable = not damaged and known
+        if known and version.formula_version != formula.version:
+            note = reproduction.earlier_note(formula.name, version.formula_version, formula.version)
+            self.found.not_recomputed.append(f"{version}: {note}")
+        if not known:
             self.found.not_recomputed.append(
                 f"{version}: of version {version.formula_version} of the formula {formula.name}, this code has "
                 f"{formula.version}; only hashes and ranks were verified"
@@ -155,7 +159,9 @@ class Verifier:
             return [f"cannot be recomputed: {error}"]
         found = [] if formula.asks_scorer else list(reproduction.log_perplexity_differences(stored, outputs))
         found += reproduction.replicate_differences(replicates, measured)
-        found += reproduction.result_differences({(r.measure, r.slice): numbers_of(r) for r in results}, measured)
+        earlier = version.formula_version != formula.version
+        published = {(r.measure, r.slice): numbers_of(r) for r in results}
+        found += reproduction.result_differences(published, measured, earlier)
         return found
 
     def _load_texts(self, version: MetricVersion) -> pa.Table:
@@ -259,12 +265,18 @@ def numbers_of(result: Result) -> dict[str, Any]:
 
 def figure_differences(results: list[Result], figures: list[Figure]) -> Iterator[str]:
     """Say where results are not what the source prints."""
-    printed = {(of.measure, of.slice): (of.value, of.n, of.rank) for of in figures}
-    entered = {(of.measure, of.slice): (of.value, of.n, of.published_rank) for of in results}
+    printed = {(of.measure, of.slice): (of.value, of.n, of.rank) for of in figures if not of.derived}
+    entered = {(of.measure, of.slice): (of.value, of.n, of.published_rank) for of in results if not of.derived}
     for place in sorted(printed.keys() | entered.keys()):
         was, now = entered.get(place), printed.get(place)
         if was != now:
             yield f"{' of '.join(place)}: entered as {was}, the source has {now} (value, n, rank)"
+    follow = {(of.measure, of.slice): of.value for of in figures if of.derived}
+    stored = {(of.measure, of.slice): of.value for of in results if of.derived}
+    for place in sorted(follow.keys() | stored.keys()):
+        if not reproduction.same(stored.get(place), follow.get(place)):
+            name = " of ".join(place)
+            yield f"{name}: stored as derived {stored.get(place)}, from the source {follow.get(place)} follows"
 
 
 def standing_differences(stored: list[Standing], found: list[Standing]) -> Iterator[str]:

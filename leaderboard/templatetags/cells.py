@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from leaderboard.models import Result
+from leaderboard.models.results import DERIVED
 from leaderboard.queries.history import Line, Place
 from leaderboard.queries.rankings import Cell, Row, scale_start
 from leaderboard.templatetags.board import compact, decimals
@@ -27,7 +28,7 @@ PLACE = '<td class="num">{:d}{}<span class="interval">{}</span></td>'
 RANGE = ' <span class="range" title="Ranks that paired tests cannot exclude">{}</span>'
 INDIFFERENT = (
     '<span class="indifferent"><span aria-hidden="true">┆</span>'
-    '<span class="visually-hidden">, if indifferent </span>{}</span>'
+    '<span class="visually-hidden">, if indifferent </span>{}{}</span>'
 )
 # Parts of a whisker, from 0 to 100.
 SCALE = (
@@ -130,6 +131,11 @@ def whisker(
 
 
 @register.simple_tag
-def if_indifferent(value: float | None, digits: int) -> SafeString:
-    """What a model would have if it were indifferent, beneath its value; nothing where that is not known."""
-    return SafeString("") if value is None else SafeString(INDIFFERENT.format(decimals(value, digits)))
+def if_indifferent(value: float | None, digits: int, measured: bool) -> SafeString:
+    """What a model would have if it were indifferent, beneath its value; nothing where that is not known.
+
+    measured: whether it was computed from the texts; no paper prints it, so else it was worked out here.
+    """
+    if value is None:
+        return SafeString("")
+    return SafeString(INDIFFERENT.format("" if measured else DERIVED, decimals(value, digits)))

@@ -97,7 +97,8 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
     best = max(versions, key=lambda version: (scored.get(version.pk, 0), *newest(version)), default=None)
     version = numbers.get(pick(request, "version", str(best.number), list(numbers))) if same and best else best
     ranked = [measure.key for measure in metric.formula.ranked]
-    measure = pick(request, "measure", metric.measure, ranked) if same else metric.measure
+    usual = version.first_measure if version else metric.measure
+    measure = pick(request, "measure", usual, ranked) if same else usual
     there = boards([version], measure) if version else None
     slices = there.slices[version.pk] if there and version else []
     asked = request.GET.get("slice", "") if same else ""

@@ -42,7 +42,8 @@ class Collected:
 class Formula:
     """How numbers are made. `asks_scorer`: whether of texts that a scorer has judged. `by_kind`: whether numbers of
     causal, masked and permutation models are different quantities, ranked apart unless asked for together. `in_words`:
-    what is measured and how, a sentence or two each; `limits`: what the numbers do not tell.
+    what is measured and how, a sentence or two each; `limits`: what the numbers do not tell. `reproduces`: the earlier
+    versions whose values and intervals this code still gives, of the measures that they had; their p it does not.
 
     `texts` gives the texts for the scorer, one for each row of the outputs, None where there is none.
     """
@@ -57,6 +58,11 @@ class Formula:
     texts: Callable[[pa.Table, pa.Table], list[str | None]]
     in_words: tuple[str, ...]
     limits: tuple[str, ...]
+    reproduces: frozenset[int] = frozenset()
+
+    def recomputes(self, version: int) -> bool:
+        """Whether this code can say what the numbers of that version of the formula should be."""
+        return version == self.version or version in self.reproduces
 
     @property
     def ranked(self) -> list[Measure]:
@@ -175,6 +181,7 @@ FORMULAS = {
             _no_texts,
             safety.IN_WORDS,
             safety.LIMITS,
+            safety.REPRODUCES,
         ),
         Formula(
             "toxicity",
@@ -211,6 +218,7 @@ FORMULAS = {
             _statements,
             regard.IN_WORDS,
             regard.LIMITS,
+            regard.REPRODUCES,
         ),
     )
 }

@@ -84,7 +84,7 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
         assert len(set(progress)) > 1, "numbers of texts that the page showed, without being asked"
         page.get_by_role("link", name=re.compile("Rank . of .")).click()
         expect(page.get_by_role("table").get_by_role("link", name=ID)).to_be_visible()
-        placed = Standing.objects.filter(model=submission.model, slice="average", measure="safety_score")
+        placed = Standing.objects.filter(model=submission.model, slice="average", measure="likelihood_auc")
         assert set(placed.values_list("metric_version", flat=True)) == {watched.pk}, "nothing drifted"
 
         token = made_token(page)

@@ -213,7 +213,7 @@ def test_a_demographic_has_a_ranking_of_its_own_with_intervals_and_texts(client,
     html = page(client, "/demographics/?metric=safety-starter&demographic=women")
     _, rows = table(html, "Ranking of Women")
     standings = Standing.objects.filter(
-        metric_version=board.current_version(), measure="safety_score", slice="women", population="causal"
+        metric_version=board.current_version(), measure="likelihood_auc", slice="women", population="causal"
     ).select_related("model", "result")
     assert len(rows) == standings.count() == 2
     for standing in standings:

@@ -87,6 +87,11 @@ def test_compare_draws_it_where_scores_are_drawn(client, board):
     assert sorted(shape["x0"] for shape in figure(html)["layout"]["shapes"]) == [0.3, 0.31]
     assert "If indifferent" in html
     assert "The dotted tick on each line" in said(html)
+    assert "≈ 0.310" in html
+    assert "≈ marks values that the source does not print" in said(html)
+    entries = client.get(f"/rankings.json?metric={PAPER}&measure=safety_score").json()["entries"]
+    marked = {row["slug"]: (row["indifferent"], row["indifferent_derived"], row["derived"]) for row in entries}
+    assert marked[scorings["GPT-2"].model.slug] == (0.3, True, False)
 
 
 def test_files_and_the_api_have_it_beside_the_interval(client, board):

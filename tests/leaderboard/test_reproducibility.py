@@ -34,6 +34,7 @@ from leaderboard.services.manifest import commit
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.score import score
+from leaderboard.services.seed import seed_metrics
 from leaderboard.services.versions import open_first_version
 from scoring.__main__ import main
 from scoring.evaluation_sets import FetchError
@@ -234,6 +235,45 @@ def test_numbers_of_another_version_of_the_formula_are_not_recomputed_and_it_say
     out = run("verify")
     assert "of version 99 of the formula toxicity, this code has 1" in out
     assert "nothing differs" in out
+
+
+@pytest.fixture
+def earlier(safety) -> MetricVersion:
+    """A version as formula version 1 published it: without indifferent value and excess, and with another p."""
+    later = {"measure__in": ("safety_indifferent", "safety_excess")}
+    Standing.objects.filter(metric_version=safety, **later).delete()
+    Result.objects.filter(scoring__metric_version=safety, **later).delete()
+    Result.objects.filter(measure="safety_score").exclude(slice="average").update(p_value=0.25, p_adjusted=0.5)
+    Result.objects.filter(measure="likelihood_auc", slice="average").update(p_value=None, p_adjusted=None)
+    MetricVersion.objects.filter(pk=safety.pk).update(formula_version=1)
+    return safety
+
+
+def test_values_and_intervals_of_formula_version_1_are_still_verified_and_its_p_are_not(earlier, tmp_path, capsys):
+    out = run("verify", "safety-starter")
+    assert "nothing differs" in out
+    assert "p are of an earlier test, and were not" in out
+    run("manifest", "safety-starter", "--metric-version", "1", "--output", str(tmp_path / "out"))
+    for texts in Artefact.objects.filter(kind="labelled_sentences"):  # which the manifest does not pass on
+        path = tmp_path / "out" / "artefacts" / f"{texts.sha256}.parquet"
+        path.write_bytes(default_storage.open(texts.storage_name).read())
+    code, said = checked(tmp_path / "out", capsys)
+    assert code == 0, said
+    assert "p are of an earlier test, and were not" in said
+
+
+def test_a_changed_value_of_formula_version_1_is_found(earlier):
+    result = Result.objects.filter(measure="safety_score").first()
+    Result.objects.filter(pk=result.pk).update(value=result.value + 1e-6)
+    assert f"safety_score of {result.slice}: value is published as" in refused("safety-starter")
+
+
+def test_a_changed_derived_figure_is_found(db):
+    seed_metrics()
+    seed_published()
+    figure = Result.objects.filter(derived=True).first()
+    Result.objects.filter(pk=figure.pk).update(value=figure.value + 1e-6)
+    assert f"{figure.measure} of average: stored as derived" in refused("safety-toxigen")
 
 
 def test_verifying_costs_no_query_an_entry_but_its_own_files(rude):

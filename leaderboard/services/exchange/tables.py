@@ -220,7 +220,7 @@ TABLES = (
         EvaluationSet,
         EvaluationSet.objects.all,
         ("slug", "version"),
-        ("slug", "version", "title", "kind", "licence", "citation", "notice", "counts", "created_at"),
+        ("slug", "version", "title", "kind", "licence", "citation", "notice", "counts", "irregularities", "created_at"),
         tuple(map(of_artefact, ("artefact", "prompt_scores", "continuations", "continuation_scores"))),
     ),
     Table(
@@ -264,7 +264,7 @@ TABLES = (
         ("metric", "number"),
         (
             *("number", "provenance", "scorer", "scorer_fingerprint", "formula_version", "epoch", "source", "decimals"),
-            *("status", "created_at", "published_at"),
+            *("fallback_measure", "status", "created_at", "published_at"),
         ),
         (
             METRIC,
@@ -307,7 +307,7 @@ TABLES = (
         ("metric", "version", "model", "measure", "slice"),
         (
             *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "published_rank", "p_value"),
-            "p_adjusted",
+            *("p_adjusted", "derived"),
         ),
         (Link("scoring", "scorings", ("metric", "version", "model")),),
     ),
