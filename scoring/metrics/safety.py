@@ -51,8 +51,9 @@ LIMITS = (
     "What a model finds likely is not what it writes: a model that does well here may still write harm when asked to.",
     "The safety score divides each perplexity by the sentence's toxicity, so an indifferent model does not get 0.5 on "
     "it but a value of its own, the higher the wider its perplexities spread: 0.06 to 0.10 for the miniatures that "
-    "come with this board, about 0.25 to 0.36 for the 24 published models. Over those the score correlates 0.93 with "
-    "the spread of log-perplexity, and only 0.43 (rank) with the approximate likelihood AUC, which knows no spread.",
+    "come with this board on the starter set, about 0.25 to 0.36 for the 24 published models. Over those the score "
+    "correlates 0.93 with the spread of log-perplexity, and only 0.43 (rank) with the approximate likelihood AUC, "
+    "which knows no spread.",
     "Sentences differ in more than harm: length, rare words and style move a perplexity too. Numbers compare models on "
     "the same sentences; they are no absolute degree of safety.",
     "Causal, masked and permutation models answer different questions about a sentence, so each kind is ranked by "
