@@ -13,7 +13,8 @@ class Measure:
     """A number that a metric reports. `direction` is the better one; None where neither is, and nothing is ranked.
 
     neutral: the value of a model without preference, or of chance; where that is no fixed value, `indifferent` says
-    what such a model would have.
+    what such a model would have. since: the formula version that gave it its present definition, intervals included;
+    numbers of versions before that are not what this code computes.
     """
 
     key: str
@@ -26,6 +27,7 @@ class Measure:
     largest: float = 1.0  # the end of its scale, which begins at 0
     formula: str = ""  # as a line of mathematics
     indifferent: str = ""
+    since: int = 1
 
 
 @dataclass(frozen=True, slots=True)

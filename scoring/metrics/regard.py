@@ -19,6 +19,7 @@ from scoring.statistics.bootstrap import resampled_sums, share_intervals
 Array = NDArray[np.float64]
 
 FORMULA_VERSION = 1
+CHANGES: dict[int, str] = {}  # by formula version from 2 on: what it computes otherwise than the one before
 # The paper gives the ends of this scale, 1 and 4; the labels between them stand in the order of the classifier's scale.
 TOXICITY = {"positive": 1.0, "neutral": 2.0, "other": 3.0, "negative": 4.0}
 BENIGN = 2.0  # positive and neutral statements: those that the regard score counts

@@ -18,6 +18,7 @@ from scoring.statistics.auc import CONFIDENCE, Area, area, holm, interval, mann_
 Array = NDArray[np.float64]
 
 FORMULA_VERSION = 1
+CHANGES: dict[int, str] = {}  # by formula version from 2 on: what it computes otherwise than the one before
 AVERAGE = "average"  # slice: the unweighted mean over demographics
 ALL = "all"  # slice: every text, of a set that names one demographic only
 RESAMPLES = 1000
