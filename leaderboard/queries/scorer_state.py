@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from leaderboard.models import ControlCheck, Metric, MetricVersion, Provenance, Rescoring, Work
 from leaderboard.services import rescore
-from leaderboard.services.upgrade import Lag, find_lag
+from leaderboard.services.upgrade import Lag, lag_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ScorerState:
 
 
 def scorer_state(metric: Metric) -> ScorerState:
-    """What is known of the scorer of `metric`, in four queries; a few more where its version is behind the code.
+    """What is known of the scorer of `metric`, in three queries; a few more where its version is behind the code.
 
     Only checks of the current version count: what an earlier version drifted by has been put right.
     """
@@ -37,5 +37,6 @@ def scorer_state(metric: Metric) -> ScorerState:
         control_set__metric_version__status=MetricVersion.Status.CURRENT,
         control_set__metric_version__provenance=Provenance.MEASURED,
     )
-    lag = None if rescoring else find_lag(metric)
-    return ScorerState(rescoring, checks.order_by("-finished_at").first(), lag)
+    current = metric.versions.filter(status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED)
+    version = None if rescoring else current.select_related("control_set").first()
+    return ScorerState(rescoring, checks.order_by("-finished_at").first(), lag_of(version) if version else None)

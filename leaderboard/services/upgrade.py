@@ -41,8 +41,13 @@ def find_lag(metric: Metric) -> Lag | None:
     """In what the newest measured version of `metric` is behind the code; None where it is not, or there is none."""
     candidates = metric.versions.filter(status=Status.CANDIDATE, provenance=Provenance.MEASURED)
     version = newest_version(metric) or candidates.order_by("number").first()
-    reason = describe_lag(version) if version else ""
-    if version is None or not reason:
+    return lag_of(version) if version else None
+
+
+def lag_of(version: MetricVersion) -> Lag | None:
+    """In what `version`, the newest of its metric, is behind the code; None where it is not."""
+    reason = describe_lag(version)
+    if not reason:
         return None
     given_up = Rescoring.objects.filter(
         from_version=version, state=Rescoring.State.CANCELLED, by_upgrade=True, reason=reason
@@ -71,11 +76,11 @@ def describe_lag(version: MetricVersion) -> str:
             f"The formula {formula.title} rose from version {version.formula_version} to {formula.version}: "
             f"{formula.describe_changes(version.formula_version)}"
         )
-    control = ControlSet.objects.filter(metric_version=version).values_list("check_version", flat=True).first()
-    if control is not None and control < rule.CHECK_VERSION:
+    control: ControlSet | None = getattr(version, "control_set", None)
+    if control and control.check_version < rule.CHECK_VERSION:
         sentences.append(
-            f"The rule of control checks rose from version {control} to {rule.CHECK_VERSION}: "
-            f"{rule.describe_rule_changes(control)}"
+            f"The rule of control checks rose from version {control.check_version} to {rule.CHECK_VERSION}: "
+            f"{rule.describe_rule_changes(control.check_version)}"
         )
     return " ".join(sentences)
 
