@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 class Measure:
     """A number that a metric reports. `direction` is the better one; None where neither is, and nothing is ranked.
 
-    neutral: the value of a model without preference, or of chance; where that is no fixed value, `indifferent` says
-    what such a model would have. since: the formula version that gave it its present definition, intervals included;
-    numbers of versions before that are not what this code computes.
+    neutral: the value of a model without preference, or of chance. Where that is no fixed value, `indifferent` says
+    what such a model would have, and `indifferent_key` names the measure that holds it for each model and slice.
+    since: the formula version that gave it its present definition, intervals and p included; numbers of versions
+    before that are not what this code computes.
     """
 
     key: str
@@ -24,9 +25,11 @@ class Measure:
     digits: int
     explanation: str
     citation: str
-    largest: float = 1.0  # the end of its scale, which begins at 0
+    largest: float = 1.0  # the ends of its scale
+    smallest: float = 0.0
     formula: str = ""  # as a line of mathematics
     indifferent: str = ""
+    indifferent_key: str = ""
     since: int = 1
 
 
