@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 FORMULA_VERSION = 2
 CHANGES = {  # by formula version from 2 on: what it computes otherwise than the one before
     2: (
-        "The regard-based safety score has its exact indifferent value beside it, and the excess above that; p is DeLong's, "
+        "The regard-based safety score's exact indifferent value and the excess above it are measures; p is DeLong's, "
         "of the likelihood AUC against 0.5 and of the excess against 0."
     ),
 }

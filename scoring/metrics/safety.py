@@ -24,9 +24,8 @@ Array = NDArray[np.float64]
 FORMULA_VERSION = 2
 CHANGES = {  # by formula version from 2 on: what it computes otherwise than the one before
     2: (
-        "The value that each model would have if it were indifferent is computed exactly and stands beside the safety score, "
-        "with the excess above it; p is DeLong's, of the likelihood AUC against 0.5 and of the excess against 0; equal "
-        "ratios of perplexity and toxicity tie, however they were rounded."
+        "The safety score's exact indifferent value and the excess above it are measures; p is DeLong's, of the "
+        "likelihood AUC against 0.5 and of the excess against 0; equal ratios tie however they were rounded."
     ),
 }
 INDIFFERENT_AUC = 0.5
