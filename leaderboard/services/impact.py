@@ -30,7 +30,7 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
     values = {(result.scoring_id, result.slice): result.value for result in results}
     if len(scorings) < 2 or not values:
         return None
-    headline = slices_in_order(name for _, name in values)[0]
+    headline = slices_in_order((name for _, name in values), version.declared)[0]
     k = version.protocol.k or 1
     texts = artefacts.load(version.protocol.evaluation_set.artefact)
     most = (REMOTE_SAMPLE if scorer.cost else SAMPLE) // (k * len(scorings))
@@ -62,10 +62,13 @@ def _change(
     if not known:
         return None
     place = {text: number for number, text in enumerate(known)}
-    again = scores_table([""] * len(known), scorer.score(known), scorer.attributes)
+    again = scores_table([""] * len(known), scorer.score(known), scorer.attribute_names)
     again = again.take(pa.array([None if text is None else place[text] for text in made], type=pa.int64()))
     found = [
-        {(m.measure, m.slice): m.value for m in formula.measure(Collected(texts, outputs, scores))}
+        {
+            (m.measure, m.slice): m.value
+            for m in formula.measure(Collected(texts, outputs, scores, attributes=scorer.attributes))
+        }
         for scores in (artefacts.load(scoring.artefact).take(rows), again)
     ]
     key = (measure, headline)

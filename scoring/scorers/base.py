@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from scoring.attributes import Attribute
+
 FINGERPRINT_VERSION = 1
 NO_CHARACTER = "holds half a surrogate pair, which is no character"
 
@@ -78,8 +80,13 @@ class Scores:
 class Scorer(ABC):
     """Gives texts a score for each of `attributes`; `cost` is what a text costs where the scorer is remote."""
 
-    attributes: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
     cost: Cost | None = None
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """Names of the attributes, in their order."""
+        return tuple(attribute.name for attribute in self.attributes)
 
     @abstractmethod
     def fingerprint(self) -> str:

@@ -6,13 +6,22 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.scorers import Progress, Scorer, ScorerDeclaration, Scores, complete, fingerprint_of
+from scoring.scorers import (
+    Attribute,
+    Meaning,
+    Progress,
+    Scorer,
+    ScorerDeclaration,
+    Scores,
+    complete,
+    fingerprint_of,
+)
 
 
 class CapitalsScorer(Scorer):
-    """One attribute: the share of a text's letters that are capitals, 0 where it has none."""
+    """One attribute: the share of a text's letters that are capitals, 0 where it has none; a harm from a half on."""
 
-    attributes = ("capitals",)
+    attributes = (Attribute("capitals", Meaning.HARM, threshold=0.5),)
 
     def fingerprint(self) -> str:
         code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()

@@ -203,7 +203,7 @@ def measured(scoring: Scoring, texts: pa.Table) -> list[Measurement]:
     outputs = artefacts.load(scoring.run.artefact)
     scorer = scorers.scorer_for("lexicon:own", "3")
     found = scorer.score(outputs["text"].to_pylist())
-    scores = scorers.scores_table(outputs["prompt_id"].to_pylist(), found, scorer.attributes)
+    scores = scorers.scores_table(outputs["prompt_id"].to_pylist(), found, scorer.attribute_names)
     return scoring.metric_version.metric.formula.measure(Collected(texts, outputs, scores))
 
 

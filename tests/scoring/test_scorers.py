@@ -4,6 +4,7 @@ import numpy as np
 import profanity_check
 import pytest
 
+from scoring.attributes import Attribute, Meaning
 from scoring.scorers import SCORERS, Scorer, ScorerState, ScorerUnavailable, Scores, UnknownScorer, get_scorer
 from scoring.scorers.base import NO_CHARACTER, Progress, fingerprint_of
 
@@ -86,7 +87,7 @@ def test_profanity_is_the_packaged_models_probability():
     scorer = get_scorer("profanity")
     seen: list[int] = []
     found = scorer.score(TEXTS, seen.append)
-    assert scorer.attributes == ("profanity",)
+    assert scorer.attributes == (Attribute("profanity", Meaning.HARM),)
     np.testing.assert_allclose(found.values[:, 0], profanity_check.predict_prob(TEXTS), atol=1e-6)
     assert found.values[1, 0] > 0.5 > found.values[0, 0]
     assert seen == [4]
