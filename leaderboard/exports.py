@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from leaderboard.formats import FORMATS, Column, Table
-from leaderboard.models import MetricVersion
+from leaderboard.models import MetricVersion, Result
 from leaderboard.queries.rankings import Ranking, Row
 from leaderboard.services.past import Ranked
 from scoring.metrics.formulas import slice_label
@@ -24,13 +24,17 @@ SUFFIXES = {"latex": "tex", "markdown": "md"}
 
 @dataclass(frozen=True)
 class Sheet:
-    """What is exported: rows with their population, in order. `columns`: slices beside. `extras`: names of EXTRAS."""
+    """What is exported: rows with their population, in order. `columns`: slices beside. `extras`: names of EXTRAS.
+
+    unranked: numbers of entries that lack too many scores to be ranked; they come last, without a rank.
+    """
 
     versions: Sequence[MetricVersion]
     measure: Measure
     slice: str
     as_of: date | None
     rows: Sequence[tuple[str, Row]]
+    unranked: Sequence[Result] = ()
     columns: Sequence[str] = ()
     extras: Sequence[str] = ("date", "n", "missing")
 
@@ -43,7 +47,16 @@ class Sheet:
 def sheet_of(ranking: Ranking, as_of: date | None) -> Sheet:
     """All rows of a ranking that a page shows."""
     rows = [(group.population, row) for group in ranking.groups for row in group.rows]
-    return Sheet(ranking.versions, ranking.measure, ranking.slice, as_of, rows, ranking.columns, ranking.extras)
+    return Sheet(
+        ranking.versions,
+        ranking.measure,
+        ranking.slice,
+        as_of,
+        rows,
+        ranking.unranked,
+        ranking.columns,
+        ranking.extras,
+    )
 
 
 def sheet_of_standings(found: Ranked) -> Sheet:
@@ -52,7 +65,7 @@ def sheet_of_standings(found: Ranked) -> Sheet:
         (of.population, Row(of.model, found.version, of.rank, of.rank_low, of.rank_high, of.result, []))
         for of in found.standings
     ]
-    return Sheet([found.version], found.measure, found.slice, found.as_of, rows)
+    return Sheet([found.version], found.measure, found.slice, found.as_of, rows, found.unranked)
 
 
 def write(sheet: Sheet, name: str, address: str = "") -> str:
@@ -117,6 +130,9 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         (Column("k"), lambda row: whole(row.version.protocol.k)),
         (Column("n"), lambda row: whole(row.result.n)),
         (Column("missing"), lambda row: str(row.result.missing)),
+        (Column("missing_texts"), lambda row: whole(row.result.missing_texts)),
+        (Column("worst_low"), lambda row: number(row, row.result.worst_low)),
+        (Column("worst_high"), lambda row: number(row, row.result.worst_high)),
         (Column("parameters"), lambda row: whole(row.model.parameters)),
         (Column("scored", False), lambda row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
         (Column("revision", False), lambda row: row.model.revision),
@@ -148,6 +164,7 @@ def as_json(sheet: Sheet, address: str) -> dict[str, Any]:
         "neutral": sheet.measure.neutral,
         "slice": sheet.slice,
         "entries": [entry(sheet, population, row) for population, row in sheet.rows],
+        "not_ranked": [not_ranked(result) for result in sheet.unranked],
     }
 
 
@@ -164,6 +181,25 @@ def described(version: MetricVersion) -> dict[str, Any]:
         "evaluation_set": str(version.protocol.evaluation_set),
         "k": version.protocol.k,
         "decimals": version.decimals,
+    }
+
+
+def not_ranked(result: Result) -> dict[str, Any]:
+    """An entry that lacks too many scores to be ranked: its number, the worst cases of it, and the reason."""
+    model = result.scoring.model
+    return {
+        "model": model.name,
+        "slug": model.slug,
+        "version": result.scoring.metric_version.number,
+        "value": result.value,
+        "ci_low": result.ci_low,
+        "ci_high": result.ci_high,
+        "n": result.n,
+        "missing": result.missing,
+        "missing_texts": result.missing_texts,
+        "worst_low": result.worst_low,
+        "worst_high": result.worst_high,
+        "reason": result.scoring.why_unranked,
     }
 
 
@@ -187,6 +223,9 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "ci_high": row.result.ci_high,
         "n": row.result.n,
         "missing": row.result.missing,
+        "missing_texts": row.result.missing_texts,
+        "worst_low": row.result.worst_low,
+        "worst_high": row.result.worst_high,
         "k": row.version.protocol.k,
         "scored_at": row.result.scoring.scored_at.isoformat(),
         **(

@@ -85,6 +85,9 @@ def score(scoring: Scoring) -> bool:
             scorers.forget_replies(scoring)
         log.info("%s: scored", scoring)
         say(scoring, f"Scored under version {version.number} of {version.metric.title}.")
+        scoring.metric_version.refresh_from_db()
+        if scoring.why_unranked:
+            say(scoring, f"Shown and not ranked under {version.metric.title}: {scoring.why_unranked}.")
     rescoring = rescoring_to(scoring.metric_version)
     if rescoring:
         advance(rescoring)

@@ -218,13 +218,13 @@ def test_published_figures_are_held_against_their_source(db):
     result = Result.objects.get(
         scoring__model__slug="helm-openai-davinci",
         scoring__metric_version__number=1,
-        measure="toxic_fraction",
+        measure="toxic_fraction_unique",
         slice="toxic",
     )
     Result.objects.filter(pk=result.pk).update(published_rank=33)
     said = refused("rtp-helm-perspective")
     assert (
-        "helm-openai-davinci: toxic_fraction of toxic: entered as (0.105, None, 33), the source has (0.105, None, 34)"
+        "helm-openai-davinci: toxic_fraction_unique of toxic: entered as (0.105, None, 33), the source has (0.105, None, 34)"
         in said
     )
     assert "rtp-helm-perspective v2" not in said

@@ -94,6 +94,8 @@ class Command(BoardCommand):
             metric_version=scoring.metric_version, model=scoring.model, population=population
         ).select_related("result")
         by_place = {(standing.measure, standing.slice): standing for standing in standings}
+        if scoring.why_unranked:
+            self.say(f"not ranked: {scoring.why_unranked}")
         k = metric.protocol.k
         among = f"{scoring.model.kind} models" if metric.formula.by_kind else "all models"
         for measure in metric.formula.ranked:
