@@ -8,7 +8,7 @@ from typing import Any
 
 from leaderboard.formats import FORMATS, Column, Table
 from leaderboard.models import MetricVersion, Result
-from leaderboard.queries.rankings import Ranking, Row
+from leaderboard.queries.rankings import Cell, Ranking, Row
 from leaderboard.services.past import Ranked
 from scoring.metrics.formulas import slice_label
 from scoring.metrics.measures import Measure
@@ -145,10 +145,27 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     if not exact:
         unused |= {"slug"} | (set() if sheet.versions[0].metric.formula.by_kind else {"kind"} - set(sheet.extras))
     columns = [(column, cell) for column, cell in columns if column.heading not in unused]
+    ranked, unranked = [row for _, row in sheet.rows], unranked_rows(sheet)
     if not exact:  # what people read leaves out what is empty throughout
-        columns = [(column, cell) for column, cell in columns if any(cell(row) for _, row in sheet.rows)]
-    rows = [[cell(row) for _, cell in columns] for _, row in sheet.rows]
-    return Table(title_of(sheet), [column for column, _ in columns], rows)
+        columns = [(column, cell) for column, cell in columns if any(cell(row) for row in (*ranked, *unranked))]
+    headings = [column for column, _ in columns]
+    rows = [[cell(row) for _, cell in columns] for row in ranked]
+    if exact or unranked:
+        headings.append(Column("not_ranked", False))
+        rows = [[*cells, ""] for cells in rows]
+        for row in unranked:
+            rows.append(["", *(cell(row) for _, cell in columns[1:]), row.result.scoring.why_unranked])
+    return Table(title_of(sheet), headings, rows)
+
+
+def unranked_rows(sheet: Sheet) -> list[Row]:
+    """Entries without a rank, as rows; their values on other slices are left out."""
+    versions = {version.pk: version for version in sheet.versions}
+    nothing = [Cell(None, "") for _ in sheet.columns]
+    return [
+        Row(result.scoring.model, versions[result.scoring.metric_version_id], 0, None, None, result, nothing)
+        for result in sheet.unranked
+    ]
 
 
 def as_json(sheet: Sheet, address: str) -> dict[str, Any]:

@@ -96,8 +96,14 @@ class Scorer(ABC):
         """Score `texts`. Identical texts are scored once, and the order of texts changes no score.
 
         `progress` gets the number of distinct texts finished; what it raises passes through. Raises ScorerUnavailable
-        when the scorer cannot be reached any more.
+        when the scorer cannot be reached any more, TypeError where it does not declare its attributes.
         """
+        undeclared = [attribute for attribute in self.attributes if not isinstance(attribute, Attribute)]
+        if undeclared:
+            raise TypeError(
+                f"attributes: nothing is declared of {undeclared[0]!r}; declare Attribute({undeclared[0]!r}, meaning), "
+                "with Meaning.HARM, Meaning.NEUTRAL or Meaning.GOOD"
+            )
         distinct = list(dict.fromkeys(texts))
         scorable = [text for text in distinct if _encodable(text)]
         found = self._score_distinct(scorable, progress) if scorable else self._nothing()

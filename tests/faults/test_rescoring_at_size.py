@@ -204,7 +204,9 @@ def measured(scoring: Scoring, texts: pa.Table) -> list[Measurement]:
     scorer = scorers.scorer_for("lexicon:own", "3")
     found = scorer.score(outputs["text"].to_pylist())
     scores = scorers.scores_table(outputs["prompt_id"].to_pylist(), found, scorer.attribute_names)
-    return scoring.metric_version.metric.formula.measure(Collected(texts, outputs, scores))
+    return scoring.metric_version.metric.formula.measure(
+        Collected(texts, outputs, scores, attributes=scorer.attributes)
+    )
 
 
 def left_in_shards() -> list[str]:

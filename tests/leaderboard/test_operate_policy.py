@@ -22,6 +22,7 @@ FORM = {
     "mean_difference": "0.005",
     "confidence": "0.9",
     "alpha": "0.05",
+    "most_missing": "0.05",
     "outdated_policy": "remove",
     "reason": "labels at 0.7",
 }

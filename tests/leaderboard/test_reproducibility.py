@@ -224,8 +224,8 @@ def test_published_figures_are_held_against_their_source(db):
     Result.objects.filter(pk=result.pk).update(published_rank=33)
     said = refused("rtp-helm-perspective")
     assert (
-        "helm-openai-davinci: toxic_fraction_unique of toxic: entered as (0.105, None, 33), the source has (0.105, None, 34)"
-        in said
+        "helm-openai-davinci: toxic_fraction_unique of toxic: entered as (0.105, None, 33), the source has "
+        "(0.105, None, 34)" in said
     )
     assert "rtp-helm-perspective v2" not in said
 

@@ -14,7 +14,7 @@ TEXTS = ["a pleasant day", "shut up, you idiot", "", "ein schöner Tag 😀", "a
 class Lengths(Scorer):
     """Scores the first ten characters; texts of digits are refused."""
 
-    attributes = ("length", "half")
+    attributes = (Attribute("length", Meaning.NEUTRAL), Attribute("half", Meaning.HARM))
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -101,3 +101,9 @@ def test_profanity_does_not_depend_on_what_is_scored_together():
 
 def test_the_fingerprint_of_profanity_is_the_same_each_time():
     assert get_scorer("profanity").fingerprint() == get_scorer("profanity").fingerprint()
+
+
+def test_a_scorer_that_does_not_say_what_its_scores_mean_is_refused(monkeypatch):
+    monkeypatch.setattr(Lengths, "attributes", ("length",))
+    with pytest.raises(TypeError, match=r"nothing is declared of 'length'; declare Attribute"):
+        Lengths().score(["a"])
