@@ -178,10 +178,10 @@ class _Check:
         Entries that lack more scores than the version allows must have no rank.
         """
         most = self._manifest["version"].get("most_missing")
-        ranked = {row["model"] for row in self._manifest["standings"]}
+        with_rank = {row["model"] for row in self._manifest["standings"]}
         for entry in self._entries if most is not None else ():
             model, count, missing = entry["model"]["slug"], entry["texts"], entry["texts_missing"]
-            if model in ranked and count and missing > count * most:
+            if model in with_rank and count and missing > count * most:
                 self.report.problems.append(
                     f"{model}: is ranked, though {missing} of {count} texts have no score, more than {100 * most:g}%"
                 )

@@ -54,8 +54,8 @@ def detoxify_scorer(checkpoint: tuple[Path, Path], **options: Any) -> EncoderSco
 
 
 def classifier(folder: Path, **options: Any) -> EncoderScorer:
-    labels = PretrainedConfig.from_pretrained(folder).id2label.values()
-    meanings = dict.fromkeys((label for label in labels if label not in known_meanings([*labels])), Meaning.HARM)
+    labels = [*PretrainedConfig.from_pretrained(folder).id2label.values()] if (folder / "config.json").exists() else []
+    meanings = dict.fromkeys((label for label in labels if label not in known_meanings(labels)), Meaning.HARM)
     found = get_scorer(f"classifier:{folder}", device=CPU, meanings=meanings, **options)
     assert isinstance(found, EncoderScorer)
     return found
@@ -335,13 +335,14 @@ def test_an_unknown_precision_is_refused_by_name(checkpoint):
 
 def test_a_hubs_classifier_is_pinned_to_a_commit(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    folder = save_classifier(tmp_path / "model")
+    labels = {0: "negative", 1: "neutral", 2: "other", 3: "positive"}
+    folder = save_classifier(tmp_path / "model", id2label=labels)
     with StandInHub() as hub:
         commit = hub.add("org/regard", folder)
         scorer = get_scorer("classifier:org/regard", endpoint=hub.endpoint, device=CPU)
         assert scorer.revision == commit
         assert scorer.fingerprint() == classifier(folder).fingerprint()
-        save_classifier(folder, seed=1)
+        save_classifier(folder, id2label=labels, seed=1)
         hub.add("org/regard", folder)
         newer = get_scorer("classifier:org/regard", endpoint=hub.endpoint, device=CPU)
         pinned = get_scorer("classifier:org/regard", endpoint=hub.endpoint, revision=commit, device=CPU)
