@@ -37,7 +37,7 @@ class ResultOut(Schema):
     worst_low: float | None = Field(description="The least that the value would be, whatever the missing texts are.")
     worst_high: float | None = Field(description="The largest that it would be.")
     p_value: float | None
-    p_adjusted: float | None = Field(description="Holm, over the slices of the model under the version.")
+    p_adjusted: float | None = Field(description="Holm, over the demographics of the model; of an average as p_value.")
     published_rank: int | None
     scored_at: datetime
 
