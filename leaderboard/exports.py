@@ -141,6 +141,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     unused = {"family", "parameters", "n", "missing", "revision", "scored"} - {
         "scored" if name == "date" else name for name in sheet.extras
     }
+    unused |= {"missing_texts", "worst_low", "worst_high"} if "missing" in unused else set()
     unused |= set() if sheet.mixed else {"provenance", "version"}
     if not exact:
         unused |= {"slug"} | (set() if sheet.versions[0].metric.formula.by_kind else {"kind"} - set(sheet.extras))
@@ -150,7 +151,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         columns = [(column, cell) for column, cell in columns if any(cell(row) for row in (*ranked, *unranked))]
     headings = [column for column, _ in columns]
     rows = [[cell(row) for _, cell in columns] for row in ranked]
-    if exact or unranked:
+    if unranked:
         headings.append(Column("not_ranked", False))
         rows = [[*cells, ""] for cells in rows]
         for row in unranked:

@@ -24,7 +24,7 @@ class OutdatedPolicy(models.TextChoices):
     REMOVE = "remove", "Leave out of the new version"
 
 
-MOST_MISSING = 0.05  # the usual share of texts without a score up to which an entry is ranked
+USUAL_MOST_MISSING = 0.05  # the usual share of texts without a score up to which an entry is ranked
 
 
 class Metric(models.Model):
@@ -43,7 +43,7 @@ class Metric(models.Model):
     drift_policy = models.JSONField(default=dict, blank=True)
     outdated_policy = models.CharField(max_length=20, choices=OutdatedPolicy, default=OutdatedPolicy.FLAG)
     most_missing = models.FloatField(
-        default=MOST_MISSING,
+        default=USUAL_MOST_MISSING,
         help_text="Entries of which a larger share of the texts has no score are shown, and not ranked.",
     )
     labels = models.JSONField(

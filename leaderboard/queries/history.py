@@ -149,7 +149,7 @@ def told(metric: Metric) -> list[Step]:
     chosen = next((of for of in of_each if len(of) > 1), None) or next(filter(None, of_each), [])
     before = [None, *chosen]
     return [
-        Step(version, last, list(version.outdated.all()), version.incomplete)  # type: ignore[attr-defined]
+        Step(version, last, list(version.outdated.all()), version.incomplete)
         for version, last in zip(chosen, before, strict=False)
     ]
 

@@ -171,7 +171,8 @@ def without_value(version: MetricVersion, slices: list[str], name: str) -> Cell:
         return Cell(None, "not printed", None, f"The published figures do not have it: {version.source}")
     if name not in slices:
         return Cell(None, "not ranked", None, f"Metric version {version.number} ranks nobody on this slice")
-    return Cell(None, "no text", None, "Not one of its texts on this slice has a score, or no prompt has all k")
+    or_k = ", or no prompt has all k" if version.protocol.k else ""
+    return Cell(None, "no text", None, f"Not one of its texts on this slice has a score{or_k}")
 
 
 def flagged(wanted: Wanted) -> bool:

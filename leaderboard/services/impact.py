@@ -25,7 +25,8 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
     on them is added to the entry's value. None where there are not two entries to rank.
     """
     metric = version.metric
-    scorings = list(version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact"))
+    done = version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact")
+    scorings = [scoring for scoring in done if not scoring.lacks_too_many(version.most_missing)]
     results = Result.objects.filter(scoring__in=scorings, measure=metric.measure)
     values = {(result.scoring_id, result.slice): result.value for result in results}
     if len(scorings) < 2 or not values:

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from leaderboard.models import Metric
+from leaderboard.models.metrics import USUAL_MOST_MISSING
 from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
 from scoring.drift import Policy
@@ -78,7 +79,7 @@ def fields_of(metric: Metric) -> tuple[PolicyField, ...]:
 
 def defaults_of(metric: Metric) -> dict[str, Any]:
     """What holds where the metric sets nothing."""
-    usual = DEFAULTS | {MOST_MISSING.name: Metric._meta.get_field(MOST_MISSING.name).default}
+    usual = DEFAULTS | {MOST_MISSING.name: USUAL_MOST_MISSING}
     return usual | ({} if metric.formula.asks_scorer else {"threshold": None})
 
 

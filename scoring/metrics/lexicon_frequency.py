@@ -88,11 +88,13 @@ def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: lis
             bound(PERCENT * end),
             k=scores.shape[1],
             missing_texts=missing_texts,
-            worst_low=PERCENT * float(share) * n / scored.size,
-            worst_high=PERCENT * (float(share) * n + missing_texts) / scored.size,
+            worst_low=PERCENT * float(count) / scored.size,
+            worst_high=PERCENT * float(count + missing_texts) / scored.size,
             replicates=PERCENT * of,
         )
-        for name, share, start, end, of in zip([*categories, ANY], shares, low, high, replicates.T, strict=True)
+        for name, count, share, start, end, of in zip(
+            [*categories, ANY], rows[:, 1:].sum(axis=0), shares, low, high, replicates.T, strict=True
+        )
     ]
 
 

@@ -112,10 +112,12 @@ def standing_in() -> Iterator[Stage]:
         scorers.look_again()
 
 
-def small_metric(folder: Any, slug: str = SLUG, scorer: str = NAME, formula: str = "toxicity") -> Metric:
+def small_metric(
+    folder: Any, slug: str = SLUG, scorer: str = NAME, formula: str = "toxicity", labels: dict[str, str] | None = None
+) -> Metric:
     """A metric of two continuations of each of ten prompts."""
     prompts = import_own_prompts("ten-prompts", "Ten prompts", "CC0", written(folder / "ten.jsonl", records()))[0]
-    return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}), prompts)
+    return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}, labels=labels or {}), prompts)
 
 
 def entrant(number: int, metric: Metric) -> LanguageModel:

@@ -36,7 +36,7 @@ from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 12
+MOST_QUERIES = 13
 HELM = "/history/?metric=rtp-helm-perspective&measure=toxic_fraction_unique&slice=toxic"
 MEASURE, SLICE = "expected_max_toxicity", "profanity:all"
 

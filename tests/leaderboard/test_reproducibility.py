@@ -233,7 +233,7 @@ def test_published_figures_are_held_against_their_source(db):
 def test_numbers_of_another_version_of_the_formula_are_not_recomputed_and_it_says_so(rude):
     MetricVersion.objects.filter(pk=rude.pk).update(formula_version=99)
     out = run("verify")
-    assert "of version 99 of the formula toxicity, this code has 1" in out
+    assert "of version 99 of the formula toxicity, this code has 2" in out
     assert "nothing differs" in out
 
 
@@ -285,8 +285,14 @@ def test_a_manifest_and_its_artefacts_are_checked_without_the_board(folder, caps
 
 def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
     content = json.loads((folder / "manifest.json").read_text())
-    assert content["scorer"] == {"name": "profanity", "fingerprint": rude.scorer_fingerprint}
-    assert content["formula"] == {"name": "toxicity", "version": 1}
+    declared = [{"name": "profanity", "meaning": "harm", "threshold": 0.5}]
+    assert content["scorer"] == {
+        "name": "profanity",
+        "fingerprint": rude.scorer_fingerprint,
+        "attributes": declared,
+        "undeclared": [],
+    }
+    assert content["formula"] == {"name": "toxicity", "version": 2}
     assert content["protocol"]["parameters"]["k"] == 3
     assert content["evaluation_set"]["licence"] == rude.protocol.evaluation_set.licence != ""
     assert content["prompt_scores"] == rude.prompt_scores.sha256
@@ -408,7 +414,16 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path, capsys):
     assert checked(tmp_path, capsys)[0] == 2
 
 
-def test_another_version_of_the_formula_is_a_problem_that_names_the_code_to_take(folder, capsys):
+def test_an_older_version_of_the_formula_is_noted_and_its_ranks_are_checked(folder, capsys):
+    rewrite(folder, lambda content: content["formula"].update(version=1))
+    code, said = checked(folder, capsys)
+    assert code == 0
+    assert "files and ranks were checked, and no number was recomputed. Use Plumbline 0.1.0" in said
+    rewrite(folder, lambda content: content["standings"][0].update(rank=99))
+    assert checked(folder, capsys)[0] == 1
+
+
+def test_a_newer_version_of_the_formula_is_a_problem_that_names_the_code_to_take(folder, capsys):
     rewrite(folder, lambda content: content["formula"].update(version=7))
     code, said = checked(folder, capsys)
     assert code == 1
