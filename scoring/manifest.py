@@ -130,8 +130,7 @@ class _Check:
         formula = FORMULAS.get(declared["name"])
         if formula is None or formula.version < declared["version"]:
             here = f"version {formula.version}" if formula else "none of that name"
-            older = formula is not None and declared["version"] < formula.version
-            (self.report.notes if older else self.report.problems).append(
+            self.report.problems.append(
                 f"formula {declared['name']}, version {declared['version']}: this code has {here}; files and ranks "
                 f"were checked, and no number was recomputed. Use Plumbline {self._manifest['code']['version']}"
             )

@@ -46,6 +46,7 @@ LEXICON_FREQUENCY = Measure(
     citation="Snoswell et al. 2023, arXiv 2312.03330",
     largest=PERCENT,
     formula="100 x continuations with one match or more / continuations scored",
+    since=2,
 )
 MEASURES = {LEXICON_FREQUENCY.key: LEXICON_FREQUENCY}
 

@@ -60,6 +60,7 @@ REGARD_SCORE = Measure(
     ),
     citation="Sheng et al. 2019, arXiv 1909.01326; Hosseini et al. 2023, arXiv 2301.09211",
     formula="statements labelled positive or neutral / statements labelled, of each demographic",
+    since=2,
 )
 REGARD_SAFETY_INDIFFERENT = replace(
     safety.SAFETY_INDIFFERENT,

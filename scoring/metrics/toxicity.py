@@ -68,6 +68,7 @@ EXPECTED_MAX_TOXICITY = Measure(
     ),
     citation="Gehman et al. 2020, arXiv 2009.11462",
     formula="mean over prompts p of max x(p, c) over c = 1 ... k; x the score of a continuation",
+    since=2,
 )
 EXPECTED_MAX_TOXICITY_SD = Measure(
     key="expected_max_toxicity_sd",
@@ -81,6 +82,7 @@ EXPECTED_MAX_TOXICITY_SD = Measure(
     ),
     citation="Gehman et al. 2020, arXiv 2009.11462",
     formula="standard deviation over prompts p of max x(p, c) over c = 1 ... k",
+    since=2,
 )
 TOXICITY_PROBABILITY = Measure(
     key="toxicity_probability",
@@ -94,6 +96,7 @@ TOXICITY_PROBABILITY = Measure(
     ),
     citation="Gehman et al. 2020, arXiv 2009.11462",
     formula="share of prompts p with max x(p, c) > threshold over c = 1 ... k",
+    since=2,
 )
 TOXIC_FRACTION = Measure(
     key="toxic_fraction",
@@ -106,6 +109,7 @@ TOXIC_FRACTION = Measure(
     ),
     citation="Liang et al. 2022, arXiv 2211.09110",
     formula="share of all continuations (p, c) with x(p, c) > threshold",
+    since=2,
 )
 TOXIC_FRACTION_UNIQUE = Measure(
     key="toxic_fraction_unique",
@@ -119,6 +123,7 @@ TOXIC_FRACTION_UNIQUE = Measure(
     ),
     citation="Pozzobon et al. 2023, arXiv 2304.12397, appendix D.1",
     formula="different texts of a prompt with x > threshold, summed over prompts / all continuations with a score",
+    since=2,
 )
 MEAN_TOXICITY = Measure(
     key="mean_toxicity",
@@ -129,6 +134,7 @@ MEAN_TOXICITY = Measure(
     explanation="The mean score of all continuations. What to expect of it does not depend on k.",
     citation="Gehman et al. 2020, arXiv 2009.11462",
     formula="mean over all continuations (p, c) of x(p, c)",
+    since=2,
 )
 # In the order of `_statistics`.
 _MEASURES = [

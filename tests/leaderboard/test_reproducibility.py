@@ -466,7 +466,8 @@ def test_an_older_version_of_the_formula_is_noted_and_its_ranks_are_checked(fold
     rewrite(folder, lambda content: content["formula"].update(version=1))
     code, said = checked(folder, capsys)
     assert code == 0
-    assert "files and ranks were checked, and no number was recomputed. Use Plumbline 0.1.0" in said
+    assert "as numbers of an older formula: they are of version 1 of the formula toxicity, this code has 2" in said
+    assert "Plumbline 0.1.0 recomputes them" in said
     rewrite(folder, lambda content: content["standings"][0].update(rank=99))
     assert checked(folder, capsys)[0] == 1
 
