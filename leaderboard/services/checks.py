@@ -21,6 +21,7 @@ from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.submission_log import say
 from leaderboard.services.upgrade import catch_up
 from leaderboard.services.versions import newest_version
+from scoring.attributes import harms_of
 from scoring.drift import (
     DriftReport,
     Policy,
@@ -33,7 +34,7 @@ from scoring.drift import (
 )
 from scoring.language_models import ModelRefused
 from scoring.metrics.formulas import attributes_of, slices_in_order, values_of
-from scoring.scorers import LexiconError, ScorerUnavailable
+from scoring.scorers import LexiconError, ScorerUnavailable, UndeclaredLabel
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,12 @@ FIRST_PAUSE = timedelta(minutes=1)  # after a check that found the scorer unavai
 LONGEST_PAUSE = timedelta(hours=6)
 ANSWERED = (Verdict.STABLE, Verdict.CHANGED)  # numbers may be published
 NO_ANSWER_YET = "the control check had no answer"
-NO_ANSWER = (LexiconError, ModelRefused, ScorerUnavailable)  # what instruments raise: an error is no score
+NO_ANSWER = (
+    LexiconError,
+    ModelRefused,
+    ScorerUnavailable,
+    UndeclaredLabel,
+)  # what instruments raise: an error is no score
 
 
 class CannotCheck(ValueError):
@@ -135,7 +141,7 @@ def estimated_impact(version: MetricVersion, check: ControlCheck) -> dict[str, A
     if not version.metric.formula.asks_scorer:
         return None
     try:
-        return impact_of(version, scorers.scorer_for(version.scorer, str(version.number), check))
+        return impact_of(version, scorers.scorer_of(version, check))
     except (LookupError, OSError, ScorerUnavailable, ValueError) as error:
         log.warning("%s: no estimate of the impact: %s", check.metric, error)
         return None
@@ -167,7 +173,7 @@ def observe(
     texts = items["text"].to_pylist()
     then, now = attributes_of(frozen), instrument.attributes
     either = [*then, *(name for name in now if name not in then)]
-    reported = reported_by(version, items, either)
+    reported = reported_by(version, items, either, instrument.declared)
     policy = policy_of(version)
     number = 1 + control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE).count()
     lease.note(at_once=True, total=len(texts), done=0)
@@ -214,8 +220,11 @@ def finish_unavailable(check: ControlCheck, lease: Lease, control: ControlSet, r
 
 
 def policy_of(version: MetricVersion) -> Policy:
-    """The limits of the metric, where it sets some; likelihoods have no threshold, and so no labels."""
+    """The limits of the metric, where it sets some; the threshold is else that of the first harm, if any."""
     defaults: dict[str, Any] = {} if version.metric.formula.asks_scorer else {"threshold": None}
+    harms = harms_of(version.declared)
+    if harms:
+        defaults["threshold"] = version.declared[harms[0]].threshold
     return Policy(**{**defaults, **version.metric.drift_policy})
 
 

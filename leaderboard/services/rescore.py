@@ -23,6 +23,7 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.services.audit import record
+from leaderboard.services.metrics import check_labels
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
@@ -79,15 +80,16 @@ def open_rescoring(
     check: ControlCheck | None = None,
     user: User | None = None,
     scorer: str = "",
+    labels: dict[str, str] | None = None,
     by_upgrade: bool = False,
 ) -> Rescoring:
     """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
 
     `check`: the control check that found the drift; its scores are the reference of the new version. `scorer`: of the
-    new version, where it is another one. `by_upgrade`: it is the code that changed, and nobody asked. Outputs are
-    collected anew where it is likelihoods that drifted: then what changed is how models are run, and what was collected
-    before cannot be scored into comparable numbers.
-    Raises CannotRescore.
+    new version, where it is another one; `labels`: what its labels mean, in place of what was declared. `by_upgrade`:
+    it is the code that changed, and nobody asked. Outputs are collected anew where it is likelihoods that drifted: then
+    what changed is how models are run, and what was collected before cannot be scored into comparable numbers. Raises
+    CannotRescore; CannotDeclare where the labels do not fit the scorer.
     """
     if not reason.strip():
         raise CannotRescore("reason: it is empty; say why, the record shows it for ever")
@@ -98,6 +100,9 @@ def open_rescoring(
         raise CannotRescore(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
     metric = Metric.objects.select_for_update().get(pk=metric.pk)
     current = version_to_leave(metric)
+    if labels or scorer:
+        check_labels(scorer or metric.scorer, labels or {})
+        Metric.objects.filter(pk=metric.pk).update(labels=labels or {})
     left = [current]
     for active in Rescoring.objects.active().filter(metric=metric).select_related("to_version"):
         left.append(active.to_version)
