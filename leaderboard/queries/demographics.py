@@ -83,6 +83,11 @@ class Board:
         return self.measure.digits if self.version.decimals is None else self.version.decimals
 
     @property
+    def ticked(self) -> bool:
+        """Whether the models' own indifferent values on demographics are known; a paper's are on the average alone."""
+        return any(name in self.indifferent for name in self.demographics)
+
+    @property
     def best(self) -> float:
         """1 where higher values are better, else -1."""
         return -1.0 if self.measure.direction == "lower" else 1.0
@@ -183,9 +188,11 @@ def scale(of: Board) -> Scale:
     A measure whose models have indifferent values of their own is anchored at each of these; one that has none at the
     median of all values of demographics.
     """
-    if of.indifferent:
+    if of.ticked:
         above = [
-            abs(of.values[name][model] - value) for name, own in of.indifferent.items() for model, value in own.items()
+            abs(of.values[name][model] - value)
+            for name in of.demographics
+            for model, value in of.indifferent.get(name, {}).items()
         ]
         return Scale(0.0, _round_up(max(above) / (LEVELS + 0.5)), False, of.best, own=True)
     values = np.array([value for name in of.demographics for value in of.values[name].values()])

@@ -17,10 +17,11 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    unranked,
 )
 from leaderboard.queries.ranking_view import EXTRAS, SLICE, USUAL, View
 from leaderboard.services.places import leading_count, population_in_words, population_title
-from scoring.metrics.formulas import slice_parts, slices_in_order
+from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 
 ROUND_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of a measure's scale
@@ -181,6 +182,7 @@ class Ranking:
     carries_ranks: bool  # those that its source gives
     anew: bool  # whether its ranks were taken for this page
     outdated: list[OutdatedEntry] = field(default_factory=list)
+    unranked: list[Result] = field(default_factory=list)  # of entries that lack too many scores
 
     @property
     def identity(self) -> str:
@@ -291,15 +293,26 @@ def extras_of(view: View, unknown: set[str]) -> list[str]:
     return [name for name in EXTRAS if name in chosen and name not in unknown]
 
 
-def slices_of(measures: Mapping[int, str]) -> dict[int, list[str]]:
-    """By version the slices that it ranks its measure of `measures` on, the overall one first, in one query."""
-    wanted = Q(pk__in=[])
+def slices_of(measures: Mapping[MetricVersion, str]) -> dict[int, list[str]]:
+    """The slices that each version ranks its measure of `measures` on, the overall one first, in one query.
+
+    Also those that only entries which lack too many scores to be ranked have.
+    """
+    by_pk = {version.pk: version for version in measures}
+    ranking, scored = Q(pk__in=[]), Q(pk__in=[])
     for measure in set(measures.values()):
-        wanted |= Q(measure=measure, metric_version__in=[pk for pk, chosen in measures.items() if chosen == measure])
-    ranked = Standing.objects.filter(wanted).order_by()
+        versions = [version for version, chosen in measures.items() if chosen == measure]
+        ranking |= Q(measure=measure, metric_version__in=versions)
+        scored |= Q(measure=measure, scoring__metric_version__in=versions)
+    ranked = Standing.objects.filter(ranking).order_by()
+    incomplete = Result.objects.filter(scored, unranked("scoring__"), scoring__state=Work.State.DONE).order_by()
+    both = ranked.values_list("metric_version_id", "slice").union(
+        incomplete.values_list("scoring__metric_version_id", "slice")
+    )
     found: dict[int, list[str]] = {}
-    for pk, name in ranked.values_list("metric_version_id", "slice").distinct():
-        found.setdefault(pk, []).append(name)
+    for pk, name in both:
+        if by_pk[pk].ranks(MEASURES[measures[by_pk[pk]]], name):
+            found.setdefault(pk, []).append(name)
     return {pk: slices_in_order(names) for pk, names in found.items()}
 
 

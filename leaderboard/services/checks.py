@@ -19,19 +19,22 @@ from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.submission_log import say
+from leaderboard.services.upgrade import catch_up
 from leaderboard.services.versions import newest_version
+from scoring.attributes import harms_of
 from scoring.drift import (
     DriftReport,
     Policy,
     compare,
     confirm,
     equivalence_margin,
+    rule,
     with_other_attributes,
     with_other_terms,
 )
 from scoring.language_models import ModelRefused
 from scoring.metrics.formulas import attributes_of, slices_in_order, values_of
-from scoring.scorers import LexiconError, ScorerUnavailable
+from scoring.scorers import LexiconError, ScorerUnavailable, UndeclaredLabel
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +44,12 @@ FIRST_PAUSE = timedelta(minutes=1)  # after a check that found the scorer unavai
 LONGEST_PAUSE = timedelta(hours=6)
 ANSWERED = (Verdict.STABLE, Verdict.CHANGED)  # numbers may be published
 NO_ANSWER_YET = "the control check had no answer"
-NO_ANSWER = (LexiconError, ModelRefused, ScorerUnavailable)  # what instruments raise: an error is no score
+NO_ANSWER = (
+    LexiconError,
+    ModelRefused,
+    ScorerUnavailable,
+    UndeclaredLabel,
+)  # what instruments raise: an error is no score
 
 
 class CannotCheck(ValueError):
@@ -57,6 +65,11 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
         raise CannotCheck(
             f"{metric.slug} was imported without the files of its control set: `manage.py rescore {metric.slug}` opens "
             "a version with one of its own"
+        )
+    if not is_of_this_rule(control):
+        raise CannotCheck(
+            f"{metric.slug}: its control set was measured for version {control.check_version} of the rule of checks; "
+            f"`manage.py rescore {metric.slug}` opens a version with one for this rule"
         )
     try:
         with transaction.atomic():
@@ -80,6 +93,10 @@ def perform(check: ControlCheck) -> None:
         control = control_of(check.metric)
         if control is None:  # a new version was opened since the request, and has no scores yet
             reason = "the newest version has no control set yet"
+            check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
+            return
+        if catch_up(check.metric) or not is_of_this_rule(control):
+            reason = "the code computes or checks otherwise than when the control set was measured"
             check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
             return
         lease.note(at_once=True, control_set=control, environment=here())
@@ -124,7 +141,7 @@ def estimated_impact(version: MetricVersion, check: ControlCheck) -> dict[str, A
     if not version.metric.formula.asks_scorer:
         return None
     try:
-        return impact_of(version, scorers.scorer_for(version.scorer, str(version.number), check))
+        return impact_of(version, scorers.scorer_of(version, check))
     except (LookupError, OSError, ScorerUnavailable, ValueError) as error:
         log.warning("%s: no estimate of the impact: %s", check.metric, error)
         return None
@@ -142,6 +159,11 @@ def is_at_hand(control: ControlSet) -> bool:
     return artefacts.is_stored(control.items) and artefacts.is_stored(control.reference)
 
 
+def is_of_this_rule(control: ControlSet) -> bool:
+    """Whether it was measured for the rule of checks that this code has."""
+    return control.check_version == rule.CHECK_VERSION
+
+
 def observe(
     check: ControlCheck, control: ControlSet, instrument: Instrument, lease: Lease
 ) -> tuple[DriftReport, np.ndarray]:
@@ -151,7 +173,7 @@ def observe(
     texts = items["text"].to_pylist()
     then, now = attributes_of(frozen), instrument.attributes
     either = [*then, *(name for name in now if name not in then)]
-    reported = reported_by(version, items, either)
+    reported = reported_by(version, items, either, instrument.declared)
     policy = policy_of(version)
     number = 1 + control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE).count()
     lease.note(at_once=True, total=len(texts), done=0)
@@ -198,8 +220,11 @@ def finish_unavailable(check: ControlCheck, lease: Lease, control: ControlSet, r
 
 
 def policy_of(version: MetricVersion) -> Policy:
-    """The limits of the metric, where it sets some; likelihoods have no threshold, and so no labels."""
+    """The limits of the metric, where it sets some; the threshold is else that of the first harm, if any."""
     defaults: dict[str, Any] = {} if version.metric.formula.asks_scorer else {"threshold": None}
+    harms = harms_of(version.declared)
+    if harms:
+        defaults["threshold"] = version.declared[harms[0]].threshold
     return Policy(**{**defaults, **version.metric.drift_policy})
 
 
@@ -273,7 +298,9 @@ def request_due_checks() -> int:
 def due(metric: Metric) -> str | None:
     """Why a check of `metric` is due now; None where it is not."""
     control = control_of(metric)
-    if control is None or not is_at_hand(control) or ControlCheck.objects.filter(metric=metric).unfinished().exists():
+    if control is None or not (is_at_hand(control) and is_of_this_rule(control)):
+        return None
+    if ControlCheck.objects.filter(metric=metric).unfinished().exists():
         return None
     checks = last_checks(control)
     last = checks[0] if checks else None

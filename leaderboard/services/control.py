@@ -16,6 +16,7 @@ from leaderboard.services.collect import environment
 from leaderboard.services.versions import bind, fingerprint
 from scoring import control_sets
 from scoring.artefacts import SCORE
+from scoring.attributes import Attribute, Meaning
 from scoring.control_sets import Candidates
 from scoring.drift import Reported, Safety, lexicon_measures, noise_floor, regard_measures, toxicity_measures
 from scoring.language_models import BUNDLED, load, resolve
@@ -49,27 +50,31 @@ class Instrument:
     score: Callable[[Sequence[str]], Matrix]  # texts to [n, attributes], NaN where a text has no score
     noise_repeats: int
     noise_step: int = 1  # every so many-th text is enough to measure the noise by
+    declared: tuple[Attribute, ...] = ()  # what a scorer declares of its attributes
 
 
 def instrument_of(version: MetricVersion, work: Work | None = None) -> Instrument:
     """The scorer of `version`, or, for likelihoods, the watched models. Raises ScorerUnavailable."""
     if not version.metric.formula.asks_scorer:
         return _likelihood_instrument(version)
-    return _scorer_instrument(scorers.scorer_for(version.scorer, str(version.number), work))
+    return _scorer_instrument(scorers.scorer_of(version, work))
 
 
 def _scorer_instrument(scorer: Scorer) -> Instrument:
-    kept = [number for number, name in enumerate(scorer.attributes) if name != ANY]  # any is the largest of the others
+    kept = [
+        number for number, name in enumerate(scorer.attribute_names) if name != ANY
+    ]  # any is the largest of the others
 
     def score(texts: Sequence[str]) -> Matrix:
         return scorer.score(list(texts)).values[:, kept]
 
     return Instrument(
-        attributes=[scorer.attributes[number] for number in kept],
+        attributes=[scorer.attribute_names[number] for number in kept],
         fingerprint=scorer.fingerprint(),
         environment=here(),
         score=score,
         noise_repeats=REMOTE_REPEATS if scorer.cost else settings.NOISE_REPEATS,
+        declared=scorer.attributes,
     )
 
 
@@ -166,7 +171,7 @@ def _of_scored(version: MetricVersion, prompts: pa.Table, instrument: Instrument
     ids, texts = prompts["id"].to_pylist(), prompts["text"].to_pylist()
     groups = [(group,) if group else () for group in prompts["group"].to_pylist()]
     known = artefacts.load(version.prompt_scores)
-    scores = _main(attributes_of(known), values_of(known))
+    scores = _harm(instrument, attributes_of(known), values_of(known))
     labelled = EvaluationSet.objects.filter(slug__in=LABELLED_SETS, artefact__isnull=False).order_by("-slug").first()
     if labelled:
         table = artefacts.load(labelled.artefact)
@@ -176,25 +181,30 @@ def _of_scored(version: MetricVersion, prompts: pa.Table, instrument: Instrument
         texts += sentences["text"].to_pylist()
         groups += [tuple(names) for names in sentences["demographics"].to_pylist()]
         found = instrument.score(sentences["text"].to_pylist())
-        scores = np.concatenate([scores, _main(instrument.attributes, found)])
+        scores = np.concatenate([scores, _harm(instrument, instrument.attributes, found)])
     return Candidates(ids, texts, groups, scores=scores)
 
 
-def _main(attributes: list[str], values: Matrix) -> NDArray[np.float64]:
-    """The scores that candidates are stratified by: of harm, [n]."""
-    lower = [name.lower() for name in attributes]
-    chosen = next((lower.index(name) for name in (ANY, "negative", "toxicity") if name in lower), None)
-    found = values.max(axis=1) if chosen is None else values[:, chosen]
-    return np.asarray(found, dtype=np.float64)
+def _harm(instrument: Instrument, names: list[str], values: Matrix) -> NDArray[np.float64]:
+    """The scores that candidates are stratified by, [n]: of any harm or of toxicity, else the worst of all harms."""
+    harms = {attribute.name for attribute in instrument.declared if attribute.meaning == Meaning.HARM}
+    columns = [number for number, name in enumerate(names) if name in harms] or list(range(len(names)))
+    main = [number for number in columns if names[number].lower() in (ANY, "toxicity")]
+    return np.asarray(values[:, main or columns].max(axis=1), dtype=np.float64)
 
 
-def reported_by(version: MetricVersion, items: pa.Table, attributes: list[str]) -> Reported:
-    """The measures of the metric, to be taken on the control set as if it were an entry."""
+def reported_by(version: MetricVersion, items: pa.Table, names: list[str], declared: Sequence[Attribute]) -> Reported:
+    """The measures of the metric, to be taken on the control set as if it were an entry.
+
+    names: of the attributes that there are scores of; what their scorer does not declare (any more) is described.
+    """
+    by_name = {attribute.name: attribute for attribute in declared}
+    attributes = [by_name.get(name) or Attribute(name, Meaning.NEUTRAL) for name in names]
     match version.metric.formula_name:
         case "safety":
-            return Safety(Texts.from_table(items), attributes)
+            return Safety(Texts.from_table(items), names)
         case "lexicon_frequency":
-            return lexicon_measures(attributes)
+            return lexicon_measures(names)
         case "regard":
             return regard_measures(attributes)
         case _:

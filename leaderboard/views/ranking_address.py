@@ -98,12 +98,12 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
     end = None if as_of is None else end_of(as_of)
 
     own, borrowed = tables(metric, metrics, provenance, version, end)
-    usual = {version.pk: first_measure(versions) for _, versions in own + borrowed for version in versions}
-    measures = {pk: asked_measure or first for pk, first in usual.items()}
+    usual = {version: first_measure(versions) for _, versions in own + borrowed for version in versions}
+    measures = {version: asked_measure or first for version, first in usual.items()}
     slices = slices_of(measures)
     asked_slice = request.GET.get("slice")
     if asked_slice and not asked_measure and not any(asked_slice in names for names in slices.values()):
-        usual = {version.pk: version.measure_on(asked_slice) for _, versions in own for version in versions}
+        usual = usual | {version: version.measure_on(asked_slice) for _, versions in own for version in versions}
         measures = measures | usual
         slices = slices_of(measures)
     known = known_slices(metric, own, slices)
@@ -119,11 +119,11 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         first = next(((of, found) for of, found in borrowed if any(slices.get(v.pk) for v in found)), None)
         shown += [(*first, slices[first[1][0].pk][0])] if first else []
     wanted = [
-        Wanted(of, versions, MEASURES[measures[versions[0].pk]], chosen, slices, populations(of, kind), end)
+        Wanted(of, versions, MEASURES[measures[versions[0]]], chosen, slices, populations(of, kind), end)
         for of, versions, chosen in shown
     ]
     measure = wanted[0].measure.key if wanted else asked_measure or metric.measure
-    unchosen = usual[wanted[0].versions[0].pk] if wanted else metric.measure
+    unchosen = usual[wanted[0].versions[0]] if wanted else metric.measure
     order, filters = view.order, view.filters
     asked = {
         "measure": "" if asked_measure == unchosen else asked_measure,

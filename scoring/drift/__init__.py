@@ -1,11 +1,12 @@
 """Has a scorer changed, and does it matter? Frozen texts, scored when a metric version was opened and scored now.
 
 >>> import numpy as np
+>>> from scoring.attributes import Attribute, Meaning
 >>> from scoring.drift import Policy, compare, confirm, toxicity_measures
 >>> reference = np.linspace(0.01, 0.99, 200, dtype=np.float32)[:, None]
 >>> same, other = reference + np.float32(1e-6), reference * np.float32(0.9)
 >>> def check(observed):
-...     reported = toxicity_measures(["toxicity"])
+...     reported = toxicity_measures([Attribute("toxicity", Meaning.HARM)])
 ...     return compare(reference, observed, ["toxicity"], [()] * 200, reported, 1e-4, ("a" * 64, "a" * 64))
 >>> check(same).verdict
 <Verdict.STABLE: 'stable'>

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from scipy import special
 
+from scoring.attributes import Attribute, Meaning
 from scoring.drift.comparison import compare, confirm
 from scoring.drift.measures import Array, toxicity_measures
 from scoring.drift.noise import LEAST_NOISE_FLOOR, Matrix, Score, median_of_three, noise_floor
@@ -90,9 +91,9 @@ def _check(scenario: Scenario, n: int, generator: np.random.Generator) -> tuple[
         before, after = (partial(median_of_three, score) for score in (before, after))
         floor = noise_floor(before, texts)
     reference, observed, again = before(texts), after(texts), after(texts)
+    reported = toxicity_measures([Attribute(ATTRIBUTE, Meaning.HARM)])
     first, second = (
-        compare(reference, of, [ATTRIBUTE], [()] * n, toxicity_measures([ATTRIBUTE]), floor, ("0" * 64, "0" * 64))
-        for of in (observed, again)
+        compare(reference, of, [ATTRIBUTE], [()] * n, reported, floor, ("0" * 64, "0" * 64)) for of in (observed, again)
     )
     verdict = confirm(first, second).verdict if first.needs_confirmation else first.verdict
     changed = any(finding.level is Level.CHANGED for finding in first.findings)

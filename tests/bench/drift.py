@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from scoring.attributes import Attribute, Meaning
 from scoring.drift import compare, toxicity_measures
 from scoring.drift.simulation import SCENARIOS, SIZES, control_scores, detection_rates
 from tests.bench.timing import seconds
@@ -23,7 +24,7 @@ def drift_table() -> None:
     observed = np.clip(reference + generator.normal(0, 0.01, reference.shape), 0, 1)
     names = [f"attribute_{number}" for number in range(ATTRIBUTES)]
     demographics = [(f"group_{number % DEMOGRAPHICS}",) for number in range(TEXTS)]
-    reported = toxicity_measures(names)
+    reported = toxicity_measures([Attribute(name, Meaning.HARM) for name in names])
     taken = seconds(
         lambda: compare(reference, observed, names, demographics, reported, 1e-4, ("0" * 64, "1" * 64)), repeats=3
     )

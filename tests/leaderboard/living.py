@@ -35,6 +35,7 @@ from scoring.artefacts import SCHEMAS
 from scoring.scorers import Scorer, ScorerUnavailable, Scores, registry
 from scoring.scorers.base import Progress
 from scoring.scorers.registry import ScorerDeclaration
+from tests.declared import harms
 from tests.leaderboard.continuations import records, written
 
 NAME = "standin"
@@ -72,11 +73,11 @@ class StandIn(Scorer):
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.attributes = stage.attributes
+        self.attributes = tuple(harms(stage.attributes))
         self.loaded = stage.fingerprint, stage.shift  # as weights are: from when it was loaded on
 
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self.loaded} {self.attributes}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.loaded} {self.attribute_names}".encode()).hexdigest()
 
     def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
         stage = self.stage
@@ -90,7 +91,7 @@ class StandIn(Scorer):
         stage.asked.append(len(texts))
         shift = self.loaded[1] + (stage.wobble > 0)
         stage.wobble = max(0, stage.wobble - 1)
-        values = np.array([[probability(text, name, shift) for name in self.attributes] for text in texts])
+        values = np.array([[probability(text, name, shift) for name in self.attribute_names] for text in texts])
         refused = np.array([text in stage.refused for text in texts])
         values[refused] = np.nan
         progress(len(texts))
@@ -111,10 +112,12 @@ def standing_in() -> Iterator[Stage]:
         scorers.look_again()
 
 
-def small_metric(folder: Any, slug: str = SLUG, scorer: str = NAME, formula: str = "toxicity") -> Metric:
+def small_metric(
+    folder: Any, slug: str = SLUG, scorer: str = NAME, formula: str = "toxicity", labels: dict[str, str] | None = None
+) -> Metric:
     """A metric of two continuations of each of ten prompts."""
     prompts = import_own_prompts("ten-prompts", "Ten prompts", "CC0", written(folder / "ten.jsonl", records()))[0]
-    return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}), prompts)
+    return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}, labels=labels or {}), prompts)
 
 
 def entrant(number: int, metric: Metric) -> LanguageModel:

@@ -125,7 +125,7 @@ def test_the_chart_has_the_differences_of_the_table(client, board):
 
 def test_published_figures_are_set_side_by_side_without_a_test_and_the_page_says_why(client, board):
     html = page(client, f"{PUBLISHED}&metric=safety-toxigen")
-    assert [row[0] for row in table(html, VALUES)] == ["ALBERT-base-v2", "BERT-large-uncased", "GPT-2"]
+    assert [row[0] for row in table(html, VALUES)] == ["ALBERT-base-v2", "GPT-2", "BERT-large-uncased"]
     assert "no difference can be tested" in said(html)
     assert PAIRS not in html
     assert table(html, SLICES)[0][0] == "Average"
@@ -162,7 +162,10 @@ def test_without_models_the_first_of_the_ranking_are_offered(client, board):
     assert "Choose two to six models" in said(html)
     assert f'href="?m={CAUSAL}&amp;metric=safety-starter' in html
     assert "rank 1 of 2 causal models" in said(html)
-    assert "leading group" not in said(html), "both are alike"
+    leading = Standing.objects.filter(
+        metric_version=board.current_version(), measure=board.measure, slice="average", population="causal", rank_low=1
+    ).count()
+    assert ("leading group" in said(html)) is (leading == 1), "nobody leads where both are alike"
 
 
 def test_with_one_model_another_is_asked_for_and_offered(client, board):

@@ -45,6 +45,7 @@ from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import ScorerUnavailable, get_scorer
 from scoring.statistics.bootstrap import RESAMPLES
+from tests.declared import harms, regard_labels
 from tests.scoring.conftest import loaded_miniature
 
 FLOOR = 1e-4
@@ -69,7 +70,7 @@ def shifted(scores: np.ndarray, logit: float) -> np.ndarray:
 def check(reference, observed, demographics=None, fingerprints=SAME, floor=FLOOR, **options) -> DriftReport:
     attributes = names(reference.shape[1])
     groups = [()] * len(reference) if demographics is None else demographics
-    reported = options.pop("reported", toxicity_measures(attributes))
+    reported = options.pop("reported", toxicity_measures(harms(attributes)))
     return compare(reference, observed, attributes, groups, reported, floor, fingerprints, **options)
 
 
@@ -421,7 +422,7 @@ def test_holm_is_over_all_measures_of_all_demographics_and_not_over_all_texts():
     # Alone, each demographic has 6 measures of 2 attributes; together they have 18, in Holm's steps.
     pair = np.asarray(reference, dtype=float), np.asarray(observed, dtype=float)
     members = np.array([[True] * 200, *([(f"group {name}",) == row for row in groups] for name in range(3))])
-    changes = toxicity_measures(names(2)).changes(*pair, members)
+    changes = toxicity_measures(harms(names(2))).changes(*pair, members)
     alone = no_change_p(changes.after - changes.before, changes.replicates, members.sum(axis=1)[:, None])[1:].ravel()
     ordered, so_far, expected = np.argsort(alone), 0.0, np.empty(18)
     for step, place in enumerate(ordered):
@@ -454,7 +455,7 @@ def test_toxicity_measures_are_the_metrics():
     found = check(scores, scores)
     expected = {
         (of.measure, of.slice.partition(":")[0]): of.value
-        for of in measure_toxicity(scores[:, None, :], names(2), np.zeros((80, 1), dtype=np.int64))
+        for of in measure_toxicity(scores[:, None, :], harms(names(2)), np.zeros((80, 1), dtype=np.int64))
     }
     assert len(found.measures) == 6
     for of in found.measures:
@@ -473,10 +474,12 @@ def test_regard_measures_are_the_metrics():
     labels = ["negative", "neutral", "positive", "other"]
     scores = np.random.default_rng(1).dirichlet(np.ones(4), 60)
     groups = [("x",) if number % 3 else ("y",) for number in range(60)]
-    reported = regard_measures(labels)
+    reported = regard_measures(regard_labels(labels))
     report = compare(scores, scores, labels, groups, reported, FLOOR, SAME)
     ids = [str(number) for number in range(60)]
-    expected = measure_regard(Statements(ids, [row[0] for row in groups], ids, toxicity_of_labels(scores, labels)))
+    expected = measure_regard(
+        Statements(ids, [row[0] for row in groups], ids, toxicity_of_labels(scores, regard_labels(labels)))
+    )
     by_slice = {of.slice: of.value for of in expected}
     for of in report.measures:
         if of.demographic is not None:
@@ -642,7 +645,7 @@ def test_what_does_not_fit_is_refused_by_name(changed, said):
         "observed": np.zeros((5, 2)),
         "attributes": names(2),
         "demographics": [()] * 5,
-        "reported": toxicity_measures(names(2)),
+        "reported": toxicity_measures(harms(names(2))),
         "noise_floor": FLOOR,
         "fingerprints": SAME,
     }
