@@ -18,7 +18,7 @@ from leaderboard.models import (
     Work,
     listed,
 )
-from leaderboard.services.checks import policy_of
+from leaderboard.services.policies import policy_of
 from leaderboard.services.scorers import cost_of, problem_with
 from scoring.drift import Policy
 from scoring.scorers import Cost, ScorerUnavailable
@@ -137,7 +137,7 @@ def story(metric: Metric) -> Story:
         protocol=protocol_in_words(protocol.method, protocol.parameters),
         counts=counted(protocol.evaluation_set.counts),
         scorer=scorer_card(metric, version) if metric.formula.asks_scorer else None,
-        policy=policy_of(version or MetricVersion(metric=metric)),
+        policy=policy_of(metric),
         check_hours=settings.CHECK_SECONDS / 3600,
         control=control,
         moments=moments,

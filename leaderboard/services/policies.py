@@ -45,8 +45,8 @@ FIELDS = (
     PolicyField("flip_share", "Share of flips", "Or this share of the texts where that is more, between 0 and 1."),
     PolicyField(
         "mean_difference",
-        "Mean difference",
-        "Scores that move by more than this on average are material; above 0. Of log-perplexities, 0.005 is half a "
+        "Mean shift",
+        "A mean of scores that shifts by more than this is material; above 0. Of log-perplexities, 0.005 is half a "
         "percent of a perplexity.",
     ),
     PolicyField(
@@ -103,6 +103,11 @@ def checked(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
     except ValueError as error:
         raise CannotSetPolicy(str(error).partition(":")[0], str(error)) from error
     return whole
+
+
+def policy_of(metric: Metric) -> Policy:
+    """The limits of the metric, where it sets some; likelihoods have no threshold, and so no labels."""
+    return Policy(**(defaults_of(metric) | metric.drift_policy))
 
 
 @transaction.atomic

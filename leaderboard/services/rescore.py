@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from leaderboard.models import (
     ControlCheck,
-    ControlSet,
     LanguageModel,
     Metric,
     MetricVersion,
@@ -76,8 +75,7 @@ def open_rescoring(
 ) -> Rescoring:
     """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
 
-    `check`: the control check that found the drift; its scores are the reference of the new version. `scorer`: of the
-    new version, where it is another one. Outputs are collected anew where it is likelihoods that drifted: then what
+    `check`: the control check that found the drift. `scorer`: of the new version, where it is another one. Outputs are collected anew where it is likelihoods that drifted: then what
     changed is how models are run, and what was collected before cannot be scored into comparable numbers.
     Raises CannotRescore.
     """
@@ -114,12 +112,12 @@ def open_rescoring(
 
 
 def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | None, scorer: str) -> MetricVersion:
-    """The candidate after `before`; with the control set that a drift's check gives it."""
+    """The candidate after `before`; its control set comes with its opening, before anything is scored under it."""
     formula = metric.formula
     epoch = next_epoch(before.protocol) if check and not formula.asks_scorer else before.epoch
     number, scorer = next_number(metric), scorer or before.scorer
     found = fingerprint_under(scorer, number, check.fingerprint) if check and formula.asks_scorer else ""
-    version = MetricVersion.objects.create(
+    return MetricVersion.objects.create(
         metric=metric,
         number=number,
         protocol=before.protocol,
@@ -129,16 +127,6 @@ def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | No
         epoch=epoch,
         opened_because=check,
     )
-    if check and check.control_set and check.artefact:
-        ControlSet.objects.create(
-            metric_version=version,
-            items=check.control_set.items,
-            reference=check.artefact,
-            noise_floor=check.control_set.noise_floor,
-            fingerprint=found or check.fingerprint,
-            environment=check.environment,
-        )
-    return version
 
 
 def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str) -> None:

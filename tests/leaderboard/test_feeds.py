@@ -32,7 +32,7 @@ def rude(db: None) -> Metric:
     score_all(first, runs, FIRST)
     kept = Artefact.objects.first()
     control = ControlSet.objects.create(
-        metric_version=first, items=kept, reference=kept, noise_floor=0.1, fingerprint="0" * 64
+        metric_version=first, items=kept, reference=kept, fingerprint="0" * 64
     )
     check = ControlCheck.objects.create(
         metric=metric,

@@ -337,7 +337,7 @@ TABLES = (
         ControlSet,
         watched,
         ("metric", "version"),
-        ("noise_floor", "fingerprint", "environment", "created_at"),
+        ("noise", "check_version", "fingerprint", "environment", "created_at"),
         (VERSION, of_artefact("items"), of_artefact("reference")),
     ),
     Table(
