@@ -271,19 +271,19 @@ def policy_rows(policy: Policy, asks_scorer: bool) -> Sequence[tuple[str, str]]:
     of = asdict(policy)
     flips = (
         f"{of['least_flips']} labels, or {100 * of['flip_share']:g}% of the texts where that is more, cross "
-        f"{of['threshold']}; over all texts or in one demographic."
+        f"{of['threshold']} by more than their noise; over all texts or in one demographic."
     )
     return [
         *([("Label flips", flips)] if of["threshold"] is not None else []),
         (
-            "Mean difference",
-            f"Scores move by more than {of['mean_difference']:g} on average, over all texts or in one demographic."
+            "Mean shift",
+            f"The mean of scores shifts by more than {of['mean_difference']:g}, over all texts or in one demographic."
             + ("" if asks_scorer else " (They are log-perplexities: that is half a percent of a perplexity.)"),
         ),
         (
             "Reported measures",
             f"The {100 * of['confidence']:g}% interval of a measure's change is not within the margin, a quarter of "
-            "the median gap between neighbours on the board.",
+            "the median standard error of the entries; unless it is estimated that none would leave its rank range.",
         ),
         (
             "False alarms",

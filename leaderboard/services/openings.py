@@ -1,8 +1,8 @@
 """Opening a version: its control set is scored again and again, and frozen once the scorer is known to be steady.
 
-What waits for the version does the scorings, one at a time: whichever scoring a worker has next makes the replicate that
-is due and gives its own work back. So a remote scorer is watched for as long as OPENING_SPREAD_SECONDS says while no
-worker sleeps, and a killed worker loses one replicate.
+What waits for the version does the scorings, one at a time: whichever scoring a worker has next makes the replicate
+that is due and gives its own work back. So a remote scorer is watched for as long as OPENING_SPREAD_SECONDS says while
+no worker sleeps, and a killed worker loses one replicate.
 """
 
 import logging
@@ -27,7 +27,6 @@ from leaderboard.services.versions import bind_anew
 from scoring.artefacts import REPLICATES, SCORE
 from scoring.drift import Reference, Unsteady, require_steady, score_replicate
 from scoring.metrics.formulas import attributes_of, values_of
-from scoring.scorers import ScorerUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ def ensure_control_set(
     opening = begin(version, instrument, scoring)
     with held(opening):
         while (number := opening.replicates.count()) < opening.wanted:
-            wait_until(due_at(opening, instrument), f"{BEING_OPENED}: {number} of {opening.wanted} scorings are made")
+            wait_until(due_at(opening, instrument), progress_of(opening))
             if lease:
                 lease.check()
             score_once(opening, instrument, number, scoring)
@@ -88,9 +87,10 @@ def held(opening: Opening) -> Iterator[None]:
     now = timezone.now()
     free = Q(not_before__isnull=True) | Q(not_before__lte=now)
     if not Opening.objects.filter(free, pk=opening.pk).update(not_before=now + hold_for()):
-        opening.refresh_from_db()
-        made = f"{opening.replicates.count()} of {opening.wanted} scorings are made"
-        wait_until(opening.not_before, f"{NOT_OPENED}: {opening.reason}" if opening.reason else f"{BEING_OPENED}: {made}")
+        current = Opening.objects.filter(pk=opening.pk).first()
+        if current:
+            refused = f"{NOT_OPENED}: {current.reason}"
+            wait_until(current.not_before, refused if current.reason else progress_of(current))
         raise Deferred(0)
     try:
         yield
@@ -100,6 +100,11 @@ def held(opening: Opening) -> Iterator[None]:
     except Exception:
         Opening.objects.filter(pk=opening.pk).update(not_before=None)
         raise
+
+
+def progress_of(opening: Opening) -> str:
+    """How far the opening is."""
+    return f"{BEING_OPENED}: {opening.replicates.count()} of {opening.wanted} scorings are made"
 
 
 def hold_for() -> timedelta:
@@ -201,7 +206,6 @@ def load_reference(control: ControlSet, rounding: float) -> Reference:
     table = artefacts.load(control.reference)
     columns = [table[REPLICATES + name].combine_chunks() for name in attributes_of(table)]
     replicates = [
-        column.values.to_numpy(zero_copy_only=False).reshape(len(column), -1).T.astype(np.float64)
-        for column in columns
+        column.values.to_numpy(zero_copy_only=False).reshape(len(column), -1).T.astype(np.float64) for column in columns
     ]
     return Reference(np.stack(replicates, axis=2), rounding)

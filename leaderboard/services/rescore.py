@@ -75,8 +75,9 @@ def open_rescoring(
 ) -> Rescoring:
     """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
 
-    `check`: the control check that found the drift. `scorer`: of the new version, where it is another one. Outputs are collected anew where it is likelihoods that drifted: then what
-    changed is how models are run, and what was collected before cannot be scored into comparable numbers.
+    `check`: the control check that found the drift. `scorer`: of the new version, where it is another one. Outputs are
+    collected anew where it is likelihoods that drifted: then what changed is how models are run, and what was collected
+    before cannot be scored into comparable numbers.
     Raises CannotRescore.
     """
     if not reason.strip():

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from scoring.control_sets import BANDS
-from scoring.drift.measures import Array, Changes, Members, Reported
+from scoring.drift.measures import Array, Members, Reported
 from scoring.drift.noise import Matrix, Reference
 from scoring.drift.policy import FAR, LARGEST_MARGIN, POWER, Policy, alpha_of_check
 from scoring.drift.report import (
@@ -27,8 +28,6 @@ from scoring.drift.report import (
 from scoring.statistics.auc import holm
 from scoring.statistics.bootstrap import percentile_intervals
 
-NOISE_DRAWS = 100  # of a check of an unchanged scorer, from the replicates
-SEED = 20250611  # of these draws: any fixed number
 Slice = tuple[str | None, str | None]  # demographic, stratum; of all texts neither
 
 
@@ -45,8 +44,9 @@ class _Pair:
 
     @cached_property
     def observed(self) -> Array:
-        """The medians of now, [n, attributes]."""
-        return np.asarray(np.median(self.scorings, axis=0))
+        """The medians of now, [n, attributes]; the centre where they differ by no more than rounding."""
+        now = np.asarray(np.median(self.scorings, axis=0))
+        return np.where(np.abs(now - self.reference.centre) <= self.reference.floor, self.reference.centre, now)
 
     @cached_property
     def variance(self) -> Array:
@@ -58,21 +58,17 @@ class _Pair:
         """Where there is a score then and now, [n, attributes]."""
         return ~np.isnan(self.observed)
 
-    def beyond_rounding(self, differences: Array) -> Array:
-        """Differences [n, attributes], 0 where they are no more than rounding or not known."""
-        differences = np.nan_to_num(differences)
-        return np.where(np.abs(differences) > self.reference.floor, differences, 0.0)
-
     @cached_property
     def change(self) -> Array:
-        """Of the medians, [n, attributes]."""
-        return self.beyond_rounding(self.observed - self.reference.centre)
+        """Of the medians, [n, attributes], 0 where it is not known."""
+        return np.nan_to_num(self.observed - self.reference.centre)
 
     @cached_property
     def mean_change(self) -> Array:
         """Of the mean of all scorings, [n, attributes]: a rollout that reaches some of them cannot hide from it."""
         now = (self.scorings - self.reference.centre).mean(axis=0)
-        return self.beyond_rounding(now - self.reference.deviations.mean(axis=0))
+        change = np.nan_to_num(now - self.reference.deviations.mean(axis=0))
+        return np.where(np.abs(change) > self.reference.floor, change, 0.0)
 
     @cached_property
     def slices(self) -> list[tuple[Slice, Members]]:
@@ -82,7 +78,7 @@ class _Pair:
         ]
         if self.policy.threshold is not None:
             bounds = (-np.inf, *BANDS, np.inf)
-            for low, high in zip(bounds, bounds[1:], strict=False):
+            for low, high in pairwise(bounds):
                 words = f"scores {f'from {low:g}' if low > 0 else ''}{f' below {high:g}' if high < np.inf else ''}"
                 inside = (self.reference.centre >= low) & (self.reference.centre < high) & self.known
                 found.append(((None, " ".join(words.split())), inside))
@@ -285,10 +281,10 @@ def _slices(demographics: Sequence[Sequence[str]]) -> tuple[list[str | None], Me
 
 
 def _tested(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
-    """Every slice of every attribute, all texts first, and every attribute beside its noise; Holm's p over all tests."""
+    """Every slice of every attribute, all texts first, and every attribute beside its noise; Holm's p over all."""
     replicates = len(pair.reference.replicates)
     threshold = pair.policy.threshold
-    raw = np.abs(np.nan_to_num(pair.observed - pair.reference.centre))
+    raw = np.abs(pair.change)
     flips: Members | None = None
     if threshold is not None:
         before, after = pair.reference.centre > threshold, pair.observed > threshold  # NaN is above nothing
@@ -449,10 +445,15 @@ def largest_gap(first: Array, second: Array) -> float:
 
 
 def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float]) -> Iterator[MeasureChange]:
-    """Of every slice, all texts first, and measure; without those that cannot be measured."""
+    """Of every slice, all texts first, and measure; without those that cannot be measured.
+
+    Texts that moved within their noise count as they were: their labels flip either way, and their means are tested.
+    """
     if not reported.measures:
         return
-    then, now = (np.where(pair.known, scores, np.nan) for scores in (pair.reference.centre, pair.observed))
+    centre = pair.reference.centre
+    now = np.where(pair.moved_far, pair.observed, centre)
+    then, now = (np.where(pair.known, scores, np.nan) for scores in (centre, now))
     changes = reported.changes(then, now, pair.members)
     scored = pair.members & pair.known.any(axis=1)
     change = changes.after - changes.before
@@ -461,7 +462,7 @@ def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float]) -> 
         return
     replicates = changes.replicates[:, rows, columns]
     low, high = percentile_intervals(replicates, pair.policy.confidence)
-    p_values = _noise_p(pair, reported, changes)[rows, columns]
+    p_values = _noise_p(pair, reported)[rows, columns]
     apart = no_change_p(change[rows, columns], replicates, scored.sum(axis=1)[rows])
     adjusted = holm(np.where(rows > 0, np.maximum(p_values, apart), p_values))
     for cell, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
@@ -480,30 +481,18 @@ def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float]) -> 
         )
 
 
-def _noise_p(pair: _Pair, reported: Reported, changes: Changes) -> Array:
-    """That noise alone changes the measures as much, [slices, measures]: by t, from checks drawn from the replicates.
+def _noise_p(pair: _Pair, reported: Reported) -> Array:
+    """That noise alone moves as many texts of a slice beyond their noise, [slices, measures]; 0 or 1 without noise.
 
-    Every text draws its replicates by itself. Without noise a change is a fact: 0, and 1 where there is none.
+    A measure of no single attribute is of texts of which any score moved.
     """
-    change = np.abs(np.nan_to_num(changes.after - changes.before))
-    if pair.reference.is_exact.all():
-        return np.where(change > 0, 0.0, 1.0)
-    generator = np.random.default_rng(SEED)
-    texts = np.arange(len(pair.known))
-
-    def drawn(count: int) -> Array:
-        rows = generator.integers(len(pair.reference.replicates), size=(count, len(texts)))
-        return np.where(pair.known, np.median(pair.reference.replicates[rows, texts], axis=0), np.nan)
-
-    moved = [
-        reported.values(drawn(len(pair.scorings)), pair.members)
-        - reported.values(drawn(len(pair.reference.replicates)), pair.members)
-        for _ in range(NOISE_DRAWS)
-    ]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        error = np.sqrt(np.mean(np.square(moved), axis=0))
-        p_values = 2 * stats.t.sf(change / error, NOISE_DRAWS)
-    return np.where(change == 0, 1.0, np.where(error > 0, p_values, 0.0))
+    far, noisy = pair.moved_far, pair.known & (pair.variance > 0)
+    places = {name: number for number, name in enumerate(pair.attributes)}
+    columns = [places.get(attribute) for _, attribute in reported.measures]
+    moved = np.stack([far.any(axis=1) if column is None else far[:, column] for column in columns], axis=1)
+    chances = [noisy.sum(axis=1) if column is None else noisy[:, column] for column in columns]
+    inside = pair.members.astype(np.float64)
+    return count_p((inside @ moved).astype(np.int64), inside @ np.stack(chances, axis=1) * 2 * FAR)
 
 
 def no_change_p(change: Array, replicates: Array, n: NDArray[np.int64]) -> Array:

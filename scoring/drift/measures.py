@@ -48,9 +48,6 @@ class Reported(Protocol):
         The first slice is of all texts.
         """
 
-    def values(self, scores: Array, members: Members) -> Array:
-        """The measures of one scoring, [slices, measures], NaN where a slice has no text to measure."""
-
 
 @dataclass(frozen=True)
 class Means:
@@ -79,15 +76,6 @@ class Means:
                 after=np.einsum("nsm,nm->sm", cells, second) / counts,
                 replicates=sums[:, :size].reshape(shape) / sums[:, size:].reshape(shape),
             )
-
-
-    def values(self, scores: Array, members: Members) -> Array:
-        """As Reported says."""
-        numbers = self.of(scores)
-        known = np.isfinite(numbers)
-        inside = members.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(inside @ np.where(known, numbers, 0.0) / (inside @ known))
 
 
 def toxicity_measures(attributes: Sequence[str]) -> Means:
@@ -170,24 +158,6 @@ class Safety:
                     mean = np.where(measured, found[..., 1:, :], 0.0).sum(axis=-2) / measured.sum(axis=0)
                 found[..., 0, :] = mean
         return Changes(before, after, replicates)
-
-    def values(self, scores: Array, members: Members) -> Array:
-        """As Reported says."""
-        slices = members[1:] if len(members) > 1 else members
-        found = np.full((len(slices), len(self.measures)), np.nan)
-        for column, (measure, _) in enumerate(self.measures):
-            values = safety.scaled(measure.key, self.texts, scores[:, column % scores.shape[1]])
-            for row, member in enumerate(slices):
-                harmful = member & self.texts.harmful & np.isfinite(values)
-                benign = member & ~self.texts.harmful & np.isfinite(values)
-                if harmful.any() and benign.any():
-                    found[row, column] = area(values[harmful], values[benign]).value
-        if len(members) == 1:
-            return found
-        measured = np.isfinite(found)
-        with np.errstate(invalid="ignore"):
-            mean = np.where(measured, found, 0.0).sum(axis=0) / measured.sum(axis=0)
-        return np.vstack([mean, found])
 
     def _resampled_areas(self, values: Array, harmful: NDArray[np.intp], benign: NDArray[np.intp]) -> Array:
         """The area in each resample; not a number where it lacks a label."""

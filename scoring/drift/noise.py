@@ -43,8 +43,8 @@ class Reference:
     has no score, which is then so in every replicate.
 
     `rounding`: differences up to it count as none whatever the replicates show, as they are made on one machine: 0 for
-    scores, more for likelihoods, whose last digits depend on the number of threads. One replicate, or equal ones, are of
-    a scorer without noise. Raises ValueError where the replicates do not fit.
+    scores, more for likelihoods, whose last digits depend on the number of threads. One replicate, or equal ones, are
+    of a scorer without noise. Raises ValueError where the replicates do not fit.
     """
 
     replicates: Array
@@ -93,7 +93,7 @@ class Reference:
 
     @cached_property
     def variance(self) -> Array:
-        """Of one scoring of each text, [n, attributes]: its own, and at least the median over texts; 0 without noise."""
+        """Of one scoring of each text, [n, attributes]: its own, at least the median over texts; 0 without noise."""
         if len(self.replicates) < 2:
             return np.zeros_like(self.centre)
         return self._floored(self.replicates.var(axis=0, ddof=1))
@@ -117,7 +117,7 @@ class Reference:
         return self._variances[scorings]
 
     def expected_beyond(self, scorings: int) -> Array:
-        """How likely one of so many scorings of each text is to be beyond its noise, by the replicates, [n, attributes].
+        """How likely one of so many scorings of a text is to be beyond its noise, by the replicates, [n, attributes].
 
         Above 1 is possible where there are fewer replicates than scorings.
         """
@@ -168,7 +168,7 @@ class Reference:
         return np.stack([_divided(self.replicates[r] - c, s) for r, (c, s) in enumerate(every)])
 
     def standardise(self, scores: Array) -> Array:
-        """The deviations of scores [..., n, attributes] from the centre, in standard deviations of the text's own noise.
+        """The deviations of scores [..., n, attributes] from the centre, in standard deviations of a text's own noise.
 
         Both are of all replicates but one, so that they compare with `standardised`.
         """

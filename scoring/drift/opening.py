@@ -57,8 +57,8 @@ def require_steady(reference: Reference, attributes: Sequence[str], policy: Poli
         if known.material_shift > shift or blind:
             labels = "" if policy.threshold is None else f" or {known.flips or 'any number of'} label flips"
             raise Unsteady(
-                f"the scorer is too noisy: a check of its {n} control texts would miss what matters, as it finds a mean "
-                f"shift of {known.attribute} from {known.material_shift:.2g} on{labels}, where {shift:g}"
+                f"the scorer is too noisy: a check of its {n} control texts would miss what matters, as it finds a "
+                f"mean shift of {known.attribute} from {known.material_shift:.2g} on{labels}, where {shift:g}"
                 f"{'' if policy.threshold is None else f' and {flips:.0f} flips'} are to be found. Make it less random "
                 "(temperature 0, dropout off, a fixed seed). It is tried again by itself"
             )

@@ -129,9 +129,9 @@ class Movement:
     `n` texts have both scores; with none of them the differences are None, as flips are where there is no threshold.
     `mean_change`: over all texts that of the mean of all scorings, else that of medians, in which differences within
     rounding count as none; `error` is the standard error that replicate variation gives it, 0 without noise.
-    `flips_up`: labels that were below the threshold or at it, and are above; `far_flips` are flips, either way, of texts
-    that moved farther than noise moves one in 10,000. p values are Holm-adjusted. Reports of schema 1 have neither
-    error, far flips nor p.
+    `flips_up`: labels that were below the threshold or at it, and are above; `far_flips` are flips, either way, of
+    texts that moved farther than noise moves one in 10,000. p values are Holm-adjusted. Reports of schema 1 have
+    neither error, far flips nor p.
     """
 
     attribute: str
@@ -166,10 +166,11 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class NoiseTests:
-    """An attribute's changes beside replicate variation. `beyond`: texts of which a scoring lies beyond their own noise.
+    """An attribute's changes beside replicate variation.
 
-    `expected`: as many as replicates show. `distance`: of Kolmogorov and Smirnov, between the changes of one scoring and
-    those of replicates, each in standard deviations of its text; None without noise. p values are Holm-adjusted.
+    `beyond`: texts of which a scoring lies beyond their own noise; `expected`: as many as replicates show. `distance`:
+    of Kolmogorov and Smirnov, between the changes of one scoring and those of replicates, each in standard deviations
+    of its text; None without noise. p values are Holm-adjusted.
     """
 
     attribute: str
@@ -185,9 +186,9 @@ class NoiseTests:
 class Detectable:
     """The smallest changes of an attribute that this check finds in 99% of cases.
 
-    `shift` of all texts' mean is called changed, `material_shift` material, in two scorings; `demographic_shift`, of the
-    demographic that is known worst, is material, None where there is none. `flips` of labels are material, None where
-    there are no labels or no number of them would do.
+    `shift` of all texts' mean is called changed, `material_shift` material, in two scorings; `demographic_shift`, of
+    the demographic that is known worst, is material, None where there is none. `flips` of labels are material, None
+    where there are no labels or no number of them would do.
     """
 
     attribute: str
@@ -217,8 +218,9 @@ class PairedTests:
 class MeasureChange:
     """A reported measure on the control set as if it were an entry: before, after, interval of the change, margin.
 
-    `p_adjusted`: that noise explains the change, by Holm over every measure of every slice; in a demographic also that
-    its texts did not move alike. None in reports of schema 1, where over all texts the interval alone decides.
+    Of texts that moved beyond their noise; the others count as they were. `p_adjusted`: that noise moves as many, by
+    Holm over every measure of every slice; in a demographic also that its texts did not move alike. None in reports of
+    schema 1, where over all texts the interval alone decides.
     """
 
     measure: str

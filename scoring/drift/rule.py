@@ -7,8 +7,8 @@ the rule now asks: boards then score all entries again, under a version with a c
 CHECK_VERSION = 2
 # By version from 2 on: what it decides otherwise than the one before.
 CHANGES: dict[int, str] = {
-    2: "Control texts are scored several times at the opening, and a check compares with each text's own noise instead of "
-    "the largest of all.",
+    2: "Control texts are scored several times at the opening, and a check compares with each text's own noise instead "
+    "of the largest of all.",
 }
 
 

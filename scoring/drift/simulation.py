@@ -25,7 +25,9 @@ DEMOGRAPHICS = 10
 FEW = 0.03  # of the texts
 JUMPS, JUMP = 0.002, 2.0  # so many answers jump by so many logits
 SLOW = 1e-4  # a check
-LATE = 100  # number of the check in which power is simulated: what a check may spend of alpha is 1 / 10,000 of the first's
+LATE = (
+    100  # number of the check in which power is simulated: what a check may spend of alpha is 1 / 10,000 of the first's
+)
 LARGEST = 8.0  # logits
 MANY = 20_000  # texts, by which changes are sized
 NO_MEASURES = Means([], lambda scores: np.empty((len(scores), 0)))
@@ -73,7 +75,7 @@ class Change:
         return special.expit(special.logit(np.clip(scores, 1e-6, 1 - 1e-6)) + rise * moved)
 
     def rise_to(self, *, flips: bool) -> float:
-        """The rise, in logits, that flips 2% of the labels or else moves the mean by 0.01, of many texts; by bisection."""
+        """The rise, in logits, that flips 2% of many texts' labels or else moves their mean by 0.01; by bisection."""
         scores = control_scores(MANY, np.random.default_rng(1))
         low, high = 0.0, LARGEST
         for _ in range(40):
@@ -165,9 +167,7 @@ def false_alarms(
     )
 
 
-def _versions(
-    noise: str, n: int, count: int, generator: np.random.Generator
-) -> Iterator[tuple[Array, Reference]]:
+def _versions(noise: str, n: int, count: int, generator: np.random.Generator) -> Iterator[tuple[Array, Reference]]:
     """Control sets with their openings."""
     for _ in range(count):
         scores = control_scores(n, generator)
@@ -182,9 +182,7 @@ def _check(
 
     def scored() -> DriftReport:
         answers = scorer.answers(reference.scorings, generator)
-        return compare(
-            reference, answers, [ATTRIBUTE], demographics, measures, ("", ""), check=number, policy=Policy()
-        )
+        return compare(reference, answers, [ATTRIBUTE], demographics, measures, ("", ""), check=number, policy=Policy())
 
     report = scored()
     return confirm(report, scored()) if report.needs_confirmation else report

@@ -120,12 +120,11 @@ def small_metric(
     folder: Any, slug: str = SLUG, scorer: str = NAME, formula: str = "toxicity", copies: int = 1
 ) -> Metric:
     """A metric of two continuations of each of ten prompts, or of so many times ten, which are numbered."""
-    rows = [
-        row | {"filename": f"{copy}-{row['filename']}", "prompt": row["prompt"] | {"text": f"{row['prompt']['text']} {copy}"}}
-        for copy in range(copies)
-        for row in records()
-    ]
-    rows = rows if copies > 1 else records()
+    rows = records()
+    for copy in range(1, copies):
+        for row in records():
+            prompt = row["prompt"] | {"text": f"{row['prompt']['text']} {copy}"}
+            rows.append(row | {"filename": f"{copy}-{row['filename']}", "prompt": prompt})
     prompts = import_own_prompts("ten-prompts", "Ten prompts", "CC0", written(folder / "ten.jsonl", rows))[0]
     return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}), prompts)
 
