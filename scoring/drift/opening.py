@@ -72,6 +72,7 @@ def two_groups(replicates: Array) -> Groups:
     if count < 4 or not scored.any():
         return Groups(0.0, 0.0)
     values = np.sort(replicates[:, scored], axis=0)
+    values -= values[:1]  # so that equal replicates have deviations of exactly 0
     values -= values.mean(axis=0)
     sizes = np.arange(2, count - 1)[:, None]
     low = np.cumsum(values, axis=0)[1:-2] / sizes
