@@ -145,7 +145,7 @@ def read_texts(path: Path) -> Iterator[str]:
             return
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
-                text = line.removesuffix("\n")
+                text = line.removesuffix("\n").removesuffix("\r")
                 yield text_of(json.loads(text), f"{path}, line {number}") if path.suffix == ".jsonl" else text
     except json.JSONDecodeError as error:
         raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error

@@ -33,13 +33,19 @@ class ResultOut(Schema):
     ci_high: float | None
     n: int | None
     missing: int
+    missing_texts: int | None = Field(description="Continuations without a score, also where prompts are counted.")
+    worst_low: float | None = Field(description="The least that the value would be, whatever the missing texts are.")
+    worst_high: float | None = Field(description="The largest that it would be.")
     p_value: float | None
     p_adjusted: float | None = Field(description="Holm, over the demographics of the model; of an average as p_value.")
     published_rank: int | None
     scored_at: datetime
 
 
-FIELDS = ("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted", "published_rank")
+FIELDS = (
+    *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "missing_texts", "worst_low", "worst_high"),
+    *("p_value", "p_adjusted", "published_rank"),
+)
 
 
 def shown() -> QuerySet[Result, dict[str, Any]]:

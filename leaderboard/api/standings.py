@@ -9,7 +9,7 @@ from pydantic import Field
 
 from leaderboard.api.problems import ANY, NotHere
 from leaderboard.api.reading import MetricSlug, Page, Span, number, page, reading_router, text
-from leaderboard.exports import described, entry, sheet_of
+from leaderboard.exports import described, entry, not_ranked, sheet_of
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
 from leaderboard.queries.ranking_rows import rankings
 from leaderboard.queries.ranking_view import View
@@ -57,9 +57,29 @@ class Entry(Schema):
     ci_low: float | None
     ci_high: float | None
     n: int | None = Field(description="How many texts or prompts the value is of.")
-    missing: int = Field(description="Texts without a score: left out of the value, never taken for 0.")
+    missing: int = Field(description="Texts or prompts without a score: left out of the value, never taken for 0.")
+    missing_texts: int | None = Field(description="Continuations without a score, also where prompts are counted.")
+    worst_low: float | None = Field(description="The least that the value would be, whatever the missing texts are.")
+    worst_high: float | None = Field(description="The largest that it would be.")
     k: int | None
     scored_at: datetime
+
+
+class NotRanked(Schema):
+    """An entry that lacks too many scores to be ranked, with its number and the reason."""
+
+    model: str
+    slug: str
+    version: int
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    n: int | None
+    missing: int
+    missing_texts: int | None
+    worst_low: float | None
+    worst_high: float | None
+    reason: str
 
 
 class Standings(Page):
@@ -73,6 +93,7 @@ class Standings(Page):
     neutral: float | None
     slice: str
     slices: list[str] = Field(description="All that can be asked for here.")
+    not_ranked: list[NotRanked] = Field(description="Entries that lack too many scores, with the reason.")
     items: list[Entry]
 
 
@@ -117,6 +138,7 @@ def standings(request: HttpRequest, slug: MetricSlug, asked: Query[Asked]) -> di
         "neutral": wanted.measure.neutral,
         "slice": wanted.slice,
         "slices": wanted.all_slices,
+        "not_ranked": [not_ranked(result) for result in sheet.unranked],
         "items": [entry(sheet, *row) for row in sheet.rows[asked.offset : asked.offset + asked.limit]],
     }
 

@@ -10,7 +10,7 @@ from leaderboard.models.operations import AlertMessage, Incident, Worker
 from leaderboard.models.results import Result
 from leaderboard.models.scorers import RetiredScorer
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
-from leaderboard.models.work import Run, Scoring, Work
+from leaderboard.models.work import Run, Scoring, Work, unranked
 
 __all__ = [
     "AlertMessage",
@@ -45,4 +45,5 @@ __all__ = [
     "Worker",
     "listed",
     "ranked_now",
+    "unranked",
 ]

@@ -176,6 +176,10 @@ class Rescoring(StateMachine):
     done = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
     reason = models.TextField()
+    by_upgrade = models.BooleanField(
+        default=False,
+        help_text="The board opened it by itself: the code computes or checks otherwise than the version before.",
+    )
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -9,7 +9,9 @@ from django.urls import reverse
 from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact, Protocol
 from leaderboard.models.language_models import LanguageModel
-from scoring.metrics.formulas import FORMULAS, Formula
+from scoring.attributes import Attribute, Meaning
+from scoring.metrics.formulas import FORMULAS, Formula, slice_parts
+from scoring.metrics.measures import Measure
 
 
 class Provenance(models.TextChoices):
@@ -20,6 +22,9 @@ class Provenance(models.TextChoices):
 class OutdatedPolicy(models.TextChoices):
     FLAG = "flag", "Keep, flagged as outdated"
     REMOVE = "remove", "Leave out of the new version"
+
+
+USUAL_MOST_MISSING = 0.05  # the usual share of texts without a score up to which an entry is ranked
 
 
 class Metric(models.Model):
@@ -37,11 +42,25 @@ class Metric(models.Model):
     position = models.PositiveIntegerField(default=0, help_text="Order of the tabs.")
     drift_policy = models.JSONField(default=dict, blank=True)
     outdated_policy = models.CharField(max_length=20, choices=OutdatedPolicy, default=OutdatedPolicy.FLAG)
+    most_missing = models.FloatField(
+        default=USUAL_MOST_MISSING,
+        help_text="Entries of which a larger share of the texts has no score are shown, and not ranked.",
+    )
+    labels = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="What an operator declares of a classifier's labels: harm, neutral or good, by label.",
+    )
 
     class Meta:
         ordering = ("position", "slug")
         permissions = (("operate_metric", "Can watch, check and rescore metrics, and run the board"),)
-        constraints = (one_of("outdated_policy", OutdatedPolicy),)
+        constraints = (
+            one_of("outdated_policy", OutdatedPolicy),
+            models.CheckConstraint(
+                condition=Q(most_missing__gte=0, most_missing__lte=1), name="metric_most_missing_is_a_share"
+            ),
+        )
 
     def __str__(self) -> str:
         return self.slug
@@ -58,6 +77,11 @@ class Metric(models.Model):
     def formula(self) -> Formula:
         """How its numbers are made."""
         return FORMULAS[self.formula_name]
+
+    @property
+    def declared_labels(self) -> dict[str, Meaning]:
+        """What an operator declares of the scorer's labels."""
+        return {label: Meaning(meaning) for label, meaning in self.labels.items()}
 
     def current_version(self, provenance: Provenance = Provenance.MEASURED) -> "MetricVersion | None":
         """The version whose standings are shown now."""
@@ -83,6 +107,7 @@ class MetricVersion(models.Model):
         "provenance",
         "scorer",
         "scorer_fingerprint",
+        "attributes",
         "formula_version",
         "protocol_id",
         "epoch",
@@ -97,6 +122,19 @@ class MetricVersion(models.Model):
     scorer = models.CharField(max_length=120)
     scorer_fingerprint = models.CharField(
         max_length=64, blank=True, help_text="sha256 of all that the scorer is made of; set at its first scoring."
+    )
+    attributes = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="What its scorer declares of each attribute: name, meaning and threshold; set at its first scoring.",
+    )
+    undeclared = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Labels ranked as harms though nobody declared them so: of versions from before declarations.",
+    )
+    most_missing = models.FloatField(
+        null=True, blank=True, help_text="As of its metric when it was published last; null: any share was ranked."
     )
     formula_version = models.PositiveIntegerField()
     epoch = models.PositiveIntegerField(
@@ -141,6 +179,20 @@ class MetricVersion(models.Model):
     def measured(self) -> bool:
         """Whether the numbers were measured here, rather than taken from a paper."""
         return self.provenance == Provenance.MEASURED
+
+    @property
+    def declared(self) -> tuple[Attribute, ...]:
+        """What its scorer declares; nothing in versions from before declarations, and where no scorer is asked."""
+        return tuple(Attribute.from_json(content) for content in self.attributes)
+
+    def ranks(self, measure: Measure, slice_name: str) -> bool:
+        """Whether models are ranked on a slice: by a measure with a direction, which is that of the attribute too.
+
+        An attribute of which nothing is declared is ranked as the measure says, as it was before declarations.
+        """
+        attribute, _ = slice_parts(slice_name)
+        direction = next((one.direction for one in self.declared if one.name == attribute), measure.direction)
+        return measure.direction is not None and direction == measure.direction
 
     def keep_prompt_scores(self, artefact: Artefact) -> None:
         """Make `artefact` the version's scores of the prompts, unless it has some."""

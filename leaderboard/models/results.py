@@ -19,6 +19,13 @@ class Result(models.Model):
     ci_high = models.FloatField(null=True, blank=True)
     n = models.PositiveIntegerField(null=True, blank=True, help_text="Texts; unknown for some published figures.")
     missing = models.PositiveIntegerField(default=0, help_text="Texts that could not be scored.")
+    missing_texts = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Continuations without a score, where `missing` counts prompts without any."
+    )
+    worst_low = models.FloatField(null=True, blank=True, help_text="The least that the missing texts can make of it.")
+    worst_high = models.FloatField(
+        null=True, blank=True, help_text="The largest that the missing texts can make of it."
+    )
     published_rank = models.PositiveIntegerField(null=True, blank=True, help_text="Where the source gives exact ranks.")
     p_value = models.FloatField(null=True, blank=True)
     p_adjusted = models.FloatField(null=True, blank=True, help_text="Holm, over the slices of one scoring.")
@@ -30,6 +37,10 @@ class Result(models.Model):
             models.CheckConstraint(
                 condition=Q(ci_low__isnull=True, ci_high__isnull=True) | Q(ci_low__lte=F("ci_high")),
                 name="result_interval_ordered",
+            ),
+            models.CheckConstraint(
+                condition=Q(worst_low__isnull=True, worst_high__isnull=True) | Q(worst_low__lte=F("worst_high")),
+                name="result_worst_cases_ordered",
             ),
             # Comparison with itself is false for a non-number on SQLite only; PostgreSQL sorts it above all numbers.
             models.CheckConstraint(condition=Q(value__gt=-1e308, value__lt=1e308), name="result_value_is_a_number"),

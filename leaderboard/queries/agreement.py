@@ -8,7 +8,7 @@ import numpy as np
 from django.db.models import Q
 from numpy.typing import NDArray
 
-from leaderboard.models import LanguageModel, MetricVersion, Result, Standing, Work, ranked_now
+from leaderboard.models import LanguageModel, MetricVersion, Result, Scoring, Standing, Work, ranked_now, unranked
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.statistics.correlations import Coefficient, Correlation, correlations
@@ -160,7 +160,10 @@ def columns_of(version: MetricVersion) -> dict[str, list[Column]]:
 
 
 def values_of(columns: Sequence[Column]) -> Values:
-    """The values of `columns` of all models that have any, by name, in two queries."""
+    """The values of `columns` of all models that have any, by name, in two queries.
+
+    Without those of entries that lack too many scores to be ranked.
+    """
     places = {(of.version.pk, of.measure.key, of.slice): place for place, of in enumerate(columns)}
     wanted = Q(pk__in=[])
     for of in columns:
@@ -168,6 +171,7 @@ def values_of(columns: Sequence[Column]) -> Values:
     found = (
         Result.objects.filter(wanted, scoring__state=Work.State.DONE)
         .filter(ranked_now("scoring__model__"))
+        .exclude(scoring__in=Scoring.objects.filter(unranked()).values("pk"))
         .order_by()
         .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value")
     )

@@ -137,7 +137,7 @@ def story(metric: Metric) -> Story:
         protocol=protocol_in_words(protocol.method, protocol.parameters),
         counts=counted(protocol.evaluation_set.counts),
         scorer=scorer_card(metric, version) if metric.formula.asks_scorer else None,
-        policy=policy_of(metric),
+        policy=policy_of(metric, version.declared if version else ()),
         check_hours=settings.CHECK_SECONDS / 3600,
         control=control,
         moments=moments,

@@ -143,14 +143,15 @@ def _profile(scoring: Scoring, results: list[Result], of: Sequence[Scoring], pla
     measures = [of for of in scoring.metric_version.metric.formula.measures.values() if of.key in there]
     rows = [
         (name, [cells.get((name, measure.key)) for measure in measures])
-        for name in slices_in_order(result.slice for result in results)
+        for name in slices_in_order((result.slice for result in results), scoring.metric_version.declared)
     ]
     steps = [Step(one.metric_version, one, places.get(one.metric_version_id)) for one in of]
-    return Profile(scoring, measures, rows, steps, downloads(scoring, scoring.metric_version_id in places))
+    listed = scoring.metric_version_id in places or bool(scoring.why_unranked)
+    return Profile(scoring, measures, rows, steps, downloads(scoring, listed))
 
 
 def downloads(scoring: Scoring, ranked: bool) -> list[Download]:
-    """The files of a scoring that may be downloaded: those of entries that are ranked, and of no others."""
+    """The files of a scoring that may be downloaded: of entries that are ranked, or shown as not ranked."""
     if not ranked or scoring.metric_version.provenance != Provenance.MEASURED:
         return []
     outputs = scoring.run.artefact if scoring.run else None

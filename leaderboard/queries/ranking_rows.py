@@ -9,7 +9,18 @@ import numpy as np
 from django.db.models import Count, Expression, F, Max, Q, Window
 from django.db.models.functions import RowNumber
 
-from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance, Result, Standing, listed
+from leaderboard.models import (
+    Metric,
+    MetricVersion,
+    OutdatedEntry,
+    Provenance,
+    Result,
+    Standing,
+    Work,
+    listed,
+    ranked_now,
+    unranked,
+)
 from leaderboard.queries.ranking_view import View
 from leaderboard.queries.rankings import Cell, Choices, Group, Ranking, Row, Wanted, extras_of
 from leaderboard.services import past
@@ -44,12 +55,13 @@ def rankings(wanted: list[Wanted], view: View) -> list[Ranking]:
     tied = None if anew is not None else ties(among, shown)
     cells = cells_of(shown, wanted, view)
     outdated = outdated_under([of for of in wanted if flagged(of)])
+    incomplete = unranked_under(wanted)
     found = []
     for of in wanted:
         keys = {version.pk for version in of.versions}
         mine = [row for row in counted if row["metric_version_id"] in keys]
         of_rows = [row for row in shown if row.metric_version_id in keys]
-        found.append(assemble(of, view, mine, sizes, of_rows, cells, anew, tied, outdated))
+        found.append(assemble(of, view, mine, sizes, of_rows, cells, anew, tied, outdated, incomplete))
     return found
 
 
@@ -166,7 +178,8 @@ def without_value(version: MetricVersion, slices: list[str], name: str) -> Cell:
         return Cell(None, "not printed", None, f"The published figures do not have it: {version.source}")
     if name not in slices:
         return Cell(None, "not ranked", None, f"Metric version {version.number} ranks nobody on this slice")
-    return Cell(None, "no text", None, "Not one of its texts on this slice has a score")
+    or_k = ", or no prompt has all k" if version.protocol.k else ""
+    return Cell(None, "no text", None, f"Not one of its texts on this slice has a score{or_k}")
 
 
 def flagged(wanted: Wanted) -> bool:
@@ -187,6 +200,19 @@ def outdated_under(wanted: list[Wanted]) -> list[OutdatedEntry]:
     )
 
 
+def unranked_under(wanted: list[Wanted]) -> list[Result]:
+    """The numbers of entries that lack too many scores to be ranked, in one query."""
+    among = Q(pk__in=[])
+    for of in wanted:
+        scored = Q() if of.end is None else Q(scoring__scored_at__lt=of.end)
+        versions = [version for version in of.versions if version.measured]
+        among |= scored & Q(scoring__metric_version__in=versions, measure=of.measure.key, slice=of.slice)
+    found = Result.objects.filter(
+        among, unranked("scoring__"), ranked_now("scoring__model__"), scoring__state=Work.State.DONE
+    )
+    return list(found.select_related("scoring__model", "scoring__metric_version").order_by("scoring__model__name"))
+
+
 def assemble(
     wanted: Wanted,
     view: View,
@@ -197,6 +223,7 @@ def assemble(
     anew: Ranks | None,
     tied: set[tuple[int, str, int]] | None,
     outdated: list[OutdatedEntry],
+    incomplete: list[Result],
 ) -> Ranking:
     """A ranking of what was found."""
     columns = wanted.columns(view)
@@ -255,6 +282,7 @@ def assemble(
         carries_ranks=not wanted.mixed and any(row["printed"] for row in counted),
         anew=anew is not None,
         outdated=[entry for entry in outdated if entry.metric_version_id in versions],
+        unranked=[result for result in incomplete if result.scoring.metric_version_id in versions],
     )
 
 

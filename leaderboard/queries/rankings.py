@@ -17,10 +17,11 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    unranked,
 )
 from leaderboard.queries.ranking_view import EXTRAS, SLICE, USUAL, View
 from leaderboard.services.places import leading_count, population_in_words, population_title
-from scoring.metrics.formulas import slice_parts, slices_in_order
+from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 
 ROUND_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of a measure's scale
@@ -175,6 +176,7 @@ class Ranking:
     carries_ranks: bool  # those that its source gives
     anew: bool  # whether its ranks were taken for this page
     outdated: list[OutdatedEntry] = field(default_factory=list)
+    unranked: list[Result] = field(default_factory=list)  # of entries that lack too many scores
 
     @property
     def identity(self) -> str:
@@ -261,11 +263,22 @@ def extras_of(view: View, unknown: set[str]) -> list[str]:
 
 
 def slices_of(versions: Iterable[MetricVersion], measure: str) -> dict[int, list[str]]:
-    """The slices that `measure` is ranked on under each version, the overall one first, in one query."""
-    ranked = Standing.objects.filter(metric_version__in=versions, measure=measure).order_by()
+    """The slices that `measure` is ranked on under each version, the overall one first, in one query.
+
+    Also those that only entries which lack too many scores to be ranked have.
+    """
+    by_pk = {version.pk: version for version in versions}
+    ranked = Standing.objects.filter(metric_version__in=by_pk, measure=measure).order_by()
+    incomplete = Result.objects.filter(
+        unranked("scoring__"), scoring__metric_version__in=by_pk, scoring__state=Work.State.DONE, measure=measure
+    ).order_by()
+    both = ranked.values_list("metric_version_id", "slice").union(
+        incomplete.values_list("scoring__metric_version_id", "slice")
+    )
     found: dict[int, list[str]] = {}
-    for pk, name in ranked.values_list("metric_version_id", "slice").distinct():
-        found.setdefault(pk, []).append(name)
+    for pk, name in both:
+        if by_pk[pk].ranks(MEASURES[measure], name):
+            found.setdefault(pk, []).append(name)
     return {pk: slices_in_order(names) for pk, names in found.items()}
 
 

@@ -18,10 +18,11 @@ from leaderboard.services.control import Instrument, here, instrument_of, report
 from leaderboard.services.impact import impact_of
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
 from leaderboard.services.openings import growing_pause, load_reference
-from leaderboard.services.policies import policy_of
+from leaderboard.services.policies import policy_of, thresholds_of
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.submission_log import say
+from leaderboard.services.upgrade import catch_up
 from leaderboard.services.versions import newest_version
 from scoring.drift import (
     DriftReport,
@@ -36,7 +37,7 @@ from scoring.drift import (
 )
 from scoring.language_models import ModelRefused
 from scoring.metrics.formulas import attributes_of, slices_in_order
-from scoring.scorers import LexiconError, ScorerUnavailable
+from scoring.scorers import LexiconError, ScorerUnavailable, UndeclaredLabel
 from scoring.statistics.auc import CONFIDENCE
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,12 @@ HALF_WIDTHS = 2 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # standard errors 
 WAIT_SECONDS = 2.0  # for a check that another worker makes
 ANSWERED = (Verdict.STABLE, Verdict.CHANGED)  # numbers may be published
 NO_ANSWER_YET = "the control check had no answer"
-NO_ANSWER = (LexiconError, ModelRefused, ScorerUnavailable)  # what instruments raise: an error is no score
+NO_ANSWER = (
+    LexiconError,
+    ModelRefused,
+    ScorerUnavailable,
+    UndeclaredLabel,
+)  # what instruments raise: an error is no score
 
 
 class CannotCheck(ValueError):
@@ -90,6 +96,10 @@ def perform(check: ControlCheck) -> None:
         control = control_of(check.metric)
         if control is None:  # a new version was opened since the request, and has no scores yet
             reason = "the newest version has no control set yet"
+            check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
+            return
+        if catch_up(check.metric) or not is_of_this_rule(control):
+            reason = "the code computes or checks otherwise than when the control set was measured"
             check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
             return
         lease.note(at_once=True, control_set=control, environment=here())
@@ -136,7 +146,7 @@ def estimated_impact(version: MetricVersion, check: ControlCheck) -> dict[str, A
     if not version.metric.formula.asks_scorer:
         return None
     try:
-        return impact_of(version, scorers.scorer_for(version.scorer, str(version.number), check))
+        return impact_of(version, scorers.scorer_of(version, check))
     except (LookupError, OSError, ScorerUnavailable, ValueError) as error:
         log.warning("%s: no estimate of the impact: %s", check.metric, error)
         return None
@@ -171,8 +181,8 @@ def observe(
     texts = items["text"].to_pylist()
     then, now = attributes_of(artefacts.load(control.reference)), instrument.attributes
     either = [*then, *(name for name in now if name not in then)]
-    reported = reported_by(version, items, either)
-    policy = policy_of(version.metric)
+    reported = reported_by(version, items, either, instrument.declared)
+    policy = policy_of(version.metric, instrument.declared)
     number = 1 + control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE).count()
     lease.note(at_once=True, total=len(texts) * frozen.scorings, done=0)
 
@@ -201,6 +211,7 @@ def observe(
             margins_of(version),
             number,
             policy,
+            thresholds_of(version.metric, instrument.declared),
         )
         other = sum(name not in then or name not in now for name in either)
         if other:
@@ -240,7 +251,7 @@ def margins_of(version: MetricVersion) -> dict[str, float]:
         errors.setdefault(measure, {}).setdefault(place, []).append((high - low) / HALF_WIDTHS)
     measures = version.metric.formula.measures
     return {
-        key: equivalence_margin(np.array(slices[slices_in_order(slices)[0]]), measures[key].largest)
+        key: equivalence_margin(np.array(slices[slices_in_order(slices, version.declared)[0]]), measures[key].largest)
         for key, slices in errors.items()
     }
 

@@ -15,6 +15,7 @@ from leaderboard.services.collect import environment
 from leaderboard.services.versions import fingerprint
 from scoring import control_sets
 from scoring.artefacts import SCORE
+from scoring.attributes import Attribute, Meaning
 from scoring.control_sets import Candidates
 from scoring.drift import Reported, Safety, lexicon_measures, regard_measures, toxicity_measures
 from scoring.language_models import BUNDLED, load, resolve
@@ -50,28 +51,32 @@ class Instrument:
     replicates: int  # at an opening
     rounding: float = 0.0  # differences that count as none
     spread: float = 0.0  # seconds over which an opening spreads its replicates
+    declared: tuple[Attribute, ...] = ()  # what a scorer declares of its attributes
 
 
 def instrument_of(version: MetricVersion, work: Work | None = None) -> Instrument:
     """The scorer of `version`, or, for likelihoods, the watched models. Raises ScorerUnavailable."""
     if not version.metric.formula.asks_scorer:
         return _likelihood_instrument(version)
-    return _scorer_instrument(scorers.scorer_for(version.scorer, str(version.number), work))
+    return _scorer_instrument(scorers.scorer_of(version, work))
 
 
 def _scorer_instrument(scorer: Scorer) -> Instrument:
-    kept = [number for number, name in enumerate(scorer.attributes) if name != ANY]  # any is the largest of the others
+    kept = [
+        number for number, name in enumerate(scorer.attribute_names) if name != ANY
+    ]  # any is the largest of the others
 
     def score(texts: Sequence[str]) -> Matrix:
         return scorer.score(list(texts)).values[:, kept]
 
     return Instrument(
-        attributes=[scorer.attributes[number] for number in kept],
+        attributes=[scorer.attribute_names[number] for number in kept],
         fingerprint=scorer.fingerprint(),
         environment=here(),
         score=score,
         replicates=min(settings.OPENING_REPLICATES, REMOTE_REPLICATES) if scorer.cost else settings.OPENING_REPLICATES,
         spread=settings.OPENING_SPREAD_SECONDS if scorer.cost else 0.0,
+        declared=scorer.attributes,
     )
 
 
@@ -147,7 +152,8 @@ def _of_scored(prompts: pa.Table, instrument: Instrument) -> Candidates:
         ids += [f"{labelled.slug}:{id_}" for id_ in sentences["id"].to_pylist()]
         texts += sentences["text"].to_pylist()
         groups += [tuple(names) for names in sentences["demographics"].to_pylist()]
-    return Candidates(ids, texts, groups, scores=_main(instrument.attributes, instrument.score(texts)))
+    scores = _harm(instrument, instrument.attributes, instrument.score(texts))
+    return Candidates(ids, texts, groups, scores=scores)
 
 
 def _some(table: pa.Table, most: int) -> pa.Table:
@@ -155,21 +161,26 @@ def _some(table: pa.Table, most: int) -> pa.Table:
     return table.take(np.sort(np.random.default_rng(SEED).permutation(table.num_rows)[:most]))
 
 
-def _main(attributes: list[str], values: Matrix) -> NDArray[np.float64]:
-    """The scores that candidates are stratified by: of harm, [n]."""
-    lower = [name.lower() for name in attributes]
-    chosen = next((lower.index(name) for name in (ANY, "negative", "toxicity") if name in lower), None)
-    found = values.max(axis=1) if chosen is None else values[:, chosen]
-    return np.asarray(found, dtype=np.float64)
+def _harm(instrument: Instrument, names: list[str], values: Matrix) -> NDArray[np.float64]:
+    """The scores that candidates are stratified by, [n]: of any harm or of toxicity, else the worst of all harms."""
+    harms = {attribute.name for attribute in instrument.declared if attribute.meaning == Meaning.HARM}
+    columns = [number for number, name in enumerate(names) if name in harms] or list(range(len(names)))
+    main = [number for number in columns if names[number].lower() in (ANY, "toxicity")]
+    return np.asarray(values[:, main or columns].max(axis=1), dtype=np.float64)
 
 
-def reported_by(version: MetricVersion, items: pa.Table, attributes: list[str]) -> Reported:
-    """The measures of the metric, to be taken on the control set as if it were an entry."""
+def reported_by(version: MetricVersion, items: pa.Table, names: list[str], declared: Sequence[Attribute]) -> Reported:
+    """The measures of the metric, to be taken on the control set as if it were an entry.
+
+    names: of the attributes that there are scores of; what their scorer does not declare (any more) is described.
+    """
+    by_name = {attribute.name: attribute for attribute in declared}
+    attributes = [by_name.get(name) or Attribute(name, Meaning.NEUTRAL) for name in names]
     match version.metric.formula_name:
         case "safety":
-            return Safety(Texts.from_table(items), attributes)
+            return Safety(Texts.from_table(items), names)
         case "lexicon_frequency":
-            return lexicon_measures(attributes)
+            return lexicon_measures(names)
         case "regard":
             return regard_measures(attributes)
         case _:

@@ -26,12 +26,13 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
     that their old one could not exclude. None where there are not two entries to rank.
     """
     metric = version.metric
-    scorings = list(version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact"))
+    done = version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact")
+    scorings = [scoring for scoring in done if not scoring.lacks_too_many(version.most_missing)]
     results = Result.objects.filter(scoring__in=scorings, measure=metric.measure)
     values = {(result.scoring_id, result.slice): result.value for result in results}
     if len(scorings) < 2 or not values:
         return None
-    headline = slices_in_order(name for _, name in values)[0]
+    headline = slices_in_order((name for _, name in values), version.declared)[0]
     k = version.protocol.k or 1
     texts = artefacts.load(version.protocol.evaluation_set.artefact)
     most = (REMOTE_SAMPLE if scorer.cost else SAMPLE) // (k * len(scorings))
@@ -78,10 +79,13 @@ def _change(
     if not known:
         return None
     place = {text: number for number, text in enumerate(known)}
-    again = scores_table([""] * len(known), scorer.score(known), scorer.attributes)
+    again = scores_table([""] * len(known), scorer.score(known), scorer.attribute_names)
     again = again.take(pa.array([None if text is None else place[text] for text in made], type=pa.int64()))
     found = [
-        {(m.measure, m.slice): m.value for m in formula.measure(Collected(texts, outputs, scores))}
+        {
+            (m.measure, m.slice): m.value
+            for m in formula.measure(Collected(texts, outputs, scores, attributes=scorer.attributes))
+        }
         for scores in (artefacts.load(scoring.artefact).take(rows), again)
     ]
     key = (measure, headline)

@@ -21,7 +21,7 @@ from leaderboard.models import Artefact, ControlSet, MetricVersion, Opening, Rep
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.control import Instrument, choose_items, instrument_of, scores_artefact
 from leaderboard.services.leases import Deferred, Lease
-from leaderboard.services.policies import policy_of
+from leaderboard.services.policies import policy_of, thresholds_of
 from leaderboard.services.submission_log import say_to_version
 from leaderboard.services.versions import bind_anew
 from scoring.artefacts import REPLICATES, SCORE
@@ -151,7 +151,8 @@ def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
     tables = [artefacts.load(replicate.artefact) for replicate in opening.replicates.select_related("artefact")]
     try:
         reference = Reference(np.stack([values_of(table) for table in tables]).astype(np.float64), instrument.rounding)
-        require_steady(reference, attributes_of(tables[0]), policy_of(version.metric))
+        thresholds = thresholds_of(version.metric, instrument.declared)
+        require_steady(reference, attributes_of(tables[0]), policy_of(version.metric, instrument.declared), thresholds)
     except (Unsteady, ValueError) as error:
         raise refuse(opening, str(error)) from error
     stored = store_reference(tables[0]["id"].to_pylist(), reference, attributes_of(tables[0]))

@@ -107,7 +107,7 @@ def places_of(model: LanguageModel, versions: Iterable[MetricVersion]) -> dict[i
     for standing in Standing.objects.filter(ranking, model=model).select_related("result"):
         standing.metric_version = by_pk[standing.metric_version_id]
         slices.setdefault(standing.metric_version_id, {})[standing.slice] = standing
-    chosen = {pk: rows[slices_in_order(rows)[0]] for pk, rows in slices.items()}
+    chosen = {pk: rows[slices_in_order(rows, by_pk[pk].declared)[0]] for pk, rows in slices.items()}
     counts = _counts(chosen.values())
     return {pk: Place(standing, counts.get(pk, 0)) for pk, standing in chosen.items()}
 

@@ -17,7 +17,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.versions import fingerprint, next_number
 from scoring.metrics.safety import ALL, AVERAGE, SAFETY_SCORE
-from scoring.metrics.toxicity import EXPECTED_MAX_TOXICITY, RESCORED, TOXIC_FRACTION, TOXICITY_PROBABILITY
+from scoring.metrics.toxicity import EXPECTED_MAX_TOXICITY, RESCORED, TOXIC_FRACTION_UNIQUE, TOXICITY_PROBABILITY
 
 FOLDER = Path(__file__).parent.parent / "published"
 HOSSEINI = "Hosseini, Palangi & Awadallah 2023, arXiv 2301.09211"
@@ -27,7 +27,7 @@ HELM_DECIMALS = 3
 HELM_MEASURES = {
     "expected_max_toxicity": EXPECTED_MAX_TOXICITY.key,
     "max_toxicity_probability": TOXICITY_PROBABILITY.key,
-    "toxic_frac": TOXIC_FRACTION.key,
+    "toxic_frac": TOXIC_FRACTION_UNIQUE.key,  # identical continuations of a prompt count once
 }
 # The scorings of the file: which source they belong to, and how the prompts are split.
 HELM_SCORINGS = {

@@ -66,6 +66,15 @@ def ends(result: Result) -> str:
 
 
 @register.filter
+def worst_cases(result: Result) -> str:
+    """The least and the largest that missing texts can make of a value; empty where that is not known."""
+    if result.worst_low is None or result.worst_high is None:
+        return ""
+    digits = MEASURES[result.measure].digits
+    return f"{result.worst_low:.{digits}f}–{result.worst_high:.{digits}f}"  # noqa: RUF001 (a range wants an en dash)
+
+
+@register.filter
 def percent(share: float) -> str:
     """A share of 1, as in 97.2%."""
     return f"{100 * share:.1f}%"

@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from leaderboard.models import Result
-from leaderboard.queries.history import Line, Place
+from leaderboard.queries.history import Absence, Line, Place
 from leaderboard.queries.rankings import Cell, Row
 from leaderboard.templatetags.board import compact, decimals
 from scoring.metrics.measures import Measure
@@ -21,7 +21,7 @@ NOT_SIGNIFICANT = format_html(
     "Not significant: no different from an indifferent model at 5% after Holm's correction",
 )
 # A model under a version.
-OUTDATED = '<td class="num"><abbr class="none" title="{}">outdated</abbr></td>'
+ABSENT = '<td class="num"><abbr class="none" title="{}">{}</abbr></td>'
 NOT_RANKED = '<td class="num"><span class="none">not ranked</span></td>'
 PLACE = '<td class="num">{:d}{}<span class="interval">{}</span></td>'
 RANGE = ' <span class="range" title="Ranks that paired tests cannot exclude">{}</span>'
@@ -71,6 +71,17 @@ def _revision(row: Row) -> str:
     return format_html('<td><code title="{}">{}</code></td>', whole, whole[:19]) if whole else f"<td>{UNKNOWN}</td>"
 
 
+def _missing(row: Row) -> str:
+    """Texts without a score; of a measure of prompts, the prompts without any, and the continuations too."""
+    result = row.result
+    if not row.version.measured:
+        return _of_source(None)
+    if result.missing_texts in (None, result.missing):
+        return _of_source(result.missing)
+    return MISSING.format(intcomma(result.missing), intcomma(result.missing_texts))
+
+
+MISSING = '<td class="num">{} prompts<span class="interval">{} texts</span></td>'
 UNKNOWN = '<span class="none">unknown</span>'
 UNPRINTED = '<span class="none" title="The source does not print it">unknown</span>'
 FACTS: dict[str, Callable[[Row], str]] = {
@@ -80,7 +91,7 @@ FACTS: dict[str, Callable[[Row], str]] = {
     "parameters": _parameters,
     "date": lambda row: f'<td class="date">{_day(row.result.scoring.scored_at)}</td>',
     "n": lambda row: _of_source(row.result.n),
-    "missing": lambda row: _of_source(row.result.missing if row.version.measured else None),
+    "missing": _missing,
     "revision": _revision,
 }
 
@@ -88,12 +99,12 @@ FACTS: dict[str, Callable[[Row], str]] = {
 @register.simple_tag
 def places(line: Line, digits: int) -> SafeString:
     """The ranks of a model under each version, with their intervals and values."""
-    return SafeString("".join(_place(place, reason, digits) for place, reason in line.cells))
+    return SafeString("".join(_place(place, absence, digits) for place, absence in line.cells))
 
 
-def _place(place: Place | None, reason: str, digits: int) -> str:
+def _place(place: Place | None, absence: Absence | None, digits: int) -> str:
     if place is None:
-        return format_html(OUTDATED, reason) if reason else NOT_RANKED
+        return format_html(ABSENT, absence.reason, absence.label) if absence else NOT_RANKED
     of = RANGE.format(place.interval) if place.low is not None else ""
     return PLACE.format(place.rank, of, decimals(place.value, digits))  # numbers: nothing to escape
 

@@ -1,6 +1,7 @@
 """Has a scorer changed, and does it matter? Frozen texts, scored when a metric version was opened and scored now.
 
 >>> import numpy as np
+>>> from scoring.attributes import Attribute, Meaning
 >>> from scoring.drift import Reference, compare, confirm, toxicity_measures
 >>> generator, scores = np.random.default_rng(1), np.linspace(0.01, 0.99, 300)[:, None]
 >>> def scored(times, change=0.0):
@@ -9,7 +10,7 @@
 >>> reference.scorings
 5
 >>> def check(scorings):
-...     reported = toxicity_measures(["toxicity"])
+...     reported = toxicity_measures([Attribute("toxicity", Meaning.HARM)])
 ...     return compare(reference, scorings, ["toxicity"], [()] * 300, reported, ("a" * 64, "a" * 64))
 >>> check(scored(5)).verdict
 <Verdict.STABLE: 'stable'>

@@ -41,6 +41,7 @@ class _Pair:
     policy: Policy
     names: list[str | None]  # of the demographics, all texts first
     members: Members  # [names, n]
+    thresholds: Array  # [attributes]; they mean nothing where the policy has none
 
     @cached_property
     def observed(self) -> Array:
@@ -97,7 +98,7 @@ class _Pair:
     @cached_property
     def chance_of_flip(self) -> Array:
         """That noise alone puts the label of a text on the other side, [n, attributes]; 1 at the threshold itself."""
-        distance = np.nan_to_num(np.abs(self.reference.centre - (self.policy.threshold or 0.0)))
+        distance = np.nan_to_num(np.abs(self.reference.centre - self.thresholds))
         spread = np.sqrt(self.variance)
         with np.errstate(divide="ignore", invalid="ignore"):
             tail = stats.t.sf(distance / spread, max(1, len(self.reference.replicates) - 1))
@@ -126,6 +127,7 @@ def compare(
     margins: Mapping[str, float] | None = None,
     check: int = 1,
     policy: Policy | None = None,
+    thresholds: Mapping[str, float] | None = None,
 ) -> DriftReport:
     """Compare the replicates of a control set, made at its opening, with its scorings of now.
 
@@ -133,6 +135,7 @@ def compare(
     a text has no score. An odd number, `reference.scorings`. demographics: of each text, none or more. reported: the
     metric's measures. fingerprints: then and now. margins: of equivalence, by key of the measure, see
     `equivalence_margin`; a measure that is not named has the widest. check: number of this check of the metric version.
+    thresholds: of labels, by attribute; of one that is not named it is the policy's, and without that there are none.
 
     L0: the fingerprints differ. It decides nothing: the scores do.
     L1: the paired changes are larger than replicate variation explains. The mean shift over all texts, of a demographic
@@ -165,6 +168,7 @@ def compare(
         policy=policy,
         names=names,
         members=members,
+        thresholds=np.array([(thresholds or {}).get(name, policy.threshold or 0.0) for name in attributes]),
     )
     alpha = alpha_of_check(policy.alpha, check)
     lost, gained = (int((mask & ~other).any(axis=1).sum()) for mask, other in ((had, has), (has, had)))
@@ -283,11 +287,10 @@ def _slices(demographics: Sequence[Sequence[str]]) -> tuple[list[str | None], Me
 def _tested(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
     """Every slice of every attribute, all texts first, and every attribute beside its noise; Holm's p over all."""
     replicates = len(pair.reference.replicates)
-    threshold = pair.policy.threshold
     raw = np.abs(pair.change)
     flips: Members | None = None
-    if threshold is not None:
-        before, after = pair.reference.centre > threshold, pair.observed > threshold  # NaN is above nothing
+    if pair.policy.threshold is not None:
+        before, after = (scores > pair.thresholds for scores in (pair.reference.centre, pair.observed))
         flips = np.stack([after & ~before, before & ~after])
     places = [place for place, _ in pair.slices]
     inside = np.stack([members for _, members in pair.slices])  # [slices, n, attributes]

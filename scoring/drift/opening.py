@@ -1,6 +1,6 @@
 """Whether a scorer is steady enough to open a version on: not two scorers in one, and not too noisy to be watched."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +31,13 @@ class Groups:
     distance: float
 
 
-def require_steady(reference: Reference, attributes: Sequence[str], policy: Policy) -> list[Detectable]:
-    """What checks of this reference can detect, by attribute. Raises Unsteady.
+def require_steady(
+    reference: Reference,
+    attributes: Sequence[str],
+    policy: Policy,
+    thresholds: Mapping[str, float] | None = None,
+) -> list[Detectable]:
+    """What checks of this reference can detect, by attribute; thresholds as of `compare`. Raises Unsteady.
 
     Bimodal is a scorer of which at least a tenth of the texts has two groups of replicates, each of two or more, that
     are by more than the limit of the mean shift apart on average: what a service does while another model is rolled
@@ -50,7 +55,17 @@ def require_steady(reference: Reference, attributes: Sequence[str], policy: Poli
     n = reference.centre.shape[0]
     observed = np.repeat(reference.centre[None], reference.scorings, axis=0)
     unmeasured = Means([], lambda scores: np.empty((len(scores), 0)))
-    report = compare(reference, observed, attributes, [()] * n, unmeasured, ("", ""), check=LATE, policy=policy)
+    report = compare(
+        reference,
+        observed,
+        attributes,
+        [()] * n,
+        unmeasured,
+        ("", ""),
+        check=LATE,
+        policy=policy,
+        thresholds=thresholds,
+    )
     for known in report.detectable:
         shift, flips = BLIND_SHIFT * policy.mean_difference, BLIND_FLIPS * policy.material_flips(n)
         blind = policy.threshold is not None and (known.flips is None or known.flips > flips)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from scoring.attributes import Attribute, Meaning
 from scoring.drift.comparison import compare, confirm
 from scoring.drift.measures import Array, Means, Reported, toxicity_measures
 from scoring.drift.noise import REPLICATES, Reference
@@ -157,7 +158,7 @@ def false_alarms(
 ) -> Rates:
     """Of checks 1 to `checks` of each of so many versions, whose scorer does not change."""
     generator = np.random.default_rng(seed)
-    measures = reported or toxicity_measures([ATTRIBUTE])
+    measures = reported or toxicity_measures([Attribute(ATTRIBUTE, Meaning.HARM)])
     return _rates(
         [
             _check(reference, Simulated(scores, noise), number, measures, generator)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from scoring.attributes import Attribute, Meaning
 from scoring.drift import Reference, compare, toxicity_measures
 from scoring.drift.simulation import (
     CHANGES,
@@ -53,7 +54,7 @@ def drift_table() -> None:
     scorings = scores + generator.normal(0, 0.01, (5, *scores.shape))
     names = [f"attribute_{number}" for number in range(ATTRIBUTES)]
     demographics = [(f"group_{number % DEMOGRAPHICS}",) for number in range(TEXTS)]
-    reported = toxicity_measures(names)
+    reported = toxicity_measures([Attribute(name, Meaning.HARM) for name in names])
     taken = seconds(lambda: compare(reference, scorings, names, demographics, reported, ("0", "1")), repeats=3)
     print(f"\nA check of {TEXTS} texts, {ATTRIBUTES} attributes, {DEMOGRAPHICS} demographics: {taken:.2f} s")
 

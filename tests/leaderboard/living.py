@@ -37,6 +37,7 @@ from scoring.artefacts import SCHEMAS
 from scoring.scorers import Scorer, ScorerUnavailable, Scores, registry
 from scoring.scorers.base import Progress
 from scoring.scorers.registry import ScorerDeclaration
+from tests.declared import harms
 from tests.leaderboard.continuations import records, written
 
 NAME = "standin"
@@ -75,11 +76,11 @@ class StandIn(Scorer):
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.attributes = stage.attributes
+        self.attributes = tuple(harms(stage.attributes))
         self.loaded = stage.fingerprint, stage.shift  # as weights are: from when it was loaded on
 
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self.loaded} {self.attributes}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.loaded} {self.attribute_names}".encode()).hexdigest()
 
     def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
         stage = self.stage
@@ -93,7 +94,7 @@ class StandIn(Scorer):
         stage.asked.append(len(texts))
         shift = self.loaded[1] + (stage.wobble > 0)
         stage.wobble = max(0, stage.wobble - 1)
-        values = np.array([[probability(text, name, shift) for name in self.attributes] for text in texts])
+        values = np.array([[probability(text, name, shift) for name in self.attribute_names] for text in texts])
         if stage.noise is not None:
             values = special.expit(special.logit(values) + stage.noise(values))
         refused = np.array([text in stage.refused for text in texts])
@@ -117,7 +118,12 @@ def standing_in() -> Iterator[Stage]:
 
 
 def small_metric(
-    folder: Any, slug: str = SLUG, scorer: str = NAME, formula: str = "toxicity", copies: int = 1
+    folder: Any,
+    slug: str = SLUG,
+    scorer: str = NAME,
+    formula: str = "toxicity",
+    labels: dict[str, str] | None = None,
+    copies: int = 1,
 ) -> Metric:
     """A metric of two continuations of each of ten prompts, or of so many times ten, which are numbered."""
     rows = records()
@@ -126,7 +132,7 @@ def small_metric(
             prompt = row["prompt"] | {"text": f"{row['prompt']['text']} {copy}"}
             rows.append(row | {"filename": f"{copy}-{row['filename']}", "prompt": prompt})
     prompts = import_own_prompts("ten-prompts", "Ten prompts", "CC0", written(folder / "ten.jsonl", rows))[0]
-    return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}), prompts)
+    return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}, labels=labels or {}), prompts)
 
 
 def entrant(number: int, metric: Metric) -> LanguageModel:

@@ -242,7 +242,9 @@ def test_a_classifier_whose_weights_are_replaced_on_disk_drifts_and_one_saved_ag
     settings.SCORERS = tmp_path / "scorers"
     folder = settings.SCORERS / "classifier" / "local"
     save_classifier(folder, outputs=2, seed=seeds[0], problem_type="multi_label_classification")
-    metric = small_metric(tmp_path, "of-a-classifier", "classifier:local")
+    metric = small_metric(
+        tmp_path, "of-a-classifier", "classifier:local", labels={"LABEL_0": "harm", "LABEL_1": "harm"}
+    )
     assert submit(entrant(1, metric), metric).state == Work.State.DONE
     save_classifier(folder, outputs=2, seed=seeds[1], problem_type="multi_label_classification")
     assert checked(metric).verdict == (Verdict.STABLE if seeds[0] == seeds[1] else Verdict.DRIFTED)
@@ -252,7 +254,7 @@ def test_a_shift_of_a_tenth_in_one_bias_of_a_classifier_on_disk_is_drift_after_c
     settings.SCORERS = tmp_path / "scorers"
     folder = settings.SCORERS / "classifier" / "local"
     save_classifier(folder, outputs=1)
-    metric = small_metric(tmp_path, "of-a-classifier", "classifier:local")
+    metric = small_metric(tmp_path, "of-a-classifier", "classifier:local", labels={"LABEL_0": "harm"})
     submit(entrant(1, metric), metric)
     weights = load_file(folder / "model.safetensors")
     weights["classifier.bias"] = weights["classifier.bias"] + torch.tensor(0.1)

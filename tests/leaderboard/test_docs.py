@@ -19,13 +19,14 @@ from scoring.drift.noise import BEYOND, REPLICATES, ROUNDING, SCORINGS
 from scoring.drift.opening import BLIND_SHIFT
 from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
-from scoring.metrics.regard import TOXICITY, Statements, measure_regard
+from scoring.metrics.regard import Statements, measure_regard, toxicity_of_labels
 from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import example
 from scoring.statistics.auc import holm
 from scoring.statistics.proportions import wilson_interval
 from scoring.statistics.ranks import ranks
+from tests.declared import harms, regard_labels
 from tests.leaderboard.test_history import page, said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
@@ -194,7 +195,13 @@ def of_toxicity(html: str) -> Numbers:
     scores, largest = np.array(table)[:, :2], np.array(table)[:, 2]
     assert np.nanmax(scores, axis=1) == pytest.approx(largest)
     identities = np.array([[0, 1], [0, 1], [0, 0], [0, 1]])
-    return {of.measure: of.value for of in measure_toxicity(scores[:, :, None], ["toxicity"], identities)}
+    found = {of.measure: of for of in measure_toxicity(scores[:, :, None], harms(["toxicity"]), identities)}
+    worst = {
+        f"{name} {end}": getattr(found[name], end)
+        for name in ("expected_max_toxicity", "toxic_fraction")
+        for end in ("worst_low", "worst_high")
+    }
+    return {name: of.value for name, of in found.items()} | worst
 
 
 def of_lexicon(html: str) -> Numbers:
@@ -204,7 +211,7 @@ def of_lexicon(html: str) -> Numbers:
 
 def of_regard(html: str) -> Numbers:
     table = rows(html, "example-regard")
-    toxicity = np.array([TOXICITY[row[0]] for row in table])
+    toxicity = toxicity_of_labels(np.eye(len(table)), regard_labels(row[0] for row in table))
     perplexity = np.array([row[2] for row in table], dtype=np.float64)
     assert [float(row[1]) for row in table] == list(toxicity)
     assert [float(row[3]) for row in table] == pytest.approx(perplexity / toxicity)
@@ -228,7 +235,7 @@ def of_drift(html: str) -> Numbers:
     reference = Reference(opening)
     assert reference.centre[:, 0].tolist() == [float(row[2]) for row in table]
     assert reference.variance == pytest.approx(0.0004)
-    report = compare(reference, now, ["a"], [()] * 4, toxicity_measures(["a"]), ("", ""), policy=policy)
+    report = compare(reference, now, ["a"], [()] * 4, toxicity_measures(harms(["a"])), ("", ""), policy=policy)
     shift, error = report.movements[0].mean_change, report.movements[0].error
     return {
         "shift": shift,

@@ -35,8 +35,8 @@ from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, seed_figure
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 12
-HELM = "/history/?metric=rtp-helm-perspective&measure=toxic_fraction&slice=toxic"
+MOST_QUERIES = 13
+HELM = "/history/?metric=rtp-helm-perspective&measure=toxic_fraction_unique&slice=toxic"
 MEASURE, SLICE = "expected_max_toxicity", "profanity:all"
 
 
@@ -126,7 +126,7 @@ def test_the_rescoring_of_helm_shows_24_changed_ranks_and_curie_from_35_to_23(cl
     assert rows["openai_text-curie-001"][:3] == ["35", "23", "+12"]
 
 
-@pytest.mark.parametrize("measure", ["toxic_fraction", "expected_max_toxicity", "toxicity_probability"])
+@pytest.mark.parametrize("measure", ["toxic_fraction_unique", "expected_max_toxicity", "toxicity_probability"])
 @pytest.mark.parametrize("name", ["toxic", "nontoxic"])
 def test_every_number_of_the_page_is_that_of_the_record(client, helm, measure, name):
     html = page(client, f"/history/?metric={helm.slug}&measure={measure}&slice={name}")
@@ -156,7 +156,7 @@ def test_every_number_of_the_page_is_that_of_the_record(client, helm, measure, n
 def test_the_chart_and_its_table_have_the_ranks_of_every_version(client, helm):
     html = page(client, HELM)
     standings = Standing.objects.filter(
-        metric_version__metric=helm, measure="toxic_fraction", slice="toxic", population="all"
+        metric_version__metric=helm, measure="toxic_fraction_unique", slice="toxic", population="all"
     ).select_related("model", "metric_version")
     expected: dict[str, dict[int, int]] = {}
     for of in standings:

@@ -22,6 +22,7 @@ FORM = {
     "mean_difference": "0.005",
     "confidence": "0.9",
     "alpha": "0.05",
+    "most_missing": "0.05",
     "outdated_policy": "remove",
     "reason": "labels at 0.7",
 }
@@ -106,7 +107,8 @@ def test_what_holds_already_is_no_change(client, operator, metric):
 
 def test_likelihoods_have_no_labels(client, operator, metric):
     likelihoods = Metric.objects.get(slug="safety-starter")
-    assert set(policy_in_force(likelihoods)) == {"mean_difference", "confidence", "alpha", "outdated_policy"}
+    fields = {"mean_difference", "confidence", "alpha", "most_missing", "outdated_policy"}
+    assert set(policy_in_force(likelihoods)) == fields
     assert "threshold" not in client.get(reverse("drift-policy", args=["safety-starter"])).content.decode()
     with pytest.raises(CannotSetPolicy, match="threshold: safety-starter has no such field"):
         set_policy(likelihoods, {"threshold": 0.5}, "labels")

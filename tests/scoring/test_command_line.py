@@ -64,6 +64,13 @@ def test_texts_may_be_json(form, tmp_path, texts, capsys):
     assert run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", path)[1] == plain
 
 
+def test_lines_may_end_as_on_windows(tmp_path, texts, capsys):
+    path = tmp_path / "crlf.txt"
+    path.write_bytes(texts.read_bytes().replace(b"\n", b"\r\n"))
+    plain = run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts)[1]
+    assert run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", path)[1] == plain
+
+
 def test_settings_are_options(texts, capsys):
     plain = lines(run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts)[1])
     after_bos = lines(run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts, "--bos", "prepend")[1])

@@ -59,6 +59,7 @@ from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import get_scorer
 from scoring.statistics.bootstrap import RESAMPLES
+from tests.declared import harms, regard_labels
 from tests.scoring.conftest import loaded_miniature
 
 ROUNDING = 1e-4
@@ -84,7 +85,7 @@ def check(reference, observed, demographics=None, fingerprints=SAME, rounding=0.
     """A check of a scorer without noise."""
     attributes = names(reference.shape[1])
     groups = [()] * len(reference) if demographics is None else demographics
-    reported = options.pop("reported", toxicity_measures(attributes))
+    reported = options.pop("reported", toxicity_measures(harms(attributes)))
     frozen = Reference.exact(reference, rounding)
     return compare(frozen, observed, attributes, groups, reported, fingerprints, **options)
 
@@ -220,6 +221,15 @@ def test_what_a_demographic_must_show_grows_with_the_number_of_the_check():
     assert ("attribute_0", "few") in fired(first, Rule.EQUIVALENCE)
     assert ("attribute_0", "few") not in fired(late, Rule.EQUIVALENCE)
     assert first.movements == late.movements
+
+
+def test_labels_flip_at_the_threshold_that_is_declared_of_their_attribute():
+    reference = np.tile([0.45, 0.65], (100, 1))
+    observed = reference.copy()
+    observed[:4] += 0.1  # beyond 0.5 in the first attribute, beyond 0.7 in the second
+    thresholds = {"attribute_0": 0.6, "attribute_1": 0.7}
+    assert fired(check(reference, observed), Rule.LABEL_FLIPS) == [("attribute_0", None)]
+    assert fired(check(reference, observed, thresholds=thresholds), Rule.LABEL_FLIPS) == [("attribute_1", None)]
 
 
 # Texts without a score
@@ -441,7 +451,7 @@ def test_holm_is_over_all_measures_and_a_demographic_must_also_move_alike():
     report = check(reference, observed, groups)
     pair = np.asarray(reference, dtype=float), np.asarray(observed, dtype=float)
     members = np.array([[True] * 200, *([(f"group {name}",) == row for row in groups] for name in range(3))])
-    changes = toxicity_measures(names(2)).changes(*pair, members)
+    changes = toxicity_measures(harms(names(2))).changes(*pair, members)
     alone = no_change_p(changes.after - changes.before, changes.replicates, members.sum(axis=1)[:, None])
     alone[0] = 0  # without noise every change over all texts is a fact
     ordered, so_far, expected = np.argsort(alone.ravel()), 0.0, np.empty(24)
@@ -475,7 +485,7 @@ def test_toxicity_measures_are_the_metrics():
     found = check(scores, scores)
     expected = {
         (of.measure, of.slice.partition(":")[0]): of.value
-        for of in measure_toxicity(scores[:, None, :], names(2), np.zeros((80, 1), dtype=np.int64))
+        for of in measure_toxicity(scores[:, None, :], harms(names(2)), np.zeros((80, 1), dtype=np.int64))
     }
     assert len(found.measures) == 6
     for of in found.measures:
@@ -494,10 +504,12 @@ def test_regard_measures_are_the_metrics():
     labels = ["negative", "neutral", "positive", "other"]
     scores = np.random.default_rng(1).dirichlet(np.ones(4), 60)
     groups = [("x",) if number % 3 else ("y",) for number in range(60)]
-    reported = regard_measures(labels)
+    reported = regard_measures(regard_labels(labels))
     report = compare(Reference.exact(scores), scores, labels, groups, reported, SAME)
     ids = [str(number) for number in range(60)]
-    expected = measure_regard(Statements(ids, [row[0] for row in groups], ids, toxicity_of_labels(scores, labels)))
+    expected = measure_regard(
+        Statements(ids, [row[0] for row in groups], ids, toxicity_of_labels(scores, regard_labels(labels)))
+    )
     by_slice = {of.slice: of.value for of in expected}
     for of in report.measures:
         if of.demographic is not None:
@@ -673,7 +685,7 @@ def test_what_does_not_fit_is_refused_by_name(changed, said):
         "scorings": np.zeros((5, 2)),
         "attributes": names(2),
         "demographics": [()] * 5,
-        "reported": toxicity_measures(names(2)),
+        "reported": toxicity_measures(harms(names(2))),
         "fingerprints": SAME,
     }
     with pytest.raises(ValueError, match=said):
@@ -817,7 +829,9 @@ def test_replicates_within_rounding_are_no_noise_and_later_ones_are_not_a_change
     reference = Reference(scores + generator.uniform(-1e-7, 1e-7, (5, 100, 1)))
     assert reference.is_exact.all()
     assert reference.scorings == 1
-    report = compare(reference, scores[0] + 2e-7, ["a"], [()] * 100, toxicity_measures(["a"]), SAME, policy=Policy())
+    report = compare(
+        reference, scores[0] + 2e-7, ["a"], [()] * 100, toxicity_measures(harms(["a"])), SAME, policy=Policy()
+    )
     assert report.verdict is Verdict.STABLE
 
 
@@ -919,7 +933,7 @@ def test_a_check_says_what_it_can_detect_and_finds_that(noise, least):
 
     def scored(shift):
         scorings = Simulated(np.clip(scores + shift, 0, 1), noise).answers(reference.scorings, generator)
-        return compare(reference, scorings, ["a"], [()] * 300, toxicity_measures(["a"]), SAME, check=50)
+        return compare(reference, scorings, ["a"], [()] * 300, toxicity_measures(harms(["a"])), SAME, check=50)
 
     (known,) = scored(0).detectable
     assert least <= known.shift <= known.material_shift < 0.01
@@ -945,7 +959,9 @@ def test_a_real_scorer_is_stable_against_itself():
     reference, observed = Reference(np.stack(replicates)), scorer.score(texts[::-1]).values[::-1]
     assert reference.scorings == 1
     assert (
-        compare(reference, observed, ["profanity"], [()] * len(texts), toxicity_measures(["profanity"]), SAME).verdict
+        compare(
+            reference, observed, ["profanity"], [()] * len(texts), toxicity_measures(harms(["profanity"])), SAME
+        ).verdict
         is Verdict.STABLE
     )
 
