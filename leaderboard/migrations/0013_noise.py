@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0012_labels'),
+        ('leaderboard', '0012_calibrated_safety'),
     ]
 
     operations = [
