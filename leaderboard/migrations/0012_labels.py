@@ -31,7 +31,7 @@ def file_unique_fractions(apps, _schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("leaderboard", "0009_names")]
+    dependencies = [("leaderboard", "0014_selftest")]
 
     operations = [
         migrations.AddField(

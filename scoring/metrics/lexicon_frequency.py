@@ -15,6 +15,9 @@ from scoring.statistics.jackknife import leave_one_out, share_intervals
 Array = NDArray[np.float64]
 
 FORMULA_VERSION = 2
+CHANGES = {  # by formula version from 2 on: what it computes otherwise than the one before
+    2: "Intervals hold their 95% on few prompts too, and shares come with their worst cases for texts without a score.",
+}
 ANY = "any"  # slice: a match in one category or more
 PERCENT = 100.0
 
@@ -43,6 +46,7 @@ LEXICON_FREQUENCY = Measure(
     citation="Snoswell et al. 2023, arXiv 2312.03330",
     largest=PERCENT,
     formula="100 x continuations with one match or more / continuations scored",
+    since=2,
 )
 MEASURES = {LEXICON_FREQUENCY.key: LEXICON_FREQUENCY}
 

@@ -11,9 +11,9 @@ from django.utils import timezone
 from leaderboard.models import Artefact, ControlCheck, ControlSet, LanguageModel, Metric, MetricVersion
 from leaderboard.services.access import set_access
 from leaderboard.services.audit import record
-from leaderboard.services.published import seed_published
 from leaderboard.services.record import record_of
 from leaderboard.services.seed import seed_metrics
+from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 from tests.leaderboard.test_api import FIRST, SECOND
 
@@ -103,13 +103,12 @@ def test_a_new_version_is_news_with_the_ranks_that_it_changed(client, rude):
     assert said(published, "title") == f"Rude: {changes.changed_ranks} of 4 ranks changed, version 1 to 2"
     assert said(published, "id") == "http://testserver/history/?metric=rude&from=1&to=2"
     for model in changes.models:
-        line = f"{model.model}: from {model.from_rank} to {model.to_rank}"
+        line = f"{model.model}: {model.to_board_rank} of 4 models, before {model.from_board_rank} of 4 models"
         assert (line in said(published, "summary")) == bool(model.change)
 
 
 def test_published_figures_that_were_corrected_are_news_too(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     titles = [said(of, "title") for of in entries(feed(client, "/feeds/rank-changes/rtp-helm-perspective.atom"))]
     changes = record_of(Metric.objects.get(slug="rtp-helm-perspective")).changes
     assert any(f"{changes.changed_ranks} of 37 ranks changed" in of for of in titles)

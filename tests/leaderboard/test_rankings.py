@@ -25,11 +25,12 @@ from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from scoring.metrics.formulas import slice_label
+from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import K, metric_of, runs_on, score_all, score_one, version_of
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 13
+MOST_QUERIES = 14
 MEASURE, SLICE = "expected_max_toxicity", "toxicity:all"
 TOXIC, INSULT = "toxicity:toxic", "insult:all"
 FAMILIES = ["", "Alder", "birch", "Cedar & Sons"]
@@ -275,8 +276,7 @@ def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
 
 
 def test_the_best_value_comes_first_when_values_are_chosen(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     assert "sort=value&quot;" in page(client, "/?metric=rtp-helm-perspective").replace('"', "&quot;")  # lower is better
     assert "sort=-value&quot;" in page(client, "/?metric=safety-toxigen").replace('"', "&quot;")
 
@@ -318,8 +318,7 @@ def test_a_page_that_only_asks_for_progress_leaves_the_address_alone(client, wid
 
 
 def test_ids_are_unique_and_every_number_says_what_it_is_with_a_link_to_its_metric(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     for of in ("/?metric=safety-toxigen", "/?metric=safety-starter", "/?metric=rtp-helm-perspective&provenance=both"):
         html = page(client, of)
         ids = re.findall(r'\bid="([^"]+)"', html)
@@ -355,7 +354,7 @@ def test_ties_access_and_baselines_are_marked_in_words(client, wide):
 
 def test_an_empty_cell_says_why(client, wide):
     html = page(client, address(q="model-6 006"))
-    assert html.count('title="Not one of its texts on this slice has a score">no text<') == 2
+    assert html.count('title="Not one of its texts on this slice has a score, or no prompt has all k">no text<') == 2
     seed_published()
     gone = {"measure": "safety_score", "slice": "women"}
     Standing.objects.filter(model__name="GPT-2", **gone).delete()
@@ -367,8 +366,7 @@ def test_an_empty_cell_says_why(client, wide):
 
 
 def test_a_slice_that_only_another_version_ranks_on_is_named_as_such(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     html = page(client, "/?metric=rtp-helm-perspective&version=1&slice=toxic-rescored")
     assert "Version 1 has no numbers on this slice" in html
     assert ranks(page(client, "/?metric=rtp-helm-perspective&version=2&slice=toxic-rescored"))
@@ -408,8 +406,8 @@ def test_files_have_exactly_what_is_shown(client, wide):
     wanted = expected({"family": "birch"}, f"-slice:{TOXIC}")
     rows = list(csv.DictReader(io.StringIO(exported(client, query))))
     assert list(rows[0]) == [
-        *("rank", "rank_low", "rank_high", "model", "slug", "kind", "value", "ci_low", "ci_high", "k"),
-        *("parameters", TOXIC),
+        *("rank", "rank_low", "rank_high", "population", "population_size", "model", "slug", "kind", "value", "ci_low"),
+        *("ci_high", "k", "parameters", TOXIC),
     ]
     results = {(of.scoring.model.slug, of.slice): of.value for of in Result.objects.select_related("scoring__model")}
     assert [float(row["value"]) for row in rows] == [results[row["slug"], SLICE] for row in rows]
@@ -421,7 +419,9 @@ def test_files_have_exactly_what_is_shown(client, wide):
     assert (found["metric"], found["version"], found["slice"], found["k"]) == (wide.slug, 1, SLICE, 25)
     assert "family=birch" in found["url"]
     without = [of["slices"][TOXIC] for of in found["entries"] if not isinstance(of["slices"][TOXIC], float)]
-    assert without == [{"reason": "Not one of its texts on this slice has a score"}] * len(without)
+    assert without == [{"reason": "Not one of its texts on this slice has a score, or no prompt has all k"}] * len(
+        without
+    )
     assert len(without) == sum(row[TOXIC] == "" for row in rows) > 0
     latex = exported(client, query, "latex")
     body = latex.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()

@@ -163,7 +163,10 @@ def verify_file(folder: Path, resource: dict[str, Any]) -> None:
 
 
 def verify_columns(folder: Path, table: Table) -> None:
-    """Raise PackageRefused where a table is no Parquet file, or lacks a column, or has one of another type."""
+    """Raise PackageRefused where a table is no Parquet file, or lacks a column, or has one of another type.
+
+    Columns that were added to packages later may be lacking.
+    """
     try:
         with pq.ParquetFile(folder / table.path) as file:
             found, rows = file.schema_arrow, file.metadata.num_rows

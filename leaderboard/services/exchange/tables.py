@@ -64,7 +64,8 @@ class Table:
 
     `own`: fields of the model that are columns by the same name; `links` give the other columns. `constant`: what an
     import sets without being told. `paths`: where a column's value comes from, where not from the field. `added`:
-    columns that packages of an earlier Plumbline lack.
+    columns that packages of an earlier Plumbline lack; `earlier`: what stands for such a column where that is not the
+    default of its field.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Table:
     constant: tuple[tuple[str, Any], ...] = ()
     paths: tuple[tuple[str, str], ...] = ()
     added: tuple[str, ...] = ()
+    earlier: tuple[tuple[str, Any], ...] = ()
 
     @cached_property
     def columns(self) -> list[str]:
@@ -120,8 +122,8 @@ class Table:
         return column in self.added
 
     def stand_in(self, column: str) -> Any:
-        """What a column holds, in a package that lacks it: the default of its field."""
-        default = self.field(column).get_default()
+        """What a column holds, in a package that lacks it."""
+        default = dict(self.earlier).get(column, self.field(column).get_default())
         return json.dumps(default) if isinstance(default, (dict, list)) else default
 
     def required(self, column: str) -> bool:
@@ -354,8 +356,10 @@ TABLES = (
         ControlSet,
         watched,
         ("metric", "version"),
-        ("noise_floor", "fingerprint", "environment", "created_at"),
+        ("noise_floor", "check_version", "fingerprint", "environment", "created_at"),
         (VERSION, of_artefact("items"), of_artefact("reference")),
+        added=("check_version",),
+        earlier=(("check_version", 1),),
     ),
     Table(
         "checks",
@@ -373,12 +377,13 @@ TABLES = (
         Rescoring,
         ended_rescorings,
         ("metric", "from_version", "to_version"),
-        ("state", "done", "total", "reason", "created_at", "finished_at"),
+        ("state", "done", "total", "reason", "by_upgrade", "created_at", "finished_at"),
         (
             METRIC,
             Link("from_version", "versions", ("metric", "from_version")),
             Link("to_version", "versions", ("metric", "to_version")),
         ),
+        added=("by_upgrade",),
     ),
     Table(
         "events",
