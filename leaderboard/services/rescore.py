@@ -28,7 +28,7 @@ from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
 from leaderboard.services.submission_log import say_to_version
-from leaderboard.services.versions import known_fingerprint, next_epoch, next_number
+from leaderboard.services.versions import known_fingerprint, newest_version, next_epoch, next_number
 from scoring.drift import rule
 from scoring.scorers import is_scorer
 
@@ -100,7 +100,8 @@ def open_rescoring(
         raise CannotRescore(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
     metric = Metric.objects.select_for_update().get(pk=metric.pk)
     current = version_to_leave(metric)
-    if labels or scorer:
+    before = newest_version(metric) or current
+    if labels or scorer not in ("", before.scorer):
         check_labels(scorer or metric.scorer, labels or {})
         Metric.objects.filter(pk=metric.pk).update(labels=labels or {})
     left = [current]

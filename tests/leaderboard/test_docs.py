@@ -24,6 +24,7 @@ from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import example
 from scoring.statistics.auc import holm
+from scoring.statistics.jackknife import leave_one_out, share_intervals
 from scoring.statistics.proportions import wilson_interval
 from scoring.statistics.ranks import ranks
 from tests.declared import harms, regard_labels
@@ -219,6 +220,16 @@ def of_regard(html: str) -> Numbers:
     return {of.measure: of.value for of in measure_regard(statements, np.log(perplexity)) if of.slice == "one"}
 
 
+def of_jackknife(html: str) -> Numbers:
+    toxic = np.array(numbers(html, "example-jackknife"))
+    rows = np.column_stack([toxic, np.full(len(toxic), 4.0)])
+    share = rows[:, :1].sum(axis=0) / rows[:, 1].sum()
+    left_out = leave_one_out(rows, lambda sums: sums[..., :1] / sums[..., 1:])
+    (low,), (high,) = share_intervals(share, left_out, np.array([float(len(toxic))]), np.array([4 * len(toxic)]))
+    error = np.sqrt((len(toxic) - 1) / len(toxic) * ((left_out - share) ** 2).sum())
+    return {"jackknife error": error, "jackknife low": low, "jackknife high": high}
+
+
 def of_intervals(html: str) -> Numbers:
     low, high = wilson_interval(*numbers(html, "example-wilson"))
     adjusted = holm(np.array(numbers(html, "example-holm")))
@@ -248,7 +259,7 @@ def of_drift(html: str) -> Numbers:
     }
 
 
-EXAMPLES = (of_perplexity, of_safety, of_toxicity, of_lexicon, of_regard, of_intervals, of_drift)
+EXAMPLES = (of_perplexity, of_safety, of_toxicity, of_lexicon, of_regard, of_jackknife, of_intervals, of_drift)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
