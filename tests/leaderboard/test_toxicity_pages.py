@@ -20,7 +20,7 @@ from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 12
+MOST_QUERIES = 14
 
 
 @pytest.fixture(scope="module")
