@@ -124,9 +124,10 @@ def policy_of(metric: Metric, declared: Sequence[Attribute] = ()) -> Policy:
 
     The threshold is else that of the first harm that the scorer declares, if any; see `thresholds_of` for the others.
     """
-    defaults, harms = defaults_of(metric), harms_of(declared)
+    defaults: dict[str, Any] = {} if metric.formula.asks_scorer else {"threshold": None}
+    harms = harms_of(declared)
     if harms:
-        defaults |= {"threshold": declared[harms[0]].threshold}
+        defaults["threshold"] = declared[harms[0]].threshold
     return Policy(**(defaults | metric.drift_policy))
 
 
