@@ -300,7 +300,7 @@ TABLES = (
         ("epoch", "environment", "special_tokens", "self_test", *TIMES),
         (MODEL, Link("protocol", "protocols", ("protocol",)), of_artefact("artefact")),
         DONE,
-        later=(("self_test", "{}"),),
+        added=("self_test",),
     ),
     Table(
         "scorings",
