@@ -9,6 +9,7 @@ from typing import Any
 
 from leaderboard.formats import FORMATS, Column, Table
 from leaderboard.models import MetricVersion, Result
+from leaderboard.queries.indifferent import indifferent_values
 from leaderboard.queries.rankings import Cell, Ranking, Row
 from leaderboard.services.past import Ranked
 from leaderboard.services.places import population_in_words
@@ -75,8 +76,22 @@ def sheet_of(ranking: Ranking, as_of: date | None) -> Sheet:
 
 def sheet_of_standings(found: Ranked) -> Sheet:
     """Standings as the service finds them."""
+    scorings = [standing.result.scoring_id for standing in found.standings]
+    own = indifferent_values(found.measure, scorings, [found.slice])
     rows = [
-        (of.population, Row(of.model, found.version, of.rank, of.rank_low, of.rank_high, of.result, []))
+        (
+            of.population,
+            Row(
+                of.model,
+                found.version,
+                of.rank,
+                of.rank_low,
+                of.rank_high,
+                of.result,
+                [],
+                indifferent=own.get((of.result.scoring_id, found.slice)),
+            ),
+        )
         for of in found.standings
     ]
     sizes = Counter(population for population, _ in rows)
@@ -150,8 +165,11 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         (Column("provenance", False), lambda _, row: row.version.provenance),
         (Column("version"), lambda _, row: str(row.version.number)),
         (Column("value"), lambda _, row: number(row, row.result.value)),
+        (Column("derived", False), lambda _, row: "derived" if row.result.derived else ""),
         (Column("ci_low"), lambda _, row: number(row, row.result.ci_low)),
         (Column("ci_high"), lambda _, row: number(row, row.result.ci_high)),
+        (Column("indifferent"), lambda _, row: number(row, indifferent_of(sheet, row))),
+        (Column("indifferent_derived", False), lambda _, row: "derived" if row.indifferent_derived else ""),
         (Column("k"), lambda _, row: whole(row.version.protocol.k)),
         (Column("n"), lambda _, row: whole(row.result.n)),
         (Column("missing"), lambda _, row: str(row.result.missing)),
@@ -168,6 +186,9 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     }
     unused |= {"missing_texts", "worst_low", "worst_high"} if "missing" in unused else set()
     unused |= set() if sheet.mixed else {"provenance", "version"}
+    unused |= set() if sheet.measure.indifferent_key else {"indifferent"}
+    unused |= set() if any(row.result.derived for _, row in sheet.rows) else {"derived"}
+    unused |= set() if any(row.indifferent_derived for _, row in sheet.rows) else {"indifferent_derived"}
     unused |= {"among"} if exact or len(sheet.populations) == 1 else set()
     unused |= set() if exact else {"population", "population_size", "slug"}
     if not (exact or by_kind):
@@ -230,6 +251,11 @@ def described(version: MetricVersion) -> dict[str, Any]:
     }
 
 
+def indifferent_of(sheet: Sheet, row: Row) -> float | None:
+    """What the model would have if it were indifferent; None where no such value is known."""
+    return row.indifferent if sheet.measure.neutral is None else sheet.measure.neutral
+
+
 def not_ranked(result: Result) -> dict[str, Any]:
     """An entry that lacks too many scores to be ranked: its number, the worst cases of it, and the reason."""
     model = result.scoring.model
@@ -268,7 +294,10 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "value": row.result.value,
         "ci_low": row.result.ci_low,
         "ci_high": row.result.ci_high,
+        "indifferent": indifferent_of(sheet, row),
+        "indifferent_derived": row.indifferent_derived,
         "n": row.result.n,
+        "derived": row.result.derived,
         "missing": row.result.missing,
         "missing_texts": row.result.missing_texts,
         "worst_low": row.result.worst_low,

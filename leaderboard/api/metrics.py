@@ -28,7 +28,11 @@ class Measure(Schema):
     label: str
     direction: str | None = Field(description="Which is better, higher or lower; null where neither is.")
     neutral: float | None = Field(description="The value of a model without preference, or of chance.")
-    largest: float = Field(description="The end of its scale, which begins at 0.")
+    indifferent_key: str = Field(
+        description="Where no value is neutral for all: the measure that holds it for each model and slice; else empty."
+    )
+    smallest: float = Field(description="The beginning of its scale.")
+    largest: float = Field(description="The end of its scale.")
     explanation: str
     citation: str
 

@@ -56,7 +56,10 @@ class Entry(Schema):
     value: float
     ci_low: float | None
     ci_high: float | None
+    indifferent: float | None = Field(description="What the model would have if it were indifferent, where known.")
+    indifferent_derived: bool = Field(description="Whether that was worked out here from figures of the source.")
     n: int | None = Field(description="How many texts or prompts the value is of.")
+    derived: bool = Field(description="Worked out here from figures of the source, which does not print it.")
     missing: int = Field(description="Texts or prompts without a score: left out of the value, never taken for 0.")
     missing_texts: int | None = Field(description="Continuations without a score, also where prompts are counted.")
     worst_low: float | None = Field(description="The least that the value would be, whatever the missing texts are.")
@@ -145,13 +148,13 @@ def standings(request: HttpRequest, slug: MetricSlug, asked: Query[Asked]) -> di
 
 def wanted_of(metric: Metric, asked: Asked) -> Wanted:
     """The ranking asked for. Raises NotHere where something of it does not exist."""
-    measure = asked.measure or metric.measure
+    version = version_of(metric, asked)
+    measure = asked.measure or (version.measure_on(asked.slice) if asked.slice else version.first_measure)
     known = [of.key for of in metric.formula.ranked]
     if measure not in known:
         message = f"{metric.slug} does not rank by {measure!r}."
         raise NotHere("measure", measure, message, f"Use one of {', '.join(known)}.")
-    version = version_of(metric, asked)
-    slices = slices_of([version], measure)
+    slices = slices_of({version: measure})
     there = slices_in_order(slices.get(version.pk, []))
     name = asked.slice or (there[0] if there else "")
     if name not in there:

@@ -1,5 +1,6 @@
 """Boards, what fixes their numbers, and the ranks they publish."""
 
+from collections.abc import Collection
 from typing import Any
 
 from django.db import models
@@ -145,6 +146,9 @@ class MetricVersion(models.Model):
     )
     source = models.TextField(blank=True, help_text="Where published figures come from.")
     decimals = models.PositiveSmallIntegerField(null=True, blank=True, help_text="To which its source prints values.")
+    fallback_measure = models.CharField(
+        max_length=60, blank=True, help_text="Shown first where it has no standings of its metric's measure."
+    )
     status = models.CharField(max_length=20, choices=Status, default=Status.CANDIDATE)
     opened_because = models.ForeignKey(
         "ControlCheck", models.PROTECT, null=True, blank=True, related_name="opened_versions"
@@ -179,6 +183,23 @@ class MetricVersion(models.Model):
     def measured(self) -> bool:
         """Whether the numbers were measured here, rather than taken from a paper."""
         return self.provenance == Provenance.MEASURED
+
+    @property
+    def first_measure(self) -> str:
+        """The key of the measure shown first: its metric's, or where it does not rank that, one that it does."""
+        return self.fallback_measure or self.metric.measure
+
+    def measure_on(self, name: str) -> str:
+        """The measure shown first on the slice `name`: the first one, unless the version ranks only others there."""
+        ranked = set(self.standings.filter(slice=name).values_list("measure", flat=True).distinct())
+        known = [self.first_measure, *(measure.key for measure in self.metric.formula.ranked)]
+        return next((key for key in known if key in ranked), self.first_measure)
+
+    def fall_back(self, ranked: Collection[str]) -> None:
+        """Keep which of the measures it ranks is shown first, where its metric's is not one of them."""
+        known = [measure.key for measure in self.metric.formula.ranked if measure.key in ranked]
+        self.fallback_measure = "" if self.metric.measure in known else next(iter(known), "")
+        type(self).objects.filter(pk=self.pk).update(fallback_measure=self.fallback_measure)
 
     @property
     def declared(self) -> tuple[Attribute, ...]:

@@ -95,7 +95,7 @@ def manifest(version: MetricVersion) -> dict[str, Any]:
         named += [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
     return {
         "plumbline_manifest": FORMAT,
-        "metric": {"slug": version.metric.slug, "title": version.metric.title, "measure": version.metric.measure},
+        "metric": {"slug": version.metric.slug, "title": version.metric.title, "measure": version.first_measure},
         "version": {
             "number": version.number,
             "provenance": version.provenance,
@@ -173,6 +173,7 @@ def entry(scoring: Scoring) -> dict[str, Any]:
         "not_ranked": scoring.why_unranked or None,
         "results": [
             {"measure": result.measure, "slice": result.slice, "published_rank": result.published_rank}
+            | {"derived": result.derived}
             | numbers_of(result)
             for result in sorted(scoring.results.all(), key=lambda of: (of.measure, of.slice))
         ],

@@ -60,7 +60,7 @@ def ranked(
     """
     end = None if as_of is None else end_of(as_of)
     version = version_of(metric, number, end)
-    chosen = measure or metric.measure
+    chosen = measure or (version.measure_on(name) if name else version.first_measure)
     if chosen not in {of.key for of in metric.formula.ranked}:
         known = ", ".join(of.key for of in metric.formula.ranked)
         raise NoStandings(f"measure = {chosen!r}: {metric.slug} ranks {known}")

@@ -39,7 +39,8 @@ def publish_standings(version: MetricVersion) -> None:
         results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=ranked)
         uncertainty = covariances(version, scorings, ranked) if version.measured else {}
         version.standings.all().delete()
-        Standing.objects.bulk_create(standings(version, scorings, results, uncertainty), batch_size=1000)
+        rows = Standing.objects.bulk_create(standings(version, scorings, results, uncertainty), batch_size=1000)
+        version.fall_back({row.measure for row in rows})
         supersede(version)
 
 

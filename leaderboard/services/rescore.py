@@ -85,11 +85,11 @@ def open_rescoring(
 ) -> Rescoring:
     """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
 
-    `check`: the control check that found the drift; its scores are the reference of the new version. `scorer`: of the
-    new version, where it is another one; `labels`: what its labels mean, in place of what was declared. `by_upgrade`:
-    it is the code that changed, and nobody asked. Outputs are collected anew where it is likelihoods that drifted: then
-    what changed is how models are run, and what was collected before cannot be scored into comparable numbers. Raises
-    CannotRescore; CannotDeclare where the labels do not fit the scorer.
+    `check`: the control check that found the drift. `scorer`: of the new version, where it is another one; `labels`:
+    what its labels mean, in place of what was declared. `by_upgrade`: it is the code that changed, and nobody asked.
+    Outputs are collected anew where it is likelihoods that drifted: then what changed is how models are run, and what
+    was collected before cannot be scored into comparable numbers. Raises CannotRescore; CannotDeclare where the labels
+    do not fit the scorer.
     """
     if not reason.strip():
         raise CannotRescore("reason: it is empty; say why, the record shows it for ever")
@@ -133,7 +133,7 @@ def open_rescoring(
 
 
 def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | None, scorer: str) -> MetricVersion:
-    """The candidate after `before`; with the control set that a drift's check gives it."""
+    """The candidate after `before`; its control set comes with its opening, or with outputs that stay."""
     formula = metric.formula
     epoch = next_epoch(before.protocol) if check and not formula.asks_scorer else before.epoch
     number, scorer = next_number(metric), scorer or before.scorer
@@ -148,16 +148,7 @@ def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | No
         epoch=epoch,
         opened_because=check,
     )
-    if check and check.control_set and check.artefact:
-        ControlSet.objects.create(
-            metric_version=version,
-            items=check.control_set.items,
-            reference=check.artefact,
-            noise_floor=check.control_set.noise_floor,
-            fingerprint=found or check.fingerprint,
-            environment=check.environment,
-        )
-    elif not formula.asks_scorer:
+    if not check and not formula.asks_scorer:
         keep_control_set(before, version)
     return version
 

@@ -359,7 +359,7 @@ def test_an_empty_cell_says_why(client, wide):
     gone = {"measure": "safety_score", "slice": "women"}
     Standing.objects.filter(model__name="GPT-2", **gone).delete()
     Result.objects.filter(scoring__model__name="GPT-2", **gone).delete()
-    html = page(client, "/?metric=safety-toxigen&kind=all")
+    html = page(client, "/?metric=safety-toxigen&kind=all&measure=safety_score")
     assert re.findall(r'title="([^"]+)">not printed<', html) == [
         "The published figures do not have it: Hosseini, Palangi &amp; Awadallah 2023, arXiv 2301.09211"
     ]

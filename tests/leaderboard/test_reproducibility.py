@@ -35,6 +35,7 @@ from leaderboard.services.manifest import commit
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.score import score
+from leaderboard.services.seed import seed_metrics
 from leaderboard.services.versions import open_first_version
 from scoring.__main__ import main
 from scoring.evaluation_sets import FetchError
@@ -173,7 +174,7 @@ def test_a_damaged_file_of_a_control_set_is_found(rude):
         artefacts.store(pa.table({"id": ["p0"], "log_perplexity": [value]}), "log_perplexities") for value in (1.5, 2.5)
     )
     ControlSet.objects.create(
-        metric_version=rude, items=items, reference=reference, noise_floor=1e-4, fingerprint=rude.scorer_fingerprint
+        metric_version=rude, items=items, reference=reference, fingerprint=rude.scorer_fingerprint
     )
     assert run("verify").startswith("nothing differs")
     Path(default_storage.path(reference.storage_name)).unlink()
@@ -284,6 +285,14 @@ def test_a_formula_that_does_not_take_what_older_numbers_were_made_of_claims_not
     out = run("verify")
     assert "(attribute profanity: undeclared); their files were hashed" in out
     assert "4 entries, 0 results" in out
+
+
+def test_a_changed_derived_figure_is_found(db):
+    seed_metrics()
+    seed_published()
+    figure = Result.objects.filter(derived=True).first()
+    Result.objects.filter(pk=figure.pk).update(value=figure.value + 1e-6)
+    assert f"{figure.measure} of average: stored as derived" in refused("safety-toxigen")
 
 
 def test_verifying_costs_no_query_an_entry_but_its_own_files(rude):

@@ -234,8 +234,9 @@ TABLES = (
         EvaluationSet,
         EvaluationSet.objects.all,
         ("slug", "version"),
-        ("slug", "version", "title", "kind", "licence", "citation", "notice", "counts", "created_at"),
+        ("slug", "version", "title", "kind", "licence", "citation", "notice", "counts", "irregularities", "created_at"),
         tuple(map(of_artefact, ("artefact", "prompt_scores", "continuations", "continuation_scores"))),
+        added=("irregularities",),
     ),
     Table(
         "protocols",
@@ -280,7 +281,7 @@ TABLES = (
         (
             *("number", "provenance", "scorer", "scorer_fingerprint", "attributes", "undeclared", "formula_version"),
             *("epoch", "source", "decimals", "most_missing"),
-            *("status", "created_at", "published_at"),
+            *("fallback_measure", "status", "created_at", "published_at"),
         ),
         (
             METRIC,
@@ -288,7 +289,7 @@ TABLES = (
             of_artefact("prompt_scores"),
             Link("opened_because", "checks", ("opened_because",), late=True),
         ),
-        added=("attributes", "undeclared", "most_missing"),
+        added=("attributes", "undeclared", "most_missing", "fallback_measure"),
     ),
     Table(
         "runs",
@@ -325,10 +326,10 @@ TABLES = (
         ("metric", "version", "model", "measure", "slice"),
         (
             *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "published_rank", "p_value"),
-            *("p_adjusted", "missing_texts", "worst_low", "worst_high"),
+            *("p_adjusted", "missing_texts", "worst_low", "worst_high", "derived"),
         ),
         (Link("scoring", "scorings", ("metric", "version", "model")),),
-        added=("missing_texts", "worst_low", "worst_high"),
+        added=("missing_texts", "worst_low", "worst_high", "derived"),
     ),
     Table(
         "standings",
@@ -356,7 +357,7 @@ TABLES = (
         ControlSet,
         watched,
         ("metric", "version"),
-        ("noise_floor", "check_version", "fingerprint", "environment", "created_at"),
+        ("noise", "check_version", "fingerprint", "environment", "created_at"),
         (VERSION, of_artefact("items"), of_artefact("reference")),
         added=("check_version",),
         earlier=(("check_version", 1),),
