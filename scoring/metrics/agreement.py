@@ -109,8 +109,8 @@ def compare_scorers(
     `pairs` are names in `first` and in `second`; None takes `matching_attributes`. A label is "strictly above the
     threshold" that each scorer has for its attribute. Intervals are 95% and treat texts as independent: that of
     Pearson's r is the jackknife's on Fisher's z scale, as scores are far from normal; Wilson's of the share labelled
-    alike, and of kappa the same bounds with agreement by chance as it is (Cohen 1960, Educ. Psychol. Meas. 20:37),
-    which cover 93% or more also where few texts are above the threshold. How the board's order agrees under both scorers is
+    alike, and of kappa the same bounds with agreement by chance as it is (Cohen 1960, Educ. Psychol. Meas. 20:37), that
+    cover 93% or more also where few texts are above the threshold. How the board's order agrees under both scorers is
     what `scoring.statistics.rank_changes.rank_changes` says of its two boards. Raises ValueError where a name is
     unknown or arrays do not fit.
     """
