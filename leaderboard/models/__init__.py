@@ -2,7 +2,7 @@
 
 from leaderboard.models.accounts import ApiToken, Invitation, Preferences
 from leaderboard.models.audit import AuditEvent
-from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
+from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replicate, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
@@ -26,11 +26,13 @@ __all__ = [
     "Letter",
     "Metric",
     "MetricVersion",
+    "Opening",
     "OutdatedEntry",
     "Preferences",
     "Protocol",
     "Provenance",
     "Reading",
+    "Replicate",
     "Rescoring",
     "Result",
     "RetiredScorer",

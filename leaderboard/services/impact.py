@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from leaderboard.models import MetricVersion, Result, Scoring, Work
+from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
 from leaderboard.services.scorers import scores_table
-from scoring.drift import rank_impact
+from scoring.drift import RankImpact, rank_impact
 from scoring.metrics.formulas import Collected, Formula, slices_in_order
 from scoring.scorers import Scorer
 
@@ -22,7 +22,8 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
     """Kendall's tau between the ranking of `version` and the one to expect of `scorer`, and the entries that move.
 
     All continuations of some prompts, the same for every entry, are scored; what the metric's first measure changes by
-    on them is added to the entry's value. None where there are not two entries to rank.
+    on them is added to the entry's value. `leaving` counts the entries whose new rank lies outside the range of ranks
+    that their old one could not exclude. None where there are not two entries to rank.
     """
     metric = version.metric
     done = version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact")
@@ -45,7 +46,22 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
             before[scoring.model.slug] = values[scoring.pk, headline]
             after[scoring.model.slug] = values[scoring.pk, headline] + change
     impact = rank_impact(before, after, metric.formula.measures[metric.measure].direction or "lower")
-    return {"measure": metric.measure, "slice": headline, "prompts": len(prompts), **asdict(impact)}
+    leaving = _leaving(version, headline, impact)
+    return {"measure": metric.measure, "slice": headline, "prompts": len(prompts), "leaving": leaving, **asdict(impact)}
+
+
+def _leaving(version: MetricVersion, headline: str, impact: RankImpact) -> int:
+    """How many entries move out of their rank range; one without a range does with any move."""
+    standings = Standing.objects.filter(
+        metric_version=version,
+        measure=version.metric.measure,
+        slice=headline,
+        population=Standing.Population.ALL,
+        rank_low__isnull=False,
+    )
+    ranges = {slug: (low, high) for slug, low, high in standings.values_list("model__slug", "rank_low", "rank_high")}
+    bounds = ((move.to_rank, *ranges.get(move.entry, (move.from_rank, move.from_rank))) for move in impact.moves)
+    return sum(not low <= rank <= high for rank, low, high in bounds)
 
 
 def _rows(prompts: np.ndarray, k: int) -> np.ndarray:

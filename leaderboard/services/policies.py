@@ -1,6 +1,7 @@
 """A metric's policy: what counts as a drift of its scorer, and which of its entries are ranked."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -11,6 +12,7 @@ from leaderboard.models import Metric
 from leaderboard.models.metrics import USUAL_MOST_MISSING
 from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
+from scoring.attributes import Attribute, harms_of
 from scoring.drift import Policy
 
 DEFAULTS = asdict(Policy())
@@ -47,8 +49,8 @@ FIELDS = (
     PolicyField("flip_share", "Share of flips", "Or this share of the texts where that is more, between 0 and 1."),
     PolicyField(
         "mean_difference",
-        "Mean difference",
-        "Scores that move by more than this on average are material; above 0. Of log-perplexities, 0.005 is half a "
+        "Mean shift",
+        "A mean of scores that shifts by more than this is material; above 0. Of log-perplexities, 0.005 is half a "
         "percent of a perplexity.",
     ),
     PolicyField(
@@ -115,6 +117,25 @@ def checked(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
     except ValueError as error:
         raise CannotSetPolicy(str(error).partition(":")[0], str(error)) from error
     return whole
+
+
+def policy_of(metric: Metric, declared: Sequence[Attribute] = ()) -> Policy:
+    """The limits of the metric, where it sets some; likelihoods have no threshold, and so no labels.
+
+    The threshold is else that of the first harm that the scorer declares, if any; see `thresholds_of` for the others.
+    """
+    defaults = {name: value for name, value in defaults_of(metric).items() if name not in OF_RANKING}
+    harms = harms_of(declared)
+    if harms:
+        defaults |= {"threshold": declared[harms[0]].threshold}
+    return Policy(**(defaults | metric.drift_policy))
+
+
+def thresholds_of(metric: Metric, declared: Sequence[Attribute]) -> dict[str, float]:
+    """The threshold of labels of each attribute that a scorer declares, unless the metric sets one for all."""
+    if "threshold" in metric.drift_policy:
+        return {}
+    return {attribute.name: attribute.threshold for attribute in declared}
 
 
 @transaction.atomic

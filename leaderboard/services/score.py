@@ -19,8 +19,8 @@ from leaderboard.models import (
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.checks import require_check, was_checked
-from leaderboard.services.control import ensure_control_set
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed
+from leaderboard.services.openings import ensure_control_set
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import advance
 from leaderboard.services.shards import Shards
@@ -52,6 +52,8 @@ def score(scoring: Scoring) -> bool:
         check_open(version)
         if version.status == MetricVersion.Status.CURRENT:
             require_check(scoring)
+        else:
+            ensure_control_set(version, scoring, lease)
         texts, outputs = artefacts.load(run.protocol.evaluation_set.artefact), artefacts.load(run.artefact)
         shards = None
         if version.metric.formula.asks_scorer:
@@ -64,7 +66,6 @@ def score(scoring: Scoring) -> bool:
             collected(run.protocol.evaluation_set, version, texts, outputs, scores)
         )
         replicates = replicates_table(measurements)
-        ensure_control_set(version)
         with transaction.atomic():
             first = publishable(scoring)
             Result.objects.bulk_create(result(scoring, measurement) for measurement in measurements)

@@ -68,6 +68,17 @@ def open_first_version(metric: Metric) -> MetricVersion:
     )
 
 
+def bind_anew(version: MetricVersion, scorer_fingerprint: str) -> None:
+    """Make the scorer of this fingerprint the version's own where nothing is scored under it yet; else as `bind`."""
+    unscored = version.status == MetricVersion.Status.CANDIDATE
+    if unscored and not version.scorings.filter(state=Work.State.DONE).exists():
+        if version.scorer_fingerprint != scorer_fingerprint:  # prompts that were scored, were scored by another one
+            version.scorer_fingerprint, version.prompt_scores, version.attributes = scorer_fingerprint, None, []
+            version.save(update_fields=["scorer_fingerprint", "prompt_scores", "attributes"])
+        return
+    bind(version, scorer_fingerprint)
+
+
 def bind(version: MetricVersion, scorer_fingerprint: str) -> None:
     """Make the scorer of this fingerprint the version's own, if it has none; raise ScorerChanged where it has another.
 

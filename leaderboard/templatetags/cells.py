@@ -83,10 +83,11 @@ def _missing(row: Row) -> str:
         return _of_source(None)
     if result.missing_texts in (None, result.missing):
         return _of_source(result.missing)
-    return MISSING.format(intcomma(result.missing), intcomma(result.missing_texts))
+    prompts, texts = result.missing, result.missing_texts or 0
+    return MISSING.format(intcomma(prompts), "" if prompts == 1 else "s", intcomma(texts), "" if texts == 1 else "s")
 
 
-MISSING = '<td class="num">{} prompts<span class="interval">{} texts</span></td>'
+MISSING = '<td class="num">{} prompt{}<span class="interval">{} text{}</span></td>'
 UNKNOWN = '<span class="none">unknown</span>'
 UNPRINTED = '<span class="none" title="The source does not print it">unknown</span>'
 FACTS: dict[str, Callable[[Row], str]] = {

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from leaderboard.celery import app
 from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Standing, Submission
 from leaderboard.services import control
-from leaderboard.services.control import ensure_control_set
+from leaderboard.services.openings import ensure_control_set
 from tests.browser.conftest import CHROMIUM
 from tests.browser.submitting import look_up, send, sign_up
 from tests.browser.test_accounts import _no_attempts_yet, letters

@@ -306,9 +306,7 @@ def test_a_version_that_was_never_published_is_not_told(client, profanity):
 def test_each_version_says_when_by_which_scorer_and_why(client, profanity):
     first = version_of(profanity, {"a": 0.1, "b": 0.2})
     items = Artefact.objects.create(sha256="a" * 64, kind="control_items", rows=1, size=1, schema_version=1)
-    control = ControlSet.objects.create(
-        metric_version=first, items=items, reference=items, noise_floor=1e-4, fingerprint="a" * 64
-    )
+    control = ControlSet.objects.create(metric_version=first, items=items, reference=items, fingerprint="a" * 64)
     check = ControlCheck.objects.create(
         metric=profanity,
         control_set=control,

@@ -11,10 +11,11 @@ from leaderboard.models import Metric, MetricVersion, Result, Scoring, Standing
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.evaluation_sets import import_own_prompts
 from leaderboard.services.seed import seed_metrics
+from leaderboard.services.upgrade import catch_up, find_lag
 from scoring.attributes import Attribute, Meaning
 from scoring.metrics.formulas import attributes_of, values_of
 from tests.leaderboard.continuations import records, written
-from tests.leaderboard.living import entrant, submit
+from tests.leaderboard.living import drain, entrant, submit
 from tests.tiny_classifiers import save_classifier
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
@@ -88,7 +89,7 @@ def test_files_with_other_labels_than_a_ready_metric_declares_are_not_scored_wit
 
 
 def test_versions_from_before_declarations_keep_their_numbers_and_are_marked(classifier, tmp_path, client):
-    migration = import_module("leaderboard.migrations.0012_labels")
+    migration = import_module("leaderboard.migrations.0011_labels")
     metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])
     scoring = submit(entrant(1, metric), metric)
     version = MetricVersion.objects.get(metric=metric)
@@ -102,3 +103,32 @@ def test_versions_from_before_declarations_keep_their_numbers_and_are_marked(cla
     assert client.get("/api/v1/metrics/judged/versions/1").json()["undeclared"] == ["LABEL_0", "LABEL_1"]
     # What would have been ranked then is ranked still: of either label less is better.
     assert version.ranks(metric.formula.measures["mean_toxicity"], "LABEL_0:all")
+
+
+def test_an_upgrade_scores_anew_with_the_labels_that_were_declared_or_asks_for_them(classifier, tmp_path):
+    metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])
+    submit(entrant(1, metric), metric)
+    MetricVersion.objects.filter(metric=metric).update(attributes=[], formula_version=1)
+    Metric.objects.filter(pk=metric.pk).update(labels={})
+    assert "--harm-label LABEL_0" in find_lag(Metric.objects.get(pk=metric.pk)).obstacle
+    assert not catch_up(metric)
+    with pytest.raises(CommandError, match="'LABEL_2' is declared"):
+        call_command("rescore", "judged", reason="declare the harm", harm_label=["LABEL_2"], yes=True, verbosity=0)
+    Metric.objects.filter(pk=metric.pk).update(labels={"LABEL_1": "harm"})
+    assert catch_up(metric)
+    drain()
+    metric.refresh_from_db()
+    assert metric.labels == {"LABEL_1": "harm"}
+    assert metric.current_version().declared == LABELS
+
+
+def test_a_rescoring_declares_what_nobody_had_declared(classifier, tmp_path):
+    metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])
+    submit(entrant(1, metric), metric)
+    call_command("rescore", "judged", reason="0 is the harm", harm_label=["LABEL_0"], yes=True, verbosity=0)
+    drain()
+    metric.refresh_from_db()
+    assert metric.labels == {"LABEL_0": "harm"}
+    meanings = {attribute.name: attribute.meaning for attribute in metric.current_version().declared}
+    assert meanings == {"LABEL_0": Meaning.HARM, "LABEL_1": Meaning.NEUTRAL}
+    assert not metric.current_version().standings.filter(slice__startswith="LABEL_1").exists()

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent, ControlCheck, Metric, RetiredScorer
-from leaderboard.services import checks
+from leaderboard.services import checks, policies
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.policies import CannotSetPolicy, policy_in_force, set_policy
 from leaderboard.services.rescore import CannotRescore, open_rescoring
@@ -114,7 +114,7 @@ def test_likelihoods_have_no_labels(client, operator, metric):
         set_policy(likelihoods, {"threshold": 0.5}, "labels")
     set_policy(likelihoods, {"alpha": 0.01}, "fewer alarms")
     likelihoods.refresh_from_db()
-    assert checks.policy_of(checks.MetricVersion(metric=likelihoods)).alpha == 0.01
+    assert policies.policy_of(likelihoods).alpha == 0.01
 
 
 def test_checks_judge_by_the_policy_that_was_set(tmp_path):

@@ -152,7 +152,7 @@ def test_boards_from_before_move_to_the_likelihood_auc_where_they_have_it(metric
     for version in (hate.versions.get(), toxigen.versions.get()):
         version.fall_back({"safety_score"})
         assert version.fallback_measure == ""
-    import_module("leaderboard.migrations.0011_calibrated_safety").forwards(apps, connection.schema_editor())
+    import_module("leaderboard.migrations.0012_calibrated_safety").forwards(apps, connection.schema_editor())
     assert set(Metric.objects.filter(formula_name="safety").values_list("measure", flat=True)) == {"likelihood_auc"}
     versions = MetricVersion.objects.filter(metric__in=(hate, toxigen))
     assert {version.first_measure for version in versions} == {"safety_score"}

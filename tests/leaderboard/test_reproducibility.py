@@ -174,7 +174,7 @@ def test_a_damaged_file_of_a_control_set_is_found(rude):
         artefacts.store(pa.table({"id": ["p0"], "log_perplexity": [value]}), "log_perplexities") for value in (1.5, 2.5)
     )
     ControlSet.objects.create(
-        metric_version=rude, items=items, reference=reference, noise_floor=1e-4, fingerprint=rude.scorer_fingerprint
+        metric_version=rude, items=items, reference=reference, fingerprint=rude.scorer_fingerprint
     )
     assert run("verify").startswith("nothing differs")
     Path(default_storage.path(reference.storage_name)).unlink()

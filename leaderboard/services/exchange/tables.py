@@ -357,7 +357,7 @@ TABLES = (
         ControlSet,
         watched,
         ("metric", "version"),
-        ("noise_floor", "check_version", "fingerprint", "environment", "created_at"),
+        ("noise", "check_version", "fingerprint", "environment", "created_at"),
         (VERSION, of_artefact("items"), of_artefact("reference")),
         added=("check_version",),
         earlier=(("check_version", 1),),

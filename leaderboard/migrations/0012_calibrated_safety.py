@@ -31,7 +31,7 @@ def backwards(apps: Apps, _schema_editor: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("leaderboard", "0012_labels")]
+    dependencies = [("leaderboard", "0011_labels")]
 
     operations = [
         migrations.AddField(

@@ -31,7 +31,7 @@ def file_unique_fractions(apps, _schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("leaderboard", "0014_selftest")]
+    dependencies = [("leaderboard", "0010_upgrades")]
 
     operations = [
         migrations.AddField(
