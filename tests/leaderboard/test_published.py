@@ -65,7 +65,8 @@ def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_a
     seed_published()
     version = Metric.objects.get(slug="safety-toxigen").current_version(Provenance.PUBLISHED)
     printed = list(Result.objects.filter(derived=False).order_by("pk").values())
-    version.standings.all().delete()
+    MetricVersion.objects.filter(pk=version.pk).update(formula_version=1)  # as it was then
+    version.standings.exclude(measure="safety_score").delete()
     Result.objects.filter(derived=True).delete()
     publish_standings(version)
     version.refresh_from_db()
