@@ -171,6 +171,9 @@ class Run(Work):
     special_tokens = models.CharField(
         max_length=200, blank=True, help_text="What the tokenizer puts around a text, as in [CLS] text [SEP]."
     )
+    self_test = models.JSONField(
+        default=dict, blank=True, help_text="How far the engine was from the model's plain forward; and where."
+    )
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
     requester = models.ForeignKey(
         settings.AUTH_USER_MODEL,

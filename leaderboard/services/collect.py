@@ -31,6 +31,7 @@ from scoring.generation import (
 )
 from scoring.language_models import BUNDLED, LoadedModel, Precision, load
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
+from scoring.self_test import VERSION, self_test
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,8 @@ def _likelihoods(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[s
         found = list(token_log_likelihoods(loaded, texts["text"].to_pylist(), how, progress))
         return likelihoods_table(texts["id"].to_pylist(), found)
 
-    return make, {"special_tokens": SpecialTokens.of(loaded, how).shown(loaded)}
+    noted = {"special_tokens": SpecialTokens.of(loaded, how).shown(loaded), "self_test": self_test_of(model, loaded)}
+    return make, noted
 
 
 def _generated(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
@@ -144,7 +146,23 @@ def _generated(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str
             found = with_log_perplexities(loaded, prompts, found)
         return continuations_table(prompts, found)
 
-    return make, {}
+    return make, {"self_test": self_test_of(model, loaded)}
+
+
+def self_test_of(model: LanguageModel, loaded: LoadedModel) -> dict[str, Any]:
+    """The self-test that the model passed here before, in this precision and with these libraries, or else passes now.
+
+    Raises ModelRefused.
+    """
+    here = environment()
+    tested = Run.objects.filter(model=model, self_test__version=VERSION, self_test__precision=loaded.precision)
+    for run in tested:
+        if run.self_test["environment"] == here:
+            passed: dict[str, Any] = run.self_test
+            return passed
+    report = self_test(loaded)
+    log.info("%s: self-test passed in %.1f s, largest difference %.1e", model, report.seconds, report.difference)
+    return report.as_json() | {"environment": here}
 
 
 def _served(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:

@@ -60,7 +60,7 @@ def ensure_control_set(
             wait_until(due_at(opening, instrument), progress_of(opening))
             if lease:
                 lease.check()
-            score_once(opening, instrument, number, scoring)
+            score_once(opening, instrument_of(version, scoring), number, scoring)  # whose answers are none of before
             hold(opening)
         return freeze(opening, instrument)
 

@@ -297,9 +297,10 @@ TABLES = (
         Run,
         collected,
         ("model", "protocol", "epoch"),
-        ("epoch", "environment", "special_tokens", *TIMES),
+        ("epoch", "environment", "special_tokens", "self_test", *TIMES),
         (MODEL, Link("protocol", "protocols", ("protocol",)), of_artefact("artefact")),
         DONE,
+        added=("self_test",),
     ),
     Table(
         "scorings",
