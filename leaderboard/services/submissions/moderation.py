@@ -82,7 +82,9 @@ def decide_name(submission: Submission, decision: str, reason: str, by: User | N
         if decision == "accept":
             if models_of_others(submission).filter(name__iexact=name).exists():
                 raise CannotModerate(f"{name} is the name of another model by now: reject it.")
-            _rename(submission, name, by)
+            if submission.model is None:
+                raise CannotModerate("Its model is not entered: there is nothing to rename.")
+            _rename(submission, submission.model, name, by)
         else:
             record("reject name", f"submission {submission.pk}", {"name": name, "reason": reason}, by)
         outcome = "accepted" if decision == "accept" else f"rejected: {reason}"
@@ -90,8 +92,8 @@ def decide_name(submission: Submission, decision: str, reason: str, by: User | N
         _write_to_submitter(submission, f"The new name {name!r} that you asked for is {outcome}")
 
 
-def _rename(submission: Submission, name: str, by: User | None) -> None:
-    model = LanguageModel.objects.select_for_update().get(pk=submission.model_id)
+def _rename(submission: Submission, model: LanguageModel, name: str, by: User | None) -> None:
+    model = LanguageModel.objects.select_for_update().get(pk=model.pk)
     LanguageModel.objects.filter(pk=model.pk).update(name=name)
     Submission.objects.filter(pk=submission.pk).update(payload={**submission.payload, "name": name})
     record("correct model", f"model {model.slug}", {}, by, ({"name": model.name}, {"name": name}))

@@ -72,8 +72,8 @@ def clean_metadata(values: dict[str, Any], submission: Submission) -> dict[str, 
     problems: dict[str, list[str]] = {}
     cleaned = {}
     for name, most in METADATA.items():
-        form = "NFC" if name == "notes" else "NFKC"
-        text = unicodedata.normalize(form, str(values.get(name, ""))).replace("\r\n", "\n").strip()
+        written = str(values.get(name, "")).replace("\r\n", "\n").strip()
+        text = unicodedata.normalize("NFC", written) if name == "notes" else unicodedata.normalize("NFKC", written)
         kept = "\n" if name == "notes" else ""
         odd = sorted(
             {f"U+{ord(c):04X}" for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in kept}
