@@ -171,6 +171,9 @@ class Run(Work):
     special_tokens = models.CharField(
         max_length=200, blank=True, help_text="What the tokenizer puts around a text, as in [CLS] text [SEP]."
     )
+    loaded_files = models.JSONField(
+        default=list, blank=True, help_text="Files that the model was loaded from: name, size and sha256 of each."
+    )
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
     requester = models.ForeignKey(
         settings.AUTH_USER_MODEL,

@@ -2,8 +2,8 @@
 
 import logging
 import platform
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import Any
@@ -29,7 +29,7 @@ from scoring.generation import (
     server_continuations,
     with_log_perplexities,
 )
-from scoring.language_models import BUNDLED, LoadedModel, Precision, load
+from scoring.language_models import BUNDLED, LoadedFile, LoadedModel, Precision, load_files, place
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
 
 log = logging.getLogger(__name__)
@@ -124,18 +124,18 @@ def method_of(model: LanguageModel, protocol: Protocol) -> Method:
 
 def _likelihoods(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
     how = LikelihoodSettings(**protocol.parameters)
-    loaded = load_model(model, how.precision)
+    loaded, files = load_model(model, how.precision)
 
     def make(texts: pa.Table, progress: Progress) -> pa.Table:
         found = list(token_log_likelihoods(loaded, texts["text"].to_pylist(), how, progress))
         return likelihoods_table(texts["id"].to_pylist(), found)
 
-    return make, {"special_tokens": SpecialTokens.of(loaded, how).shown(loaded)}
+    return make, {"special_tokens": SpecialTokens.of(loaded, how).shown(loaded), **noted_files(files)}
 
 
 def _generated(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
     how = GenerationSettings(**protocol.parameters)
-    loaded = load_model(model, how.precision)
+    loaded, files = load_model(model, how.precision)
 
     def make(texts: pa.Table, progress: Progress) -> pa.Table:
         prompts = prompts_from_table(texts)
@@ -144,7 +144,7 @@ def _generated(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str
             found = with_log_perplexities(loaded, prompts, found)
         return continuations_table(prompts, found)
 
-    return make, {}
+    return make, noted_files(files)
 
 
 def _served(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
@@ -172,15 +172,31 @@ def environment() -> dict[str, str]:
     return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
 
 
-def load_model(model: LanguageModel, precision: Precision) -> LoadedModel:
-    """The weights of `model`, kept until another model is asked for. Raises ModelRefused when they changed."""
+def noted_files(files: Sequence[LoadedFile]) -> dict[str, Any]:
+    """What is noted of a run, of the files that its model was loaded from."""
+    return {"loaded_files": [asdict(file) for file in files]}
+
+
+def load_model(model: LanguageModel, precision: Precision) -> tuple[LoadedModel, tuple[LoadedFile, ...]]:
+    """The weights of `model`, kept until another model is asked for, and the files that they came from.
+
+    Raises ModelRefused when they changed.
+    """
     location = str(BUNDLED / model.location) if model.source == LanguageModel.Source.BUNDLED else model.location
     source = "hub" if model.source == LanguageModel.Source.HUB else "gguf" if location.endswith(".gguf") else "folder"
     return _load(source, location, model.revision, precision)
 
 
 @lru_cache(maxsize=1)
-def _load(source: str, location: str, revision: str, precision: Precision) -> LoadedModel:
-    return load(
-        source, location, revision, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN, precision=precision
+def _load(
+    source: str, location: str, revision: str, precision: Precision
+) -> tuple[LoadedModel, tuple[LoadedFile, ...]]:
+    placed = place(
+        source,
+        location,
+        revision,
+        endpoint=settings.HUB_ENDPOINT,
+        token=settings.HUB_TOKEN,
+        quota=settings.HUB_CACHE_BYTES,
     )
+    return load_files(placed.path, location, precision=precision), placed.files

@@ -154,6 +154,7 @@ def entry(scoring: Scoring) -> dict[str, Any]:
             "epoch": run.epoch,
             "environment": run.environment,
             "special_tokens": run.special_tokens,
+            "loaded_files": run.loaded_files,
         },
         "scores": _sha256(scoring.artefact),
         "replicates": _sha256(scoring.replicates),

@@ -12,9 +12,10 @@ from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 
 from scoring.language_models import HubUnavailable, ModelRefused
-from scoring.language_models.files import read_config
+from scoring.language_models.configuration import read_configuration
 from scoring.language_models.hub import PUBLIC_HUB, fetch, pin
 from scoring.language_models.loading import quiet, read_tokenizer
+from scoring.language_models.package import read_package
 from scoring.scorers.base import ScorerUnavailable
 from scoring.scorers.encoder import Activation, EncoderScorer
 from scoring.scorers.precision import Precision
@@ -40,8 +41,8 @@ class ClassifierScorer(EncoderScorer):
         """
         try:
             folder, self.revision = _files(ref, revision, endpoint, token)
-            with quiet():
-                config = read_config(folder, ref, [path.name for path in folder.iterdir()])
+            with quiet(), read_package(folder, ref).staged() as folder:
+                config = read_configuration(folder, ref)
                 activation, labels = _activation(ref, config), _labels(ref, config)
                 model = _model(ref, folder, config)
                 tokenizer = read_tokenizer(folder, ref, {})
@@ -63,7 +64,7 @@ def _files(ref: str, revision: str | None, endpoint: str, token: str | None) -> 
         raise ModelRefused(f"{ref} is not a folder: give the folder that a transformers model was saved to")
     with TemporaryDirectory(prefix="plumbline-") as folder:
         pinned = pin(ref, revision, endpoint, token, Path(folder))
-        read_config(Path(folder), ref, pinned.files)  # refuses what is unsafe before its weights are fetched
+        read_configuration(Path(folder), ref)  # refuses what is unsafe before its weights are fetched
     return fetch(ref, pinned.commit, endpoint, token), pinned.commit
 
 

@@ -279,7 +279,7 @@ TABLES = (
         Run,
         collected,
         ("model", "protocol", "epoch"),
-        ("epoch", "environment", "special_tokens", *TIMES),
+        ("epoch", "environment", "special_tokens", "loaded_files", *TIMES),
         (MODEL, Link("protocol", "protocols", ("protocol",)), of_artefact("artefact")),
         DONE,
     ),
