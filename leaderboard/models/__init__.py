@@ -3,6 +3,7 @@
 from leaderboard.models.accounts import ApiToken, Invitation, Preferences
 from leaderboard.models.audit import AuditEvent
 from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
+from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
@@ -19,6 +20,7 @@ __all__ = [
     "AuditEvent",
     "ControlCheck",
     "ControlSet",
+    "EntryCheck",
     "EvaluationSet",
     "Incident",
     "Invitation",
@@ -42,5 +44,6 @@ __all__ = [
     "Work",
     "Worker",
     "listed",
+    "not_held",
     "ranked_now",
 ]

@@ -22,10 +22,16 @@ class OutdatedPolicy(models.TextChoices):
     REMOVE = "remove", "Leave out of the new version"
 
 
+class FlagPolicy(models.TextChoices):
+    HOLD = "hold", "Hold back until a moderator releases it"
+    MARK = "mark", "Rank, with a mark"
+
+
 class Metric(models.Model):
     """A board: what is measured, on what, by which scorer."""
 
     OutdatedPolicy = OutdatedPolicy
+    FlagPolicy = FlagPolicy
 
     slug = models.SlugField(max_length=80, unique=True)
     title = models.CharField(max_length=200)
@@ -37,11 +43,17 @@ class Metric(models.Model):
     position = models.PositiveIntegerField(default=0, help_text="Order of the tabs.")
     drift_policy = models.JSONField(default=dict, blank=True)
     outdated_policy = models.CharField(max_length=20, choices=OutdatedPolicy, default=OutdatedPolicy.FLAG)
+    flag_policy = models.CharField(
+        max_length=20,
+        choices=FlagPolicy,
+        default=FlagPolicy.HOLD,
+        help_text="What becomes of an entry that people should look at first.",
+    )
 
     class Meta:
         ordering = ("position", "slug")
         permissions = (("operate_metric", "Can watch, check and rescore metrics, and run the board"),)
-        constraints = (one_of("outdated_policy", OutdatedPolicy),)
+        constraints = (one_of("outdated_policy", OutdatedPolicy), one_of("flag_policy", FlagPolicy))
 
     def __str__(self) -> str:
         return self.slug

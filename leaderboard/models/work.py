@@ -174,6 +174,9 @@ class Run(Work):
     loaded_files = models.JSONField(
         default=list, blank=True, help_text="Files that the model was loaded from: name, size and sha256 of each."
     )
+    tokenizer_report = models.JSONField(
+        default=dict, blank=True, help_text="What the tokenizer read of the texts and of canary sentences, with flags."
+    )
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
     requester = models.ForeignKey(
         settings.AUTH_USER_MODEL,

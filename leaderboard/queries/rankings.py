@@ -57,6 +57,12 @@ class Row:
         return run.environment.get("differences", []) if run else []
 
     @property
+    def flags(self) -> list[str]:
+        """What stands out about its tokenizer or its numbers, in words."""
+        check = getattr(self.result.scoring, "entry_check", None)
+        return check.words if check else []
+
+    @property
     def leads(self) -> bool:
         """Whether the paired tests cannot tell it from the best."""
         return self.rank_low == 1

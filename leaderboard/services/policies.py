@@ -1,4 +1,5 @@
-"""A metric's policy: what counts as a drift of its scorer, and what becomes of entries that cannot be rescored."""
+"""A metric's policy: what counts as a drift of its scorer, and what becomes of entries that cannot be rescored or are
+flagged."""
 
 import math
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -12,7 +13,8 @@ from leaderboard.services.audit import record
 from scoring.drift import Policy
 
 DEFAULTS = asdict(Policy())
-OUTDATED = "outdated_policy"
+OUTDATED, FLAGGED = "outdated_policy", "flag_policy"  # beside those of the drift
+CHOICES = {OUTDATED: Metric.OutdatedPolicy, FLAGGED: Metric.FlagPolicy}
 
 
 class CannotSetPolicy(ValueError):
@@ -75,9 +77,9 @@ def defaults_of(metric: Metric) -> dict[str, Any]:
 
 
 def policy_in_force(metric: Metric) -> dict[str, Any]:
-    """Every field of the metric's policy, and what becomes of entries that cannot be rescored."""
+    """Every field of the metric's policy, and what becomes of entries that cannot be rescored or are flagged."""
     whole = defaults_of(metric) | metric.drift_policy
-    return {of.name: whole[of.name] for of in fields_of(metric)} | {OUTDATED: metric.outdated_policy}
+    return {of.name: whole[of.name] for of in fields_of(metric)} | {name: getattr(metric, name) for name in CHOICES}
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -95,11 +97,11 @@ def checked(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, float) and not math.isfinite(value):
             raise CannotSetPolicy(name, f"{name}: {value} is not finite; give a number")
     whole = known | changes
-    if whole[OUTDATED] not in Metric.OutdatedPolicy.values:
-        said = ", ".join(Metric.OutdatedPolicy.values)
-        raise CannotSetPolicy(OUTDATED, f"{OUTDATED}: {whole[OUTDATED]!r} is none; use one of {said}")
+    for name, choices in CHOICES.items():
+        if whole[name] not in choices.values:
+            raise CannotSetPolicy(name, f"{name}: {whole[name]!r} is none; use one of {', '.join(choices.values)}")
     try:
-        Policy(**{name: value for name, value in whole.items() if name != OUTDATED})
+        Policy(**{name: value for name, value in whole.items() if name not in CHOICES})
     except ValueError as error:
         raise CannotSetPolicy(str(error).partition(":")[0], str(error)) from error
     return whole
@@ -119,7 +121,8 @@ def set_policy(metric: Metric, changes: dict[str, Any], reason: str, user: User 
     if not change[1]:
         return False
     usual = defaults_of(metric)
-    own = {name: value for name, value in after.items() if name != OUTDATED and value != usual[name]}
-    Metric.objects.filter(pk=metric.pk).update(drift_policy=own, outdated_policy=after[OUTDATED])
+    own = {name: value for name, value in after.items() if name not in CHOICES and value != usual[name]}
+    chosen = {name: after[name] for name in CHOICES}
+    Metric.objects.filter(pk=metric.pk).update(drift_policy=own, **chosen)
     record("set drift policy", f"metric {metric.slug}", {"reason": reason}, user, change)
     return True

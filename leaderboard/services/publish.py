@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work, ranked_now
+from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work, not_held, ranked_now
 from leaderboard.services import artefacts
 from scoring.metrics.safety import AVERAGE, Texts, areas, influence
 from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
@@ -19,7 +19,8 @@ def publish_standings(version: MetricVersion) -> None:
     """Rank all entries of `version` on every ranked measure and slice, among all models and among those of a kind.
 
     One transaction: readers see the old ranking until the new one is whole. Ranks of measured entries come with the
-    range that paired tests cannot exclude; published figures have no texts to test, so theirs do not. Raises ValueError
+    range that paired tests cannot exclude; published figures have no texts to test, so theirs do not. What is held back
+    is left out. Raises ValueError
     where the version is superseded or retired: its standings stay as they were.
     """
     with transaction.atomic():
@@ -28,7 +29,7 @@ def publish_standings(version: MetricVersion) -> None:
             raise ValueError(f"{version} is {version.status}: it cannot be published again; rescore the metric")
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
-            .filter(ranked_now("model__"))
+            .filter(ranked_now("model__"), not_held())
             .select_related("model", "artefact", "replicates")
             .order_by("model__name", "pk")
         )

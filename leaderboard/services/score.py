@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from leaderboard.models import (
     ControlSet,
+    EntryCheck,
     EvaluationSet,
     MetricVersion,
     OutdatedEntry,
@@ -20,6 +21,7 @@ from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.checks import require_check, was_checked
 from leaderboard.services.control import ensure_control_set
+from leaderboard.services.entry_checks import check_entry
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import advance
@@ -70,6 +72,7 @@ def score(scoring: Scoring) -> bool:
                 scored_at=timezone.now(),
             )
             OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
+            check = check_entry(scoring)
             record_entry(scoring)
             if not rescoring_to(version):
                 publish_standings(version)
@@ -82,6 +85,8 @@ def score(scoring: Scoring) -> bool:
             scorers.forget_replies(scoring)
         log.info("%s: scored", scoring)
         say(scoring, f"Scored under version {version.number} of {version.metric.title}.")
+        if check is not None and check.state == EntryCheck.State.HELD:
+            say(scoring, f"Held back in {version.metric.title} until a moderator has looked: {' '.join(check.words)}")
     rescoring = rescoring_to(scoring.metric_version)
     if rescoring:
         advance(rescoring)

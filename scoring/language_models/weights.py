@@ -7,6 +7,7 @@ import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from scoring.language_models.bounded_json import MB, parse_json, read_json
 from scoring.language_models.refusals import ModelRefused
@@ -127,7 +128,7 @@ def _read_entry(tensor: str, entry: object, path: Path, name: str) -> tuple[tupl
     return tuple(shape), (span[0], span[1])
 
 
-def _are_counts(values: object) -> bool:
+def _are_counts(values: object) -> TypeGuard[list[int]]:
     return isinstance(values, list) and all(type(value) is int and 0 <= value < 2**48 for value in values)
 
 

@@ -31,6 +31,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    not_held,
 )
 from leaderboard.models.language_models import listed
 from leaderboard.queries.changes import OF_VERB
@@ -131,9 +132,9 @@ def published() -> QuerySet[MetricVersion]:
 
 
 def scored() -> QuerySet[Scoring]:
-    """Entries of published versions, but for models that are hidden."""
+    """Entries of published versions, but for models that are hidden and entries that are held back."""
     done = Scoring.objects.filter(state=Work.State.DONE, metric_version__in=published())
-    return done.filter(listed("model__"))
+    return done.filter(listed("model__"), not_held())
 
 
 def watched() -> QuerySet[ControlSet]:
@@ -241,6 +242,7 @@ TABLES = (
         (
             *("slug", "title", "summary", "scorer", "formula_name", "measure", "position", "drift_policy"),
             "outdated_policy",
+            "flag_policy",
         ),
         (Link("protocol", "protocols", ("protocol",)),),
     ),
