@@ -14,9 +14,9 @@ from leaderboard.services.accounts import may_submit, submissions_are_moderated
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.failures import Failure, explain
+from leaderboard.services.places import places_of
 from leaderboard.services.submissions import hub, outputs, tool
 from leaderboard.services.submissions.evaluations import ENDED, Evaluation, Step, evaluations
-from leaderboard.services.submissions.ranks import places_of
 
 State = Submission.State
 # Of each form: enters the model that the payload describes; and its run, where there are outputs already.
@@ -83,7 +83,7 @@ def _rank(submission: Submission, found: list[Evaluation]) -> bool:
     assert submission.model is not None  # noqa: S101 (for mypy: the caller looked)
     versions = {one.scoring.metric_version_id: one.scoring.metric_version for one in found if one.scoring}
     for pk, place in places_of(submission.model, versions.values()).items():
-        said = f"{versions[pk].metric.title}, version {versions[pk].number}: {place.said}."
+        said = f"{versions[pk].metric.title}, version {versions[pk].number}: rank {place.words}."
         SubmissionLine.objects.create(submission=submission, text=said[:500])
     return True
 
