@@ -193,7 +193,7 @@ def groups_of(texts: pa.Table) -> dict[str, np.ndarray]:
     """Which of the texts [n] are harmful, benign, and about which demographic, where their set says so."""
     groups: dict[str, np.ndarray] = {}
     if "harmful" in texts.column_names:
-        harmful = texts["harmful"].to_numpy()
+        harmful = texts["harmful"].fill_null(False).to_numpy()
         groups |= {HARMFUL: harmful, BENIGN: ~harmful}
     if "demographics" in texts.column_names:
         members = texts["demographics"].combine_chunks()

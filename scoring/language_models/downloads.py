@@ -128,6 +128,7 @@ def _receive(
             if digest.length > size:
                 raise _longer(ref, file.name, size)
             target.write(block)
+            os.utime(part.parent)  # in use: never evicted
             progress(digest.length)
             if time.monotonic() > until:
                 raise HubUnavailable(f"the hub sends {file.name} of {ref} too slowly")
@@ -193,13 +194,11 @@ class _Digest:
             )
 
 
-def finish(folder: Path, manifest: Iterable[LoadedFile]) -> None:
-    """Note that the folder holds a whole model, of these files. What was noted before stays."""
-    path = folder / FINISHED
-    if not path.is_file():
-        part = folder / f"{FINISHED}.{os.getpid()}"
-        part.write_text(json.dumps({file.name: file.sha256 for file in manifest}))
-        part.replace(path)
+def finish(folder: Path, hashes: dict[str, str]) -> None:
+    """Note that the folder holds a whole model, of files with these sha256 by name."""
+    part = folder / f"{FINISHED}.{os.getpid()}"
+    part.write_text(json.dumps(hashes))
+    part.replace(folder / FINISHED)
 
 
 def is_finished(folder: Path) -> bool:

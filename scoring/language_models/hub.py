@@ -18,6 +18,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from scoring.artefacts import sha256
 from scoring.language_models.downloads import (
     HubFile,
     Progress,
@@ -30,7 +31,7 @@ from scoring.language_models.downloads import (
     make_room,
 )
 from scoring.language_models.hub_client import HubClient
-from scoring.language_models.package import LIMITS, choose_files, describe_file, refuse_unsafe
+from scoring.language_models.package import LIMITS, choose_files, refuse_unsafe
 from scoring.language_models.refusals import Gated, HubUnavailable, ModelRefused, NoSuchRevision, NotOnHub
 from scoring.language_models.weights import INDEX, WHOLE, choose_weights
 
@@ -124,6 +125,10 @@ def fetch(
                 raise
             folder.touch()
             return folder
+        if repository.commit != commit:
+            raise HubUnavailable(
+                f"{endpoint} answers for {repository.commit[:12]} when asked for {commit[:12]} of {ref}"
+            )
         refuse_unsafe(ref, repository.files)
         sizes = {name: declared_size(ref, repository.files[name]) for name in LIMITS if name in repository.files}
         folder.mkdir(parents=True, exist_ok=True)
@@ -136,7 +141,7 @@ def fetch(
         for file in wanted.values():
             download(client, ref, commit, file, folder, progress)
         if not is_finished(folder):
-            finish(folder, [describe_file(folder / name) for name in wanted])
+            finish(folder, {name: file.sha256 or sha256(folder / name) for name, file in wanted.items()})
         return folder
 
 

@@ -111,6 +111,8 @@ class HubClient:
                 if stream is not None and not sockets:
                     sockets.append(stream.get_extra_info("socket"))
                 yield response
+            if cut:  # an answer without a length ends where the connection does
+                raise HubUnavailable(f"{self.endpoint} did not answer in time: it was cut off")
         except httpx2.HTTPError as error:
             if cut:
                 raise HubUnavailable(f"{self.endpoint} did not answer in time: it was cut off") from error
