@@ -126,7 +126,7 @@ def fetch(
             folder.touch()
             return folder
         if repository.commit != commit:
-            raise HubUnavailable(
+            raise HubUnavailable(f"{endpoint} answers for another commit of {ref} than {commit[:12]}, which was asked for")
                 f"{endpoint} answers for {repository.commit[:12]} when asked for {commit[:12]} of {ref}"
             )
         refuse_unsafe(ref, repository.files)
