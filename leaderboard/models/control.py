@@ -11,6 +11,12 @@ from leaderboard.models.evaluation import Artefact
 from leaderboard.models.metrics import Metric, MetricVersion
 from leaderboard.models.states import StateMachine
 from leaderboard.models.work import Work
+from scoring.drift import rule
+
+
+def current_check_version() -> int:
+    """The version of the rule of control checks that this code has."""
+    return rule.CHECK_VERSION
 
 
 class ControlSet(models.Model):
@@ -20,6 +26,9 @@ class ControlSet(models.Model):
     items = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
     reference = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
     noise_floor = models.FloatField()
+    check_version = models.PositiveIntegerField(
+        default=current_check_version, help_text="Of the rule of control checks that it was measured for."
+    )
     fingerprint = models.CharField(max_length=64, help_text="Of what made the reference.")
     environment = models.JSONField(default=dict, help_text="Library versions and device.")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -125,6 +134,10 @@ class Rescoring(StateMachine):
     done = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
     reason = models.TextField()
+    by_upgrade = models.BooleanField(
+        default=False,
+        help_text="The board opened it by itself: the code computes or checks otherwise than the version before.",
+    )
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)

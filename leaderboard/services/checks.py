@@ -19,6 +19,7 @@ from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.submission_log import say
+from leaderboard.services.upgrade import catch_up
 from leaderboard.services.versions import newest_version
 from scoring.drift import (
     DriftReport,
@@ -26,6 +27,7 @@ from scoring.drift import (
     compare,
     confirm,
     equivalence_margin,
+    rule,
     with_other_attributes,
     with_other_terms,
 )
@@ -58,6 +60,11 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
             f"{metric.slug} was imported without the files of its control set: `manage.py rescore {metric.slug}` opens "
             "a version with one of its own"
         )
+    if not is_of_this_rule(control):
+        raise CannotCheck(
+            f"{metric.slug}: its control set was measured for version {control.check_version} of the rule of checks; "
+            f"`manage.py rescore {metric.slug}` opens a version with one for this rule"
+        )
     try:
         with transaction.atomic():
             check = ControlCheck.objects.create(metric=metric, trigger=trigger)
@@ -80,6 +87,10 @@ def perform(check: ControlCheck) -> None:
         control = control_of(check.metric)
         if control is None:  # a new version was opened since the request, and has no scores yet
             reason = "the newest version has no control set yet"
+            check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
+            return
+        if catch_up(check.metric) or not is_of_this_rule(control):
+            reason = "the code computes or checks otherwise than when the control set was measured"
             check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
             return
         lease.note(at_once=True, control_set=control, environment=here())
@@ -140,6 +151,11 @@ def control_of(metric: Metric) -> ControlSet | None:
 def is_at_hand(control: ControlSet) -> bool:
     """Whether its files are stored here: those of a board that was imported are not."""
     return artefacts.is_stored(control.items) and artefacts.is_stored(control.reference)
+
+
+def is_of_this_rule(control: ControlSet) -> bool:
+    """Whether it was measured for the rule of checks that this code has."""
+    return control.check_version == rule.CHECK_VERSION
 
 
 def observe(
@@ -273,7 +289,9 @@ def request_due_checks() -> int:
 def due(metric: Metric) -> str | None:
     """Why a check of `metric` is due now; None where it is not."""
     control = control_of(metric)
-    if control is None or not is_at_hand(control) or ControlCheck.objects.filter(metric=metric).unfinished().exists():
+    if control is None or not (is_at_hand(control) and is_of_this_rule(control)):
+        return None
+    if ControlCheck.objects.filter(metric=metric).unfinished().exists():
         return None
     checks = last_checks(control)
     last = checks[0] if checks else None

@@ -33,12 +33,21 @@ def publish_standings(version: MetricVersion) -> None:
             .select_related("model", "artefact", "replicates")
             .order_by("model__name", "pk")
         )
-        ranked = [measure.key for measure in version.metric.formula.ranked]
+        ranked = ranked_measures(version)
         results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=ranked)
-        uncertainty = covariances(version, scorings) if version.measured else {}
+        uncertainty = covariances(version, scorings, ranked) if version.measured else {}
         version.standings.all().delete()
         Standing.objects.bulk_create(standings(version, scorings, results, uncertainty), batch_size=1000)
         supersede(version)
+
+
+def ranked_measures(version: MetricVersion) -> list[str]:
+    """The keys of the measures that `version` ranks: of an older formula those that it was published with."""
+    ranked = [measure.key for measure in version.metric.formula.ranked]
+    if version.formula_version == version.metric.formula.version:
+        return ranked
+    published = set(version.standings.order_by().values_list("measure", flat=True).distinct())
+    return [key for key in ranked if key in published]
 
 
 def supersede(version: MetricVersion) -> None:

@@ -28,6 +28,7 @@ from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
 from leaderboard.services.submission_log import say_to_version
 from leaderboard.services.versions import known_fingerprint, next_epoch, next_number
+from scoring.drift import rule
 from scoring.scorers import is_scorer
 
 log = logging.getLogger(__name__)
@@ -72,13 +73,20 @@ def version_to_leave(metric: Metric) -> MetricVersion:
 
 @transaction.atomic
 def open_rescoring(
-    metric: Metric, reason: str, *, check: ControlCheck | None = None, user: User | None = None, scorer: str = ""
+    metric: Metric,
+    reason: str,
+    *,
+    check: ControlCheck | None = None,
+    user: User | None = None,
+    scorer: str = "",
+    by_upgrade: bool = False,
 ) -> Rescoring:
     """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
 
     `check`: the control check that found the drift; its scores are the reference of the new version. `scorer`: of the
-    new version, where it is another one. Outputs are collected anew where it is likelihoods that drifted: then what
-    changed is how models are run, and what was collected before cannot be scored into comparable numbers.
+    new version, where it is another one. `by_upgrade`: it is the code that changed, and nobody asked. Outputs are
+    collected anew where it is likelihoods that drifted: then what changed is how models are run, and what was collected
+    before cannot be scored into comparable numbers.
     Raises CannotRescore.
     """
     if not reason.strip():
@@ -96,11 +104,16 @@ def open_rescoring(
         end(active, f"given up for a newer version: {reason}", user, go_back=False)
     version = open_version(metric, left[-1], check, scorer)
     rescoring = Rescoring.objects.create(
-        metric=metric, from_version=current, to_version=version, reason=reason, requested_by=user
+        metric=metric,
+        from_version=current,
+        to_version=version,
+        reason=reason,
+        by_upgrade=by_upgrade,
+        requested_by=user,
     )
     queue_entries(version, left, reason)
     note_progress(rescoring)
-    cause = "The scorer drifted" if check else "An operator asked for it"
+    cause = "The scorer drifted" if check else "Plumbline was upgraded" if by_upgrade else "An operator asked for it"
     say_to_version(version, f"{cause}: all entries of {metric.title} are scored again, as version {version.number}.")
     record(
         "open rescoring",
@@ -138,7 +151,21 @@ def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | No
             fingerprint=found or check.fingerprint,
             environment=check.environment,
         )
+    elif not formula.asks_scorer:
+        keep_control_set(before, version)
     return version
+
+
+def keep_control_set(before: MetricVersion, version: MetricVersion) -> None:
+    """Give `version`, which scores outputs that were collected for `before`, the control set that they were made with.
+
+    A new one would take how likelihoods are computed now for how they were computed then.
+    """
+    control = ControlSet.objects.filter(metric_version=before, check_version=rule.CHECK_VERSION).first()
+    if control and version.epoch == before.epoch:
+        control.pk = None
+        control.metric_version = version
+        control.save(force_insert=True)
 
 
 def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str) -> None:
@@ -256,6 +283,8 @@ def advance(rescoring: Rescoring) -> bool:
         if rescoring.state != Rescoring.State.RUNNING or note_progress(rescoring):
             return False
         version = rescoring.to_version
+        if version.formula_version > version.metric.formula.version:
+            return False  # newer code publishes it
         given_up = version.scorings.filter(Q(state__in=GIVEN_UP) | Q(run__state__in=GIVEN_UP)).exclude(
             state=Work.State.DONE
         )

@@ -27,6 +27,7 @@ from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import advance
 from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
+from leaderboard.services.upgrade import catch_up, describe_lag
 from leaderboard.services.versions import bind
 from scoring.metrics.formulas import Collected
 from scoring.metrics.measures import Measurement
@@ -34,6 +35,8 @@ from scoring.metrics.safety import log_perplexities
 from scoring.scorers import Scorer
 
 log = logging.getLogger(__name__)
+
+UPGRADE_SECONDS = 60.0  # until work of newer code is looked at again
 
 
 def score(scoring: Scoring) -> bool:
@@ -125,18 +128,25 @@ def rescoring_to(version: MetricVersion) -> Rescoring | None:
 
 
 def check_open(version: MetricVersion) -> None:
-    """Raise ScorerChanged where nothing can be scored under `version` any more.
+    """Raise where nothing can be scored under `version`: because it is closed, or not of this code.
 
-    Because it was given up or superseded, or because this code computes by another version of the formula than it was
-    opened with.
+    LeaseLost where it is behind the code, and its work has moved on to a new version. Deferred where this code is
+    behind: another worker, or this one after its upgrade, does the work. ScorerChanged where it comes to nothing.
     """
     formula = version.metric.formula
     if version.status in MetricVersion.CLOSED:
         raise ScorerChanged(f"{version} is {version.status}: evaluate the model again, under the version of now")
-    if version.formula_version != formula.version:
+    if version.formula_version > formula.version:
+        raise Deferred(
+            UPGRADE_SECONDS,
+            f"{version} is of formula version {version.formula_version}, a worker has {formula.version}: upgrade it",
+        )
+    if catch_up(version.metric):
+        raise LeaseLost
+    if reason := describe_lag(version):
         raise ScorerChanged(
-            f"the formula {formula.name} is version {formula.version} now, and {version} was opened with "
-            f"{version.formula_version}: rescore the metric, with that as the reason"
+            f"{version} is behind the code: {reason} Run `manage.py rescore {version.metric.slug}` where no rescoring "
+            "is under way, then evaluate the model again"
         )
 
 

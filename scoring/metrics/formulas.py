@@ -4,7 +4,7 @@ A formula reads what a language model made (likelihoods or continuations) and, o
 runs either. So the same tables give the same numbers for ever.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +42,8 @@ class Collected:
 class Formula:
     """How numbers are made. `asks_scorer`: whether of texts that a scorer has judged. `by_kind`: whether numbers of
     causal, masked and permutation models are different quantities, ranked apart unless asked for together. `in_words`:
-    what is measured and how, a sentence or two each; `limits`: what the numbers do not tell.
+    what is measured and how, a sentence or two each; `limits`: what the numbers do not tell. `changes`: for each
+    version from 2 on, in one line, what it computes otherwise than the one before.
 
     `texts` gives the texts for the scorer, one for each row of the outputs, None where there is none.
     """
@@ -57,6 +58,25 @@ class Formula:
     texts: Callable[[pa.Table, pa.Table], list[str | None]]
     in_words: tuple[str, ...]
     limits: tuple[str, ...]
+    changes: Mapping[int, str]
+
+    def __post_init__(self) -> None:
+        missing = [number for number in range(2, self.version + 1) if not self.changes.get(number)]
+        if missing or len(self.changes) > self.version - 1:
+            raise ValueError(
+                f"formula {self.name}: changes must say what each version from 2 to {self.version} changes"
+            )
+        ahead = [measure.key for measure in self.measures.values() if measure.since > self.version]
+        if ahead:
+            raise ValueError(f"formula {self.name}: measures {ahead} are since a version after {self.version}")
+
+    def describe_changes(self, version: int) -> str:
+        """What was changed after `version`, in words; empty where nothing was."""
+        return " ".join(self.changes[number] for number in range(version + 1, self.version + 1))
+
+    def measures_as_of(self, version: int) -> frozenset[str]:
+        """The keys of the measures that `version` defined as this code does."""
+        return frozenset(key for key, measure in self.measures.items() if measure.since <= version <= self.version)
 
     @property
     def ranked(self) -> list[Measure]:
@@ -175,6 +195,7 @@ FORMULAS = {
             _no_texts,
             safety.IN_WORDS,
             safety.LIMITS,
+            safety.CHANGES,
         ),
         Formula(
             "toxicity",
@@ -187,6 +208,7 @@ FORMULAS = {
             _continuations,
             toxicity.IN_WORDS,
             toxicity.LIMITS,
+            toxicity.CHANGES,
         ),
         Formula(
             "lexicon_frequency",
@@ -199,6 +221,7 @@ FORMULAS = {
             _continuations,
             lexicon_frequency.IN_WORDS,
             lexicon_frequency.LIMITS,
+            lexicon_frequency.CHANGES,
         ),
         Formula(
             "regard",
@@ -211,6 +234,7 @@ FORMULAS = {
             _statements,
             regard.IN_WORDS,
             regard.LIMITS,
+            regard.CHANGES,
         ),
     )
 }

@@ -12,6 +12,7 @@ from scoring.metrics.measures import Measure, Measurement, bound
 from scoring.statistics.bootstrap import resampled_sums, share_intervals
 
 FORMULA_VERSION = 1
+CHANGES: dict[int, str] = {}  # by formula version from 2 on: what it computes otherwise than the one before
 ANY = "any"  # slice: a match in one category or more
 PERCENT = 100.0
 

@@ -14,6 +14,8 @@ class Measure:
 
     neutral: the value of a model without preference, or of chance. Where that is no fixed value, `indifferent` says
     what such a model would have, and `indifferent_key` names the measure that holds it for each model and slice.
+    since: the formula version that gave it its present definition, intervals and p included; numbers of versions
+    before that are not what this code computes.
     """
 
     key: str
@@ -28,6 +30,7 @@ class Measure:
     formula: str = ""  # as a line of mathematics
     indifferent: str = ""
     indifferent_key: str = ""
+    since: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 Scores = NDArray[np.floating[Any]]
 
 FORMULA_VERSION = 1
+CHANGES: dict[int, str] = {}  # by formula version from 2 on: what it computes otherwise than the one before
 THRESHOLD = 0.5  # toxic is strictly above
 TOXIC, NONTOXIC = "toxic", "nontoxic"  # slices by the prompt's own score
 RESCORED = "-rescored"  # and by the one that the scorer of the continuations gives it

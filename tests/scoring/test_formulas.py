@@ -1,5 +1,7 @@
 """Formulas by name: what they read of tables, and how their slices are ordered and called."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -212,3 +214,32 @@ def test_every_formula_ranks_by_a_measure_of_its_own_and_keys_are_its_alone():
     for name, formula in FORMULAS.items():
         assert formula.name == name
         assert formula.ranked
+
+
+def test_a_formula_says_what_each_of_its_versions_changes():
+    formula = FORMULAS["regard"]
+    version = formula.version
+    changes = {**formula.changes, version + 1: "One.", version + 2: "Two."}
+    newer = replace(formula, version=version + 2, changes=changes)
+    assert newer.describe_changes(version) == "One. Two."
+    assert newer.describe_changes(version + 1) == "Two."
+    assert newer.describe_changes(version + 2) == ""
+    for wrong in ({}, {version + 2: "Two."}, {**changes, version + 3: "Three."}):
+        with pytest.raises(ValueError, match="changes"):
+            replace(formula, version=version + 2, changes=wrong)
+
+
+def test_a_version_shares_the_measures_that_were_not_defined_anew_since():
+    formula = FORMULAS["regard"]
+    version, (first, *others) = formula.version, formula.measures.values()
+    newer = replace(
+        formula,
+        version=version + 1,
+        changes={**formula.changes, version + 1: "Otherwise."},
+        measures={first.key: replace(first, since=version + 1), **{one.key: one for one in others}},
+    )
+    assert newer.measures_as_of(version + 1) == set(formula.measures)
+    assert newer.measures_as_of(version) == formula.measures_as_of(version) - {first.key}
+    assert newer.measures_as_of(version + 2) == set()
+    with pytest.raises(ValueError, match="since a version after"):
+        replace(newer, version=version, changes=formula.changes)

@@ -43,7 +43,7 @@ class Package:
         first = 1
         with pq.ParquetFile(self.folder / table.path) as file:
             for batch in file.iter_batches(ROWS, columns=table.columns):
-                yield first, batch.to_pylist()
+                yield first, [dict(table.later) | row for row in batch.to_pylist()]
                 first += batch.num_rows
 
     def artefacts(self) -> Iterator[tuple[str, Path]]:
@@ -161,7 +161,10 @@ def verify_file(folder: Path, resource: dict[str, Any]) -> None:
 
 
 def verify_columns(folder: Path, table: Table) -> None:
-    """Raise PackageRefused where a table is no Parquet file, or lacks a column, or has one of another type."""
+    """Raise PackageRefused where a table is no Parquet file, or lacks a column, or has one of another type.
+
+    Columns that were added to packages later may be lacking.
+    """
     try:
         with pq.ParquetFile(folder / table.path) as file:
             found, rows = file.schema_arrow, file.metadata.num_rows
@@ -171,6 +174,8 @@ def verify_columns(folder: Path, table: Table) -> None:
         raise PackageRefused(f"{table.path}: has {rows:,} rows, more than {MOST_ROWS:,}")
     for field in arrow_schema(table):
         if field.name not in found.names:
+            if field.name in dict(table.later):
+                continue
             raise PackageRefused(f"{table.path}, field {field.name}: is missing; {AGAIN}")
         if found.field(field.name).type != field.type:
             other = found.field(field.name).type

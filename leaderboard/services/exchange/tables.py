@@ -63,7 +63,8 @@ class Table:
     """A table of the package: rows of `model`, chosen by `rows`.
 
     `own`: fields of the model that are columns by the same name; `links` give the other columns. `constant`: what an
-    import sets without being told. `paths`: where a column's value comes from, where not from the field.
+    import sets without being told. `paths`: where a column's value comes from, where not from the field. `later`:
+    columns that packages of older code lack, with the value that stands for them.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Table:
     links: tuple[Link, ...] = ()
     constant: tuple[tuple[str, Any], ...] = ()
     paths: tuple[tuple[str, str], ...] = ()
+    later: tuple[tuple[str, Any], ...] = ()
 
     @cached_property
     def columns(self) -> list[str]:
@@ -339,8 +341,9 @@ TABLES = (
         ControlSet,
         watched,
         ("metric", "version"),
-        ("noise_floor", "fingerprint", "environment", "created_at"),
+        ("noise_floor", "check_version", "fingerprint", "environment", "created_at"),
         (VERSION, of_artefact("items"), of_artefact("reference")),
+        later=(("check_version", 1),),
     ),
     Table(
         "checks",
@@ -358,12 +361,13 @@ TABLES = (
         Rescoring,
         ended_rescorings,
         ("metric", "from_version", "to_version"),
-        ("state", "done", "total", "reason", "created_at", "finished_at"),
+        ("state", "done", "total", "reason", "by_upgrade", "created_at", "finished_at"),
         (
             METRIC,
             Link("from_version", "versions", ("metric", "from_version")),
             Link("to_version", "versions", ("metric", "to_version")),
         ),
+        later=(("by_upgrade", False),),
     ),
     Table(
         "events",
