@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0009_names'),
+        ('leaderboard', '0014_selftest'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -126,9 +126,7 @@ def fetch(
             folder.touch()
             return folder
         if repository.commit != commit:
-            raise HubUnavailable(f"{endpoint} answers for another commit of {ref} than {commit[:12]}, which was asked for")
-                f"{endpoint} answers for {repository.commit[:12]} when asked for {commit[:12]} of {ref}"
-            )
+            raise HubUnavailable(f"{endpoint} answers for another commit of {ref} than {commit[:12]}")
         refuse_unsafe(ref, repository.files)
         sizes = {name: declared_size(ref, repository.files[name]) for name in LIMITS if name in repository.files}
         folder.mkdir(parents=True, exist_ok=True)
