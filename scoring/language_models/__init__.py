@@ -14,6 +14,7 @@ from scoring.language_models.loading import LoadedModel, Placed, Precision, load
 from scoring.language_models.package import LoadedFile
 from scoring.language_models.refusals import (
     Gated,
+    HubBusy,
     HubUnavailable,
     ModelRefused,
     NoSuchRevision,
@@ -36,6 +37,7 @@ __all__ = [
     "HUB_ID",
     "Architecture",
     "Gated",
+    "HubBusy",
     "HubUnavailable",
     "LoadedFile",
     "LoadedModel",

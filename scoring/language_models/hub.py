@@ -121,10 +121,10 @@ def fetch(
         try:
             repository = _read_repository(client, ref, commit)
         except (httpx2.HTTPError, HubUnavailable, OSError) as error:
-            if not _passes(error) or not is_finished(folder):
+            fetched = find_fetched(ref, commit) if _passes(error) else None
+            if fetched is None:
                 raise
-            folder.touch()
-            return folder
+            return fetched
         if repository.commit != commit:
             raise HubUnavailable(f"{endpoint} answers for another commit of {ref} than {commit[:12]}")
         refuse_unsafe(ref, repository.files)
@@ -141,6 +141,15 @@ def fetch(
         if not is_finished(folder):
             finish(folder, {name: file.sha256 or sha256(folder / name) for name, file in wanted.items()})
         return folder
+
+
+def find_fetched(ref: str, commit: str) -> Path | None:
+    """The folder of what was fetched of `ref` at `commit`; None unless that is all of it. The hub is not asked."""
+    folder = commit_folder(ref, commit)
+    if not is_finished(folder):
+        return None
+    folder.touch()
+    return folder
 
 
 def _read_repository(client: HubClient, ref: str, revision: str | None) -> Repository:

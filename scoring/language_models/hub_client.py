@@ -18,7 +18,7 @@ import httpx2
 from huggingface_hub.utils._headers import build_hf_headers
 from huggingface_hub.utils._http import hf_raise_for_status
 
-from scoring.language_models.refusals import HubUnavailable, ModelRefused
+from scoring.language_models.refusals import HubBusy, HubUnavailable, ModelRefused
 
 MOST_REDIRECTS = 5
 MOST_ERROR_BYTES = 2**12
@@ -156,6 +156,10 @@ def _is_public(hostname: str) -> bool:
 
 def _raise(response: httpx2.Response) -> None:
     """Raise what the status means, having read no more of the body than a message."""
+    wait = response.headers.get("retry-after", "")
+    if response.status_code in (429, 503) and wait.isdecimal():
+        said = f"{response.request.url.host} answered with status {response.status_code}"
+        raise HubBusy(f"{said} and asks to wait {wait} s", float(wait))
     content = bytearray()
     for part in response.iter_bytes(MOST_ERROR_BYTES):
         content += part
