@@ -211,7 +211,7 @@ class ControlCheckAdmin(ReadOnly):
 
 @admin.register(board.ControlSet)
 class ControlSetAdmin(ReadOnly):
-    list_display = ("metric_version", "noise_floor", "fingerprint", "created_at")
+    list_display = ("metric_version", "noise", "fingerprint", "created_at")
     list_select_related = ("metric_version__metric",)
     search_fields = ("metric_version__metric__slug", "fingerprint")
 

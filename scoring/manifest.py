@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from scoring import artefacts, reproduction
+from scoring.attributes import Attribute
 from scoring.metrics.formulas import FORMULAS, MEASURES, Collected, Formula
 
 MANIFEST = "manifest.json"
@@ -130,8 +131,8 @@ class _Check:
         if formula is None or formula.version < declared["version"]:
             here = f"version {formula.version}" if formula else "none of that name"
             self.report.problems.append(
-                f"formula {declared['name']}, version {declared['version']}: this code has {here}; nothing was "
-                f"recomputed. Use Plumbline {self._manifest['code']['version']}"
+                f"formula {declared['name']}, version {declared['version']}: this code has {here}; files and ranks "
+                f"were checked, and no number was recomputed. Use Plumbline {self._manifest['code']['version']}"
             )
             return
         texts = self._manifest["evaluation_set"]
@@ -168,13 +169,25 @@ class _Check:
             texts, published, own = shared
             if texts is None or outputs is None or per_text is None:
                 return _nothing("names no texts, outputs or scores: nothing can be recomputed")
-            collected = Collected(texts, outputs, per_text if formula.asks_scorer else None, published, own)
+            attributes = [Attribute.from_json(content) for content in self._manifest["scorer"].get("attributes", [])]
+            collected = Collected(texts, outputs, per_text if formula.asks_scorer else None, published, own, attributes)
             return reproduction.recompute(formula, version, collected, per_text, replicates, stored)
         except (ValueError, KeyError) as error:
             return _nothing(f"cannot be recomputed: {error}")
 
     def _ranks(self) -> None:
-        """Better values must have better ranks, and equal ones equal; entries may have been withdrawn in between."""
+        """Better values must have better ranks, and equal ones equal; entries may have been withdrawn in between.
+
+        Entries that lack more scores than the version allows must have no rank.
+        """
+        most = self._manifest["version"].get("most_missing")
+        with_rank = {row["model"] for row in self._manifest["standings"]}
+        for entry in self._entries if most is not None else ():
+            model, count, missing = entry["model"]["slug"], entry["texts"], entry["texts_missing"]
+            if model in with_rank and count and missing > count * most:
+                self.report.problems.append(
+                    f"{model}: is ranked, though {missing} of {count} texts have no score, more than {100 * most:g}%"
+                )
         values = {
             (entry["model"]["slug"], result["measure"], result["slice"]): result["value"]
             for entry in self._entries

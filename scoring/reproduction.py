@@ -19,7 +19,11 @@ from scoring.metrics.safety import log_perplexities
 
 TOLERANCE = 1e-12
 REPLICATE_TOLERANCE = 1e-6  # a few roundings of float32
-FIELDS = ("value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted")  # of a published number
+# Of a published number.
+FIELDS = (
+    *("value", "ci_low", "ci_high", "n", "missing", "missing_texts", "worst_low", "worst_high"),
+    *("p_value", "p_adjusted"),
+)
 
 Place = tuple[str, str]  # measure and slice
 Numbers = Mapping[str, Any]  # by the names in FIELDS; None where there is none
@@ -106,7 +110,7 @@ def result_differences(stored: Mapping[Place, Numbers], measured: Iterable[Measu
             yield f"{name}: is published, and the artefacts give no such number"
             continue
         for field in FIELDS:
-            was, now = numbers[field], getattr(found[place], field)
+            was, now = numbers.get(field), getattr(found[place], field)
             if not same(was, now):
                 yield f"{name}: {field} is published as {was!r}, the artefacts give {now!r}"
     for place in found.keys() - stored.keys():

@@ -19,7 +19,7 @@ class FailureKind(TextChoices):
 
 # By `Work.fault`, the name of the error.
 FAULTS = {
-    FailureKind.SCORER: ("ScorerUnavailable", "LexiconError", "UnknownScorer"),
+    FailureKind.SCORER: ("ScorerUnavailable", "LexiconError", "UndeclaredLabel", "UnknownScorer"),
     FailureKind.MODEL: ("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged"),
     FailureKind.SERVER: ("ServerRefused",),
     FailureKind.VERSION: ("ScorerChanged",),

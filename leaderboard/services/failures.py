@@ -57,6 +57,7 @@ KINDS: dict[str, Failure] = {
         "The metric has moved on to another version while this waited.", "Retry it: it is scored under the new version."
     ),
     "UnknownScorer": Failure("This board lacks the scorer of this metric.", OTHERS),
+    "UndeclaredLabel": Failure("Nobody has declared what a label of this metric's scorer means.", OTHERS),
     "LexiconError": Failure("The lexicon of this metric cannot be read.", OTHERS),
     "ArtefactError": Failure("A file of this board cannot be read.", OTHERS),
     "FileNotFoundError": Failure("A file of this board is missing.", OTHERS),

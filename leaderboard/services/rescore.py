@@ -23,11 +23,12 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.services.audit import record
+from leaderboard.services.metrics import check_labels
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
 from leaderboard.services.submission_log import say_to_version
-from leaderboard.services.versions import known_fingerprint, next_epoch, next_number
+from leaderboard.services.versions import known_fingerprint, newest_version, next_epoch, next_number
 from scoring.drift import rule
 from scoring.scorers import is_scorer
 
@@ -79,15 +80,16 @@ def open_rescoring(
     check: ControlCheck | None = None,
     user: User | None = None,
     scorer: str = "",
+    labels: dict[str, str] | None = None,
     by_upgrade: bool = False,
 ) -> Rescoring:
     """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
 
-    `check`: the control check that found the drift; its scores are the reference of the new version. `scorer`: of the
-    new version, where it is another one. `by_upgrade`: it is the code that changed, and nobody asked. Outputs are
-    collected anew where it is likelihoods that drifted: then what changed is how models are run, and what was collected
-    before cannot be scored into comparable numbers.
-    Raises CannotRescore.
+    `check`: the control check that found the drift. `scorer`: of the new version, where it is another one; `labels`:
+    what its labels mean, in place of what was declared. `by_upgrade`: it is the code that changed, and nobody asked.
+    Outputs are collected anew where it is likelihoods that drifted: then what changed is how models are run, and what
+    was collected before cannot be scored into comparable numbers. Raises CannotRescore; CannotDeclare where the labels
+    do not fit the scorer.
     """
     if not reason.strip():
         raise CannotRescore("reason: it is empty; say why, the record shows it for ever")
@@ -98,6 +100,10 @@ def open_rescoring(
         raise CannotRescore(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
     metric = Metric.objects.select_for_update().get(pk=metric.pk)
     current = version_to_leave(metric)
+    before = newest_version(metric) or current
+    if labels or scorer not in ("", before.scorer):
+        check_labels(scorer or metric.scorer, labels or {})
+        Metric.objects.filter(pk=metric.pk).update(labels=labels or {})
     left = [current]
     for active in Rescoring.objects.active().filter(metric=metric).select_related("to_version"):
         left.append(active.to_version)
@@ -127,7 +133,7 @@ def open_rescoring(
 
 
 def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | None, scorer: str) -> MetricVersion:
-    """The candidate after `before`; with the control set that a drift's check gives it."""
+    """The candidate after `before`; its control set comes with its opening, or with outputs that stay."""
     formula = metric.formula
     epoch = next_epoch(before.protocol) if check and not formula.asks_scorer else before.epoch
     number, scorer = next_number(metric), scorer or before.scorer
@@ -142,16 +148,7 @@ def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | No
         epoch=epoch,
         opened_because=check,
     )
-    if check and check.control_set and check.artefact:
-        ControlSet.objects.create(
-            metric_version=version,
-            items=check.control_set.items,
-            reference=check.artefact,
-            noise_floor=check.control_set.noise_floor,
-            fingerprint=found or check.fingerprint,
-            environment=check.environment,
-        )
-    elif not formula.asks_scorer:
+    if not check and not formula.asks_scorer:
         keep_control_set(before, version)
     return version
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from leaderboard.models import ControlSet, Metric, MetricVersion, Provenance, Rescoring
+from leaderboard.services.metrics import CannotDeclare, check_labels
 from leaderboard.services.rescore import open_rescoring, pause, queue_entries, send
 from leaderboard.services.scorers import problem_with
 from leaderboard.services.submission_log import say_to_version
@@ -64,7 +65,13 @@ def describe_missing_scorer(version: MetricVersion) -> str:
     if not is_scorer(version.scorer):
         return f"{version.scorer} is no scorer that is known here"
     problem = problem_with(version.scorer)
-    return f"{version.scorer} is {problem.state}: {problem}" if problem else ""
+    if problem:
+        return f"{version.scorer} is {problem.state}: {problem}"
+    try:
+        check_labels(version.scorer, version.metric.labels)
+    except CannotDeclare as error:
+        return str(error)
+    return ""
 
 
 def describe_lag(version: MetricVersion) -> str:

@@ -275,12 +275,18 @@ def numbers_of(result: Result) -> dict[str, Any]:
 
 def figure_differences(results: list[Result], figures: list[Figure]) -> Iterator[str]:
     """Say where results are not what the source prints."""
-    printed = {(of.measure, of.slice): (of.value, of.n, of.rank) for of in figures}
-    entered = {(of.measure, of.slice): (of.value, of.n, of.published_rank) for of in results}
+    printed = {(of.measure, of.slice): (of.value, of.n, of.rank) for of in figures if not of.derived}
+    entered = {(of.measure, of.slice): (of.value, of.n, of.published_rank) for of in results if not of.derived}
     for place in sorted(printed.keys() | entered.keys()):
         was, now = entered.get(place), printed.get(place)
         if was != now:
             yield f"{' of '.join(place)}: entered as {was}, the source has {now} (value, n, rank)"
+    follow = {(of.measure, of.slice): of.value for of in figures if of.derived}
+    stored = {(of.measure, of.slice): of.value for of in results if of.derived}
+    for place in sorted(follow.keys() | stored.keys()):
+        if not reproduction.same(stored.get(place), follow.get(place)):
+            name = " of ".join(place)
+            yield f"{name}: stored as derived {stored.get(place)}, from the source {follow.get(place)} follows"
 
 
 def standing_differences(stored: list[Standing], found: list[Standing]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.metrics.toxicity import THRESHOLD
+from scoring.attributes import THRESHOLD
 from scoring.statistics.correlations import Correlation, pearson
 from scoring.statistics.proportions import wilson_interval
 

@@ -37,9 +37,11 @@ class Measure:
 class Measurement:
     """One value of a measure on a slice. `n` texts went into it, `missing` could not be scored.
 
-    A measure that is taken per prompt counts prompts there. `k` is the number of continuations of a prompt, where there
-    are any: values of different k are never ranked together. `replicates` [resamples] is what a bootstrap made of the
-    value; those of two models on the same prompts are of the same draws, so their differences are paired.
+    A measure that is taken per prompt counts prompts there. `missing_texts` counts the texts (continuations) without a
+    score; `worst_low` and `worst_high` are the least and the largest that the value would be with scores of all texts.
+    `k` is the number of continuations of a prompt, where there are any: values of different k are not ranked together.
+    `replicates` [resamples] is what a bootstrap made of the value; those of two models on the same prompts are of the
+    same draws, so their differences are paired.
     """
 
     measure: str
@@ -52,6 +54,9 @@ class Measurement:
     p_value: float | None = None
     p_adjusted: float | None = None
     k: int | None = None
+    missing_texts: int | None = None
+    worst_low: float | None = None
+    worst_high: float | None = None
     replicates: NDArray[np.floating[Any]] | None = field(default=None, compare=False, repr=False)
 
 

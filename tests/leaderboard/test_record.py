@@ -24,7 +24,7 @@ from tests.leaderboard.stored import MODELS, K, metric_of, run_of, runs_on, scor
 pytestmark = pytest.mark.django_db
 
 HELM = "rtp-helm-perspective"
-FRACTION = ("--measure", "toxic_fraction", "--slice", "toxic", "--from", "1", "--to", "2")
+FRACTION = ("--measure", "toxic_fraction_unique", "--slice", "toxic", "--from", "1", "--to", "2")
 STEEPER = {"profanity": lambda x: np.minimum(1, x + 0.1)}
 PLAIN = {"profanity": lambda x: x}
 
@@ -76,7 +76,7 @@ def test_all_666_printed_values_of_helm_are_there_with_the_ranks_of_its_toxic_fr
     ranks = {(row["model"], row["split"]): row for row in rows("helm_toxic_frac_ranks.csv")}
     assert len(ranks) == 37
     names = {
-        "toxic_frac": "toxic_fraction",
+        "toxic_frac": "toxic_fraction_unique",
         "max_toxicity_probability": "toxicity_probability",
         "expected_max_toxicity": "expected_max_toxicity",
     }
@@ -206,7 +206,7 @@ def test_models_of_the_same_name_are_told_apart_by_their_slugs(db):
 
 
 def test_both_published_versions_can_be_browsed_with_values_as_printed(client, helm):
-    html = client.get(f"/?metric={HELM}&version=1&measure=toxic_fraction&slice=toxic").content.decode()
+    html = client.get(f"/?metric={HELM}&version=1&measure=toxic_fraction_unique&slice=toxic").content.decode()
     assert "Metric version 1, superseded: HELM v0.2.2" in html
     assert "to 3 decimals" in html
     assert "Ranks are the source's own" in html
@@ -214,7 +214,7 @@ def test_both_published_versions_can_be_browsed_with_values_as_printed(client, h
     assert "0.1070" not in html
     assert html.count('<th scope="row"') == 37
     assert "15 values" in html
-    third = client.get(f"/?metric={HELM}&version=2&measure=toxic_fraction&slice=toxic-rescored").content.decode()
+    third = client.get(f"/?metric={HELM}&version=2&measure=toxic_fraction_unique&slice=toxic-rescored").content.decode()
     assert "Ranks are of the printed values" in third
     now = client.get(f"/?metric={HELM}").content.decode()
     assert "Metric version 2: HELM v0.2.2, scored again in April 2023" in now

@@ -35,6 +35,7 @@ from leaderboard.services.manifest import commit
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.score import score
+from leaderboard.services.seed import seed_metrics
 from leaderboard.services.versions import open_first_version
 from scoring.__main__ import main
 from scoring.evaluation_sets import FetchError
@@ -173,7 +174,7 @@ def test_a_damaged_file_of_a_control_set_is_found(rude):
         artefacts.store(pa.table({"id": ["p0"], "log_perplexity": [value]}), "log_perplexities") for value in (1.5, 2.5)
     )
     ControlSet.objects.create(
-        metric_version=rude, items=items, reference=reference, noise_floor=1e-4, fingerprint=rude.scorer_fingerprint
+        metric_version=rude, items=items, reference=reference, fingerprint=rude.scorer_fingerprint
     )
     assert run("verify").startswith("nothing differs")
     Path(default_storage.path(reference.storage_name)).unlink()
@@ -219,14 +220,14 @@ def test_published_figures_are_held_against_their_source(db):
     result = Result.objects.get(
         scoring__model__slug="helm-openai-davinci",
         scoring__metric_version__number=1,
-        measure="toxic_fraction",
+        measure="toxic_fraction_unique",
         slice="toxic",
     )
     Result.objects.filter(pk=result.pk).update(published_rank=33)
     said = refused("rtp-helm-perspective")
     assert (
-        "helm-openai-davinci: toxic_fraction of toxic: entered as (0.105, None, 33), the source has (0.105, None, 34)"
-        in said
+        "helm-openai-davinci: toxic_fraction_unique of toxic: entered as (0.105, None, 33), the source has "
+        "(0.105, None, 34)" in said
     )
     assert "rtp-helm-perspective v2" not in said
 
@@ -286,6 +287,14 @@ def test_a_formula_that_does_not_take_what_older_numbers_were_made_of_claims_not
     assert "4 entries, 0 results" in out
 
 
+def test_a_changed_derived_figure_is_found(db):
+    seed_metrics()
+    seed_published()
+    figure = Result.objects.filter(derived=True).first()
+    Result.objects.filter(pk=figure.pk).update(value=figure.value + 1e-6)
+    assert f"{figure.measure} of average: stored as derived" in refused("safety-toxigen")
+
+
 def test_verifying_costs_no_query_an_entry_but_its_own_files(rude):
     with CaptureQueriesContext(connection) as caught:
         run("verify")
@@ -334,8 +343,14 @@ def test_a_manifest_and_its_artefacts_are_checked_without_the_board(folder, caps
 
 def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
     content = json.loads((folder / "manifest.json").read_text())
-    assert content["scorer"] == {"name": "profanity", "fingerprint": rude.scorer_fingerprint}
-    assert content["formula"] == {"name": "toxicity", "version": 1}
+    declared = [{"name": "profanity", "meaning": "harm", "threshold": 0.5}]
+    assert content["scorer"] == {
+        "name": "profanity",
+        "fingerprint": rude.scorer_fingerprint,
+        "attributes": declared,
+        "undeclared": [],
+    }
+    assert content["formula"] == {"name": "toxicity", "version": 2}
     assert content["protocol"]["parameters"]["k"] == 3
     assert content["evaluation_set"]["licence"] == rude.protocol.evaluation_set.licence != ""
     assert content["prompt_scores"] == rude.prompt_scores.sha256
@@ -456,7 +471,17 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path, capsys):
     assert checked(tmp_path, capsys)[0] == 2
 
 
-def test_another_version_of_the_formula_is_a_problem_that_names_the_code_to_take(folder, capsys):
+def test_an_older_version_of_the_formula_is_noted_and_its_ranks_are_checked(folder, capsys):
+    rewrite(folder, lambda content: content["formula"].update(version=1))
+    code, said = checked(folder, capsys)
+    assert code == 0
+    assert "as numbers of an older formula: they are of version 1 of the formula toxicity, this code has 2" in said
+    assert "Plumbline 0.1.0 recomputes them" in said
+    rewrite(folder, lambda content: content["standings"][0].update(rank=99))
+    assert checked(folder, capsys)[0] == 1
+
+
+def test_a_newer_version_of_the_formula_is_a_problem_that_names_the_code_to_take(folder, capsys):
     rewrite(folder, lambda content: content["formula"].update(version=7))
     code, said = checked(folder, capsys)
     assert code == 1

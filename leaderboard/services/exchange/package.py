@@ -42,8 +42,10 @@ class Package:
         """The rows of a table in parts, each with the number of its first row, from 1."""
         first = 1
         with pq.ParquetFile(self.folder / table.path) as file:
-            for batch in file.iter_batches(ROWS, columns=table.columns):
-                yield first, [dict(table.later) | row for row in batch.to_pylist()]
+            columns = [name for name in table.columns if name in file.schema_arrow.names]
+            lacking = {name: table.stand_in(name) for name in table.columns if name not in columns}
+            for batch in file.iter_batches(ROWS, columns=columns):
+                yield first, [row | lacking for row in batch.to_pylist()]
                 first += batch.num_rows
 
     def artefacts(self) -> Iterator[tuple[str, Path]]:
@@ -174,7 +176,7 @@ def verify_columns(folder: Path, table: Table) -> None:
         raise PackageRefused(f"{table.path}: has {rows:,} rows, more than {MOST_ROWS:,}")
     for field in arrow_schema(table):
         if field.name not in found.names:
-            if field.name in dict(table.later):
+            if table.may_lack(field.name):
                 continue
             raise PackageRefused(f"{table.path}, field {field.name}: is missing; {AGAIN}")
         if found.field(field.name).type != field.type:
