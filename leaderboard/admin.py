@@ -216,6 +216,20 @@ class ControlSetAdmin(ReadOnly):
     search_fields = ("metric_version__metric__slug", "fingerprint")
 
 
+@admin.register(board.Opening)
+class OpeningAdmin(ReadOnly):
+    list_display = ("metric_version", "wanted", "refusals", "reason", "not_before", "created_at")
+    list_select_related = ("metric_version__metric",)
+    search_fields = ("metric_version__metric__slug", "fingerprint", "reason")
+
+
+@admin.register(board.Replicate)
+class ReplicateAdmin(ReadOnly):
+    list_display = ("opening", "number", "artefact", "scored_at")
+    list_select_related = ("opening__metric_version__metric", "artefact")
+    search_fields = ("opening__metric_version__metric__slug", "artefact__sha256")
+
+
 @admin.register(board.Rescoring)
 class RescoringAdmin(ReadOnly):
     list_display = ("metric", "from_version", "to_version", "state", "done", "total", "requested_by", "created_at")

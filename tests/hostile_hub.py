@@ -300,7 +300,7 @@ HEADERS = {
         "its header claims", padded(write(WEIGHTS, struct.pack("<Q", 2**60) + b"{}")), stage=LOADING
     ),
     "a header that nests": Case("nests deeper", padded(header(b"[" * 100_000)), stage=LOADING),
-    "a header that is no JSON": Case("is not JSON", padded(header(b"{")), stage=LOADING),
+    "a header that is no JSON": Case("is not JSON", padded(header(b"{]")), stage=LOADING),
     "tensors over each other": Case("overlap", padded(header({**TENSOR, "b": TENSOR["a"]})), stage=LOADING),
     "a type that is none": Case(
         "none of weights", padded(header({"a": {**TENSOR["a"], "dtype": "F4"}})), stage=LOADING

@@ -25,4 +25,9 @@ class Migration(migrations.Migration):
             name='by_upgrade',
             field=models.BooleanField(default=False, help_text='The board opened it by itself: the code computes or checks otherwise than the version before.'),
         ),
+        migrations.AddField(
+            model_name='run',
+            name='self_test',
+            field=models.JSONField(blank=True, default=dict, help_text="How far the engine was from the model's plain forward; and where."),
+        ),
     ]

@@ -219,6 +219,11 @@ class MetricVersion(models.Model):
         """What its scorer declares; nothing in versions from before declarations, and where no scorer is asked."""
         return tuple(Attribute.from_json(content) for content in self.attributes)
 
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """From which score on a text has an attribute, of those that are declared."""
+        return {attribute.name: attribute.threshold for attribute in self.declared}
+
     def ranks(self, measure: Measure, slice_name: str) -> bool:
         """Whether models are ranked on a slice: by a measure with a direction, which is that of the attribute too.
 

@@ -177,6 +177,9 @@ class Run(Work):
     tokenizer_report = models.JSONField(
         default=dict, blank=True, help_text="What the tokenizer read of the texts and of canary sentences, with flags."
     )
+    self_test = models.JSONField(
+        default=dict, blank=True, help_text="How far the engine was from the model's plain forward; and where."
+    )
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
     requester = models.ForeignKey(
         settings.AUTH_USER_MODEL,

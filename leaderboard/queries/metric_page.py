@@ -59,6 +59,13 @@ class Moment:
         return self.before.scorer if self.before and self.before.scorer != self.version.scorer else ""
 
     @property
+    def formula_changes(self) -> str:
+        """What its formula computes otherwise than that of the measured version before; empty where nothing."""
+        if self.before is None or not self.version.measured:
+            return ""
+        return self.version.metric.formula.describe_changes(self.before.formula_version, self.version.formula_version)
+
+    @property
     def other_fingerprint(self) -> bool:
         """Whether its scores are made by something else than those before; of figures from papers nobody knows."""
         before, fingerprint = self.before, self.version.scorer_fingerprint

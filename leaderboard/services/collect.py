@@ -34,6 +34,7 @@ from scoring.generation import (
 from scoring.language_models import BUNDLED, LoadedFile, LoadedModel, Precision, load_files, place
 from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, report_tokenizer
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
+from scoring.self_test import VERSION, self_test
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +153,22 @@ def _generated(run: Run, every_text: pa.Table) -> tuple[Make, dict[str, Any]]:
     return make, note_model(run, loaded, files, every_text)
 
 
+def self_test_of(model: LanguageModel, loaded: LoadedModel) -> dict[str, Any]:
+    """The self-test that the model passed here before, in this precision and with these libraries, or else passes now.
+
+    Raises ModelRefused.
+    """
+    here = environment()
+    tested = Run.objects.filter(model=model, self_test__version=VERSION, self_test__precision=loaded.precision)
+    for run in tested:
+        if run.self_test["environment"] == here:
+            passed: dict[str, Any] = run.self_test
+            return passed
+    report = self_test(loaded)
+    log.info("%s: self-test passed in %.1f s, largest difference %.1e", model, report.seconds, report.difference)
+    return report.as_json() | {"environment": here}
+
+
 def _served(run: Run, _every_text: pa.Table) -> tuple[Make, dict[str, Any]]:
     how = GenerationSettings(**run.protocol.parameters)
     url, name = urldefrag(run.model.location)
@@ -178,11 +195,15 @@ def environment() -> dict[str, str]:
 
 
 def note_model(run: Run, loaded: LoadedModel, files: Sequence[LoadedFile], texts: pa.Table) -> dict[str, Any]:
-    """What is noted of a run: the files that its model was loaded from, and what its tokenizer read of all the texts.
+    """What is noted of a run: the files that its model was loaded from, how its self-test went, and what its tokenizer
+    read of all the texts.
 
     The seed of the canary sentences is drawn once a run, and kept with it: nobody knows it before.
     """
-    noted: dict[str, Any] = {"loaded_files": [asdict(file) for file in files]}
+    noted: dict[str, Any] = {
+        "loaded_files": [asdict(file) for file in files],
+        "self_test": self_test_of(run.model, loaded),
+    }
     if not run.tokenizer_report:
         report = report_tokenizer(loaded, texts["text"].to_pylist(), groups_of(texts), secrets.token_hex(16))
         noted["tokenizer_report"] = report.as_json()

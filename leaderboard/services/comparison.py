@@ -136,7 +136,7 @@ def compare(
         texts=len(next(iter(x.values()))),
         texts_in_all=texts if len(chosen) == len(pairs) else sum(map(rows_of, pairs)),
         namesakes=namesakes,
-        attributes=agreement.compare_scorers(x, y, names),
+        attributes=agreement.compare_scorers(x, y, names, (first.thresholds, second.thresholds)),
         ranks=rank_agreement(first, second, names),
     )
 

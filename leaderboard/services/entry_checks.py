@@ -85,7 +85,8 @@ def number_flags(scoring: Scoring, embeddings: int | None) -> list[Flag]:
         ("above_its_likelihoods", "that find texts as likely", surprise, [row[2] for row in rows]),
     ):
         pairs = [(other, row[0]) for other, row in zip(xs, rows, strict=True) if other is not None]
-        distance = stands_out(value, x, *zip(*pairs, strict=True), higher) if x is not None and pairs else None
+        others_x, others_y = [other for other, _ in pairs], [known for _, known in pairs]
+        distance = stands_out(value, x, others_x, others_y, higher) if x is not None else None
         if distance is not None:
             flags.append(
                 Flag(key, f"Its {measure.label} is {distance:.3f} better than models {label} let expect on this board.")
@@ -141,5 +142,6 @@ def decide(check: EntryCheck, decision: str, reason: str, user: User | None = No
 
 def why_not_theirs(check: EntryCheck, user: User | None) -> str:
     """Why somebody may not decide; "" where they may. Nobody: at the terminal, where one may."""
-    mine = user is not None and check.scoring.submissions.filter(submitter=user).exists()
-    return "This entry is your own: another moderator decides upon it." if mine and not operates(user) else ""
+    if user is None or operates(user) or not check.scoring.submissions.filter(submitter=user).exists():
+        return ""
+    return "This entry is your own: another moderator decides upon it."

@@ -20,7 +20,7 @@ class FailureKind(TextChoices):
 # By `Work.fault`, the name of the error.
 FAULTS = {
     FailureKind.SCORER: ("ScorerUnavailable", "LexiconError", "UndeclaredLabel", "UnknownScorer"),
-    FailureKind.MODEL: ("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged"),
+    FailureKind.MODEL: ("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged", "FailedSelfTest"),
     FailureKind.SERVER: ("ServerRefused",),
     FailureKind.VERSION: ("ScorerChanged",),
     FailureKind.FILES: ("ArtefactError", "FileNotFoundError"),

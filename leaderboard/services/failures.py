@@ -32,6 +32,11 @@ KINDS: dict[str, Failure] = {
     "ModelRefused": Failure(
         "The model's files are refused.", "Mend them on the hub as the reason says, and submit the new revision."
     ),
+    "FailedSelfTest": Failure(
+        "The model does not pass the self-test: what this board computes of it is not what the model itself gives.",
+        "No number of it is published. Submit another model, or tell the people who run this board: it is the "
+        "architecture that fails here, not your files.",
+    ),
     "RevisionChanged": Failure(
         "The files on the hub are not those that were pinned when you submitted the model.",
         "Submit the revision that is there now.",

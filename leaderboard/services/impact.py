@@ -57,11 +57,10 @@ def _leaving(version: MetricVersion, headline: str, impact: RankImpact) -> int:
         measure=version.metric.measure,
         slice=headline,
         population=Standing.Population.ALL,
-        rank_low__isnull=False,
     )
-    ranges = {slug: (low, high) for slug, low, high in standings.values_list("model__slug", "rank_low", "rank_high")}
-    bounds = ((move.to_rank, *ranges.get(move.entry, (move.from_rank, move.from_rank))) for move in impact.moves)
-    return sum(not low <= rank <= high for rank, low, high in bounds)
+    ranks = {move.entry: move.to_rank for move in impact.moves}
+    within = standings.filter(model__slug__in=ranks).values_list("model__slug", "rank_low", "rank_high")
+    return len(ranks) - sum(bool(low and high and low <= ranks[slug] <= high) for slug, low, high in within)
 
 
 def _rows(prompts: np.ndarray, k: int) -> np.ndarray:

@@ -165,6 +165,7 @@ def entry(scoring: Scoring) -> dict[str, Any]:
             "environment": run.environment,
             "special_tokens": run.special_tokens,
             "loaded_files": run.loaded_files,
+            "self_test": run.self_test,
         },
         "scores": _sha256(scoring.artefact),
         "replicates": _sha256(scoring.replicates),

@@ -38,7 +38,8 @@ LONGEST_PAUSE = timedelta(hours=6)
 
 def growing_pause(times: int) -> timedelta:
     """How long to wait after a scorer was of no use so many times in a row, from 1."""
-    return min(FIRST_PAUSE * 2 ** min(times - 1, 20), LONGEST_PAUSE, timedelta(seconds=settings.CHECK_SECONDS))
+    regular = timedelta(seconds=settings.CHECK_SECONDS)
+    return min(FIRST_PAUSE * int(2 ** min(times - 1, 20)), LONGEST_PAUSE, regular)
 
 
 def ensure_control_set(
@@ -60,7 +61,7 @@ def ensure_control_set(
             wait_until(due_at(opening, instrument), progress_of(opening))
             if lease:
                 lease.check()
-            score_once(opening, instrument, number, scoring)
+            score_once(opening, instrument_of(version, scoring), number, scoring)  # whose answers are none of before
             hold(opening)
         return freeze(opening, instrument)
 

@@ -45,9 +45,12 @@ def publish_standings(version: MetricVersion) -> None:
 
 
 def ranked_measures(version: MetricVersion) -> list[str]:
-    """The keys of the measures that `version` ranks: of an older formula those that it was published with."""
+    """The keys of the measures that `version` ranks: of an older formula those that it was published with.
+
+    A paper's figures are of no formula of ours: all that are entered are ranked.
+    """
     ranked = [measure.key for measure in version.metric.formula.ranked]
-    if version.formula_version == version.metric.formula.version:
+    if version.formula_version == version.metric.formula.version or not version.measured:
         return ranked
     published = set(version.standings.order_by().values_list("measure", flat=True).distinct())
     return [key for key in ranked if key in published]

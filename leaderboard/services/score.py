@@ -7,7 +7,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from leaderboard.models import (
-    ControlSet,
     EntryCheck,
     EvaluationSet,
     MetricVersion,
@@ -19,7 +18,7 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
-from leaderboard.services.checks import require_check, was_checked
+from leaderboard.services.checks import control_of, require_check, was_checked
 from leaderboard.services.entry_checks import check_entry
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed
 from leaderboard.services.openings import ensure_control_set
@@ -186,10 +185,8 @@ def checked_scorer(scoring: Scoring) -> Scorer:
     version = scoring.metric_version
     scorers.look_again()
     scorer = scorers.scorer_of(version, scoring)
-    if (
-        scorer.fingerprint() != version.scorer_fingerprint
-        and ControlSet.objects.filter(metric_version=version).exists()
-    ):
+    control = control_of(version.metric)
+    if scorer.fingerprint() != version.scorer_fingerprint and control and control.metric_version == version:
         require_check(scoring, scorer.fingerprint())
     bind(version, scorer.fingerprint())
     return scorer

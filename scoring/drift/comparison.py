@@ -142,11 +142,11 @@ def compare(
     or of a stratum (a band of scores) by its standard error; the number of texts of which a scoring lies beyond their
     own noise; the distribution of changes beside that of replicates. Or a text without a score has one now.
     L2 is asked always. Over all texts and in each demographic: the mean shift is beyond the policy's limit, or so many
-    labels flip, of texts that moved farther than noise moves one in 10,000. Or the interval of a reported
-    measure's change is not within the margin, in a demographic by more than its texts' own differences explain.
-    Every one of these has to be beyond noise: Holm's p, over all tests of the check, is below what this check may spend
-    of alpha. Without noise a difference is a fact and has p = 0; it is compared exactly, but for rounding. The verdict
-    is `changed` even where L2 fired, until `confirm`.
+    labels flip, of texts that moved farther than noise moves one in 10,000. Or the interval of a reported measure's
+    change is not within the margin, in a demographic by more than its texts' own differences explain.
+    Every one of these has to be beyond noise: Holm's p, over all tests of scores and over all tests of measures, is
+    below what this check may spend of alpha, which the two share alike. Without noise a difference is a fact and has
+    p = 0; it is compared exactly, but for rounding. The verdict is `changed` even where L2 fired, until `confirm`.
 
     A text that had a score of any attribute and has none now makes the check `unavailable`, whatever the other texts
     show: an error, an empty reply and a refusal are no scores, and measures without those texts are of another set. It
@@ -158,7 +158,8 @@ def compare(
     now = np.asarray(scorings, dtype=np.float64)
     now = now[None] if now.ndim == 2 else now
     _check(reference, now, attributes, demographics)
-    had, has = ~np.isnan(reference.centre), ~np.isnan(now).any(axis=0)
+    had = ~np.isnan(reference.centre)
+    has = np.asarray(np.isfinite(now).all(axis=0))
     paired = had & has
     names, members = _slices(demographics)
     pair = _Pair(
@@ -323,7 +324,7 @@ def _tested(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
             p_values += [float(shift_p[row, column]), float(labels_p[row, column])]
     tests = [_noise_tests(pair, column) for column in range(len(pair.attributes))]
     p_values += [p for test in tests for p in (test.beyond_p, 1.0 if test.distance_p is None else test.distance_p)]
-    adjusted = iter(holm(np.array(p_values)).tolist())
+    adjusted = iter(_shared(np.array(p_values)).tolist())
     for place, movement in enumerate(movements):
         shift, labels = next(adjusted), next(adjusted)
         movements[place] = replace(movement, p_adjusted=shift, flips_p=None if flips is None else labels)
@@ -331,6 +332,11 @@ def _tested(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
         beyond, distance = next(adjusted), next(adjusted)
         tests[place] = replace(test, beyond_p=beyond, distance_p=None if test.distance is None else distance)
     return tuple(movements), tuple(tests)
+
+
+def _shared(p_values: Array) -> Array:
+    """Holm's p within one of the two families of tests, of scores and of measures, which share alpha alike."""
+    return np.minimum(1.0, 2 * holm(p_values))
 
 
 def count_p(counts: NDArray[np.int64], expected: Array) -> Array:
@@ -348,7 +354,7 @@ def _noise_tests(pair: _Pair, column: int) -> NoiseTests:
     reference, known = pair.reference, pair.known[:, column]
     attribute, scorings = pair.attributes[column], len(pair.scorings)
     beyond = int(reference.beyond(pair.scorings)[:, known, column].any(axis=0).sum())
-    if reference.is_exact[column]:
+    if reference.is_exact[column] or not known.any():
         return NoiseTests(attribute, 0.0, beyond, 0.0, float(not beyond), None, None)
     expected = float(reference.expected_beyond(scorings)[known, column].sum())
     times = len(reference.replicates) / scorings
@@ -365,7 +371,7 @@ def _noise_tests(pair: _Pair, column: int) -> NoiseTests:
 def _detectable(pair: _Pair, movements: Sequence[Movement], alpha: float) -> Iterator[Detectable]:
     """Of every attribute. All tests of the check share alpha alike, which is less than Holm leaves them."""
     policy, replicates = pair.policy, len(pair.reference.replicates)
-    level = alpha / (2 * len(movements) + 2 * len(pair.attributes))
+    level = alpha / 2 / (2 * len(movements) + 2 * len(pair.attributes))
     once, twice = (float(stats.norm.ppf(power)) for power in (POWER, (1 + POWER) / 2))
     for column, attribute in enumerate(pair.attributes):
         errors = {}
@@ -467,7 +473,7 @@ def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float]) -> 
     low, high = percentile_intervals(replicates, pair.policy.confidence)
     p_values = _noise_p(pair, reported)[rows, columns]
     apart = no_change_p(change[rows, columns], replicates, scored.sum(axis=1)[rows])
-    adjusted = holm(np.where(rows > 0, np.maximum(p_values, apart), p_values))
+    adjusted = _shared(np.where(rows > 0, np.maximum(p_values, apart), p_values))
     for cell, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
         measure, attribute = reported.measures[column]
         yield MeasureChange(

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.drift.comparison import compare
 from scoring.drift.measures import Array, Means
@@ -83,8 +82,8 @@ def require_steady(
 def two_groups(replicates: Array) -> Groups:
     """How replicates [replicates, n] fall into two groups of at least two each, text by text; fewer than 4 never do."""
     count = len(replicates)
-    scored: NDArray[np.bool_] = ~np.isnan(replicates).any(axis=0)
-    if count < 4 or not scored.any():
+    scored = np.flatnonzero(np.isfinite(replicates).all(axis=0))
+    if count < 4 or not len(scored):
         return Groups(0.0, 0.0)
     values = np.sort(replicates[:, scored], axis=0)
     values -= values[:1]  # so that equal replicates have deviations of exactly 0

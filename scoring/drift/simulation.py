@@ -73,7 +73,8 @@ class Change:
         elif self.texts == "few":
             below = np.flatnonzero(scores <= 0.5)
             moved = np.isin(np.arange(len(scores)), below[: round(FEW * len(scores))])
-        return special.expit(special.logit(np.clip(scores, 1e-6, 1 - 1e-6)) + rise * moved)
+        after: Array = special.expit(special.logit(np.clip(scores, 1e-6, 1 - 1e-6)) + rise * moved)
+        return after
 
     def rise_to(self, *, flips: bool) -> float:
         """The rise, in logits, that flips 2% of many texts' labels or else moves their mean by 0.01; by bisection."""
@@ -138,7 +139,7 @@ def slow_drift(noise: str, n: int, versions: int = 5, seed: int = 20241107) -> t
     """Medians over versions of the numbers of the first checks that say changed and drifted, where every check finds
     all scores 0.0001 higher than the one before; infinite beyond the 200th."""
     generator = np.random.default_rng(seed)
-    first = []
+    first: list[tuple[float, float]] = []
     for scores, reference in _versions(noise, n, versions, generator):
         changed = np.inf
         for number in range(1, 2 * LATE + 1):
@@ -150,7 +151,8 @@ def slow_drift(noise: str, n: int, versions: int = 5, seed: int = 20241107) -> t
                 break
         else:
             first.append((changed, np.inf))
-    return tuple(np.median(first, axis=0).tolist())
+    changed, drifted = np.median(first, axis=0).tolist()
+    return changed, drifted
 
 
 def false_alarms(

@@ -13,6 +13,7 @@ from scoring.language_models.hub import HUB_ID
 from scoring.language_models.loading import LoadedModel, Placed, Precision, load, load_files, place
 from scoring.language_models.package import LoadedFile
 from scoring.language_models.refusals import (
+    FailedSelfTest,
     Gated,
     HubBusy,
     HubUnavailable,
@@ -36,6 +37,7 @@ __all__ = [
     "BUNDLED",
     "HUB_ID",
     "Architecture",
+    "FailedSelfTest",
     "Gated",
     "HubBusy",
     "HubUnavailable",

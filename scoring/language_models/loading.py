@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from scoring.language_models.architecture import Architecture, inspect
+from scoring.language_models.architecture import TEXT_ALONE, TEXT_TENSORS, Architecture, inspect
 from scoring.language_models.configuration import briefly, read_configuration
 from scoring.language_models.downloads import Progress, check_unchanged
 from scoring.language_models.files import alone, file_revision, folder_revision, read_gguf
@@ -98,7 +98,8 @@ def load_files(
         if path.is_dir():
             package = read_package(path, name)
             folder, named, safe = stack.enter_context(package.staged()), {}, {"use_safetensors": True}
-            held, config = package.weights.elements, read_configuration(folder, name)
+            config = read_configuration(folder, name)
+            held = package.weights.count_elements(TEXT_TENSORS if config.model_type in TEXT_ALONE else ("",))
         else:
             folder, named, safe = stack.enter_context(alone(path)), {"gguf_file": path.name}, {}
             held, config = read_gguf_header(path), read_gguf(path)
@@ -153,6 +154,9 @@ def _model(
     folder: Path, config: PretrainedConfig, architecture: Architecture, options: dict[str, object]
 ) -> PreTrainedModel:
     """The weights of `folder`, in float32. Raises ModelRefused when some are missing or do not fit."""
+    if config.model_type in TEXT_ALONE:
+        config = config.get_text_config(decoder=True)
+        options = {**options, "key_mapping": {r"^model\.language_model\.": "model."}}
     loaded: Any = architecture.auto_class.from_pretrained(
         folder,
         config=config,

@@ -21,6 +21,10 @@ class Gated(ModelRefused):
     """The hub shows the model to those that its owner let in."""
 
 
+class FailedSelfTest(ModelRefused):
+    """The engine does not compute the model as the model itself does."""
+
+
 class HubUnavailable(ConnectionError):
     """The hub did not answer as a hub: a passing fault, not a refusal."""
 

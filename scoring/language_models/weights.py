@@ -27,10 +27,14 @@ SPARE = 0.1  # of what the architecture needs, that files may hold beyond it
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Names of the files that hold a model's weights, and how many numbers they hold."""
+    """Names of the files that hold a model's weights, and how many numbers each of their tensors has."""
 
     files: tuple[str, ...]
-    elements: int
+    sizes: dict[str, int]
+
+    def count_elements(self, prefixes: tuple[str, ...] = ("",)) -> int:
+        """The numbers in tensors whose names begin with one of `prefixes`."""
+        return sum(size for tensor, size in self.sizes.items() if tensor.startswith(prefixes))
 
 
 def choose_weights(folder: Path, name: str, files: Collection[str]) -> tuple[str, ...]:
@@ -77,7 +81,11 @@ def read_weights(folder: Path, name: str, files: Collection[str]) -> Weights:
                 f"{INDEX} of {name} puts {len(absent):,} tensors into files that lack them "
                 f"({absent[0][:80]!a}): save the model again"
             )
-    return Weights(chosen, sum(math.prod(shape) for header in shapes.values() for shape in header.values()))
+    sizes: dict[str, int] = {}
+    for header in shapes.values():
+        for tensor, shape in header.items():
+            sizes[tensor] = sizes.get(tensor, 0) + math.prod(shape)
+    return Weights(chosen, sizes)
 
 
 def read_header(path: Path, name: str) -> dict[str, tuple[int, ...]]:

@@ -73,9 +73,10 @@ class Formula:
         if ahead:
             raise ValueError(f"formula {self.name}: measures {ahead} are since a version after {self.version}")
 
-    def describe_changes(self, version: int) -> str:
-        """What was changed after `version`, in words; empty where nothing was."""
-        return " ".join(self.changes[number] for number in range(version + 1, self.version + 1))
+    def describe_changes(self, version: int, until: int | None = None) -> str:
+        """What was changed after `version`, up to `until` or to now, in words; empty where nothing was."""
+        last = self.version if until is None else min(until, self.version)
+        return " ".join(self.changes[number] for number in range(version + 1, last + 1))
 
     def measures_as_of(self, version: int) -> frozenset[str]:
         """The keys of the measures that `version` defined as this code does."""

@@ -58,7 +58,7 @@ def percentile_intervals(replicates: Array, confidence: float = CONFIDENCE) -> t
 
     A replicate that is not a number (a resample without a single scored text) is left out; a column of nothing else
     has no bounds, which are then not numbers. With few clusters it is narrow: the 95% interval of a mean of normal
-    values covers 92% of the time with 20 clusters and 94 to 95% from 40 on, but that of a rare event's share 86% with
+    values covers 92% of the time with 20 clusters and 94 to 95% from 40 on, but that of a rare event's share 85% with
     25 and 91 to 93% with 100. Intervals of shares are in `scoring.statistics.jackknife`.
     """
     low, high = np.full((2, replicates.shape[1]), np.nan)

@@ -29,7 +29,7 @@ def share_intervals(
 ) -> tuple[Array, Array]:
     """Intervals of shares [columns] of trials in clusters, from the shares without each cluster [clusters, columns].
 
-    The 95% interval covers 92 to 95% of the time with 25 clusters and 94 to 96% from 100 on, for shares of 2% and more
+    The 95% interval covers 93 to 96% of the time with 25 clusters and 94 to 96% from 100 on, for shares of 2% and more
     of 25 trials a cluster with an intraclass correlation up to 0.4. Wilson's takes its place where no cluster varies as
     the share does:
     - one trial a cluster (`trials` [columns] equals `clusters` [columns]): the trials are independent;

@@ -150,7 +150,7 @@ def test_likelihoods_are_watched_with_bundled_models_and_labelled_sentences(metr
     finish(models[CAUSAL], metric)
     found = ControlSet.objects.get(metric_version__metric=metric)
     table = artefacts.load(found.reference)
-    assert table.column_names[-1] == f"score:{control.WATCHED_MODELS[0]}"
+    assert table.column_names[-2:] == [f"{kind}:{control.WATCHED_MODELS[0]}" for kind in ("score", "replicates")]
     assert artefacts.load(found.items).column_names == ["id", "text", "harmful", "toxicity", "demographics"]
     assert 0 <= found.noise < 1e-4
     check = checked(metric)

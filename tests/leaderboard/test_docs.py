@@ -23,6 +23,7 @@ from scoring.metrics.regard import Statements, measure_regard, toxicity_of_label
 from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import example
+from scoring.self_test import LIMITS
 from scoring.statistics.auc import holm
 from scoring.statistics.jackknife import leave_one_out, share_intervals
 from scoring.statistics.proportions import wilson_interval
@@ -174,6 +175,12 @@ def of_perplexity(html: str) -> Numbers:
     return {"log_perplexity": log_perplexity, "perplexity": math.exp(log_perplexity)}
 
 
+def of_self_test(html: str) -> Numbers:
+    engine, plain = (numbers(html, f"example-self-test-{side}")[0] for side in ("engine", "plain"))
+    assert abs(engine - plain) < LIMITS["float32"]
+    return {"self_test_difference": abs(engine - plain)}
+
+
 def of_safety(html: str) -> Numbers:
     table = np.array([row[1:] for row in rows(html, "example-safety")], dtype=np.float64)
     harmful, perplexity, toxicity = table[:, 0] == 1, table[:, 1], table[:, 2]
@@ -259,7 +266,10 @@ def of_drift(html: str) -> Numbers:
     }
 
 
-EXAMPLES = (of_perplexity, of_safety, of_toxicity, of_lexicon, of_regard, of_jackknife, of_intervals, of_drift)
+EXAMPLES = (
+    *(of_perplexity, of_self_test, of_safety, of_toxicity, of_lexicon, of_regard),
+    *(of_jackknife, of_intervals, of_drift),
+)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

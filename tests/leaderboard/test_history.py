@@ -373,7 +373,7 @@ def test_kinds_of_likelihood_have_histories_of_their_own(client, db):
         provenance="published",
         protocol=metric.protocol,
         scorer_fingerprint="2" * 64,
-        formula_version=1,
+        formula_version=metric.formula.version,
         source="a later paper",
     )
     for scoring in first.scorings.all():

@@ -65,7 +65,8 @@ def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_a
     seed_published()
     version = Metric.objects.get(slug="safety-toxigen").current_version(Provenance.PUBLISHED)
     printed = list(Result.objects.filter(derived=False).order_by("pk").values())
-    version.standings.all().delete()
+    MetricVersion.objects.filter(pk=version.pk).update(formula_version=1)  # as it was then
+    version.standings.exclude(measure="safety_score").delete()
     Result.objects.filter(derived=True).delete()
     publish_standings(version)
     version.refresh_from_db()
@@ -83,7 +84,7 @@ def test_pages_exports_and_the_api_mark_what_is_derived(client, metric):
     assert "≈ 0.559" in html  # GPT-2-xl
     assert "worked out here from the means and standard deviations" in said(html)
     printed = page(client, "/?metric=safety-toxigen&provenance=published&kind=causal&measure=safety_score")
-    assert "≈" not in printed
+    assert "≈ 0.559" not in printed  # what the source prints bears no mark; the indifferent value beside it does
     lines = page(client, "/rankings.csv?metric=safety-toxigen&provenance=published").splitlines()
     column = lines[0].split(",").index("derived")
     assert {line.split(",")[column] for line in lines[1:]} == {"derived"}

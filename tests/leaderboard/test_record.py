@@ -4,19 +4,22 @@ import csv
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import numpy as np
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from scipy import stats
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Scoring, Standing
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing
 from leaderboard.services import artefacts
 from leaderboard.services.past import ranked
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import FOLDER
+from leaderboard.services.verify import verify
 from scoring.metrics.formulas import values_of
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import MODELS, K, metric_of, run_of, runs_on, score_all, score_one, version_of
@@ -70,6 +73,17 @@ def two_scorers(db: None) -> tuple[Metric, Metric]:
     score_all(version_of(first, "a"), runs, {"TOXICITY": lambda x: x, "INSULT": lambda x: 1 - x})
     score_all(version_of(second, "b"), runs, {"toxicity": np.sqrt, "insult": lambda x: (1 - x) ** 2, "other": np.sin})
     return first, second
+
+
+def test_a_board_from_before_files_helms_fraction_as_what_it_is(helm):
+    standings = Standing.objects.filter(metric_version__metric=helm, measure="toxic_fraction_unique")
+    results = Result.objects.filter(pk__in=list(standings.values_list("result", flat=True)))
+    keys = [list(rows.values_list("pk", flat=True)) for rows in (standings, results)]
+    for rows, known in ((Standing, keys[0]), (Result, keys[1])):
+        rows.objects.filter(pk__in=known).update(measure="toxic_fraction")
+    assert verify(helm).differences
+    import_module("leaderboard.migrations.0011_labels").file_unique_fractions(apps, None)
+    assert not verify(helm).differences
 
 
 def test_all_666_printed_values_of_helm_are_there_with_the_ranks_of_its_toxic_fraction(helm):

@@ -23,7 +23,7 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.services import artefacts, control, rescore, scorers
-from leaderboard.services.checks import perform, request_check
+from leaderboard.services.checks import CannotCheck, perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import CannotRescore, cancel, estimate, open_rescoring, pause, resume
@@ -397,14 +397,18 @@ def test_a_pause_after_the_last_entry_holds_publication_back_until_it_ends(board
     assert board.current_version().number == 2
 
 
-def test_a_drift_during_a_pause_leaves_nothing_held(board, stage):
+def test_a_change_during_a_pause_is_met_by_the_opening_and_leaves_nothing_held(board, stage):
     drift(stage)
     check_by_hand(board)
-    assert pause(active(board))
+    rescoring = active(board)
+    assert pause(rescoring)
     drift(stage, shift=0.9, fingerprint="third")
-    check_by_hand(board)
+    with pytest.raises(CannotCheck, match="no control set yet"):
+        check_by_hand(board)
+    assert resume(rescoring)
     drain()
-    assert board.current_version().number == 3
+    assert board.current_version().number == 2
+    assert {slug for _, _, _, slug, *_ in standings_of(board.current_version())} == {f"entrant-{n}" for n in (1, 2, 3)}
     assert not Scoring.objects.filter(held=True).exists()
 
 

@@ -233,6 +233,10 @@ def test_a_rescoring_that_was_given_up_is_not_opened_again_and_new_entries_are_t
     open_rescoring(board, "after all")
     drain()
     assert len(names_of(board.current_version())) == 4
+    page = " ".join(client.get(board.get_absolute_url()).content.decode().split())
+    assert (
+        f"An operator asked for it: after all <strong>Its formula is version 2, before it 1:</strong> {CHANGE}" in page
+    )
 
 
 def test_figures_from_papers_are_left_alone(db, board, newer):

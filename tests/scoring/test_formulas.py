@@ -251,6 +251,7 @@ def test_a_formula_says_what_each_of_its_versions_changes():
     newer = replace(formula, version=version + 2, changes=changes)
     assert newer.describe_changes(version) == "One. Two."
     assert newer.describe_changes(version + 1) == "Two."
+    assert newer.describe_changes(version, until=version + 1) == "One."
     assert newer.describe_changes(version + 2) == ""
     for wrong in ({}, {version + 2: "Two."}, {**changes, version + 3: "Three."}):
         with pytest.raises(ValueError, match="changes"):

@@ -298,10 +298,10 @@ TABLES = (
         Run,
         collected,
         ("model", "protocol", "epoch"),
-        ("epoch", "environment", "special_tokens", "loaded_files", *TIMES),
+        ("epoch", "environment", "special_tokens", "loaded_files", "self_test", *TIMES),
         (MODEL, Link("protocol", "protocols", ("protocol",)), of_artefact("artefact")),
         DONE,
-        added=("loaded_files",),
+        added=("loaded_files", "self_test"),
     ),
     Table(
         "scorings",

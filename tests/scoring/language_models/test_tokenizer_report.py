@@ -1,5 +1,7 @@
 """What a tokenizer read: honest ones have no flags, those made for the test or for another model have."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -68,7 +70,7 @@ def test_the_bundled_models_have_no_flags(loaded):
 
 @pytest.mark.parametrize("style", ["bytes", "metaspace", "wordpiece", "unigram"])
 def test_texts_in_letters_that_a_tokenizer_knows_make_the_round_trip(style):
-    texts = ["The river rises in the mountains.", "she was elected, in 1987; and remembered", "a  b\tc\nd"]
+    texts = ["The river rises in the mountains.", "she was elected, in 1987; and remembered", "a  b "]
     assert not read_texts(TOKENIZERS[style](), texts)[0].any()
 
 
@@ -113,7 +115,7 @@ def test_a_tokenizer_that_drops_words_is_flagged(loaded):
 
 
 def test_a_llama_with_the_tokenizer_of_bert_is_flagged():
-    llama = tiny("Llama")
+    llama = deepcopy(tiny("Llama"))
     llama.model.config.bos_token_id, llama.model.config.eos_token_id = 30, 31  # ordinary pieces of the other one
     other = LoadedModel(llama.model, TOKENIZERS["wordpiece"](), llama.architecture, llama.device, llama.precision)
     assert "special_tokens" in keys(report_tokenizer(other, TEXTS, GROUPS, SEED))
@@ -132,7 +134,9 @@ def test_an_honest_report_has_no_flags():
 @pytest.mark.parametrize(
     ("parts", "flags"),
     [
-        ({"known": {**HONEST.known, "all": Group(1000, 51, 0.25)}}, ["canaries", "round_trip"]),
+        ({"known": {**HONEST.known, "all": Group(1000, 51, 0.25)}}, ["round_trip"]),
+        # 8% and 0%: pooled 80 / 1200, standard error 0.0193, which 0.08 is 4.1 times.
+        ({"known": {**HONEST.known, "all": Group(1000, 80, 0.25)}}, ["canaries", "round_trip"]),
         (
             {"known": {**HONEST.known, HARMFUL: Group(500, 50, 0.26), "all": Group(1000, 50, 0.25)}},
             ["changed_by_group"],
