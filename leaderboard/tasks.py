@@ -3,9 +3,9 @@
 from celery import shared_task
 
 from leaderboard.models import ControlCheck, Reading, Run, Scoring
-from leaderboard.services import alerts, checks, collect, queue, rescore, score, shards, upgrade
+from leaderboard.services import checks, collect, queue, rescore, score, shards, upgrade
 from leaderboard.services.exchange import downloads
-from leaderboard.services.submissions import letters, lifecycle, reading, uploads
+from leaderboard.services.submissions import lifecycle, reading, uploads
 
 
 def collect_one(run_id: int) -> bool:
@@ -39,13 +39,6 @@ def score_run(scoring_id: int) -> None:
 def conclude() -> None:
     """What an end of work means to whoever waits for it."""
     lifecycle.settle()
-    letters.send_due()
-
-
-@shared_task
-def send_letters() -> None:
-    """Write to submitters what is new."""
-    letters.send_due()
 
 
 @shared_task
@@ -69,8 +62,7 @@ def sweep() -> None:
 
 @shared_task
 def watch() -> None:
-    """Do what is due without being asked: rescorings after an upgrade, checks, publication, clearing up, alerts."""
-    alerts.look()
+    """Do what is due without being asked: rescorings after an upgrade, checks, publication, clearing up."""
     upgrade.catch_up_all()
     checks.request_due_checks()
     rescore.advance_all()
@@ -79,7 +71,6 @@ def watch() -> None:
     reading.forget_unwanted()
     uploads.remove_left()
     conclude()
-    alerts.deliver()
     if downloads.is_due():
         export_board.delay()
 

@@ -7,7 +7,7 @@ from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
-from leaderboard.models.operations import AlertMessage, Incident, Worker
+from leaderboard.models.operations import AlertMessage, CacheEntry, Incident, OutgoingLetter, Worker
 from leaderboard.models.results import Result, significance
 from leaderboard.models.scorers import RetiredScorer
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
@@ -18,6 +18,7 @@ __all__ = [
     "ApiToken",
     "Artefact",
     "AuditEvent",
+    "CacheEntry",
     "ControlCheck",
     "ControlSet",
     "EntryCheck",
@@ -30,6 +31,7 @@ __all__ = [
     "MetricVersion",
     "Opening",
     "OutdatedEntry",
+    "OutgoingLetter",
     "Preferences",
     "Protocol",
     "Provenance",

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0013_noise'),
+        ('leaderboard', '0014_defence'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
