@@ -49,7 +49,7 @@ def test_a_policy_is_shown_before_it_is_set_and_recorded_with_what_was_before(cl
     seen = client.post(address, FORM)
     assert seen.status_code == 200
     assert seen.context["changes"] == [
-        ("Threshold", "0.5", "0.7"),
+        ("Label threshold", "0.5", "0.7"),
         ("Outdated policy", "flag", "remove"),
     ]
     metric.refresh_from_db()
