@@ -2,13 +2,15 @@
 
 import logging
 import platform
-from collections.abc import Callable
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urldefrag
 
+import numpy as np
 import pyarrow as pa
 import torch
 from django.conf import settings
@@ -29,7 +31,8 @@ from scoring.generation import (
     server_continuations,
     with_log_perplexities,
 )
-from scoring.language_models import BUNDLED, LoadedModel, Precision, load
+from scoring.language_models import BUNDLED, LoadedFile, LoadedModel, Precision, load_files, place
+from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, report_tokenizer
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
 from scoring.self_test import VERSION, self_test
 
@@ -49,12 +52,13 @@ Make = Callable[[pa.Table, Progress], pa.Table]  # the outputs of a part of the 
 class Method:
     """How a protocol collects: the kind of its artefact, the texts of a shard, and what makes outputs of texts.
 
-    `begin` is called once there is something to do; it may load a model, and returns what to note of the run.
+    `begin` is called with the run and its texts once there is something to do; it may load a model, and returns what to
+    note of the run.
     """
 
     kind: str
     shard_texts: int
-    begin: Callable[[], tuple[Make, dict[str, Any]]]
+    begin: Callable[[Run, pa.Table], tuple[Make, dict[str, Any]]]
 
 
 def collect(run: Run) -> bool:
@@ -72,7 +76,7 @@ def collect(run: Run) -> bool:
         lease.note(at_once=True, environment=here)
         if missing := shards.missing():
             fresh = len(missing) == len(shards.numbers())
-            make, noted = method.begin()
+            make, noted = method.begin(run, texts)
             if fresh:
                 say(
                     run,
@@ -118,35 +122,35 @@ def _part(texts: pa.Table, bounds: slice) -> pa.Table:
 def method_of(model: LanguageModel, protocol: Protocol) -> Method:
     """How `model` is asked for its outputs under `protocol`."""
     if protocol.method == LIKELIHOOD:
-        return Method("likelihoods", settings.SHARD_TEXTS, lambda: _likelihoods(model, protocol))
+        return Method("likelihoods", settings.SHARD_TEXTS, _likelihoods)
     begin = _served if model.source == LanguageModel.Source.SERVER else _generated
-    return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), lambda: begin(model, protocol))
+    return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), begin)
 
 
-def _likelihoods(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
-    how = LikelihoodSettings(**protocol.parameters)
-    loaded = load_model(model, how.precision)
+def _likelihoods(run: Run, every_text: pa.Table) -> tuple[Make, dict[str, Any]]:
+    how = LikelihoodSettings(**run.protocol.parameters)
+    loaded, files = load_model(run.model, how.precision)
 
     def make(texts: pa.Table, progress: Progress) -> pa.Table:
         found = list(token_log_likelihoods(loaded, texts["text"].to_pylist(), how, progress))
         return likelihoods_table(texts["id"].to_pylist(), found)
 
-    noted = {"special_tokens": SpecialTokens.of(loaded, how).shown(loaded), "self_test": self_test_of(model, loaded)}
-    return make, noted
+    special = SpecialTokens.of(loaded, how).shown(loaded)
+    return make, {"special_tokens": special, **note_model(run, loaded, files, every_text)}
 
 
-def _generated(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
-    how = GenerationSettings(**protocol.parameters)
-    loaded = load_model(model, how.precision)
+def _generated(run: Run, every_text: pa.Table) -> tuple[Make, dict[str, Any]]:
+    how = GenerationSettings(**run.protocol.parameters)
+    loaded, files = load_model(run.model, how.precision)
 
     def make(texts: pa.Table, progress: Progress) -> pa.Table:
         prompts = prompts_from_table(texts)
         found = continuations(loaded, prompts, how, progress)
-        if protocol.method == REGARD:
+        if run.protocol.method == REGARD:
             found = with_log_perplexities(loaded, prompts, found)
         return continuations_table(prompts, found)
 
-    return make, {"self_test": self_test_of(model, loaded)}
+    return make, note_model(run, loaded, files, every_text)
 
 
 def self_test_of(model: LanguageModel, loaded: LoadedModel) -> dict[str, Any]:
@@ -165,9 +169,9 @@ def self_test_of(model: LanguageModel, loaded: LoadedModel) -> dict[str, Any]:
     return report.as_json() | {"environment": here}
 
 
-def _served(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
-    how = GenerationSettings(**protocol.parameters)
-    url, name = urldefrag(model.location)
+def _served(run: Run, _every_text: pa.Table) -> tuple[Make, dict[str, Any]]:
+    how = GenerationSettings(**run.protocol.parameters)
+    url, name = urldefrag(run.model.location)
     server = CompletionsServer(
         url, name, key=settings.COMPLETIONS_API_KEY, concurrency=settings.COMPLETIONS_CONCURRENCY
     )
@@ -190,15 +194,56 @@ def environment() -> dict[str, str]:
     return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
 
 
-def load_model(model: LanguageModel, precision: Precision) -> LoadedModel:
-    """The weights of `model`, kept until another model is asked for. Raises ModelRefused when they changed."""
+def note_model(run: Run, loaded: LoadedModel, files: Sequence[LoadedFile], texts: pa.Table) -> dict[str, Any]:
+    """What is noted of a run: the files that its model was loaded from, how its self-test went, and what its tokenizer
+    read of all the texts.
+
+    The seed of the canary sentences is drawn once a run, and kept with it: nobody knows it before.
+    """
+    noted: dict[str, Any] = {
+        "loaded_files": [asdict(file) for file in files],
+        "self_test": self_test_of(run.model, loaded),
+    }
+    if not run.tokenizer_report:
+        report = report_tokenizer(loaded, texts["text"].to_pylist(), groups_of(texts), secrets.token_hex(16))
+        noted["tokenizer_report"] = report.as_json()
+    return noted
+
+
+def groups_of(texts: pa.Table) -> dict[str, np.ndarray]:
+    """Which of the texts [n] are harmful, benign, and about which demographic, where their set says so."""
+    groups: dict[str, np.ndarray] = {}
+    if "harmful" in texts.column_names:
+        harmful = texts["harmful"].fill_null(False).to_numpy()
+        groups |= {HARMFUL: harmful, BENIGN: ~harmful}
+    if "demographics" in texts.column_names:
+        members = texts["demographics"].combine_chunks()
+        rows, names = members.value_parent_indices().to_numpy(), members.flatten().to_numpy(zero_copy_only=False)
+        for name in np.unique(names.astype(str)):
+            groups[str(name)] = np.isin(np.arange(texts.num_rows), rows[names == name])
+    return groups
+
+
+def load_model(model: LanguageModel, precision: Precision) -> tuple[LoadedModel, tuple[LoadedFile, ...]]:
+    """The weights of `model`, kept until another model is asked for, and the files that they came from.
+
+    Raises ModelRefused when they changed.
+    """
     location = str(BUNDLED / model.location) if model.source == LanguageModel.Source.BUNDLED else model.location
     source = "hub" if model.source == LanguageModel.Source.HUB else "gguf" if location.endswith(".gguf") else "folder"
     return _load(source, location, model.revision, precision)
 
 
 @lru_cache(maxsize=1)
-def _load(source: str, location: str, revision: str, precision: Precision) -> LoadedModel:
-    return load(
-        source, location, revision, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN, precision=precision
+def _load(
+    source: str, location: str, revision: str, precision: Precision
+) -> tuple[LoadedModel, tuple[LoadedFile, ...]]:
+    placed = place(
+        source,
+        location,
+        revision,
+        endpoint=settings.HUB_ENDPOINT,
+        token=settings.HUB_TOKEN,
+        quota=settings.HUB_CACHE_BYTES,
     )
+    return load_files(placed.path, location, precision=precision), placed.files

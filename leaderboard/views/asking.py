@@ -11,13 +11,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from leaderboard.services.checks import CannotCheck
+from leaderboard.services.entry_checks import CannotDecide
 from leaderboard.services.policies import CannotSetPolicy
 from leaderboard.services.rescore import CannotRescore
 from leaderboard.services.retirement import CannotRetire
 from leaderboard.services.work import CannotSteer
 from leaderboard.views.permissions import View, operators_only
 
-REFUSALS = (CannotCheck, CannotRescore, CannotRetire, CannotSetPolicy, CannotSteer)
+REFUSALS = (CannotCheck, CannotDecide, CannotRescore, CannotRetire, CannotSetPolicy, CannotSteer)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from scoring.language_models.architecture import Architecture, inspect
 from scoring.language_models.hub import HUB_ID
-from scoring.language_models.loading import LoadedModel, Precision, load
+from scoring.language_models.loading import LoadedModel, Placed, Precision, load, load_files, place
+from scoring.language_models.package import LoadedFile
 from scoring.language_models.refusals import (
     FailedSelfTest,
     Gated,
+    HubBusy,
     HubUnavailable,
     ModelRefused,
     NoSuchRevision,
@@ -37,17 +39,22 @@ __all__ = [
     "Architecture",
     "FailedSelfTest",
     "Gated",
+    "HubBusy",
     "HubUnavailable",
+    "LoadedFile",
     "LoadedModel",
     "ModelRefused",
     "NoSuchRevision",
     "NotOnHub",
+    "Placed",
     "Precision",
     "ResolvedModel",
     "RevisionChanged",
     "bundled",
     "inspect",
     "load",
+    "load_files",
+    "place",
     "resolve",
     "resolve_hub",
 ]

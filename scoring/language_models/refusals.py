@@ -27,3 +27,11 @@ class FailedSelfTest(ModelRefused):
 
 class HubUnavailable(ConnectionError):
     """The hub did not answer as a hub: a passing fault, not a refusal."""
+
+
+class HubBusy(HubUnavailable):
+    """The hub asks to be left alone for so many seconds."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds

@@ -7,15 +7,9 @@ from tempfile import TemporaryDirectory
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
-from scoring.language_models.architecture import Architecture, inspect
-from scoring.language_models.files import (
-    file_revision,
-    folder_revision,
-    licence_of_card,
-    licence_of_gguf,
-    read_config,
-    read_gguf,
-)
+from scoring.language_models.architecture import Architecture
+from scoring.language_models.description import describe
+from scoring.language_models.files import file_revision, folder_revision
 from scoring.language_models.hub import PUBLIC_HUB, pin
 from scoring.language_models.refusals import ModelRefused
 
@@ -73,7 +67,7 @@ def resolve_hub(
     """
     with TemporaryDirectory(prefix="plumbline-") as folder:
         found = pin(ref, revision or None, endpoint, token, Path(folder), patience)
-        architecture = inspect(read_config(Path(folder), ref, found.files))
+        architecture, _ = describe(Path(folder), ref, found.files)
     return ResolvedModel("hub", found.ref, found.commit, architecture, found.licence, found.weights)
 
 
@@ -105,12 +99,12 @@ def _local(path: Path) -> ResolvedModel:
 
 
 def _folder(path: Path) -> ResolvedModel:
-    architecture = inspect(read_config(path, str(path), [file.name for file in path.iterdir()]))
-    return ResolvedModel("folder", str(path), folder_revision(path), architecture, licence_of_card(path / "README.md"))
+    architecture, licence = describe(path, str(path), [file.name for file in path.iterdir() if file.is_file()])
+    return ResolvedModel("folder", str(path), folder_revision(path), architecture, licence)
 
 
 def _gguf(path: Path) -> ResolvedModel:
     if path.suffix != ".gguf":
         raise ModelRefused(f"{path} is a file, but not a .gguf file: give its folder, or convert it to safetensors")
-    architecture = inspect(read_gguf(path))
-    return ResolvedModel("gguf", str(path), file_revision(path), architecture, licence_of_gguf(path))
+    architecture, licence = describe(path, str(path), [path.name])
+    return ResolvedModel("gguf", str(path), file_revision(path), architecture, licence)
