@@ -146,6 +146,16 @@ SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0)
 SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
 SHARD_SCORES = env.int("SHARD_SCORES", 2000)
 MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
+# How long a run may take in all, and how long work may go on without any progress.
+RUN_SECONDS = env.float("RUN_SECONDS", 604_800.0)
+NO_PROGRESS_SECONDS = env.float("NO_PROGRESS_SECONDS", 900.0)
+# Whether work on what strangers send goes on where this host lacks a protection: said (best), or refused (required).
+CAGE = env.str("CAGE", "best")
+if CAGE not in ("best", "required"):
+    raise ImproperlyConfigured(
+        f"CAGE = {CAGE!r}: set it to best (use the protections that this host has, and say which it lacks) or required "
+        "(refuse work where one is missing)"
+    )
 CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
 NOISE_REPEATS = env.int("NOISE_REPEATS", 20)
 EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0)

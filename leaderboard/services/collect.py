@@ -2,9 +2,10 @@
 
 import logging
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urldefrag
@@ -15,22 +16,14 @@ from django.conf import settings
 from django.db import transaction
 
 from leaderboard.models import LanguageModel, Protocol, Run, Work
-from leaderboard.services import artefacts
-from leaderboard.services.leases import claimed
+from leaderboard.services import artefacts, cages
+from leaderboard.services.leases import Lease, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
 from scoring.evaluation_sets import prompts_from_table
-from scoring.generation import (
-    CompletionsServer,
-    GenerationSettings,
-    continuations,
-    continuations_table,
-    server_continuations,
-    with_log_perplexities,
-)
-from scoring.language_models import BUNDLED, LoadedModel, Precision, load
-from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
+from scoring.generation import CompletionsServer, GenerationSettings, continuations_table, server_continuations
+from scoring.likelihood import LikelihoodSettings
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +41,13 @@ Make = Callable[[pa.Table, Progress], pa.Table]  # the outputs of a part of the 
 class Method:
     """How a protocol collects: the kind of its artefact, the texts of a shard, and what makes outputs of texts.
 
-    `begin` is called once there is something to do; it may load a model, and returns what to note of the run.
+    `begin` is entered once there is something to do, for as long as there is; it may load a model, and gives what to
+    note of the run.
     """
 
     kind: str
     shard_texts: int
-    begin: Callable[[], tuple[Make, dict[str, Any]]]
+    begin: Callable[[Lease], AbstractContextManager[tuple[Make, dict[str, Any]]]]
 
 
 def collect(run: Run) -> bool:
@@ -70,17 +64,14 @@ def collect(run: Run) -> bool:
         shards = Shards(run, method.kind, texts.num_rows, method.shard_texts, made_with=here)
         lease.note(at_once=True, environment=here)
         if missing := shards.missing():
-            fresh = len(missing) == len(shards.numbers())
-            make, noted = method.begin()
-            if fresh:
-                say(
-                    run,
-                    f"{what_is_loaded(run.model)} Its outputs on {run.protocol.evaluation_set.title} are collected.",
-                )
-            lease.note(at_once=True, **noted)
-            for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
-                log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
-                say_how_far(run, number, len(shards.numbers()))
+            if len(missing) == len(shards.numbers()):
+                title = run.protocol.evaluation_set.title
+                say(run, f"{what_is_loaded(run.model)} Its outputs on {title} are collected.")
+            with method.begin(lease) as (make, noted):
+                lease.note(at_once=True, **noted)
+                for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
+                    log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
+                    say_how_far(run, number, len(shards.numbers()))
         artefact = artefacts.store(shards.whole(), method.kind)
         with transaction.atomic():
             lease.finish(artefact=artefact, total=texts.num_rows, done=texts.num_rows)
@@ -117,37 +108,35 @@ def _part(texts: pa.Table, bounds: slice) -> pa.Table:
 def method_of(model: LanguageModel, protocol: Protocol) -> Method:
     """How `model` is asked for its outputs under `protocol`."""
     if protocol.method == LIKELIHOOD:
-        return Method("likelihoods", settings.SHARD_TEXTS, lambda: _likelihoods(model, protocol))
+        return Method("likelihoods", settings.SHARD_TEXTS, partial(_likelihoods, model, protocol))
     begin = _served if model.source == LanguageModel.Source.SERVER else _generated
-    return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), lambda: begin(model, protocol))
+    return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), partial(begin, model, protocol))
 
 
-def _likelihoods(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
+@contextmanager
+def _likelihoods(model: LanguageModel, protocol: Protocol, lease: Lease) -> Iterator[tuple[Make, dict[str, Any]]]:
     how = LikelihoodSettings(**protocol.parameters)
-    loaded = load_model(model, how.precision)
+    with cages.open_model(model, how.precision, lease) as caged:
 
-    def make(texts: pa.Table, progress: Progress) -> pa.Table:
-        found = list(token_log_likelihoods(loaded, texts["text"].to_pylist(), how, progress))
-        return likelihoods_table(texts["id"].to_pylist(), found)
+        def make(texts: pa.Table, progress: Progress) -> pa.Table:
+            return caged.likelihoods(texts["id"].to_pylist(), texts["text"].to_pylist(), how, progress)
 
-    return make, {"special_tokens": SpecialTokens.of(loaded, how).shown(loaded)}
+        yield make, {"special_tokens": caged.special_tokens(how)}
 
 
-def _generated(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
+@contextmanager
+def _generated(model: LanguageModel, protocol: Protocol, lease: Lease) -> Iterator[tuple[Make, dict[str, Any]]]:
     how = GenerationSettings(**protocol.parameters)
-    loaded = load_model(model, how.precision)
+    with cages.open_model(model, how.precision, lease) as caged:
 
-    def make(texts: pa.Table, progress: Progress) -> pa.Table:
-        prompts = prompts_from_table(texts)
-        found = continuations(loaded, prompts, how, progress)
-        if protocol.method == REGARD:
-            found = with_log_perplexities(loaded, prompts, found)
-        return continuations_table(prompts, found)
+        def make(texts: pa.Table, progress: Progress) -> pa.Table:
+            return caged.continuations(texts, how, protocol.method == REGARD, progress)
 
-    return make, {}
+        yield make, {}
 
 
-def _served(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, Any]]:
+@contextmanager
+def _served(model: LanguageModel, protocol: Protocol, _lease: Lease) -> Iterator[tuple[Make, dict[str, Any]]]:
     how = GenerationSettings(**protocol.parameters)
     url, name = urldefrag(model.location)
     server = CompletionsServer(
@@ -158,7 +147,7 @@ def _served(model: LanguageModel, protocol: Protocol) -> tuple[Make, dict[str, A
         prompts = prompts_from_table(texts)
         return continuations_table(prompts, server_continuations(server, prompts, how, progress))
 
-    return make, {}
+    yield make, {}
 
 
 def environment_of(model: LanguageModel) -> dict[str, str]:
@@ -170,17 +159,3 @@ def environment() -> dict[str, str]:
     """Versions of the libraries that compute here, and the device."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu ({platform.machine()})"
     return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
-
-
-def load_model(model: LanguageModel, precision: Precision) -> LoadedModel:
-    """The weights of `model`, kept until another model is asked for. Raises ModelRefused when they changed."""
-    location = str(BUNDLED / model.location) if model.source == LanguageModel.Source.BUNDLED else model.location
-    source = "hub" if model.source == LanguageModel.Source.HUB else "gguf" if location.endswith(".gguf") else "folder"
-    return _load(source, location, model.revision, precision)
-
-
-@lru_cache(maxsize=1)
-def _load(source: str, location: str, revision: str, precision: Precision) -> LoadedModel:
-    return load(
-        source, location, revision, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN, precision=precision
-    )

@@ -42,6 +42,19 @@ KINDS: dict[str, Failure] = {
     "OutOfMemoryError": Failure(
         "The model does not fit into the memory of this board's workers.", "Submit a smaller model, or ask for room."
     ),
+    "CageOutOfMemory": Failure(
+        "The model took more memory than this board's workers give one.", "Submit a smaller model, or ask for room."
+    ),
+    "CageTimeout": Failure(
+        "The model took longer than this board gives one, or showed no progress.",
+        "See that it runs at the speed of a model of its size, as in `python -m scoring perplexity`; then submit it.",
+    ),
+    "CageDied": Failure(
+        "The process that ran the model died every time.",
+        "See that the files load with transformers and score a few sentences, as in `python -m scoring perplexity`.",
+    ),
+    "CageBroken": Failure("What came of running the model was no outputs of a model.", AGAIN),
+    "CageUnavailable": Failure("This board could not shut the model in safely, so it was not run.", OTHERS),
     "NotApplicable": Failure(
         "This metric cannot be taken of this model.", "Choose metrics that fit its kind; the reason says what does not."
     ),

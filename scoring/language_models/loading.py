@@ -48,22 +48,36 @@ def load(
     Raises RevisionChanged when the files are no longer the pinned ones, ModelRefused when they make no model, and
     HubUnavailable when the hub does not answer.
     """
+    path = place(source, location, revision, endpoint=endpoint, token=token)
+    return load_files(path, location, device=device, precision=precision)
+
+
+def place(source: str, location: str, revision: str, *, endpoint: str = PUBLIC_HUB, token: str | None = None) -> Path:
+    """The folder or GGUF file on this machine that holds what `resolve` pinned; a hub's is fetched.
+
+    Nothing in it is read but for its hash. Raises as `load` does.
+    """
+    return fetch(location, revision, endpoint, token) if source == "hub" else _unchanged(location, revision)
+
+
+def load_files(
+    path: Path, name: str, *, device: torch.device | None = None, precision: Precision = "float32"
+) -> LoadedModel:
+    """The model in a folder or a GGUF file; `name` is what messages call it. Raises ModelRefused."""
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with quiet(), ExitStack() as stack:
-        if source == "gguf":
-            path = _unchanged(location, revision)
+        if path.is_dir():
+            folder, config = path, read_config(path, name, [file.name for file in path.iterdir()])
+            named, safe = {}, {"use_safetensors": True}
+        else:
             folder, config = stack.enter_context(alone(path)), read_gguf(path)
             named, safe = {"gguf_file": path.name}, {}
-        else:
-            folder = fetch(location, revision, endpoint, token) if source == "hub" else _unchanged(location, revision)
-            config = read_config(folder, location, [path.name for path in folder.iterdir()])
-            named, safe = {}, {"use_safetensors": True}
         architecture = inspect(config)
         try:
             model = _model(folder, config, architecture, {**named, **safe})
         except (ValueError, OSError, KeyError, ImportError, SafetensorError) as error:
-            raise ModelRefused(f"{location} at {revision} cannot be loaded: {error}") from error
-        tokenizer = read_tokenizer(folder, location, named)
+            raise ModelRefused(f"{name} cannot be loaded: {error}") from error
+        tokenizer = read_tokenizer(folder, name, named)
     model.to(device)
     if precision != "float32":
         model.to(getattr(torch, precision))

@@ -7,7 +7,7 @@ from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import LanguageModel, Result, Run, Standing, Work
-from leaderboard.services import artefacts, collect, evaluate, leases, score
+from leaderboard.services import artefacts, cages, collect, evaluate, leases, score
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
 from leaderboard.services.shards import Shards
@@ -168,7 +168,6 @@ def test_a_lease_that_ran_out_can_be_taken_over_and_its_old_holder_writes_nothin
 def test_weights_that_changed_since_they_were_pinned_fail_for_good_with_the_reason(metric, models):
     model = models[CAUSAL]
     LanguageModel.objects.filter(pk=model.pk).update(revision="sha256:" + "0" * 64)
-    collect._load.cache_clear()
     run = request_evaluation(model, metric).run
     collect.collect(run)
     run.refresh_from_db()
@@ -183,10 +182,10 @@ def test_a_passing_fault_is_tried_again_later_and_given_up_after_the_last_attemp
     settings.MOST_ATTEMPTS = 2
     run = request_evaluation(models[CAUSAL], metric).run
 
-    def fail(*_args):
+    def fail(*_args, **_options):
         raise ConnectionError("the hub is asleep")
 
-    monkeypatch.setattr(collect, "load_model", fail)
+    monkeypatch.setattr(cages, "place", fail)
     collect.collect(run)
     run.refresh_from_db()
     assert (run.state, run.attempts, run.lease) == (Work.State.QUEUED, 1, None)

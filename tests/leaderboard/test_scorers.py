@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from leaderboard.models import Metric, MetricVersion, Result, Run, Scoring, Work
-from leaderboard.services import artefacts, collect, leases, score, scorers
+from leaderboard.services import artefacts, cages, collect, leases, score, scorers
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.scorers import problem_with
 from scoring.scorers import ScorerState, perspective
@@ -71,10 +71,10 @@ def test_one_run_is_scored_by_every_scorer_without_generating_again(sample, mode
     content, began = run.artefact.sha256, run.started_at
     checkpoint, configuration = put_detoxify("detoxify-original", tmp_path / "made")
 
-    def refuse(*_args: object) -> None:
+    def refuse(*_args: object, **_options: object) -> None:
         raise AssertionError("a language model was asked for")
 
-    monkeypatch.setattr(collect, "load_model", refuse)
+    monkeypatch.setattr(cages, "place", refuse)
     detoxified = finish(models[CAUSAL], of_few("toxicity-detoxify-original"))
     matched = finish(models[CAUSAL], of_few("lexicon-starter"))
     assert [s.state for s in (detoxified, matched)] == [Work.State.DONE] * 2

@@ -35,9 +35,9 @@ from leaderboard.models import (
 from leaderboard.services import collect, score, submissions
 from leaderboard.services.evaluation_sets import declare
 from leaderboard.services.hub_ids import NotAnId, read_reference
+from leaderboard.services.memory import memory_needed, memory_of_workers, most_parameters
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.submissions import SubmissionRefused, hub, lifecycle, patience
-from leaderboard.services.submissions.memory import memory_needed, memory_of_workers, most_parameters
 from leaderboard.services.submissions.metric_choices import ASSUMED, MEASURED, choices_for
 from leaderboard.services.tokens import make_token
 from scoring.evaluation_sets import get
@@ -72,7 +72,6 @@ def light_board() -> None:
 def hub_scene(db: None, settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """A hub with one good model, that nothing was fetched from yet."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    collect._load.cache_clear()
     (tmp_path / "model").mkdir()
     with scene(settings, tmp_path / "model") as made:
         yield made
