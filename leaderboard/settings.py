@@ -132,7 +132,11 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_DEFAULT_QUEUE = "default"
-CELERY_TASK_ROUTES = {"leaderboard.tasks.collect_run": {"queue": "gpu"}}
+CELERY_TASK_ROUTES = {
+    "leaderboard.tasks.collect_run": {"queue": "gpu"},
+    "leaderboard.tasks.fetch_model": {"queue": "downloads"},
+    "leaderboard.tasks.read_submission": {"queue": "readings"},
+}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5}
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.5}

@@ -1,10 +1,10 @@
-"""Celery tasks: load the row, call the service, done. `collect_run` goes to the queue `gpu`, the rest to `default`."""
+"""Celery tasks: load the row, call the service, done. `settings.CELERY_TASK_ROUTES` says on which queue."""
 
 from celery import shared_task
 
-from leaderboard.models import ControlCheck, Reading, Run, Scoring
-from leaderboard.services import alerts, checks, collect, queue, rescore, score, shards
-from leaderboard.services.exchange import downloads
+from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring
+from leaderboard.services import alerts, checks, collect, downloads, queue, rescore, score, scorer_probes, shards
+from leaderboard.services.exchange import downloads as board_exports
 from leaderboard.services.submissions import letters, lifecycle, reading, uploads
 
 
@@ -40,6 +40,19 @@ def conclude() -> None:
     """What an end of work means to whoever waits for it."""
     lifecycle.settle()
     letters.send_due()
+
+
+@shared_task
+def fetch_model(download_id: int) -> None:
+    """Bring the files of a hub model."""
+    downloads.fetch(Download.objects.select_related("model").get(pk=download_id))
+    conclude()
+
+
+@shared_task
+def probe_scorers() -> None:
+    """Try which scorers can be loaded."""
+    scorer_probes.probe_scorers()
 
 
 @shared_task
@@ -79,11 +92,13 @@ def watch() -> None:
     uploads.remove_left()
     conclude()
     alerts.deliver()
-    if downloads.is_due():
+    if scorer_probes.due_probes():
+        probe_scorers.delay()
+    if board_exports.is_due():
         export_board.delay()
 
 
 @shared_task
 def export_board() -> None:
     """Write the download of the whole board, if the board changed since the last one."""
-    downloads.renew()
+    board_exports.renew()

@@ -8,9 +8,9 @@ from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.operations import AlertMessage, Incident, Worker
 from leaderboard.models.results import Result
-from leaderboard.models.scorers import RetiredScorer
+from leaderboard.models.scorers import RetiredScorer, ScorerProbe
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
-from leaderboard.models.work import Run, Scoring, Work
+from leaderboard.models.work import Download, Run, Scoring, Work
 
 __all__ = [
     "AlertMessage",
@@ -19,6 +19,7 @@ __all__ = [
     "AuditEvent",
     "ControlCheck",
     "ControlSet",
+    "Download",
     "EvaluationSet",
     "Incident",
     "Invitation",
@@ -35,6 +36,7 @@ __all__ = [
     "Result",
     "RetiredScorer",
     "Run",
+    "ScorerProbe",
     "Scoring",
     "Standing",
     "Submission",

@@ -216,8 +216,10 @@ def _pausing(work: Work, now: datetime) -> str:
     soon = f"{left} s" if left < 120 else f"{left // 60} min"
     if work.reason.startswith(NO_ANSWER_YET):
         return f"Its scorer cannot be had now, so nothing is published. It is tried again in {soon}."
-    if not work.attempts or not work.fault:
-        return f"Waiting for a control check. It goes on in {soon}."
+    if not work.fault:
+        return f"{work.reason or 'Waiting for a control check'}. It goes on in {soon}."
+    if not work.attempts:
+        return f"{explain(work).what} It is tried again in {soon}."
     most = settings.MOST_ATTEMPTS
     return f"Attempt {work.attempts} of {most} came to nothing. {explain(work).what} It is tried again in {soon}."
 

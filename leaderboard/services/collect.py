@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urldefrag
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from django.conf import settings
 from django.db import transaction
@@ -23,7 +24,9 @@ from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
 from scoring.evaluation_sets import prompts_from_table
 from scoring.generation import CompletionsServer, GenerationSettings, continuations_table, server_continuations
-from scoring.likelihood import LikelihoodSettings
+from scoring.generation.engine import NOT_FINITE
+from scoring.language_models import NotFinite
+from scoring.likelihood import LikelihoodSettings, Unscorable
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +75,11 @@ def collect(run: Run) -> bool:
                 for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
                     log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
                     say_how_far(run, number, len(shards.numbers()))
-        artefact = artefacts.store(shards.whole(), method.kind)
+        outputs = shards.whole()
+        if count := count_not_finite(outputs):
+            shards.remove()
+            raise NotFinite(f"{run.model.name} gives no finite likelihood for {count:,} of {outputs.num_rows:,} texts")
+        artefact = artefacts.store(outputs, method.kind)
         with transaction.atomic():
             lease.finish(artefact=artefact, total=texts.num_rows, done=texts.num_rows)
             for scoring in run.scorings.filter(state=Work.State.QUEUED):
@@ -86,13 +93,20 @@ def collect(run: Run) -> bool:
     return True
 
 
+def count_not_finite(outputs: pa.Table) -> int:
+    """Texts whose likelihoods were not finite numbers, or that were not written because of that.
+
+    None may be: to leave such texts out would let a model choose what it is measured by.
+    """
+    column = "unscorable" if "unscorable" in outputs.column_names else "error"
+    return int(pc.sum(pc.is_in(outputs[column], pa.array([Unscorable.NOT_FINITE.value, NOT_FINITE]))).as_py() or 0)
+
+
 def what_is_loaded(model: LanguageModel) -> str:
     """The first step of collecting, as a sentence."""
     if model.source == LanguageModel.Source.SERVER:
         return "The model is asked over its server."
-    return (
-        "The weights are fetched and loaded." if model.source == LanguageModel.Source.HUB else "The weights are loaded."
-    )
+    return "The weights are loaded."
 
 
 def say_how_far(run: Run, number: int, shards: int) -> None:

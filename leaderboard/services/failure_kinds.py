@@ -21,8 +21,8 @@ class FailureKind(TextChoices):
 FAULTS = {
     FailureKind.SCORER: ("ScorerUnavailable", "LexiconError", "UnknownScorer"),
     FailureKind.MODEL: (
-        *("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged"),
-        *("CageDied", "CageTimeout", "CageBroken"),
+        *("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged", "NotFinite"),
+        *("CageDied", "CageTimeout", "CageBroken", "OutOfTime", "WorkersDied"),
     ),
     FailureKind.SERVER: ("ServerRefused",),
     FailureKind.VERSION: ("ScorerChanged",),

@@ -42,6 +42,12 @@ KINDS: dict[str, Failure] = {
     "OutOfMemoryError": Failure(
         "The model does not fit into the memory of this board's workers.", "Submit a smaller model, or ask for room."
     ),
+    "WorkersDied": Failure(
+        "Every worker that began it died.", "Submit a smaller model, or tell the people who run this board."
+    ),
+    "OutOfTime": Failure(
+        "The model takes longer than this board gives one.", "Submit a smaller or faster model, or ask for time."
+    ),
     "CageOutOfMemory": Failure(
         "The model took more memory than this board's workers give one.", "Submit a smaller model, or ask for room."
     ),
@@ -78,6 +84,10 @@ KINDS: dict[str, Failure] = {
     "InterfaceError": Failure("The board's database did not answer.", WAIT),
 }
 KINDS["MemoryError"] = KINDS["OutOfMemoryError"]
+NOT_FINITE_REMEDY = (
+    "Look for NaN or infinity among its weights, and for activations beyond the range of float32; then submit the "
+    "mended revision."
+)
 UNKNOWN = Failure("Something went wrong that was not foreseen.", AGAIN)
 CANCELLED = Failure("It was cancelled.", "Retry it, if you want it after all.")
 
@@ -86,6 +96,8 @@ def explain(work: Work) -> Failure:
     """What the reason of `work` means to its submitter."""
     if work.state == Work.State.CANCELLED:
         return CANCELLED
+    if work.fault == "NotFinite":
+        return Failure(f"{shown(work.reason)}.", NOT_FINITE_REMEDY)
     return KINDS.get(work.fault, UNKNOWN)
 
 

@@ -70,7 +70,8 @@ def _keep_watch(request: dict[str, Any], work: socket.socket, watch: socket.sock
             _work(request, work)
         work.close()
         watch.sendall(json.dumps({"process": child}).encode() + b"\n")
-        ready, _, _ = select.select([woken, watch], [], [])
+        either: list[Any] = [woken, watch]
+        ready, _, _ = select.select(either, [], [])
         if watch in ready:
             os.kill(child, signal.SIGKILL)
         _, ended = os.waitpid(child, 0)

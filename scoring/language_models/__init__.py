@@ -13,9 +13,11 @@ from scoring.language_models.hub import HUB_ID
 from scoring.language_models.loading import LoadedModel, Precision, load
 from scoring.language_models.refusals import (
     Gated,
+    HubBusy,
     HubUnavailable,
     ModelRefused,
     NoSuchRevision,
+    NotFinite,
     NotOnHub,
     RevisionChanged,
 )
@@ -35,10 +37,12 @@ __all__ = [
     "HUB_ID",
     "Architecture",
     "Gated",
+    "HubBusy",
     "HubUnavailable",
     "LoadedModel",
     "ModelRefused",
     "NoSuchRevision",
+    "NotFinite",
     "NotOnHub",
     "Precision",
     "ResolvedModel",

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,17 @@ SLOWEST = 50_000  # bytes a second beyond them
 BLOCK = 2**20
 
 
-def download(ref: str, commit: str, file: RepoSibling, endpoint: str, token: str | None) -> Path:
+Progress = Callable[[int], None]  # bytes of the current file so far
+
+
+def download(
+    ref: str,
+    commit: str,
+    file: RepoSibling,
+    endpoint: str,
+    token: str | None,
+    progress: Progress = lambda _bytes: None,
+) -> Path:
     """Bring a file into the hub's cache, unless it is there, and compare it with its declared size and hash.
 
     Raises ModelRefused where it is another one, which then is not kept; HubUnavailable where it comes too slowly.
@@ -32,7 +43,7 @@ def download(ref: str, commit: str, file: RepoSibling, endpoint: str, token: str
         revision=commit,
         endpoint=endpoint,
         token=token or False,
-        tqdm_class=_bounded(ref, file.rfilename, size),
+        tqdm_class=_bounded(ref, file.rfilename, size, progress),
     )
     path = Path(found)
     try:
@@ -106,7 +117,7 @@ def _longer(ref: str, name: str, size: int) -> ModelRefused:
     )
 
 
-def _bounded(ref: str, name: str, size: int) -> type[Any]:
+def _bounded(ref: str, name: str, size: int, progress: Progress) -> type[Any]:
     """A progress bar that stops the download that it shows, where that goes on for too long."""
     until = time.monotonic() + PATIENCE + size / SLOWEST
 
@@ -118,6 +129,7 @@ def _bounded(ref: str, name: str, size: int) -> type[Any]:
 
         def update(self, n: float | None = 1) -> bool | None:
             self.got += int(n or 0)
+            progress(self.got)
             if self.got > size + SLACK:
                 raise _longer(ref, name, size)
             if time.monotonic() > until:

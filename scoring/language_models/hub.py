@@ -21,7 +21,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.hf_api import RepoSibling
 
-from scoring.language_models.downloads import declared_size, download, download_small
+from scoring.language_models.downloads import Progress, declared_size, download, download_small
 from scoring.language_models.files import RELEVANT
 from scoring.language_models.refusals import Gated, HubUnavailable, ModelRefused, NoSuchRevision, NotOnHub
 
@@ -73,11 +73,11 @@ def pin(
     return Pinned(_named(info, ref), str(info.sha), list(files), _in_words(licence), weights)
 
 
-def fetch(ref: str, commit: str, endpoint: str, token: str | None) -> Path:
+def fetch(ref: str, commit: str, endpoint: str, token: str | None, *, progress: Progress = lambda _bytes: None) -> Path:
     """Bring weights, configuration and tokenizer of `ref` at `commit`; returns their folder.
 
     Each file is compared with the size and the hash that the hub declares. What was fetched before is not fetched
-    again, and is used while the hub is away. Raises as `pin` does.
+    again, and is used while the hub is away. `progress` gets the bytes of the current file. Raises as `pin` does.
     """
     if not COMMIT.fullmatch(commit):
         raise ModelRefused(f"{commit!r} is no commit of {ref}, and what it means may move: resolve it first")
@@ -92,7 +92,7 @@ def fetch(ref: str, commit: str, endpoint: str, token: str | None) -> Path:
         _refuse_without_room(ref, wanted)
         # Weights last: where they are whole, all of it is.
         for file in sorted(wanted, key=lambda file: _is_weights(file.rfilename)):
-            path = download(ref, commit, file, endpoint, token)
+            path = download(ref, commit, file, endpoint, token, progress)
         if not _is_weights(path.name):
             raise ModelRefused(f"{ref} at {commit} has no weights as safetensors: convert it and try again")
         return path.parent
@@ -100,15 +100,21 @@ def fetch(ref: str, commit: str, endpoint: str, token: str | None) -> Path:
 
 def _fetched_before(ref: str, commit: str, error: Exception) -> Path:
     """The folder of what was fetched before, for when the hub is away. Raises `error` unless that is all of it."""
+    folder = find_fetched(ref, commit)
+    if folder is None:
+        raise error
+    return folder
+
+
+def find_fetched(ref: str, commit: str) -> Path | None:
+    """The folder of what was fetched of `ref` at `commit`; None unless that is all of it. The hub is not asked."""
     config = try_to_load_from_cache(ref, "config.json", revision=commit)
     if not isinstance(config, str):
-        raise error
+        return None
     folder = Path(config).parent
     index = folder / "model.safetensors.index.json"
     shards = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else {"model.safetensors"}
-    if not all((folder / shard).is_file() for shard in shards):
-        raise error
-    return folder
+    return folder if all((folder / shard).is_file() for shard in shards) else None
 
 
 def _passes(error: Exception) -> bool:

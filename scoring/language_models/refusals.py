@@ -21,5 +21,17 @@ class Gated(ModelRefused):
     """The hub shows the model to those that its owner let in."""
 
 
+class NotFinite(ModelRefused):
+    """The model gives some texts no finite likelihood."""
+
+
 class HubUnavailable(ConnectionError):
     """The hub did not answer as a hub: a passing fault, not a refusal."""
+
+
+class HubBusy(HubUnavailable):
+    """The hub asks to be left alone for so many seconds."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds

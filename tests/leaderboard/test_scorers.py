@@ -231,7 +231,7 @@ def test_a_scorer_that_changed_before_the_first_numbers_came_is_refused_until_it
     put_detoxify("detoxify-original", tmp_path / "second", seed=1)
     scorers._local.cache_clear()  # as in a worker that was started again
     score.score(scoring)
-    assert (again(scoring).state, scoring.attempts, scoring.artefact) == (Work.State.FAILED, 0, None)
+    assert (again(scoring).state, scoring.attempts, scoring.artefact) == (Work.State.FAILED, 1, None)
     assert scoring.reason.startswith(f"the scorer detoxify-original is not the one of {metric.slug} v1 any more")
     assert version.scorer_fingerprint[:12] in scoring.reason
     assert not scoring.results.exists()
@@ -372,7 +372,7 @@ def test_a_perspective_that_refuses_the_key_is_tried_again_with_the_reason_and_k
     for text in TEXTS:
         service.faults[text] = ["bad key"]
     scoring = finish(models[CAUSAL], of_few("toxicity-perspective"))
-    assert (scoring.state, scoring.attempts, scoring.results.count()) == (Work.State.QUEUED, 1, 0)
+    assert (scoring.state, scoring.attempts, scoring.results.count()) == (Work.State.QUEUED, 0, 0)
     assert scoring.not_before > timezone.now()
     assert "check that the key is right" in scoring.reason
     assert KEY not in scoring.reason

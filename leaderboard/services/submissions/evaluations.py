@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leaderboard.models import Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Submission, Work
+from leaderboard.services.failure_kinds import FAULTS, FailureKind
 
+SCORER_FAULTS = FAULTS[FailureKind.SCORER]
 GIVEN_UP = (Work.State.FAILED, Work.State.CANCELLED)
 COLLECTING_SHARE = {True: 50, False: 90}  # percent of the way, where a scorer judges the outputs; where none does
 
@@ -61,6 +63,12 @@ class Evaluation:
         if work.state != Work.State.DONE:
             return Step.SCORING
         return Step.PUBLISHING if self.rescoring else Step.RANKED
+
+    @property
+    def waits_for_scorer(self) -> bool:
+        """Whether nothing but its scorer is missing, which cannot be had now."""
+        work = self.work
+        return isinstance(work, Scoring) and work.state == Work.State.QUEUED and work.fault in SCORER_FAULTS
 
     @property
     def percent(self) -> int:

@@ -19,7 +19,7 @@ from leaderboard.services import artefacts, cages
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
 from leaderboard.services.failures import shown
-from leaderboard.services.leases import Deferred, Interrupted, Lease, claimed
+from leaderboard.services.leases import Deferred, Lease, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submissions import lifecycle, outputs, tool, uploads
 from leaderboard.services.submissions.refusals import SubmissionRefused
@@ -63,11 +63,10 @@ def read(reading: Reading) -> None:
     with claimed(reading) as lease:
         if lease is None:
             return
-        submission, before = reading.submission, reading.attempts
+        submission, before = reading.submission, reading.attempts - 1
         if before >= MOST_READINGS:
             refuse(submission, lease, NOT_READ)
             return
-        lease.note(at_once=True, attempts=before + 1)
         if not before:
             say(submission, "A worker reads the file.")
         try:
@@ -78,9 +77,6 @@ def read(reading: Reading) -> None:
             refuse(submission, lease, reason, found.as_dict() | {"total": found.total})
         except (SubmissionRefused, CannotEvaluate) as error:
             refuse(submission, lease, str(error))
-        except Interrupted:
-            lease.note(at_once=True, attempts=before)  # it is no fault of the file
-            raise
     refuse_unreadable()
 
 
