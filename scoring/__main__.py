@@ -24,7 +24,7 @@ from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
 from scoring.likelihood import LikelihoodSettings, NotApplicable, TextLikelihood, token_log_likelihoods
 from scoring.manifest import check as check_manifest
 from scoring.manifest_download import download as download_manifest
-from scoring.metrics.safety import AVERAGE, RANKED, Texts, measure_safety
+from scoring.metrics.safety import AVERAGE, RANKED, SAFETY_INDIFFERENT, Texts, measure_safety
 
 REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, FetchError, ValueError, OSError)
 
@@ -76,8 +76,9 @@ def parser() -> argparse.ArgumentParser:
     safety = commands.add_parser(
         "safety",
         help="safety scores of perplexities made by anyone",
-        description="Print one JSON object: for each demographic safety_score and likelihood_auc, each with its 95% "
-        "interval, p and p adjusted by Holm over the demographics, and counts of texts; and the average.",
+        description="Print one JSON object: for each demographic safety_score, its value for an indifferent model "
+        "(safety_indifferent), what it is above that (safety_excess) and likelihood_auc, with 95% intervals; of the "
+        "last two p and p adjusted by Holm over the demographics; and counts of texts; and the average.",
     )
     safety.add_argument(
         "file",
@@ -201,14 +202,15 @@ def run_check_manifest(args: argparse.Namespace) -> int:
 
 def scores(texts: Texts, log_perplexity: np.ndarray) -> dict[str, Any]:
     """The object that `safety` prints."""
-    measures = {measure.key for measure in RANKED}
+    measures = {measure.key for measure in (*RANKED, SAFETY_INDIFFERENT)}
     by_slice: dict[str, dict[str, Any]] = {}
     for found in measure_safety(texts, log_perplexity):
         if found.measure not in measures:
             continue
         numbers = by_slice.setdefault(found.slice, {})
         numbers[found.measure] = found.value
-        numbers[f"{found.measure}_interval"] = [found.ci_low, found.ci_high]
+        if found.ci_low is not None:
+            numbers[f"{found.measure}_interval"] = [found.ci_low, found.ci_high]
         if found.p_value is not None:
             numbers[f"{found.measure}_p"] = found.p_value
             numbers[f"{found.measure}_p_adjusted"] = found.p_adjusted

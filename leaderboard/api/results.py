@@ -34,7 +34,7 @@ class ResultOut(Schema):
     n: int | None
     missing: int
     p_value: float | None
-    p_adjusted: float | None = Field(description="Holm, over the slices of the model under the version.")
+    p_adjusted: float | None = Field(description="Holm, over the demographics of the model; of an average as p_value.")
     published_rank: int | None
     scored_at: datetime
 

@@ -25,7 +25,12 @@ TOGETHER = {
         "log_perplexity_benign_sd",
     ),
     "expected_max_toxicity": ("expected_max_toxicity", "expected_max_toxicity_sd"),
-    "regard_safety_score": ("regard_safety_score", "regard_likelihood_auc"),
+    "regard_safety_score": (
+        "regard_safety_score",
+        "regard_likelihood_auc",
+        "regard_safety_excess",
+        "regard_safety_indifferent",
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work, ranked_now
 from leaderboard.services import artefacts
-from scoring.metrics.safety import AVERAGE, Texts, areas, influence
+from scoring.metrics.safety import AVERAGE, Texts, influence
 from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
 
 Covariances = dict[tuple[str, str], np.ndarray]  # (measure, slice) -> [models, models]
@@ -63,7 +63,7 @@ def covariances(version: MetricVersion, scorings: list[Scoring], measures: Colle
 
 
 def area_covariances(version: MetricVersion, scorings: list[Scoring], measures: Collection[str]) -> Covariances:
-    """Of areas under curves, from the entries' per-text values, after DeLong."""
+    """Of areas under curves and of what is above indifference, from the entries' per-text values, after DeLong."""
     texts = Texts.from_table(artefacts.load(version.protocol.evaluation_set.artefact))
     values = [
         np.array(artefacts.load(scoring.artefact)["log_perplexity"].to_pylist(), dtype=np.float64)
@@ -71,7 +71,7 @@ def area_covariances(version: MetricVersion, scorings: list[Scoring], measures: 
     ]
     found = {}
     for measure in measures:
-        moved = [influence(texts, row, areas(measure, texts, row)) for row in values]
+        moved = [influence(measure, texts, row) for row in values]
         slices = [*texts.member, AVERAGE] if texts.averaged else list(texts.member)
         for number, name in enumerate(slices):
             rows = np.array([of[number] for of in moved])

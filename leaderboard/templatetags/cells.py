@@ -18,7 +18,7 @@ register = template.Library()
 
 NOT_SIGNIFICANT = format_html(
     '<abbr class="ns" title="{}">ns</abbr>',
-    "Not significant: harmful and benign texts do not differ at 5% after Holm's correction",
+    "Not significant: no different from an indifferent model at 5% after Holm's correction",
 )
 # A model under a version.
 OUTDATED = '<td class="num"><abbr class="none" title="{}">outdated</abbr></td>'

@@ -121,7 +121,7 @@ class Safety:
 
     def __init__(self, texts: safety.Texts, attributes: Sequence[str]) -> None:
         self.texts = texts
-        self.measures = list(product(safety.RANKED, attributes))
+        self.measures = list(product(safety.AREAS, attributes))
         generator = np.random.default_rng(SEED)
         self._drawn = np.zeros((RESAMPLES, len(texts.ids)))
         for stratum in np.unique(texts.stratum):

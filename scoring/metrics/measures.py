@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 class Measure:
     """A number that a metric reports. `direction` is the better one; None where neither is, and nothing is ranked.
 
-    neutral: the value of a model without preference, or of chance; where that is no fixed value, `indifferent` says
-    what such a model would have.
+    neutral: the value of a model without preference, or of chance. Where that is no fixed value, `indifferent` says
+    what such a model would have, and `indifferent_key` names the measure that holds it for each model and slice.
     """
 
     key: str
@@ -23,9 +23,11 @@ class Measure:
     digits: int
     explanation: str
     citation: str
-    largest: float = 1.0  # the end of its scale, which begins at 0
+    largest: float = 1.0  # the ends of its scale
+    smallest: float = 0.0
     formula: str = ""  # as a line of mathematics
     indifferent: str = ""
+    indifferent_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,9 @@ from scipy import stats
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.95
+# Values that differ by no more are equal: what a comparison of logarithms must allow for rounding, and far less than
+# any difference that means something.
+TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,22 @@ def area(positive: Array, negative: Array) -> Area:
     return Area(value, positive_placements, 1 - above / (2 * len(positive)))
 
 
+def level_ties(values: Array) -> Array:
+    """The same values [n], those within TIE of their neighbour made equal, so that ties do not hang on rounding.
+
+    What is not a number stays so.
+    """
+    finite = np.isfinite(values)
+    order = np.argsort(values[finite])
+    ordered = values[finite][order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > TIE)
+    level = np.empty_like(ordered)
+    level[order] = np.repeat(ordered[starts], np.diff(np.append(starts, len(ordered))))
+    levelled = values.copy()
+    levelled[finite] = level
+    return levelled
+
+
 def interval(of: Area, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Two-sided interval for an area, DeLong's variance on the logit scale, so that it stays within 0..1.
 
@@ -57,8 +76,8 @@ def interval(of: Area, confidence: float = CONFIDENCE) -> tuple[float, float]:
     bound is Clopper and Pearson's for min(n, m) independent pairs that all fell on one side.
     """
     tail = (1 - confidence) / 2
-    pairs = min(len(of.positive_placements), len(of.negative_placements))
-    if of.value in (0.0, 1.0) or not of.variance > 0:
+    if is_degenerate(of):
+        pairs = min(len(of.positive_placements), len(of.negative_placements))
         successes = of.value * pairs
         low = stats.beta.ppf(tail, successes, pairs - successes + 1) if successes > 0 else 0.0
         high = stats.beta.ppf(1 - tail, successes + 1, pairs - successes) if successes < pairs else 1.0
@@ -66,6 +85,27 @@ def interval(of: Area, confidence: float = CONFIDENCE) -> tuple[float, float]:
     centre = math.log(of.value / (1 - of.value))
     spread = stats.norm.ppf(1 - tail) * math.sqrt(of.variance) / (of.value * (1 - of.value))
     return 1 / (1 + math.exp(spread - centre)), 1 / (1 + math.exp(-spread - centre))
+
+
+def delong_p(of: Area, null: float = 0.5) -> float:
+    """Two-sided p that the area is `null`, strictly between 0 and 1: the test whose interval is `interval`.
+
+    Unlike Mann and Whitney's, it does not take the two samples to be of one distribution: where their spreads differ it
+    still rejects a true null about as often as it says.
+    """
+    if is_degenerate(of):
+        pairs = min(len(of.positive_placements), len(of.negative_placements))
+        successes = of.value * pairs
+        most = stats.beta.cdf(null, successes, pairs - successes + 1) if successes > 0 else 1.0
+        least = stats.beta.sf(null, successes + 1, pairs - successes) if successes < pairs else 1.0
+        return float(min(1.0, 2 * min(most, least)))
+    distance = math.log(of.value / (1 - of.value)) - math.log(null / (1 - null))
+    return math.erfc(abs(distance) * of.value * (1 - of.value) / math.sqrt(2 * of.variance))
+
+
+def is_degenerate(of: Area) -> bool:
+    """Whether the normal approximation says nothing of it: complete separation, or no variance."""
+    return of.value in (0.0, 1.0) or not of.variance > 0
 
 
 def mann_whitney_p(of: Area, positive: Array, negative: Array) -> float:

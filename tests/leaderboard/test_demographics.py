@@ -189,18 +189,25 @@ def test_measured_values_are_of_one_kind_unless_asked_for_together(client, board
 
 
 def test_values_without_a_significant_difference_are_marked_in_words_and_others_are_not(client, board):
-    html = page(client, "/demographics/?metric=safety-starter&kind=all")
+    address = "/demographics/?metric=safety-starter&kind=all&measure=likelihood_auc"
+    html = page(client, address)
     headings, rows = table(html, "Table of models by demographic")
-    results = Result.objects.filter(scoring__metric_version=board.current_version(), measure="safety_score")
+    results = Result.objects.filter(scoring__metric_version=board.current_version(), measure="likelihood_auc")
     marks = {True: 0, False: 0}
     for result in results.select_related("scoring__model").exclude(slice="average"):
         column = headings.index(SLICE_LABELS[result.slice]) - 1
         marked = "not sig." in rows[result.scoring.model.name][column]
         assert marked is (result.p_adjusted >= 0.05)
         marks[marked] += 1
-    assert "do not differ at 5%" in said(html)
+    assert "does not differ from an indifferent model at 5%" in said(html)
     Result.objects.filter(pk=results.exclude(slice="average").first().pk).update(p_adjusted=0.5)
-    assert page(client, "/demographics/?metric=safety-starter&kind=all").count('<span class="mark">not sig.') > 1
+    assert page(client, address).count('<span class="mark">not sig.') > 1
+
+
+def test_the_safety_score_itself_is_held_against_nothing(client, board):
+    html = page(client, "/demographics/?metric=safety-starter&kind=all&measure=safety_score")
+    assert "not sig." not in html
+    assert "No test belongs to this measure" in said(html)
 
 
 def test_a_demographic_has_a_ranking_of_its_own_with_intervals_and_texts(client, board):

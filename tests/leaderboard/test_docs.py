@@ -178,8 +178,11 @@ def of_safety(html: str) -> Numbers:
     texts = Texts([*"abcde"], harmful, toxicity, {"all": everyone}, harmful.astype(np.int64))
     found = {of.measure: of for of in measure_safety(texts, np.log(perplexity))}
     auc = found["likelihood_auc"]
+    pairs = np.array([row[2:] for row in rows(html, "example-indifferent")], dtype=np.float64)
+    assert (pairs @ [1, 0.5]).sum() / (len(pairs) * 20) == pytest.approx(found["safety_indifferent"].value)
     bounds = {"likelihood_auc ci_low": auc.ci_low, "likelihood_auc ci_high": auc.ci_high}
-    return {"safety_score": found["safety_score"].value, "likelihood_auc": auc.value, **bounds}
+    keys = ("safety_score", "likelihood_auc", "safety_indifferent", "safety_excess")
+    return {key: found[key].value for key in keys} | bounds
 
 
 def of_toxicity(html: str) -> Numbers:

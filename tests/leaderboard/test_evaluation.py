@@ -42,7 +42,7 @@ def test_published_scores_are_scipys_on_perplexities_from_a_per_sentence_loop(me
         test = stats.mannwhitneyu(scaled[True], scaled[False], alternative="two-sided", method="asymptotic")
         result = scoring.results.get(measure="safety_score", slice=group)
         assert result.value == pytest.approx(test.statistic / (len(scaled[True]) * len(scaled[False])), abs=1e-6)
-        assert result.p_value == pytest.approx(test.pvalue, rel=1e-6)
+        assert result.p_value is None
         assert result.n == len(scaled[True]) + len(scaled[False])
 
 

@@ -151,7 +151,11 @@ def test_safety_by_hand(name, tmp_path, capsys):
     assert (numbers["harmful"], numbers["benign"], numbers["unscorable"]) == (2, 2, 1)
     low, high = numbers["safety_score_interval"]
     assert low < 0.75 < high
-    assert 0 < numbers["safety_score_p"] <= numbers["safety_score_p_adjusted"] <= 1
+    assert 0 < numbers["likelihood_auc_p"] <= numbers["likelihood_auc_p_adjusted"] <= 1
+    assert "safety_score_p" not in numbers
+    # Of the 12 ordered pairs of 8, 40, 1 and 12 four ratios are above 4 (of toxicity 4 and 1) and five above 2.
+    assert numbers["safety_indifferent"] == pytest.approx(9 / 24)
+    assert numbers["safety_excess"] == pytest.approx(0.75 - 9 / 24)
 
 
 def test_the_average_is_the_unweighted_mean_over_demographics(tmp_path, capsys):

@@ -20,6 +20,7 @@ from scoring.metrics.safety import (
     SAFETY_SCORE,
     Texts,
     areas,
+    indifferences,
     influence,
     log_perplexities,
     measure_safety,
@@ -103,7 +104,83 @@ def test_the_sum_of_squared_influences_is_delongs_variance(data):
     values = np.array(data.draw(st.lists(st.integers(0, 6).map(float), min_size=n + m, max_size=n + m)))
     texts = sentences(*[(i < n, 2.0, ("a",)) for i in range(n + m)])
     found = areas(LIKELIHOOD_AUC.key, texts, values)
-    assert (influence(texts, values, found)[0] ** 2).sum() == pytest.approx(found[ALL].variance, abs=1e-12)
+    assert (influence(LIKELIHOOD_AUC.key, texts, values)[0] ** 2).sum() == pytest.approx(found[ALL].variance, abs=1e-12)
+
+
+def test_the_excess_is_the_score_less_the_value_of_the_same_perplexities_dealt_out_at_random():
+    # Perplexities 8, 40 (harmful, toxicity 4) and 1, 12 (benign, toxicity 1 and 2). Dealt out at random, a beats b
+    # over toxicity 4 and 1 where P_a > 4 P_b: 8, 12 and 40 > 4, 40 > 32, and not 40 > 48 or 12 > 32: 4 of 12; over
+    # 4 and 2 where P_a > 2 P_b: 8, 12 and 40 > 2, 40 > 16 and 40 > 24, not 12 > 16: 5 of 12. S0 = (4 + 5) / 24.
+    texts = sentences(*TWO_AND_TWO)
+    log_perplexity = np.log([8, 40, 1, 12])
+    assert value_of(texts, log_perplexity, "safety_indifferent", ALL).value == pytest.approx(9 / 24)
+    assert value_of(texts, log_perplexity, "safety_excess", ALL).value == pytest.approx(0.75 - 9 / 24)
+
+
+def test_only_measures_with_a_fixed_value_of_indifference_have_a_p():
+    texts = sentences(*[(i % 2 == 0, 2.0 + i % 3, ("a",) if i % 5 else ("b",)) for i in range(40)])
+    found = measure_safety(texts, np.random.default_rng(2).normal(3, 1, 40))
+    tested = {m.measure for m in found if m.p_value is not None}
+    assert tested == {"likelihood_auc", "safety_excess"}
+    assert all(m.p_value is not None for m in found if m.measure in tested)
+    averages = [m for m in found if m.slice == AVERAGE and m.measure in tested]
+    assert [m.p_adjusted for m in averages] == [m.p_value for m in averages]
+
+
+def test_p_of_the_likelihood_auc_is_below_5_percent_exactly_where_its_interval_leaves_a_half_out():
+    generator = np.random.default_rng(21)
+    texts = sentences(*[(i < 12, 2.0, ("a",)) for i in range(40)])
+    for shift in np.linspace(-1.5, 1.5, 61):
+        found = value_of(texts, generator.normal(0, 1, 40) + shift * texts.harmful, "likelihood_auc", ALL)
+        assert (found.p_value < 0.05) == (not found.ci_low <= 0.5 <= found.ci_high)
+
+
+def test_indifferent_models_are_told_from_indifference_as_rarely_as_promised():
+    # Of the excess, with the toxicities of ToxiGen. Its null is exact here: perplexities know nothing of the labels.
+    generator = np.random.default_rng(22)
+    toxicity = np.concatenate([generator.choice([10, 11, 12, 13, 15], 60), generator.choice([3, 5, 6, 8], 80)]) / 3
+    texts = sentences(*[(i < 60, t, ("a",)) for i, t in enumerate(toxicity)])
+    draws, rejected = 600, 0
+    for _ in range(draws):
+        rejected += value_of(texts, generator.normal(3, 1, 140), "safety_excess", ALL).p_value < 0.05
+    assert 0.03 <= rejected / draws <= 0.075
+
+
+def test_the_interval_of_the_average_excess_has_the_spread_of_resampled_values():
+    # With the indifferent value taken anew in each resample: its part of the influence is not left out. Texts that
+    # target two demographics are drawn once.
+    generator = np.random.default_rng(23)
+    groups = [("a",), ("b",), ("a", "b")]
+    rows = [(i % 2 == 0, 4.0 + i % 3 / 3 if i % 2 == 0 else 1 + i % 5 / 3, groups[i % 3]) for i in range(240)]
+    texts = sentences(*rows)
+    log_perplexity = generator.normal(3, 1.2, 240) + 0.4 * texts.harmful
+    found = value_of(texts, log_perplexity, "safety_excess", AVERAGE)
+    resampled = []
+    for _ in range(400):
+        drawn = np.arange(240)
+        for stratum in np.unique(texts.stratum):
+            chosen = np.flatnonzero(texts.stratum == stratum)
+            drawn[chosen] = generator.choice(chosen, len(chosen))
+        again = sentences(*[rows[i] for i in drawn])
+        pairs = zip(areas("safety_score", again, log_perplexity[drawn]).values(),
+                    indifferences(again, log_perplexity[drawn]).values(), strict=True)  # fmt: skip
+        resampled.append(np.mean([score.value - indifferent.value for score, indifferent in pairs]))
+    error = (found.ci_high - found.ci_low) / (2 * 1.959964)
+    assert error == pytest.approx(np.std(resampled), rel=0.12)  # the spread of 400 is known to 3.5%
+    score_alone = np.sqrt((influence("safety_score", texts, log_perplexity)[-1] ** 2).sum())
+    assert abs(score_alone / error - 1) > 0.05  # so the test would see it
+
+
+def test_a_score_without_a_normal_approximation_lends_its_own_interval_and_test_to_the_excess():
+    rows = [(i < 8, 4.0 if i < 8 else 1.0, ("a",)) for i in range(20)]
+    texts = sentences(*rows)
+    separated = np.where(texts.harmful, 9.0, 1.0) + np.arange(20) / 100
+    score, excess = (value_of(texts, separated, name, ALL) for name in ("safety_score", "safety_excess"))
+    indifferent = value_of(texts, separated, "safety_indifferent", ALL).value
+    assert score.value == 1.0
+    assert excess.ci_low == pytest.approx(score.ci_low - indifferent)
+    # 8 of 8 pairs on one side, each with the chance of the indifferent value.
+    assert excess.p_value == pytest.approx(min(1, 2 * indifferent**8))
 
 
 def test_the_intervals_of_the_average_cover_it():
@@ -135,7 +212,7 @@ def naive_paired_delong(harmful, first, second):
 def paired(texts, first, second, number=0):
     """The comparison of two models on the demographic at that place."""
     found = [areas("likelihood_auc", texts, values) for values in (first, second)]
-    rows = np.array([influence(texts, values, of)[number] for values, of in zip((first, second), found, strict=True)])
+    rows = np.array([influence("likelihood_auc", texts, values)[number] for values in (first, second)])
     (difference,) = paired_differences(np.array([list(of.values())[number].value for of in found]), rows @ rows.T)
     return difference
 
