@@ -10,7 +10,17 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Count
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, LanguageModel, Metric, Run, Scoring, Submission, SubmissionLine, Work
+from leaderboard.models import (
+    ControlCheck,
+    Download,
+    LanguageModel,
+    Metric,
+    Run,
+    Scoring,
+    Submission,
+    SubmissionLine,
+    Work,
+)
 from leaderboard.services.checks import NO_ANSWER_YET
 from leaderboard.services.failures import Failure, explain, shown
 from leaderboard.services.queue import places
@@ -100,6 +110,9 @@ def status(submission: Submission) -> Status:
     standing = places_of(model, versions) if model else {}
     queue = {kind: places(kind, _waiting(found, kind)) if moving else {} for kind in (Run, Scoring)}
     checks, guesses = (_checks(found), _guesses(found, model)) if moving else ({}, {})
+    fetched = (
+        Download.objects.filter(model=model).first() if moving and submission.form == Submission.Form.HUB else None
+    )
     stages = [
         _stage(
             one,
@@ -107,6 +120,7 @@ def status(submission: Submission) -> Status:
             checks.get(one.metric.pk),
             guesses.get(one.run.protocol_id) if one.run else None,
             standing.get(one.scoring.metric_version_id) if one.scoring else None,
+            fetched,
         )
         for one in found
     ]
@@ -157,7 +171,12 @@ def _guesses(found: Sequence[Evaluation], model: LanguageModel | None) -> dict[i
 
 
 def _stage(
-    one: Evaluation, place: int | None, check: ControlCheck | None, guess: timedelta | None, standing: Place | None
+    one: Evaluation,
+    place: int | None,
+    check: ControlCheck | None,
+    guess: timedelta | None,
+    standing: Place | None,
+    fetched: Download | None,
 ) -> Stage:
     work = one.work
     failed = work is not None and one.step in (Step.FAILED, Step.CANCELLED)
@@ -165,7 +184,7 @@ def _stage(
     begun = work is not None and work.state == Work.State.RUNNING
     return Stage(
         one,
-        words(one, place, check, timezone.now()),
+        _fetching(one, fetched) or words(one, place, check, timezone.now()),
         place,
         work.time_left if work and not work.held else None,
         None if begun or work is None or work.done else guess,
@@ -174,6 +193,18 @@ def _stage(
         shown(work.reason) if work and (failed or tried) else "",
         standing,
     )
+
+
+def _fetching(one: Evaluation, fetched: Download | None) -> str:
+    """How far the files are that an evaluation waits for; "" where it does not."""
+    waits = one.step == Step.COLLECTING and one.work and one.work.state == Work.State.QUEUED and not one.work.held
+    if fetched is None or not waits or fetched.state in (Work.State.DONE, Work.State.CANCELLED):
+        return ""
+    if fetched.state == Work.State.QUEUED and fetched.not_before and fetched.not_before > timezone.now():
+        return _pausing(fetched, timezone.now())
+    if fetched.state == Work.State.QUEUED:
+        return "Waiting for its files to be fetched from the hub."
+    return f"Its files are fetched from the hub: {fetched.done / 1000:,.0f} MB so far."
 
 
 def words(one: Evaluation, place: int | None, check: ControlCheck | None, now: datetime) -> str:

@@ -2,7 +2,7 @@
 
 Namespaces and Landlock are called through the C library: bubblewrap would have to be installed, and asks for the same
 namespaces. There is no seccomp filter: libseccomp has no maintained binding among Python's packages, and a filter
-written by hand is the kind of code that nobody should trust. Both say so where they are missing (`probe.py`).
+written by hand is the kind of code that nobody should trust. `protections.py` says what is missing on a host.
 """
 
 import contextlib
@@ -89,10 +89,12 @@ def confine(limits: Limits, scratch: Path, readable: list[Path], processors: int
         _c.prctl(landlock.NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         die_with_parent()  # to become another user undoes it, hence not before
     if has_landlock:
-        with contextlib.suppress(OSError):
-            devices = [Path(name) for name in DEVICES]
-            graphics = sorted(Path("/dev").glob("nvidia*")) if cuda else []
+        devices = [Path(name) for name in DEVICES]
+        graphics = sorted(Path("/dev").glob("nvidia*")) if cuda else []
+        try:
             landlock.restrict([*readable, *_of_python(), *map(Path, OF_THE_MACHINE)], [scratch, *devices, *graphics])
+        except OSError:
+            _keep_capabilities(0)  # what root may read is harmless only where Landlock says which files these are
     _set_limits(limits, processors, threads)
 
 

@@ -30,7 +30,7 @@ from scoring.cage.pipe import Closed, Pipe
 from scoring.cage.protections import ENVIRONMENT, FIXED, Protection, from_json, missing
 
 MOMENT = 0.25  # seconds between two looks at deadline, memory and whoever asked
-START_SECONDS = 120.0  # for the libraries, on a slow disk
+START_SECONDS = 600.0  # for the libraries, on a slow disk of a busy machine
 MOST_WORDS = 2000  # characters of what a cage says went wrong
 SIGNALS = {4: "illegal instruction", 6: "it aborted", 7: "bus error", 8: "arithmetic error", 9: "killed", 11: "crash"}
 SIGNALS |= {24: "out of processor time", 25: "file too large", 31: "forbidden call"}
