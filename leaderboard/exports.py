@@ -1,7 +1,8 @@
 """Rankings as tables and as JSON, for files, papers and terminals; with what fixes their numbers."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -10,6 +11,7 @@ from leaderboard.formats import FORMATS, Column, Table
 from leaderboard.models import MetricVersion
 from leaderboard.queries.rankings import Ranking, Row
 from leaderboard.services.past import Ranked
+from leaderboard.services.places import population_in_words
 from scoring.metrics.formulas import slice_label
 from scoring.metrics.measures import Measure
 
@@ -24,15 +26,28 @@ SUFFIXES = {"latex": "tex", "markdown": "md"}
 
 @dataclass(frozen=True)
 class Sheet:
-    """What is exported: rows with their population, in order. `columns`: slices beside. `extras`: names of EXTRAS."""
+    """What is exported: rows with their population, in order. `columns`: slices beside. `extras`: names of EXTRAS.
+
+    sizes: by population, how many models are ranked in it, whatever is exported.
+    """
 
     versions: Sequence[MetricVersion]
     measure: Measure
     slice: str
     as_of: date | None
     rows: Sequence[tuple[str, Row]]
+    sizes: Mapping[str, int]
     columns: Sequence[str] = ()
     extras: Sequence[str] = ("date", "n", "missing")
+
+    @property
+    def populations(self) -> list[str]:
+        """Among whom its ranks are, in words, each once."""
+        by_kind = self.versions[0].metric.formula.by_kind
+        return [
+            population_in_words(self.sizes[population], population, by_kind)
+            for population in dict.fromkeys(population for population, _ in self.rows)
+        ]
 
     @property
     def mixed(self) -> bool:
@@ -43,7 +58,8 @@ class Sheet:
 def sheet_of(ranking: Ranking, as_of: date | None) -> Sheet:
     """All rows of a ranking that a page shows."""
     rows = [(group.population, row) for group in ranking.groups for row in group.rows]
-    return Sheet(ranking.versions, ranking.measure, ranking.slice, as_of, rows, ranking.columns, ranking.extras)
+    sizes = {group.population: group.size for group in ranking.groups}
+    return Sheet(ranking.versions, ranking.measure, ranking.slice, as_of, rows, sizes, ranking.columns, ranking.extras)
 
 
 def sheet_of_standings(found: Ranked) -> Sheet:
@@ -52,7 +68,8 @@ def sheet_of_standings(found: Ranked) -> Sheet:
         (of.population, Row(of.model, found.version, of.rank, of.rank_low, of.rank_high, of.result, []))
         for of in found.standings
     ]
-    return Sheet([found.version], found.measure, found.slice, found.as_of, rows)
+    sizes = Counter(population for population, _ in rows)
+    return Sheet([found.version], found.measure, found.slice, found.as_of, rows, sizes)
 
 
 def write(sheet: Sheet, name: str, address: str = "") -> str:
@@ -77,9 +94,10 @@ def title_of(sheet: Sheet) -> str:
     k = f", k = {version.protocol.k}" if version.protocol.k else ""
     where = "; ".join(f"version {of.number}, {place_of(of)}" for of in sheet.versions)
     when = f"; as of {sheet.as_of.isoformat()}" if sheet.as_of else ""
+    ranks = f"; ranks among {' and among '.join(sheet.populations)}" if sheet.rows else ""
     return (
         f"{version.metric.title}: {sheet.measure.label.lower()}, {slice_label(sheet.slice).lower()}{k} "
-        f"({version.metric.slug}, {where}{when})"
+        f"({version.metric.slug}, {where}{when}{ranks})"
     )
 
 
@@ -98,40 +116,49 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     def whole(value: int | None) -> str:
         return "" if value is None else str(value)
 
-    def of_slice(place: int) -> Callable[[Row], str]:
-        return lambda row: number(row, row.cells[place].value)
+    def of_slice(place: int) -> Callable[[str, Row], str]:
+        return lambda _, row: number(row, row.cells[place].value)
 
-    columns: list[tuple[Column, Callable[[Row], str]]] = [
-        (Column("rank"), lambda row: str(row.rank)),
-        (Column("rank_low"), lambda row: whole(row.rank_low)),
-        (Column("rank_high"), lambda row: whole(row.rank_high)),
-        (Column("model", False), lambda row: row.model.name),
-        (Column("slug", False), lambda row: row.model.slug),
-        (Column("family", False), lambda row: row.model.family),
-        (Column("kind", False), lambda row: row.model.kind),
-        (Column("provenance", False), lambda row: row.version.provenance),
-        (Column("version"), lambda row: str(row.version.number)),
-        (Column("value"), lambda row: number(row, row.result.value)),
-        (Column("ci_low"), lambda row: number(row, row.result.ci_low)),
-        (Column("ci_high"), lambda row: number(row, row.result.ci_high)),
-        (Column("k"), lambda row: whole(row.version.protocol.k)),
-        (Column("n"), lambda row: whole(row.result.n)),
-        (Column("missing"), lambda row: str(row.result.missing)),
-        (Column("parameters"), lambda row: whole(row.model.parameters)),
-        (Column("scored", False), lambda row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
-        (Column("revision", False), lambda row: row.model.revision),
+    by_kind = sheet.versions[0].metric.formula.by_kind
+    columns: list[tuple[Column, Callable[[str, Row], str]]] = [
+        (Column("rank"), lambda _, row: str(row.rank)),
+        (Column("rank_low"), lambda _, row: whole(row.rank_low)),
+        (Column("rank_high"), lambda _, row: whole(row.rank_high)),
+        (Column("population", False), lambda population, _: population),
+        (Column("population_size"), lambda population, _: whole(sheet.sizes[population])),
+        (
+            Column("among", False),
+            lambda population, _: population_in_words(sheet.sizes[population], population, by_kind),
+        ),
+        (Column("model", False), lambda _, row: row.model.name),
+        (Column("slug", False), lambda _, row: row.model.slug),
+        (Column("family", False), lambda _, row: row.model.family),
+        (Column("kind", False), lambda _, row: row.model.kind),
+        (Column("provenance", False), lambda _, row: row.version.provenance),
+        (Column("version"), lambda _, row: str(row.version.number)),
+        (Column("value"), lambda _, row: number(row, row.result.value)),
+        (Column("ci_low"), lambda _, row: number(row, row.result.ci_low)),
+        (Column("ci_high"), lambda _, row: number(row, row.result.ci_high)),
+        (Column("k"), lambda _, row: whole(row.version.protocol.k)),
+        (Column("n"), lambda _, row: whole(row.result.n)),
+        (Column("missing"), lambda _, row: str(row.result.missing)),
+        (Column("parameters"), lambda _, row: whole(row.model.parameters)),
+        (Column("scored", False), lambda _, row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
+        (Column("revision", False), lambda _, row: row.model.revision),
         *((Column(name if exact else slice_label(name)), of_slice(place)) for place, name in enumerate(sheet.columns)),
     ]
     unused = {"family", "parameters", "n", "missing", "revision", "scored"} - {
         "scored" if name == "date" else name for name in sheet.extras
     }
     unused |= set() if sheet.mixed else {"provenance", "version"}
-    if not exact:
-        unused |= {"slug"} | (set() if sheet.versions[0].metric.formula.by_kind else {"kind"} - set(sheet.extras))
+    unused |= {"among"} if exact or len(sheet.populations) == 1 else set()
+    unused |= set() if exact else {"population", "population_size", "slug"}
+    if not (exact or by_kind):
+        unused |= {"kind"} - set(sheet.extras)
     columns = [(column, cell) for column, cell in columns if column.heading not in unused]
     if not exact:  # what people read leaves out what is empty throughout
-        columns = [(column, cell) for column, cell in columns if any(cell(row) for _, row in sheet.rows)]
-    rows = [[cell(row) for _, cell in columns] for _, row in sheet.rows]
+        columns = [(column, cell) for column, cell in columns if any(cell(*row) for row in sheet.rows)]
+    rows = [[cell(*row) for _, cell in columns] for row in sheet.rows]
     return Table(title_of(sheet), [column for column, _ in columns], rows)
 
 
@@ -171,6 +198,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
     """A row of the ranking; a slice without a value says why."""
     return {
         "population": population,
+        "population_size": sheet.sizes[population],
         "rank": row.rank,
         "rank_low": row.rank_low,
         "rank_high": row.rank_high,

@@ -78,7 +78,10 @@
       const [figure, points] = await draw(select ? select.value : "");
       const ranks = points
         .filter(([, rank]) => rank !== null)
-        .map(([column, rank]) => `${rank} under version ${figure.layout.meta[column]}`);
+        .map(([column, rank]) => {
+          const { versions, among } = figure.layout.meta;
+          return `${rank} of ${among[column]} under version ${versions[column]}`;
+        });
       said.textContent = ranks.length ? `${select.selectedOptions[0].textContent}: rank ${ranks.join(", ")}.` : "";
     }
 

@@ -24,10 +24,11 @@ for metric in pages("/metrics"):
         continue
     print(metric["title"])
     for entry in pages(f"/metrics/{metric['slug']}/standings", limit=100):
-        print(f"  {entry['rank']:>3}  {entry['value']:.4f}  {entry['model']} ({entry['population']})")
+        rank = f"{entry['rank']} of {entry['population_size']} ({entry['population']})"
+        print(f"  {rank:>18}  {entry['value']:.4f}  {entry['model']}")
     try:
         for model in pages(f"/metrics/{metric['slug']}/rank-changes"):
             if model["change"]:
-                print(f"  {model['model']}: rank {model['from_rank']} to {model['to_rank']}")
+                print(f"  {model['model']}: rank {model['from_board_rank']} to {model['to_board_rank']}")
     except HTTPError as error:  # there is one version only: the answer says so
         print(" ", json.load(error)["errors"][0]["message"])

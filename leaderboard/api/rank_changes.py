@@ -29,6 +29,7 @@ class Side(Schema):
     published_at: str
     measure: str
     slice: str
+    population_size: int = Field(description="How many models it ranks: board ranks are of so many.")
     k: int | None
     decimals: int | None
 
@@ -95,7 +96,9 @@ class Asked(Span):
     to: int | None = number("The version after; without it, the last.")
     measure: str | None = text("Its key; without it, the one that the metric shows first.")
     slice: str | None = text("Whole or its part alone: toxic finds TOXICITY:toxic; without it, the overall one.")
-    population: Standing.Population = Query(Standing.Population.ALL, description="Among whom ranks are.")
+    population: Standing.Population | None = Query(
+        None, description="Among whom ranks are; without it, the first kind where kinds are ranked apart, else all."
+    )
     tie_rule: TieRule = Query(
         "equal", description="Equal values share a rank; or, by first, follow each other by name."
     )
@@ -120,9 +123,9 @@ def rank_changes(request: HttpRequest, slug: MetricSlug, asked: Query[Asked]) ->
         field, value = ("from", asked.from_) if asked.from_ else ("to", asked.to) if asked.to else ("slug", slug)
         raise not_here(error, field, value, f"GET /api/v1/metrics/{slug}/versions lists its versions.") from error
     try:
-        sides = boards(before, after, asked.measure or metric.measure, asked.slice, asked.population.value)
+        sides = boards(before, after, asked.measure or metric.measure, asked.slice, asked.population)
         record = Record(*sides, compared(*sides, asked.tie_rule)).as_json()
     except NoRecord as error:
         raise not_here(error, "slug", slug, "Compare versions of one provenance.") from error
     models = record.pop("models")[asked.offset : asked.offset + asked.limit]
-    return record | page(request, record["n_models"], asked) | {"population": asked.population, "items": models}
+    return record | page(request, record["n_models"], asked) | {"items": models}

@@ -40,7 +40,8 @@ class Numbers(Schema):
 class Entry(Schema):
     """A place in a ranking. `rank_low` to `rank_high` are the places that paired tests cannot exclude."""
 
-    population: Standing.Population
+    population: Standing.Population = Field(description="Among whom it is ranked: all models, or those of one kind.")
+    population_size: int = Field(description="How many models are ranked there: `rank` is of so many.")
     rank: int
     rank_low: int | None
     rank_high: int | None

@@ -44,11 +44,15 @@ class BumpLine:
 
 @dataclass(frozen=True, slots=True)
 class BumpColumn:
-    """A version: its number, what stands under it on the axis, and a note where something was replaced before it."""
+    """A version: its number, what stands under it on the axis, and a note where something was replaced before it.
+
+    among: whom its ranks are of, as in "5 causal models".
+    """
 
     number: int
     caption: str
     note: str = ""
+    among: str = ""
 
 
 def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLine], alternative: str) -> Chart:
@@ -103,7 +107,7 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
         margin={"l": margin, "r": margin, "t": heading, "b": 4},
         shapes=[_mark(number) for number, column in enumerate(columns) if column.note],
         annotations=[_note(number, column.note) for number, column in enumerate(columns) if column.note],
-        meta=[column.number for column in columns],
+        meta={"versions": [column.number for column in columns], "among": [column.among for column in columns]},
     )
     least_width = 2 * round(margin) + COLUMN * steps
     return Chart(name, figure, height + heading + 4, least_width, alternative)
@@ -210,7 +214,8 @@ def _names(
 
 
 def _said(line: BumpLine, rank: int | None, column: BumpColumn) -> str:
-    return f"{escape(line.name)}: rank {rank} under version {column.number}"
+    among = f" of {column.among}" if column.among else ""
+    return f"{escape(line.name)}: rank {rank}{among} under version {column.number}"
 
 
 def _mark(column: int) -> dict[str, Any]:

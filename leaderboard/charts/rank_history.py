@@ -11,12 +11,16 @@ TICKS = 4  # marked ranks, at most about
 
 @dataclass(frozen=True, slots=True)
 class RankPoint:
-    """The rank under a version, None where it is not ranked, and the ranks that cannot be excluded, where known."""
+    """The rank under a version, None where it is not ranked, and the ranks that cannot be excluded, where known.
+
+    among: whom it is of, as in "5 causal models".
+    """
 
     number: int
     rank: int | None
     low: int | None
     high: int | None
+    among: str
 
 
 def rank_history_chart(name: str, points: Sequence[RankPoint], alternative: str) -> Chart:
@@ -45,8 +49,8 @@ def rank_history_chart(name: str, points: Sequence[RankPoint], alternative: str)
                     "thickness": 1,
                     "width": 3,
                 },
-                text=[str(of.number) for of in points],
-                hovertemplate="Rank %{y} under version %{text}<extra></extra>",
+                text=[f"of {of.among} under version {of.number}" for of in points],
+                hovertemplate="Rank %{y} %{text}<extra></extra>",
             )
         ],
         xaxis={

@@ -83,9 +83,37 @@ class Values:
         return row
 
     def among(self, kind: str) -> "Values":
-        """The same of the models of one kind; of all where it is empty."""
-        chosen = [place for place, model in enumerate(self.models) if kind in ("", model.kind)]
-        return Values(self.columns, [self.models[place] for place in chosen], self.values[:, chosen])
+        """The same of the models of one kind."""
+        return self._only(np.array([model.kind == kind for model in self.models], dtype=bool))
+
+    @property
+    def apart(self) -> NDArray[np.bool_]:
+        """Whether the values of each column are different quantities for each kind of model."""
+        return np.array([column.version.metric.formula.by_kind for column in self.columns], dtype=bool)
+
+    def within(self, kind: str) -> "Values":
+        """The same, but in columns that are `apart` the values of models of one kind alone."""
+        others = np.array([model.kind != kind for model in self.models], dtype=bool)
+        values = np.where(self.apart[:, None] & others, np.nan, self.values)
+        return Values(self.columns, self.models, values)._only(np.array(np.isfinite(values).any(axis=0)))
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """The kinds of the models with a value in columns that are `apart`, and how many models: the most first.
+
+        Of two with as many, the one with more values of any column.
+        """
+        known = np.isfinite(self.values)
+        counts: dict[str, tuple[int, int]] = {}
+        for model, column in zip(self.models, known.T, strict=True):
+            if column[self.apart].any():
+                models, cells = counts.get(model.kind, (0, 0))
+                counts[model.kind] = models + 1, cells + int(column.sum())
+        return {kind: counts[kind][0] for kind in sorted(counts, key=lambda kind: (*(-n for n in counts[kind]), kind))}
+
+    def _only(self, chosen: NDArray[np.bool_]) -> "Values":
+        models = [model for model, one in zip(self.models, chosen, strict=True) if one]
+        return Values(self.columns, models, self.values[:, chosen])
 
 
 @dataclass(frozen=True, slots=True)

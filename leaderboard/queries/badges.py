@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing
-from leaderboard.queries.rankings import slices_of
+from leaderboard.models import LanguageModel, Metric, MetricVersion
+from leaderboard.services.places import Place, places_of
 from scoring.metrics.formulas import MEASURES, slice_label
 
 
@@ -24,38 +24,24 @@ def badge_of(model: str, metric: str, show: str) -> Badge:
     if entered is None or board is None:
         what = f"model {model}" if entered is None else f"metric {metric}"
         return Badge("Plumbline", f"no such {what.partition(' ')[0]}", f"There is no {what} on this board", known=False)
-    standing, among = standing_of(entered, board)
-    if standing is None:
+    place = place_now(entered, board)
+    if place is None:
         withdrawn = " any more" if entered.access == LanguageModel.Access.WITHDRAWN else ""
         return Badge(board.title, "not ranked", f"{entered.name} is not ranked by {board.title}{withdrawn}")
-    version, measure = standing.metric_version, MEASURES[standing.measure]
+    standing, version = place.standing, place.standing.metric_version
+    measure = MEASURES[standing.measure]
     digits = measure.digits if version.decimals is None else version.decimals
-    value = f"{standing.value:.{digits}f}"
-    said = f"{measure.label.lower()} {value}" if show == "value" else f"rank {standing.rank} of {among}"
-    kind = f" {entered.kind}" if board.formula.by_kind else ""
+    value = f"{place.value:.{digits}f}"
+    said = f"{measure.label.lower()} {value}" if show == "value" else f"rank {place.words}"
     title = (
-        f"{board.title}: {entered.name} has rank {standing.rank} of {among}{kind} models by {measure.label.lower()}, "
+        f"{board.title}: {entered.name} has rank {place.words} by {measure.label.lower()}, "
         f"{slice_label(standing.slice).lower()}, {value}, under metric version {version.number}"
     )
     return Badge(board.title, f"{said} · v{version.number}", title)
 
 
-def standing_of(model: LanguageModel, metric: Metric) -> tuple[Standing | None, int]:
-    """Where the model stands on the overall slice now, and among how many.
-
-    Under the measured version where it has one; among models of its kind, where the metric ranks kinds apart.
-    """
-    current = metric.versions.filter(status=MetricVersion.Status.CURRENT)
-    slices = slices_of(current, metric.measure)
-    population = model.kind if metric.formula.by_kind else Standing.Population.ALL
-    rows = Standing.objects.filter(
-        measure=metric.measure,
-        population=population,
-        metric_version__in=slices,
-        slice__in=[of[0] for of in slices.values()],
-    )
-    mine = rows.filter(model=model).select_related("metric_version").order_by("metric_version__provenance")
-    found = next((of for of in mine if of.slice == slices[of.metric_version_id][0]), None)
-    if found is None:
-        return None, 0
-    return found, rows.filter(metric_version=found.metric_version, slice=found.slice).count()
+def place_now(model: LanguageModel, metric: Metric) -> Place | None:
+    """Where the model stands now: under the measured version where it has one."""
+    current = metric.versions.filter(status=MetricVersion.Status.CURRENT).select_related("metric")
+    places = places_of(model, current)
+    return min(places.values(), key=lambda place: place.standing.metric_version.provenance, default=None)

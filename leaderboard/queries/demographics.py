@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from django.db.models import Count, Q
 
 from leaderboard.charts import BoxColumn, BoxPoint
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing, listed
 from leaderboard.queries.rankings import ROUND_SHARES
+from leaderboard.services.places import leading_count, population_title
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.metrics.safety import ALL, AVERAGE
@@ -62,6 +64,11 @@ class Board:
     def models(self) -> int:
         """How many models have any value."""
         return len({model for of in self.values.values() for model in of})
+
+    @property
+    def title(self) -> str:
+        """Whose values they are."""
+        return population_title(self.population, self.version.metric.formula.by_kind)
 
     @property
     def kinds(self) -> set[str]:
@@ -231,19 +238,27 @@ class Ranked:
         return None if self.p_adjusted is None else self.p_adjusted < 0.05
 
 
-def own_ranking(of: Board, name: str, first: int, count: int) -> list[Ranked]:
-    """The ranking of `of` on slice `name`, in one query: `count` places after `first`."""
-    rows = Standing.objects.filter(
-        listed("model__"),
-        metric_version=of.version,
-        measure=of.measure.key,
-        population=of.population,
-        slice=name,
-    ).order_by("rank", "model__name")
+@dataclass(frozen=True, slots=True)
+class OwnRanking:
+    """Some places of a demographic's own ranking; `size`: of how many models its ranks are, `leading` of them lead."""
+
+    rows: list[Ranked]
+    size: int
+    leading: int
+
+
+def own_ranking(of: Board, name: str, first: int, count: int) -> OwnRanking:
+    """The ranking of `of` on slice `name`, in two queries: `count` places after `first`."""
+    everybody = Standing.objects.filter(
+        metric_version=of.version, measure=of.measure.key, population=of.population, slice=name
+    )
+    counted = everybody.aggregate(size=Count("pk"), first=Count("pk", filter=Q(rank_low=1)))
+    rows = everybody.filter(listed("model__")).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
     results = ("result__ci_low", "result__ci_high", "result__n", "result__missing", "result__p_adjusted")
     found = rows.values_list("model_id", *fields, *results)[first : first + count]
-    return [Ranked(of.entries[model], *numbers) for model, *numbers in found]
+    ranked = [Ranked(of.entries[model], *numbers) for model, *numbers in found]
+    return OwnRanking(ranked, counted["size"], leading_count(counted["first"], counted["size"]))
 
 
 def sentences(of: Board, columns: Sequence[tuple[str, BoxColumn]]) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from django.db.models import F, IntegerField, Prefetch, Q, Value
+from django.db.models import Count, F, IntegerField, Prefetch, Q, QuerySet, Value
 
 from leaderboard.models import (
     LanguageModel,
@@ -162,15 +162,27 @@ def spelled(of: Boards, name: str) -> dict[int, str]:
     return {pk: counterpart for pk, counterpart in found.items() if counterpart}
 
 
+def board_standings(measure: str, slices: dict[int, str], population: str) -> QuerySet[Standing]:
+    """The standings that the versions' boards are made of. slices: by version, as of `spelled`."""
+    wanted = Q(pk__in=[])
+    for name in set(slices.values()):
+        wanted |= Q(slice=name, metric_version__in=[pk for pk, of in slices.items() if of == name])
+    return Standing.objects.filter(wanted, measure=measure, population=population).order_by()
+
+
+def sizes(steps: Sequence[Step], measure: str, slices: dict[int, str], population: str) -> list[int]:
+    """Of how many models the ranks under each version are, with those that were hidden since, in one query."""
+    counted = board_standings(measure, slices, population).values_list("metric_version_id")
+    by_version = dict(counted.annotate(Count("pk")))
+    return [by_version.get(step.version.pk, 0) for step in steps]
+
+
 def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], population: str) -> list[Line]:
     """All models with their ranks under each version, by newest rank and then by name; the ranks in one query.
 
     slices: by version, as of `spelled`.
     """
-    wanted = Q(pk__in=[])
-    for name in set(slices.values()):
-        wanted |= Q(slice=name, metric_version__in=[pk for pk, of in slices.items() if of == name])
-    ranked = Standing.objects.filter(wanted, listed("model__"), measure=measure, population=population).order_by()
+    ranked = board_standings(measure, slices, population).filter(listed("model__"))
     measured = all(step.version.measured for step in steps)  # no source gives a rank, of which another table knows
     printed = Value(None, IntegerField()) if measured else F("result__published_rank")
     column = {step.version.pk: number for number, step in enumerate(steps)}
@@ -200,13 +212,25 @@ class Changes:
 
     before: MetricVersion
     after: MetricVersion
+    positions: tuple[int, int]
     record: RankChanges
     of: dict[str, Line]
 
     @property
-    def rows(self) -> list[tuple[Line, ModelChange]]:
-        """Each model with its line, by rank after."""
-        return [(self.of[model.model], model) for model in self.record.models]
+    def rows(self) -> list[tuple[Line, Place, Place, ModelChange]]:
+        """Each model of both with its line and its places before and after, by rank after."""
+        found = []
+        for model in self.record.models:
+            line = self.of[model.model]
+            before, after = (line.places[position] for position in self.positions)
+            if before and after:
+                found.append((line, before, after, model))
+        return found
+
+    @property
+    def others(self) -> bool:
+        """Whether either version ranks models that the other does not: then a change is not that of the ranks shown."""
+        return bool(self.record.only_before or self.record.only_after)
 
 
 def changes(found: Sequence[Line], steps: Sequence[Step], measure: str, before: int, after: int) -> Changes:
@@ -231,7 +255,7 @@ def changes(found: Sequence[Line], steps: Sequence[Step], measure: str, before: 
     versions = steps[before].version, steps[after].version
     decimals = [version.decimals for version in versions if version.decimals is not None]
     record = rank_changes(first, second, direction, "equal", min(decimals, default=None))
-    return Changes(*versions, record, of)
+    return Changes(*versions, (before, after), record, of)
 
 
 def summary(found: Changes, digits: int) -> list[str]:
@@ -242,7 +266,8 @@ def summary(found: Changes, digits: int) -> list[str]:
         return [f"No model is ranked under both version {before} and version {after}."]
     how = "" if record.decimals is None else f", as printed to {record.decimals} decimals"
     said = [
-        f"{record.changed_ranks} of {count} ranks changed between version {before} and version {after}.",
+        f"{record.changed_ranks} of {count} ranks changed between version {before} and version {after}"
+        f"{', counted among the models of both' if found.others else ''}.",
         f"{record.changed_values} of {count} values changed{how}.",
     ]
     if largest.difference:

@@ -27,6 +27,15 @@ Board = tuple[int, str]  # of a version, and who is ranked among themselves
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """A model whose rank changed, with the populations that both of its ranks are of, in words."""
+
+    change: ModelChange
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class Publication:
     """A version took over from another. `models` are those of both; `moved` those whose rank changed most."""
 
@@ -36,7 +45,7 @@ class Publication:
     slice: str
     models: int
     changed: int
-    moved: list[ModelChange]
+    moved: list[Moved]
 
     @property
     def metric(self) -> Metric:
@@ -133,18 +142,22 @@ def publication(
     Where no model stood under the version before, there is nothing to tell.
     """
     measure = MEASURES[after.metric.measure]
-    models: list[ModelChange] = []
+    models: list[Moved] = []
     for version, population in list(boards):
         if version != after.pk or (before.pk, population) not in boards:
             continue
-        first, second = (Side(of, measure, slices[of.pk], boards[of.pk, population]) for of in (before, after))
+        first, second = (
+            Side(of, measure, slices[of.pk], population, boards[of.pk, population]) for of in (before, after)
+        )
         try:
-            models += compared(first, second).models
+            models += [Moved(of, first.among, second.among) for of in compared(first, second).models]
         except NoRecord:
             continue
     if not models or after.published_at is None:
         return None
-    changed = sorted((of for of in models if of.change), key=lambda of: (-abs(of.change), of.model))
+    changed = sorted(
+        (of for of in models if of.change.change), key=lambda of: (-abs(of.change.change), of.change.model)
+    )
     return Publication(
         after.published_at, before, after, slices[after.pk], len(models), len(changed), changed[:MOST_MOVED]
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from django.core.files.storage import default_storage
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 
 from leaderboard.models import (
     Artefact,
@@ -15,22 +15,12 @@ from leaderboard.models import (
     Provenance,
     Result,
     Scoring,
-    Standing,
     Work,
 )
 from leaderboard.services.access import VERBS
+from leaderboard.services.places import Place, places_of
 from scoring.metrics.formulas import MEASURES, slices_in_order
 from scoring.metrics.measures import Measure
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the model stood on the overall slice under a version."""
-
-    rank: int
-    low: int | None
-    high: int | None
-    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +45,13 @@ class Download:
 class Profile:
     """A metric's numbers of one provenance: one scoring in full, a row a slice and a column a measure; and its history.
 
-    steps: the versions, oldest first. ranked: how many models are ranked on the overall slice under the version shown.
+    steps: the versions, oldest first.
     """
 
     scoring: Scoring
     measures: list[Measure]
     rows: list[tuple[str, list[Result | None]]]
     steps: list[Step]
-    ranked: int
     downloads: list[Download] = field(default_factory=list)
 
     @property
@@ -127,13 +116,8 @@ def profiles(model: LanguageModel, slug: str = "", number: int | None = None) ->
     results: dict[int, list[Result]] = {}
     for result in Result.objects.filter(scoring__in=list(shown.values())).order_by():
         results.setdefault(result.scoring_id, []).append(result)
-    main = {key: next(iter(slices_in_order(of.slice for of in results.get(s.pk, []))), "") for key, s in shown.items()}
-    places = _places(model, groups, main)
-    counts = _counts(model, shown, main)
-    return [
-        _profile(shown[key], results.get(shown[key].pk, []), of, places, counts.get(shown[key].metric_version_id, 0))
-        for key, of in groups.items()
-    ]
+    places = places_of(model, [scoring.metric_version for scoring in scorings])
+    return [_profile(shown[key], results.get(shown[key].pk, []), of, places) for key, of in groups.items()]
 
 
 def scorings_of(model: LanguageModel) -> QuerySet[Scoring]:
@@ -153,40 +137,7 @@ def _shown(of: Sequence[Scoring], slug: str, number: int | None) -> Scoring:
     return next(asked, of[-1])
 
 
-def _on(version: MetricVersion, model: LanguageModel, name: str) -> Q:
-    population = model.kind if version.metric.formula.by_kind else Standing.Population.ALL
-    return Q(metric_version=version, measure=version.metric.measure, slice=name, population=population)
-
-
-def _places(
-    model: LanguageModel, groups: dict[tuple[int, str], list[Scoring]], main: dict[tuple[int, str], str]
-) -> dict[int, Place]:
-    """By version, in one query: the rank on each metric's overall slice, among models of its kind."""
-    wanted = Q(pk__in=[])
-    for key, of in groups.items():
-        first = of[0].metric_version
-        versions = [scoring.metric_version_id for scoring in of]
-        population = model.kind if first.metric.formula.by_kind else Standing.Population.ALL
-        wanted |= Q(metric_version__in=versions, measure=first.metric.measure, slice=main[key], population=population)
-    rows = Standing.objects.filter(wanted, model=model).order_by()
-    fields = ("metric_version_id", "rank", "rank_low", "rank_high", "value")
-    return {version: Place(*of) for version, *of in rows.values_list(*fields)}
-
-
-def _counts(
-    model: LanguageModel, shown: dict[tuple[int, str], Scoring], main: dict[tuple[int, str], str]
-) -> dict[int, int]:
-    """How many models each version that is shown ranks, in one query."""
-    wanted = Q(pk__in=[])
-    for key, scoring in shown.items():
-        wanted |= _on(scoring.metric_version, model, main[key])
-    rows = Standing.objects.filter(wanted).order_by().values_list("metric_version_id")
-    return dict(rows.annotate(Count("pk")))
-
-
-def _profile(
-    scoring: Scoring, results: list[Result], of: Sequence[Scoring], places: dict[int, Place], ranked: int
-) -> Profile:
+def _profile(scoring: Scoring, results: list[Result], of: Sequence[Scoring], places: dict[int, Place]) -> Profile:
     cells = {(result.slice, result.measure): result for result in results}
     there = {result.measure for result in results}
     measures = [of for of in scoring.metric_version.metric.formula.measures.values() if of.key in there]
@@ -195,7 +146,7 @@ def _profile(
         for name in slices_in_order(result.slice for result in results)
     ]
     steps = [Step(one.metric_version, one, places.get(one.metric_version_id)) for one in of]
-    return Profile(scoring, measures, rows, steps, ranked, downloads(scoring, scoring.metric_version_id in places))
+    return Profile(scoring, measures, rows, steps, downloads(scoring, scoring.metric_version_id in places))
 
 
 def downloads(scoring: Scoring, ranked: bool) -> list[Download]:

@@ -13,10 +13,12 @@ from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance,
 from leaderboard.queries.ranking_view import View
 from leaderboard.queries.rankings import Cell, Choices, Group, Ranking, Row, Wanted, extras_of
 from leaderboard.services import past
+from leaderboard.services.places import leading_count
 from scoring.statistics.ranks import Rank, competition_ranks
 
 Ranks = dict[tuple[str, int], Rank]  # by population and result
 ALL_OF_IT = ("model", "result__scoring__run")  # what belongs to a row
+GROUPED = ("family", "kind", "access", "source", "hidden_note")
 KNOWN_OF_SOME = ("parameters", "n", "missing")  # columns that a paper's figures may lack throughout
 
 
@@ -32,7 +34,12 @@ def rankings(wanted: list[Wanted], view: View) -> list[Ranking]:
     for of in wanted:
         among |= entries(of)
     anew = ranks_anew(wanted[0]) if len(wanted) == 1 else None
-    counted = overview(among, view)
+    everybody = overview(among, view)
+    counted = [row for row in everybody if not row["model__hidden_note"]]
+    sizes = Counter[tuple[int, str]]()
+    for row in everybody:
+        sizes[row["metric_version_id"], row["population"]] += row["entries"]
+    among &= listed("model__")
     shown = rows(among, wanted, view, anew)
     tied = None if anew is not None else ties(among, shown)
     cells = cells_of(shown, wanted, view)
@@ -42,13 +49,13 @@ def rankings(wanted: list[Wanted], view: View) -> list[Ranking]:
         keys = {version.pk for version in of.versions}
         mine = [row for row in counted if row["metric_version_id"] in keys]
         of_rows = [row for row in shown if row.metric_version_id in keys]
-        found.append(assemble(of, view, mine, of_rows, cells, anew, tied, outdated))
+        found.append(assemble(of, view, mine, sizes, of_rows, cells, anew, tied, outdated))
     return found
 
 
 def entries(wanted: Wanted) -> Q:
-    """The standings of a ranking."""
-    found = listed("model__") & Q(
+    """The standings of a ranking, with those of models that were hidden since."""
+    found = Q(
         metric_version__in=wanted.versions,
         measure=wanted.measure.key,
         slice=wanted.slice,
@@ -64,7 +71,7 @@ def ranks_anew(wanted: Wanted) -> Ranks | None:
     """
     if wanted.mixed:
         by_population: dict[str, list[tuple[int, float]]] = {}
-        stored = Standing.objects.filter(entries(wanted)).order_by()
+        stored = Standing.objects.filter(entries(wanted), listed("model__")).order_by()
         for population, pk, value in stored.values_list("population", "result_id", "value"):
             by_population.setdefault(population, []).append((pk, value))
         direction = wanted.measure.direction or "higher"
@@ -87,11 +94,11 @@ def overview(among: Q, view: View) -> list[dict[str, Any]]:
     counted = (
         Standing.objects.filter(among)
         .order_by()
-        .values("metric_version_id", "population", "model__family", "model__kind", "model__access", "model__source")
+        .values("metric_version_id", "population", *(f"model__{name}" for name in GROUPED))
         .annotate(
             entries=Count("pk"),
             fitting=Count("pk", filter=view.filters.condition) if view.filters.active else Count("pk"),
-            leading=Count("pk", filter=Q(rank_low=1)),
+            first_ones=Count("pk", filter=Q(rank_low=1)),
             parameters=Count("model__parameters"),
             n=Count("result__n"),
             missing=Count("pk", filter=Q(metric_version__provenance=Provenance.MEASURED)),
@@ -184,6 +191,7 @@ def assemble(
     wanted: Wanted,
     view: View,
     counted: list[dict[str, Any]],
+    sizes: Counter[tuple[int, str]],
     shown: list[Standing],
     cells: dict[tuple[int, str], Cell],
     anew: Ranks | None,
@@ -195,7 +203,7 @@ def assemble(
     versions = {version.pk: version for version in wanted.versions}
     shared = Counter((population, rank.rank) for (population, _), rank in (anew or {}).items())
 
-    def row_of(standing: Standing) -> Row:
+    def row_of(standing: Standing, leads: bool) -> Row:
         version = versions[standing.metric_version_id]
         if anew is None:
             rank = Rank(standing.rank, standing.rank_low, standing.rank_high)
@@ -208,7 +216,8 @@ def assemble(
             or without_value(version, wanted.slices.get(version.pk, []), name)
             for name in columns
         ]
-        return Row(standing.model, version, rank.rank, rank.low, rank.high, standing.result, beside, is_tied)
+        first = leads and rank.low == 1
+        return Row(standing.model, version, rank.rank, rank.low, rank.high, standing.result, beside, is_tied, first)
 
     groups = []
     for population in wanted.populations:
@@ -216,16 +225,20 @@ def assemble(
         if not of:
             continue
         fitting = sum(row["fitting"] for row in of)
-        leading = sum(row["leading"] for row in of)
+        size = sum(sizes[pk, population] for pk in versions)
+        first_ones = sum(row["first_ones"] for row in of)
         if anew is not None:
-            leading = sum(of_rank.low == 1 for (among, _), of_rank in anew.items() if among == population)
+            first_ones = sum(of_rank.low == 1 for (among, _), of_rank in anew.items() if among == population)
+        leads = leading_count(first_ones, size) > 0
         groups.append(
             Group(
                 population=population,
-                rows=[row_of(standing) for standing in shown if standing.population == population],
+                by_kind=wanted.metric.formula.by_kind,
+                rows=[row_of(standing, leads) for standing in shown if standing.population == population],
+                size=size,
                 entries=sum(row["entries"] for row in of),
                 fitting=fitting,
-                leading=leading,
+                first_ones=first_ones,
                 page=view.page,
                 first=(view.page - 1) * (view.rows or 0) + 1,
                 pages=max(1, ceil(fitting / view.rows)) if view.rows else 1,

@@ -5,11 +5,12 @@ from leaderboard.queries.rankings import Ranking
 from scoring.metrics.formulas import slice_label
 
 RANKS = {
-    True: "The place among all entries by value, whatever is filtered, with the places beneath it that paired tests on "
-    "the same texts cannot exclude; equal values share a place (=), and ◆ marks those not to be told from the best.",
-    False: "The place among all entries by value, whatever is filtered; equal values share a place (=), and nothing is "
-    "known of other places that it could have.",
+    True: "The place by value among all the models that stand above the table, whatever is filtered, with the places "
+    "beneath it that paired tests on the same texts cannot exclude; equal values share a place (=).",
+    False: "The place by value among all the models that stand above the table, whatever is filtered; equal values "
+    "share a place (=), and nothing is known of other places that it could have.",
 }
+LEADING = " ◆ marks the leading group: those that cannot be told from the best, where others can."
 
 
 def explanations(ranking: Ranking) -> list[tuple[str, str]]:
@@ -17,8 +18,9 @@ def explanations(ranking: Ranking) -> list[tuple[str, str]]:
     known = any(row.rank_low for group in ranking.groups for row in group.rows)
     measured = any(version.measured for version in ranking.versions)
     interval = " The line beneath has its 95% interval, which the whisker beside draws." if known or measured else ""
+    leading = LEADING if any(group.leading for group in ranking.groups) else ""
     found = {
-        "rank": "The place that the source gives." if ranking.carries_ranks else RANKS[known],
+        "rank": "The place that the source gives." if ranking.carries_ranks else RANKS[known] + leading,
         "model": "The model as it was entered; its page has its pinned revision and every result.",
         "value": f"{ranking.measure.explanation}{interval}",
         "provenance": "Whether the number was measured on this board or is a figure that a paper prints.",

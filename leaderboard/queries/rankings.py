@@ -19,6 +19,7 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.queries.ranking_view import EXTRAS, SLICE, USUAL, View
+from leaderboard.services.places import leading_count, population_in_words, population_title
 from scoring.metrics.formulas import slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 
@@ -49,6 +50,7 @@ class Row:
     result: Result
     cells: list[Cell]
     tied: bool = False
+    leads: bool = False  # of its group: paired tests cannot tell it from the best, as they can others
 
     @property
     def differences(self) -> list[str]:
@@ -56,29 +58,45 @@ class Row:
         run = self.result.scoring.run
         return run.environment.get("differences", []) if run else []
 
-    @property
-    def leads(self) -> bool:
-        """Whether the paired tests cannot tell it from the best."""
-        return self.rank_low == 1
-
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Models that are ranked among themselves: those of a page, of those that fit the filters, of all."""
+    """Models that are ranked among themselves: those of a page, of those that fit the filters, of all.
+
+    size: how many their ranks are of, with those that were hidden since. first_ones: how many cannot be told from the
+    best.
+    """
 
     population: str
+    by_kind: bool
     rows: list[Row]
+    size: int
     entries: int
     fitting: int
-    leading: int
+    first_ones: int
     page: int
     pages: int
     first: int  # of those that fit, on this page
 
     @property
     def title(self) -> str:
-        """Among whom."""
-        return str(Standing.Population(self.population).label)
+        """Who they are."""
+        return population_title(self.population, self.by_kind)
+
+    @property
+    def among(self) -> str:
+        """Of whom its ranks are, as in "5 causal models"."""
+        return population_in_words(self.size, self.population, self.by_kind)
+
+    @property
+    def leading(self) -> int:
+        """How many lead; nobody leads who is alone, or where nobody can be told from the best."""
+        return leading_count(self.first_ones, self.size)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether none of several models can be told from the best."""
+        return 1 < self.size == self.first_ones
 
     @property
     def hidden(self) -> int:
@@ -214,11 +232,6 @@ class Ranking:
     def fitting(self) -> int:
         """How many of them fit the filters."""
         return sum(group.fitting for group in self.groups)
-
-    @property
-    def leading(self) -> int:
-        """How many of them cannot be told from the best of their own."""
-        return sum(group.leading for group in self.groups)
 
     @property
     def pages(self) -> int:

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
-from django.db.models import Count, Q, Window
+from django.db.models import Count, F, OuterRef, Q, Subquery, Window
 
 from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work, listed
+from leaderboard.services.places import Place, leading_count, own_standings
 from leaderboard.services.publish import covariances
 from scoring.artefacts import ArtefactError
 from scoring.metrics.formulas import slices_in_order
@@ -23,14 +24,15 @@ MOST_OFFERED = 12
 class Entry:
     """A chosen model: its scoring under the version with its results by slice.
 
-    `scored` is that on the chosen slice; `reason` says why there is none.
+    `scored` is that on the chosen slice, `place` its rank there among models of its kind, where kinds are ranked apart;
+    `reason` says why there is no result.
     """
 
     model: LanguageModel
     scoring: Scoring | None
     results: dict[str, Result]
     scored: Result | None
-    standing: Standing | None
+    place: Place | None
     reason: str
 
 
@@ -104,12 +106,14 @@ def versions_of(models: Sequence[LanguageModel]) -> dict[int, int]:
     return found
 
 
-def side_by_side(version: MetricVersion, measure: Measure, name: str, models: Sequence[LanguageModel]) -> SideBySide:
+def side_by_side(
+    version: MetricVersion, measure: Measure, name: str, models: Sequence[LanguageModel], sizes: dict[str, int]
+) -> SideBySide:
     """`models` under `version`: values on all slices and differences, in a constant number of queries.
 
-    Reads what is kept of each model's texts, which is why only a few fit.
+    Reads what is kept of each model's texts, which is why only a few fit. sizes: as of `population_sizes`.
     """
-    entries = _entries(version, measure, name, models)
+    entries = _entries(version, measure, name, models, sizes)
     found = SideBySide(version, measure, name, entries)
     if len(found.there) < LEAST:
         return found
@@ -135,7 +139,9 @@ def _pairs(entries: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
     return list(combinations(entries, 2))
 
 
-def _entries(version: MetricVersion, measure: Measure, name: str, models: Sequence[LanguageModel]) -> list[Entry]:
+def _entries(
+    version: MetricVersion, measure: Measure, name: str, models: Sequence[LanguageModel], sizes: dict[str, int]
+) -> list[Entry]:
     """Each model with what the version has of it, in the order of `models`."""
     scorings = {
         scoring.model_id: scoring
@@ -147,13 +153,11 @@ def _entries(version: MetricVersion, measure: Measure, name: str, models: Sequen
     results: dict[int, dict[str, Result]] = {}
     for result in Result.objects.filter(scoring__in=list(done.values()), measure=measure.key):
         results.setdefault(result.scoring_id, {})[result.slice] = result
-    own = Q(population=Standing.Population.ALL)
-    if version.metric.formula.by_kind:
-        own = Q(pk__in=[])
-        for model in models:
-            own |= Q(population=model.kind, model=model)
-    standings = Standing.objects.filter(own, metric_version=version, measure=measure.key, slice=name, model__in=models)
-    ranked = {standing.model_id: standing for standing in standings}
+    ranked = Standing.objects.filter(metric_version=version, measure=measure.key, slice=name)
+    places = {
+        standing.model_id: place_of(standing, version, sizes)
+        for standing in ranked.filter(own_standings(models, version.metric))
+    }
     outdated = dict(
         OutdatedEntry.objects.filter(metric_version=version, model__in=models).values_list("model", "reason")
     )
@@ -162,7 +166,7 @@ def _entries(version: MetricVersion, measure: Measure, name: str, models: Sequen
         scoring = done.get(model.pk) if model.access != LanguageModel.Access.WITHDRAWN else None
         of = results.get(scoring.pk, {}) if scoring else {}
         reason = "" if name in of else _reason(version, model, scorings.get(model.pk), outdated.get(model.pk))
-        found.append(Entry(model, scoring, of, of.get(name), ranked.get(model.pk), reason))
+        found.append(Entry(model, scoring, of, of.get(name), places.get(model.pk), reason))
     return found
 
 
@@ -236,28 +240,59 @@ def _tested(found: SideBySide, slices: Sequence[str]) -> tuple[dict[tuple[str, i
     return tested, problem
 
 
-def largest_kind(version: MetricVersion, measure: Measure, name: str) -> str:
-    """The kind of likelihood of which the most models are ranked, in one query."""
-    ranked = Standing.objects.filter(metric_version=version, measure=measure.key, slice=name)
-    kinds = ranked.exclude(population=Standing.Population.ALL).order_by()
-    counted = kinds.values_list("population").annotate(models=Count("pk")).order_by("-models", "population")
-    return next((population for population, _ in counted), Standing.Population.ALL.value)
+def place_of(standing: Standing, version: MetricVersion, sizes: dict[str, int]) -> Place:
+    """A standing under `version` with its population. sizes: as of `population_sizes`."""
+    standing.metric_version = version
+    return Place(standing, sizes[standing.population])
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model that can be added; leads: whether it is of its population's leading group."""
+
+    model: LanguageModel
+    place: Place
+    leads: bool
 
 
 def offered(
-    version: MetricVersion, measure: Measure, name: str, population: str, search: str, besides: Sequence[LanguageModel]
-) -> tuple[Sequence[Standing], int]:
+    version: MetricVersion,
+    measure: Measure,
+    name: str,
+    kind: str,
+    search: str,
+    besides: Sequence[LanguageModel],
+    sizes: dict[str, int],
+) -> tuple[list[Offer], int]:
     """Models to add: those whose name, family or slug holds `search`, else the first of the ranking; and how many fit.
 
-    At most so many as a reader can take in, by rank, in one query.
+    Each with its rank among those of its kind, where kinds are ranked apart; without a search those of one kind: `kind`
+    or, where that is "", the one of which the most models are ranked. At most so many as a reader can take in, by rank,
+    in one query. sizes: as of `population_sizes`.
     """
-    ranked = Standing.objects.filter(
-        listed("model__"), metric_version=version, measure=measure.key, slice=name, population=population
-    ).exclude(model__in=besides)
+    by_kind = version.metric.formula.by_kind
+    own = Q(population=F("model__kind")) if by_kind else Q(population=Standing.Population.ALL)
+    ranked = Standing.objects.filter(own, listed("model__"), metric_version=version, measure=measure.key, slice=name)
+    first = ranked.filter(rank_low=1).values("population").annotate(models=Count("pk"))
+    ranked = ranked.exclude(model__in=besides)
     if search:
         ranked = ranked.filter(
             Q(model__name__icontains=search) | Q(model__family__icontains=search) | Q(model__slug__icontains=search)
         )
-    counted = ranked.select_related("model").annotate(fits=Window(Count("pk")))
+    elif by_kind:
+        kinds = [(size, population) for population, size in sizes.items() if population != Standing.Population.ALL]
+        ranked = ranked.filter(population=kind or min(kinds, key=lambda pair: (-pair[0], pair[1]), default=(0, ""))[1])
+    counted = ranked.select_related("model").annotate(
+        fits=Window(Count("pk")),
+        first=Subquery(first.filter(population=OuterRef("population")).order_by().values("models")),
+    )
     found = list(counted.order_by("rank", "model__name")[:MOST_OFFERED])
-    return found, int(found[0].fits) if found else 0
+    offers = [
+        Offer(
+            standing.model,
+            place_of(standing, version, sizes),
+            standing.rank_low == 1 and leading_count(standing.first, sizes[standing.population]) > 0,
+        )
+        for standing in found
+    ]
+    return offers, int(found[0].fits) if found else 0

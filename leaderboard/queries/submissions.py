@@ -23,9 +23,9 @@ from leaderboard.models import (
 )
 from leaderboard.services.checks import NO_ANSWER_YET
 from leaderboard.services.failures import Failure, explain, shown
+from leaderboard.services.places import Place, places_of
 from leaderboard.services.queue import places
 from leaderboard.services.submissions.evaluations import Evaluation, Step, evaluations, percent
-from leaderboard.services.submissions.ranks import Place, places_of
 from leaderboard.services.submissions.workspace import WITHDRAWABLE, why_not_alone
 
 State = Submission.State

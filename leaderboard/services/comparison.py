@@ -214,14 +214,15 @@ def over_all(slices: list[str], attribute: str) -> str | None:
 
 def sides_of(version: MetricVersion, measure: str, names: list[str]) -> dict[str, Side]:
     """The boards of `version` on several slices, in one query."""
+    everybody = Standing.Population.ALL.value
     rows = Standing.objects.filter(
         listed("model__"),
         metric_version=version,
         measure=measure,
         slice__in=names,
-        population=Standing.Population.ALL,
+        population=everybody,
     ).select_related("model", "result")
     boards: dict[str, list[Standing]] = {name: [] for name in names}
     for row in rows:
         boards[row.slice].append(row)
-    return {name: Side(version, MEASURES[measure], name, board) for name, board in boards.items()}
+    return {name: Side(version, MEASURES[measure], name, everybody, board) for name, board in boards.items()}

@@ -4,7 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from leaderboard.models import Metric, MetricVersion, Provenance, Standing, listed
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing, listed
+from leaderboard.services.places import population_in_words
 from leaderboard.services.shifts import Shifts, shifts
 from scoring.metrics.agreement import matching_attributes
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
@@ -20,12 +21,18 @@ class NoRecord(ValueError):
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two boards: the standings of a version on a measure and a slice."""
+    """One of the two boards: the standings of a version on a measure and a slice, among the models of a population."""
 
     version: MetricVersion
     measure: Measure
     slice: str
+    population: str
     standings: Board
+
+    @property
+    def among(self) -> str:
+        """Of whom its ranks are, as in "5 causal models"."""
+        return population_in_words(len(self.standings), self.population, self.version.metric.formula.by_kind)
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class Record:
             "metric": after.version.metric.slug,
             "measure": after.measure.key,
             "slice": after.slice,
+            "population": after.population,
             "from": described(before),
             "to": described(after),
             **self.changes.as_json(),
@@ -65,6 +73,7 @@ def described(side: Side) -> dict[str, Any]:
         "published_at": version.published_at and version.published_at.isoformat(),
         "measure": side.measure.key,
         "slice": side.slice,
+        "population_size": len(side.standings),
         "k": version.protocol.k,
         "decimals": version.decimals,
     }
@@ -77,13 +86,13 @@ def record_of(
     from_number: int | None = None,
     to_number: int | None = None,
     tie_rule: TieRule = "equal",
-    population: str = Standing.Population.ALL,
+    population: str | None = None,
 ) -> Record:
     """What changed between two published versions of `metric`; by default the last two, on what is shown first.
 
     name: a slice, whole or as the part alone: "toxic" finds "TOXICITY:toxic". Where the scorers of the two versions
-    spell an attribute differently, its counterpart is found. population: among all models, or those of one kind.
-    Raises NoRecord.
+    spell an attribute differently, its counterpart is found. population: among all models, or those of one kind; as of
+    `default_population` where None. Raises NoRecord.
     """
     before, after = versions(metric, from_number, to_number)
     sides = boards(before, after, measure or metric.measure, name, population)
@@ -113,17 +122,30 @@ def versions(metric: Metric, from_number: int | None, to_number: int | None) -> 
     )
 
 
+def default_population(before: MetricVersion, after: MetricVersion, measure: str) -> str:
+    """Among whom ranks are compared where nobody chose: all models, or the first kind where kinds are ranked apart."""
+    if not after.metric.formula.by_kind:
+        return Standing.Population.ALL.value
+    first, second = (
+        set(of.standings.filter(measure=measure).order_by().values_list("population", flat=True).distinct())
+        for of in (before, after)
+    )
+    kinds = (kind for kind in LanguageModel.Kind.values if kind in first & second)
+    return next(kinds, Standing.Population.ALL.value)
+
+
 def boards(
-    before: MetricVersion, after: MetricVersion, measure: str, name: str | None, population: str
+    before: MetricVersion, after: MetricVersion, measure: str, name: str | None, population: str | None
 ) -> tuple[Side, Side]:
     """The two boards on one measure and slice. Raises NoRecord, listing what there is."""
+    among = population or default_population(before, after, measure)
     first, second = ranked_slices(before, measure), ranked_slices(after, measure)
     chosen, counterpart = paired_slices(first, second, name)
     for version, found, there in ((before, chosen, first), (after, counterpart, second)):
         if found is None:
             known = ", ".join(there) or "none"
             raise NoRecord(f"slice = {name!r}: {version} has no such slice of {measure}; there is {known}")
-    return side(before, measure, str(chosen), population), side(after, measure, str(counterpart), population)
+    return side(before, measure, str(chosen), among), side(after, measure, str(counterpart), among)
 
 
 def ranked_slices(version: MetricVersion, measure: str) -> list[str]:
@@ -166,7 +188,7 @@ def side(version: MetricVersion, measure: str, name: str, population: str) -> Si
     standings = list(of.select_related("model", "result"))
     if not standings:
         raise NoRecord(f"kind = {population!r}: {version} ranks no such models; use all")
-    return Side(version, MEASURES[measure], name, standings)
+    return Side(version, MEASURES[measure], name, population, standings)
 
 
 def compared(before: Side, after: Side, tie_rule: TieRule = "equal") -> RankChanges:

@@ -1,6 +1,8 @@
 """How numbers and names are written in pages."""
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 from django import template
 from django.contrib.auth.models import AnonymousUser, User
@@ -11,8 +13,8 @@ from leaderboard.services.roles import moderates, operates
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
-from scoring.metrics.measures import Measure
 
+Item = TypeVar("Item")
 register = template.Library()
 MINUS = "−"  # noqa: RUF001 (it is as wide as a plus)
 
@@ -93,7 +95,7 @@ def duration(left: timedelta | None) -> str:
 
 
 @register.filter
-def at(items: list[Measure], index: int) -> Measure:
+def at(items: Sequence[Item], index: int) -> Item:
     """The item at a position."""
     return items[index]
 
@@ -131,7 +133,7 @@ def plus(value: float, digits: int) -> str:
 
 
 @register.filter
-def get(items: dict[str, str], key: str) -> str | None:
+def get(items: dict[str, Item], key: str) -> Item | None:
     """The item of that key; None where there is none."""
     return items.get(key)
 

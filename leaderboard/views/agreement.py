@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import MOST_GROUPS, Chart, Panel, Series, scatter_chart
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
 from leaderboard.queries.agreement import (
     LEAST_MODELS,
     PROPERTIES,
@@ -38,6 +38,7 @@ MOST_COLUMNS = 12
 MOST_ROWS = 100  # of a table of models; the rest is on further pages
 COEFFICIENTS = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "kendall": "Kendall's tau"}
 OTHERS = "other families"
+POOLED = Standing.Population.ALL.value
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Choice:
     provenance: str
     provenances: list[tuple[str, str]]
     coefficient: Coefficient
-    kind: str
+    kind: str  # of the models; POOLED for all kinds together, "" for one kind in measures that differ by kind
     versions: list[MetricVersion]  # current ones, of that provenance
     columns: list[Column]
     default: bool  # whether those are what each metric shows first
@@ -55,10 +56,10 @@ class Choice:
 
     def address(self, columns: Sequence[Column] | None = None, **more: str) -> str:
         """The same view, of other columns or with more of the address."""
-        of = [("numbers", self.provenance), ("coefficient", self.coefficient), ("kind", self.kind)]
+        of = {"numbers": self.provenance, "coefficient": self.coefficient, "kind": self.kind} | more
         shown = self.columns if columns is None else columns
-        of += [] if self.default and columns is None else [("c", column.key) for column in shown]
-        return "?" + urlencode([(name, value) for name, value in [*of, *more.items()] if value])
+        keys = [] if self.default and columns is None else [("c", column.key) for column in shown]
+        return "?" + urlencode([(name, value) for name, value in [*of.items(), *keys] if value])
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Pair:
 def agreement(request: HttpRequest) -> HttpResponse:
     """A matrix of correlations between measures over models, one pair of them, and one against architecture."""
     choice = parse(request, metrics_with_versions())
-    values = known_values(request, choice).among(choice.kind)
+    everything = known_values(request, choice)
+    values, population = of_kind(everything, choice.kind)
     pair = chosen_pair(request, choice, values)
     against = pick(request, "against", best_known(values), list(PROPERTIES))
     of = chosen_column(request, "of", choice, most_known(choice.columns, values, against))
@@ -89,7 +91,13 @@ def agreement(request: HttpRequest) -> HttpResponse:
         "choice": choice,
         "coefficients": COEFFICIENTS.items(),
         "coefficient": COEFFICIENTS[choice.coefficient],
-        "kinds": LanguageModel.Kind.choices,
+        "kinds": [("", "One kind of likelihood"), *LanguageModel.Kind.choices, (POOLED, "All kinds together")],
+        "known_kinds": everything.kinds,
+        "known": sum(everything.kinds.values()),
+        "population": population,
+        "pooled": choice.kind == POOLED and len(everything.kinds) > 1,
+        "pool": choice.address(kind=POOLED),
+        "apart": choice.address(kind=""),
         "columns": [
             (column, int(np.isfinite(values.of(column)).sum()), choice.address(without(choice.columns, column)))
             for column in choice.columns
@@ -136,7 +144,7 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         provenance=provenance.value,
         provenances=list(Provenance.choices),
         coefficient=coefficient,
-        kind=pick(request, "kind", "", ["", *LanguageModel.Kind.values]),
+        kind=pick(request, "kind", "", ["", *LanguageModel.Kind.values, POOLED]),
         versions=list(versions.values()),
         columns=columns,
         default=not asked,
@@ -164,6 +172,19 @@ def known_values(request: HttpRequest, choice: Choice) -> Values:
         if not np.isfinite(values.of(column)).any():
             raise Http404(f"c = {column.key!r} does not exist here: {column.version.metric.title} has no such slice")
     return values
+
+
+def of_kind(values: Values, kind: str) -> tuple[Values, str]:
+    """The values to correlate, and of which kind those are that differ by kind; "" where they are of several, or none.
+
+    Unasked, kinds are not pooled: in measures of likelihoods the one kind of which there are the most models is left.
+    """
+    if kind == POOLED:
+        return values, ""
+    if kind:
+        return values.among(kind), kind
+    largest = next(iter(values.kinds), "")
+    return (values.within(largest), largest) if largest else (values, "")
 
 
 def without(columns: Sequence[Column], column: Column) -> list[Column]:

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, ForestLine, forest_chart
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance
 from leaderboard.queries.history import boards
 from leaderboard.queries.rankings import metrics_with_versions
 from leaderboard.queries.side_by_side import (
@@ -18,11 +18,11 @@ from leaderboard.queries.side_by_side import (
     MOST,
     Pair,
     SideBySide,
-    largest_kind,
     offered,
     side_by_side,
     versions_of,
 )
+from leaderboard.services.places import population_sizes
 from leaderboard.services.record import counterpart_of
 from leaderboard.templatetags.board import decimals, p
 from leaderboard.views.keeping import kept
@@ -42,7 +42,7 @@ class Choice:
     measure: Measure
     slice: str
     slices: list[str]
-    population: str  # whose ranking is offered from; "" for the largest
+    kind: str  # whose ranking is offered from, where kinds are ranked apart; "" for the largest
     search: str
 
     def address(self, models: Sequence[LanguageModel]) -> str:
@@ -62,17 +62,17 @@ def compare(request: HttpRequest) -> HttpResponse:
     choice = parse(request, metrics)
     found, fits, suggested = None, 0, []
     version, models = choice.version, choice.models
+    sizes = population_sizes(version, choice.measure.key, choice.slice) if version else {}
     if version and LEAST <= len(models) <= MOST:
-        found = side_by_side(version, choice.measure, choice.slice, models)
+        found = side_by_side(version, choice.measure, choice.slice, models, sizes)
     if version and len(models) < MOST:
-        ranking = version, choice.measure, choice.slice
-        population = Standing.Population.ALL.value if choice.search else choice.population
-        suggested, fits = offered(*ranking, population or largest_kind(*ranking), choice.search, models)
+        suggested, fits = offered(version, choice.measure, choice.slice, choice.kind, choice.search, models, sizes)
     context = {
         "families": families(metrics),
         "choice": choice,
         "chosen": [(model, choice.address([of for of in models if of != model])) for model in models],
-        "suggested": [(standing, choice.address([*models, standing.model])) for standing in suggested],
+        "suggested": [(offer, choice.address([*models, offer.model])) for offer in suggested],
+        "leaders": any(offer.leads for offer in suggested),
         "fits": fits,
         "least": LEAST,
         "most": MOST,
@@ -114,7 +114,7 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         measure=MEASURES[measure],
         slice=name,
         slices=slices,
-        population=(own or [""])[0] if metric.formula.by_kind else Standing.Population.ALL.value,
+        kind=(own or [""])[0],
         search=" ".join(request.GET.get("q", "").split())[:100],
     )
 
@@ -165,7 +165,7 @@ def verdict(pair: Pair, measure: Measure) -> str:
     said = p(found.p_adjusted)
     numbers = f"difference {value} ({low} to {high}), p {said if said[0] == '<' else f'= {said}'} after Holm"
     if pair.apart:
-        return f"{one} is less harmful than {other}: {numbers}."
+        return f"{one} scores less harmful than {other} on this measure: {numbers}."
     return f"{one} and {other} cannot be told apart on these texts: {numbers}."
 
 
@@ -189,7 +189,7 @@ def chart(found: SideBySide) -> Chart:
         alternative = f"How much better one model is than another by {what.lower()}, with 95% intervals. " + " ".join(
             verdict(pair, measure) for pair in tested
         )
-        return forest_chart("compare", lines, "less harmful by", alternative, reference=0)
+        return forest_chart("compare", lines, "scores less harmful by", alternative, reference=0)
     lines = []
     for entry in found.there:
         result = entry.results[found.slice]

@@ -31,14 +31,12 @@ class Moved:
 
     first: Standing
     second: Standing
-    from_rank: int
-    to_rank: int
+    change: int
 
     @property
     def words(self) -> str:
-        """How its rank differs under the second scorer."""
-        gained = self.from_rank - self.to_rank
-        return "same" if gained == 0 else f"{'up' if gained > 0 else 'down'} {abs(gained)}"
+        """How its rank among the models of both differs under the second scorer."""
+        return f"{'up' if self.change > 0 else 'down'} {abs(self.change)}" if self.change else "same"
 
 
 @require_safe
@@ -85,4 +83,4 @@ def moved(ranks: list[RankAgreement]) -> list[Moved]:
         {key: standing for standing in side.standings for key in (standing.model.name, standing.model.slug)}
         for side in (ranks[0].first, ranks[0].second)
     ]
-    return [Moved(boards[0][of.model], boards[1][of.model], of.from_rank, of.to_rank) for of in ranks[0].changes.models]
+    return [Moved(boards[0][of.model], boards[1][of.model], of.change) for of in ranks[0].changes.models]

@@ -9,8 +9,9 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
 from leaderboard.models import Metric, MetricVersion, Standing
-from leaderboard.queries.history import Changes, Line, Step, boards, changes, lines, spelled, summary, told
+from leaderboard.queries.history import Changes, Line, Step, boards, changes, lines, sizes, spelled, summary, told
 from leaderboard.queries.rankings import has_history, metrics_with_versions
+from leaderboard.services.places import population_in_words, population_title
 from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import choose_metric, families, pick
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
@@ -51,16 +52,20 @@ def history(request: HttpRequest) -> HttpResponse:
     if request.GET.get("of", metric.slug) != metric.slug:  # the form's other choices are of another metric
         return redirect(f"{request.path}?{urlencode({'metric': metric.slug})}")
     steps = told(metric)
-    choice, found = parse(request, metric, steps)
+    choice, found, counts = parse(request, metric, steps)
     shown = [line for line in found if choice.family in ("", line.family)]
     shown = shown if choice.top == ALL else shown[: int(choice.top)]
     moved = changes(found, steps, choice.measure.key, choice.before, choice.after) if len(steps) > 1 else None
     decimals = digits(choice.measure, moved)
     slugs = {line.slug for line in shown}
+    by_kind = metric.formula.by_kind
+    among = [population_in_words(size, choice.population, by_kind) if size else "" for size in counts]
     context = {
         "families": families(metrics),
         "choice": choice,
         "steps": steps,
+        "population": population_title(choice.population, by_kind) if choice.population else "",
+        "sizes": counts,
         "beside": len(steps) <= MOST_BESIDE,
         "tops": [(top, "All" if top == ALL else f"First {top}") for top in choice.tops],
         "kinds": [(value, label) for value, label in Standing.Population.choices if value in choice.populations],
@@ -68,16 +73,19 @@ def history(request: HttpRequest) -> HttpResponse:
         "shown": shown,
         "hidden": len(found) - len(shown),
         "moved": moved,
-        "rows": [(line, change) for line, change in moved.rows if line.slug in slugs] if moved else [],
+        "rows": [row for row in moved.rows if row[0].slug in slugs] if moved else [],
         "digits": decimals,
         "sentences": summary(moved, decimals) if moved else [],
-        "chart": chart(choice, steps, shown, moved) if moved and shown else None,
+        "chart": chart(choice, steps, among, shown, moved) if moved and shown else None,
     }
     return render(request, "history.html", context)
 
 
-def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choice, list[Line]]:
-    """Read the rest of the address, and the ranks that it asks for. Raises Http404 with a sentence."""
+def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choice, list[Line], list[int]]:
+    """Read the rest of the address, the ranks that it asks for, and of how many models these are under each version.
+
+    Raises Http404 with a sentence.
+    """
     measures = [measure.key for measure in metric.formula.ranked]
     measure = pick(request, "measure", metric.measure, measures)
     there = boards([step.version for step in steps], measure)
@@ -90,7 +98,8 @@ def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choi
     numbers = [str(step.version.number) for step in steps]
     before = pick(request, "from", numbers[-2], numbers) if len(steps) > 1 else ""
     after = pick(request, "to", numbers[-1], numbers) if len(steps) > 1 else ""
-    found = lines(steps, measure, spelled(there, name), population)
+    board = steps, measure, spelled(there, name), population
+    found = lines(*board)
     tops = TOPS if len(found) > MOST else [*TOPS, ALL]
     names = sorted({line.family for line in found if line.family})
     choice = Choice(
@@ -108,7 +117,7 @@ def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choi
         families=names,
         model=pick(request, "model", "", ["", *(line.slug for line in found)]),
     )
-    return choice, found
+    return choice, found, sizes(*board)
 
 
 def digits(measure: Measure, moved: Changes | None) -> int:
@@ -117,20 +126,26 @@ def digits(measure: Measure, moved: Changes | None) -> int:
     return measure.digits if printed is None else printed
 
 
-def chart(choice: Choice, steps: list[Step], shown: list[Line], moved: Changes) -> Chart:
+def chart(choice: Choice, steps: list[Step], among: list[str], shown: list[Line], moved: Changes) -> Chart:
     """The ranks of the models shown, as a bump chart."""
-    change = {line.slug: model.change for line, model in moved.rows}
+    change = {line.slug: model.change for line, _, _, model in moved.rows}
     versions = [step.version for step in steps]
     columns = [
-        BumpColumn(of.version.number, caption(of.version), f"scorer: {of.version.scorer}" if of.other_scorer else "")
-        for of in steps
+        BumpColumn(
+            step.version.number,
+            caption(step.version),
+            f"scorer: {step.version.scorer}" if step.other_scorer else "",
+            population,
+        )
+        for step, population in zip(steps, among, strict=True)
     ]
     return bump_chart(
         f"{choice.metric.slug}-history",
         columns,
         [BumpLine(line.slug, line.name, line.ranks, change.get(line.slug)) for line in shown],
         f"Ranks of {len(shown)} models by {choice.measure.label.lower()}, {slice_label(choice.slice).lower()}, under "
-        f"versions {versions[0].number} to {versions[-1].number} of {choice.metric.title}, the best on top. Between "
+        f"versions {versions[0].number} to {versions[-1].number} of {choice.metric.title}, the best on top; under the "
+        f"last, ranks are among {among[-1] or 'no models'}. Between "
         f"versions {moved.before.number} and {moved.after.number} {moved.record.changed_ranks} of "
         f"{len(moved.record.models)} ranks changed. The table under it has the same numbers.",
     )

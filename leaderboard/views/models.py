@@ -137,12 +137,14 @@ def address_of(found: LanguageModel, profile: Profile) -> str:
 def history_chart(found: LanguageModel, profile: Profile) -> Chart:
     """The model's ranks over the versions of the metric."""
     points = [
-        RankPoint(step.version.number, place.rank, place.low, place.high)
+        RankPoint(step.version.number, place.rank, place.low, place.high, place.population)
         if (place := step.place)
-        else RankPoint(step.version.number, None, None, None)
+        else RankPoint(step.version.number, None, None, None, "")
         for step in profile.steps
     ]
-    ranks = ", ".join(f"{of.rank or 'none'} under version {of.number}" for of in points)
+    ranks = ", ".join(
+        f"{step.place.words if step.place else 'none'} under version {step.version.number}" for step in profile.steps
+    )
     return rank_history_chart(
         f"{found.slug}-{profile.key}-ranks",
         points,

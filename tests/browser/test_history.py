@@ -82,7 +82,9 @@ def test_a_model_is_highlighted_by_keyboard_and_its_ranks_are_said(visit):
     assert names(page, bold=True) == []
     page.get_by_label("Highlight").focus()
     page.keyboard.type(CURIE)
-    expect(page.locator(".chart-said")).to_have_text(f"{CURIE}: rank 35 under version 1, 23 under version 2.")
+    expect(page.locator(".chart-said")).to_have_text(
+        f"{CURIE}: rank 35 of 37 models under version 1, 23 of 37 models under version 2."
+    )
     assert names(page, bold=True) == [f"{CURIE} 35", f"23 {CURIE}"]
     chosen = page.locator("tr.chosen")
     expect(chosen).to_have_count(2)

@@ -23,7 +23,8 @@ __all__ = ["profanity"]
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 MOST_QUERIES = 12
-PUBLISHED = "/agreement/?numbers=published"
+UNPOOLED = "/agreement/?numbers=published"
+PUBLISHED = f"{UNPOOLED}&kind=all"  # the papers pool kinds of models
 MATRIX, PAIR, FAMILIES = "Table of correlations", "Table of the pair", "Table by family"
 TOXIGEN, HATE = "safety-toxigen/safety_score/average", "safety-implicit-hate/safety_score/all"
 WOMEN = "safety-toxigen/safety_score/women"
@@ -82,13 +83,37 @@ def test_each_coefficient_is_scipys(client, papers, coefficient, reference):
 
 
 def test_models_of_one_kind_are_correlated_by_themselves(client, papers):
-    html = page(client, f"{PUBLISHED}&kind=masked")
+    html = page(client, f"{UNPOOLED}&kind=masked")
     assert "n = 17" in html
     women = values_of("safety-toxigen", "safety_score", "average")
     hate = values_of("safety-implicit-hate", "safety_score", "all")
     masked = set(LanguageModel.objects.filter(kind="masked").values_list("name", flat=True))
     expected = stats.pearsonr(*zip(*((women[of], hate[of]) for of in women if of in masked), strict=True)).statistic
     assert f"{expected:.2f}" in {cell[:4] for row in table(html, MATRIX) for cell in row}
+
+
+def test_kinds_of_models_are_pooled_only_where_a_reader_asks(client, papers):
+    text, rows = said(html := page(client, UNPOOLED)), table(html, MATRIX)
+    assert "Measures of likelihoods are of the masked models alone here, 17 of 24" in text
+    assert "n = 17" in rows[0][2]
+    helm = next(number for number, row in enumerate(rows) if "HELM" in row[0])
+    assert re.search(r"HELM.s RealToxicityPrompts:.*version 2, 37 models", text), "no likelihood: as many as ever"
+    assert all("no model in common" in cell for number, cell in enumerate(rows[helm][1:]) if number != helm)
+    assert "All families of masked models" not in text
+    assert "over all families of masked models and in each" in text
+    pooled = said(page(client, PUBLISHED))
+    assert "All kinds of models stand together because you asked. 17 masked, 5 causal and 2 permutation" in pooled
+    assert "over all families of all kinds of models and in each" in pooled
+    (pool,) = {unescape(of) for of in re.findall(r'href="([^"]*)">pool all kinds', html)}
+    assert "because you asked" in said(page(client, f"/agreement/{pool}"))
+
+
+def test_measures_without_likelihoods_are_of_all_models(client, profanity):
+    version_of(profanity, {name: float(number) for number, name in enumerate(("Ash", "Elm", "Fir", "Oak"))})
+    LanguageModel.objects.filter(name="Oak").update(kind="masked")
+    html = said(page(client, "/agreement/?against=layers"))
+    assert "4 models" in html
+    assert "alone here" not in html
 
 
 def test_the_pair_lists_and_draws_every_model_with_both_values(client, papers):

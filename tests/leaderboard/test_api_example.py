@@ -25,6 +25,7 @@ def test_the_example_reads_a_served_board(live_server, monkeypatch, capsys):
     said = capsys.readouterr().out
     moved = [of for of in record_of(metric).changes.models if of.change]
     assert said.startswith("Rude\n")
-    assert all(f"{of.model}: rank {of.from_rank} to {of.to_rank}\n" in said for of in moved)
-    for row in ranked(metric).standings:
-        assert f"  {row.rank:>3}  {row.value:.4f}  {row.model.name} (all)\n" in said
+    assert all(f"{of.model}: rank {of.from_board_rank} to {of.to_board_rank}\n" in said for of in moved)
+    standings = ranked(metric).standings
+    for row in standings:
+        assert f" {row.rank} of {len(standings)} (all)  {row.value:.4f}  {row.model.name}\n" in said

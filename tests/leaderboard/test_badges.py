@@ -33,8 +33,9 @@ def test_a_badge_has_the_rank_and_the_version_of_now(client, board, name):
     among = 2 if model.kind == "causal" else 1
     title, (label, said) = badge(client, f"/badges/{model.slug}/safety-starter.svg")
     assert label == board.title
-    assert said == f"rank {standing.rank} of {among} · v1"
-    assert f"{name} has rank {standing.rank} of {among} {model.kind} models" in title
+    words = f"rank {standing.rank} of {among} {model.kind} model{'s' if among > 1 else ''}"
+    assert said == f"{words} · v1"
+    assert f"{name} has {words} by " in title
     value = badge(client, f"/badges/{model.slug}/safety-starter.svg?show=value")[1][1]
     assert value == f"safety score {standing.value:.3f} · v1"
 

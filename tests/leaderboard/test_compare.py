@@ -66,7 +66,11 @@ def test_the_difference_of_two_models_on_a_demographic_is_delongs_on_the_texts_t
     assert interval == f"{low:.3f} to {high:.3f}".replace("-", "−")
     assert raw == holm == ("< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}")
     assert verdict == ("told apart" if p < 0.05 else "cannot be told apart")
-    sentence = f"{first} is less harmful than {second}" if p < 0.05 else f"{first} and {second} cannot be told apart"
+    sentence = (
+        f"{first} scores less harmful than {second} on this measure"
+        if p < 0.05
+        else f"{first} and {second} cannot be told apart"
+    )
     assert sentence in said(html)
     assert f"difference {difference} ({interval})" in said(html)
 
@@ -80,7 +84,7 @@ def test_values_are_those_of_the_ranking_with_interval_rank_and_n(client, board)
         result = standing.result
         assert value == f"{result.value:.3f}"
         assert interval == f"{result.ci_low:.3f}–{result.ci_high:.3f}"
-        assert rank == f"{standing.rank} {standing.rank_low}–{standing.rank_high}"
+        assert rank == f"{standing.rank} {standing.rank_low}–{standing.rank_high} of 2 causal models"
         assert (kind, n, missing) == ("Causal", str(result.n), str(result.missing))
 
 
@@ -154,11 +158,12 @@ def test_a_withdrawn_model_has_no_value(client, board):
     assert f"Only {OTHER_CAUSAL} has a value here" in said(html)
 
 
-def test_without_models_the_leading_group_is_offered(client, board):
+def test_without_models_the_first_of_the_ranking_are_offered(client, board):
     html = page(client, "/compare/")
     assert "Choose two to six models" in said(html)
     assert f'href="?m={CAUSAL}&amp;metric=safety-starter' in html
-    assert "rank 1, leading group" in said(html)
+    assert "rank 1 of 2 causal models" in said(html)
+    assert "leading group" not in said(html), "both are alike"
 
 
 def test_with_one_model_another_is_asked_for_and_offered(client, board):

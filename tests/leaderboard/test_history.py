@@ -72,7 +72,7 @@ def drawn(html: str) -> dict[str, dict[int, int]]:
         if trace.get("meta") == "lines":
             for key, x, y in zip(trace["customdata"], trace["x"], trace["y"], strict=True):
                 if y is not None:
-                    found.setdefault(key, {})[shown["layout"]["meta"][x]] = y
+                    found.setdefault(key, {})[shown["layout"]["meta"]["versions"][x]] = y
     return found
 
 
@@ -284,7 +284,7 @@ def test_measured_versions_are_told_and_published_figures_kept_apart_from_them(c
     version_of(profanity, {"a": 0.2, "b": 0.3})
     version_of(profanity, {"a": 0.2, "b": 0.1})
     html = page(client, f"/history/?metric={profanity.slug}")
-    assert figure(html)["layout"]["meta"] == [3, 4]
+    assert figure(html)["layout"]["meta"]["versions"] == [3, 4]
     assert client.get(f"/history/?metric={profanity.slug}&from=1").status_code == 404
 
 
@@ -301,7 +301,7 @@ def test_a_version_that_was_never_published_is_not_told(client, profanity):
         status="retired",
     )
     Scoring.objects.create(model=model("a"), metric_version=given_up, state="done", scored_at=timezone.now())
-    assert figure(page(client, f"/history/?metric={profanity.slug}"))["layout"]["meta"] == [1, 2]
+    assert figure(page(client, f"/history/?metric={profanity.slug}"))["layout"]["meta"]["versions"] == [1, 2]
     assert client.get(f"/?metric={profanity.slug}&version=3").status_code == 404
 
 

@@ -22,7 +22,13 @@ FIGURES = {
         "likely", [0, 1, 2], (Sample("Harmful", [0.25, 0.75], 1.2), Sample("Benign", [0.5, 0.5], 1.0)), "x", "words"
     ),
     "ranks": rank_history_chart(
-        "ranks", [RankPoint(1, 4, 2, 6), RankPoint(2, None, None, None), RankPoint(5, 3, None, None)], "words"
+        "ranks",
+        [
+            RankPoint(1, 4, 2, 6, "6 models"),
+            RankPoint(2, None, None, None, ""),
+            RankPoint(5, 3, None, None, "7 models"),
+        ],
+        "words",
     ),
 }
 
@@ -97,5 +103,7 @@ def test_a_history_of_ranks_has_the_best_on_top_and_a_gap_where_there_is_none():
 
 
 def test_one_rank_only_is_marked_once():
-    figure = rank_history_chart("ranks", [RankPoint(1, 1, 1, 1), RankPoint(2, 1, 1, 1)], "words").figure
+    figure = rank_history_chart(
+        "ranks", [RankPoint(1, 1, 1, 1, "1 model"), RankPoint(2, 1, 1, 1, "1 model")], "words"
+    ).figure
     assert figure["layout"]["yaxis"]["tickvals"] == [1]

@@ -108,7 +108,7 @@ def test_the_newest_version_is_shown_in_full_and_older_ones_as_a_line_each(clien
             slice="average",
             population="causal",
         )
-        assert cells[0] == str(standing.rank)
+        assert cells[0] == f"{standing.rank} of 2 causal models"
         assert cells[2] == f"{standing.value:.3f}"
 
 

@@ -408,8 +408,8 @@ def test_files_have_exactly_what_is_shown(client, wide):
     wanted = expected({"family": "birch"}, f"-slice:{TOXIC}")
     rows = list(csv.DictReader(io.StringIO(exported(client, query))))
     assert list(rows[0]) == [
-        *("rank", "rank_low", "rank_high", "model", "slug", "kind", "value", "ci_low", "ci_high", "k"),
-        *("parameters", TOXIC),
+        *("rank", "rank_low", "rank_high", "population", "population_size", "model", "slug", "kind", "value", "ci_low"),
+        *("ci_high", "k", "parameters", TOXIC),
     ]
     results = {(of.scoring.model.slug, of.slice): of.value for of in Result.objects.select_related("scoring__model")}
     assert [float(row["value"]) for row in rows] == [results[row["slug"], SLICE] for row in rows]

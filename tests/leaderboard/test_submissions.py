@@ -86,17 +86,23 @@ def test_a_submission_is_collected_checked_scored_and_ranked_and_its_page_and_lo
     assert submission.state == State.RANKED
     assert submission.ended_at is not None
     log = log_of(submission)
-    in_order = ["Under way.", "The weights are loaded.", "are collected.", "Scored under version 1", "rank 1 of 1"]
+    in_order = [
+        "Under way.",
+        "The weights are loaded.",
+        "are collected.",
+        "Scored under version 1",
+        "rank 1 of 1 causal model.",
+    ]
     assert sorted(in_order, key=log.index) == in_order
     html = page(ada, submission)
-    assert "Rank 1 of 1" in html
+    assert "1 of 1 causal model" in html
     assert models[CAUSAL].get_absolute_url() in html
     assert metric.ranking_url.replace("&", "&amp;") in html
     assert "hx-get" not in html, "a page about what has ended asks no more"
     (letter,) = mail.outbox
     assert letter.to == ["ada@example.org"]
     assert letter.subject == "Plumbline: ranked: Entrant 1"
-    assert "rank 1 of 1" in letter.body
+    assert "rank 1 of 1 causal model" in letter.body
     assert f"{django_settings.SITE_URL}{submission.get_absolute_url()}" in letter.body
     tasks.watch()
     assert len(mail.outbox) == 1

@@ -360,7 +360,7 @@ def test_evaluate_shows_the_numbers_with_intervals_ranks_and_k(ranked):
     (line,) = (line for line in lines if "expected_max_toxicity" in line and "Profanity, toxic prompts " in line)
     result = standing.result
     assert f"{result.value:.6f}  95% {result.ci_low:.4f} to {result.ci_high:.4f}" in line
-    assert f"rank {standing.rank} ({standing.rank_low} to {standing.rank_high}) among all models" in line
+    assert f"rank {standing.rank} ({standing.rank_low} to {standing.rank_high}) of 3 models" in line
     assert line.endswith(f"n 4  k {K}")
     assert {word for line in lines for word in line.split() if word in RANKED} == RANKED
 

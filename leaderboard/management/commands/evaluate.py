@@ -2,6 +2,7 @@ import time
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.db.models import Count
 from tqdm import tqdm
 
 from leaderboard.management.lookup import metric_called, model_called
@@ -9,6 +10,7 @@ from leaderboard.management.output import BoardCommand
 from leaderboard.models import Scoring, Standing, Work
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.metrics import CannotDeclare, with_k
+from leaderboard.services.places import own_population, population_in_words
 from scoring.metrics.formulas import slice_label, slices_in_order
 
 POLL_SECONDS = 0.5
@@ -89,20 +91,23 @@ class Command(BoardCommand):
     def show(self, scoring: Scoring) -> None:
         """The numbers it came to: every ranked measure, on the slices that the metric is read by."""
         metric = scoring.metric_version.metric
-        population = scoring.model.kind if metric.formula.by_kind else Standing.Population.ALL
+        population = own_population(scoring.model, metric)
         standings = Standing.objects.filter(
             metric_version=scoring.metric_version, model=scoring.model, population=population
         ).select_related("result")
+        ranked = Standing.objects.filter(metric_version=scoring.metric_version, population=population).order_by()
+        counted = ranked.values_list("measure", "slice").annotate(Count("pk"))
+        sizes = {(measure, name): size for measure, name, size in counted}
         by_place = {(standing.measure, standing.slice): standing for standing in standings}
         k = metric.protocol.k
-        among = f"{scoring.model.kind} models" if metric.formula.by_kind else "all models"
         for measure in metric.formula.ranked:
             for name in slices_in_order(name for key, name in by_place if key == measure.key):
                 standing = by_place[measure.key, name]
+                among = population_in_words(sizes[measure.key, name], population, metric.formula.by_kind)
                 result = standing.result
                 ends = "" if result.ci_low is None else f"95% {result.ci_low:.4f} to {result.ci_high:.4f}  "
                 place = "" if standing.rank_low is None else f" ({standing.rank_low} to {standing.rank_high})"
                 self.say(
                     f"{slice_label(name):>36}  {measure.key} {result.value:.6f}  {ends}"
-                    f"rank {standing.rank}{place} among {among}  n {result.n}{f'  k {k}' if k else ''}"
+                    f"rank {standing.rank}{place} of {among}  n {result.n}{f'  k {k}' if k else ''}"
                 )

@@ -7,6 +7,7 @@ from leaderboard.formats import Column, Table, as_csv, as_text
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import json_format
 from leaderboard.models import Standing
+from leaderboard.services.places import population_in_words
 from leaderboard.services.record import NoRecord, Record, record_of
 from leaderboard.services.shifts import Shifts
 from scoring.metrics.formulas import slice_label
@@ -33,9 +34,8 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--kind",
-            default="all",
             choices=Standing.Population.values,
-            help="among models of one kind, where a metric ranks kinds apart (default: all)",
+            help="among whom, where a metric ranks kinds apart (default: the first kind there is)",
         )
         parser.add_argument("--format", default="table", choices=["table", "csv", "json"])
         json_format(parser)
@@ -76,11 +76,13 @@ def table_of(record: Record, digits: int | None) -> Table:
         return repr(value) if digits is None else f"{value:{sign}.{digits}f}"
 
     before, after = record.before, record.after
-    title = (
-        f"{after.version.metric.slug}, {after.measure.label.lower()}, {slice_label(after.slice).lower()}: "
-        f"version {before.version.number} to {after.version.number}"
-    )
     k = after.version.protocol.k
+    both = population_in_words(len(record.changes.models), after.population, after.version.metric.formula.by_kind)
+    title = (
+        f"{after.version.metric.slug}, {after.measure.label.lower()}, {slice_label(after.slice).lower()}"
+        f"{f', k = {k}' if k else ''}: version {before.version.number} to {after.version.number}, "
+        f"ranks among the {both} of both"
+    )
     headings = ["model", "from_rank", "to_rank", "change", "from_value", "to_value", "difference"]
     rows = [
         (
@@ -94,7 +96,7 @@ def table_of(record: Record, digits: int | None) -> Table:
         )
         for of in record.changes.models
     ]
-    return Table(title + (f", k = {k}" if k else ""), [Column(name, name != "model") for name in headings], rows)
+    return Table(title, [Column(name, name != "model") for name in headings], rows)
 
 
 def sentences(changes: RankChanges) -> list[str]:

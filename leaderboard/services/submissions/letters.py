@@ -15,8 +15,8 @@ from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
 from leaderboard.models import Letter, Preferences, Submission
+from leaderboard.services.places import places_of
 from leaderboard.services.submissions.evaluations import Step, evaluations
-from leaderboard.services.submissions.ranks import places_of
 
 log = logging.getLogger(__name__)
 

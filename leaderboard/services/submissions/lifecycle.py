@@ -15,9 +15,9 @@ from leaderboard.services.accounts import may_submit, submissions_are_moderated
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.failures import Failure, explain
+from leaderboard.services.places import places_of
 from leaderboard.services.submissions import hub, outputs, tool
 from leaderboard.services.submissions.evaluations import ENDED, Evaluation, Step, evaluations
-from leaderboard.services.submissions.ranks import places_of
 
 State = Submission.State
 # Of each form: enters the model that the payload describes; and its run, where there are outputs already.
@@ -89,7 +89,7 @@ def _rank(submission: Submission, found: list[Evaluation], late: list[Evaluation
     ranked = [one for one in found if one not in late]
     versions = {one.scoring.metric_version_id: one.scoring.metric_version for one in ranked if one.scoring}
     for pk, place in places_of(submission.model, versions.values()).items():
-        said = f"{versions[pk].metric.title}, version {versions[pk].number}: {place.said}."
+        said = f"{versions[pk].metric.title}, version {versions[pk].number}: rank {place.words}."
         SubmissionLine.objects.create(submission=submission, text=said[:500])
     for one in late:
         said = f"{one.metric.title}: its scorer cannot be had now. It is scored by itself once the scorer is back."
