@@ -125,7 +125,8 @@ def restart(row: WorkerRow, user: User | None = None) -> None:
             app.control.broadcast("end_worker", destination=[row.name], connection=connection)
     except (OperationalError, OSError) as error:
         raise CannotRestart(f"The broker cannot be reached, so {row.name} cannot be told: {error}") from error
-    record("restart worker", f"worker {row.name}", {"stuck_at": row.stuck_at}, user)
+    change = {"state": "running"}, {"state": "told to end"}
+    record("restart worker", f"worker {row.name}", {"stuck_at": row.stuck_at}, user, change)
 
 
 @contextmanager
