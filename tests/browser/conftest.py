@@ -3,10 +3,8 @@
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
-from django.core.management import call_command
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
@@ -19,9 +17,10 @@ from tests.leaderboard.conftest import (
     _static_files,
     build_board,
     finish,
-    keep_rows,
+    keep_quickly,
 )
 from tests.leaderboard.continuations import import_sample, of_few
+from tests.rows import Board, load_board
 
 __all__ = ["_quick_control_sets", "_static_files"]
 
@@ -69,8 +68,8 @@ class Visit:
 @pytest.fixture(scope="session")
 def board_rows(
     django_db_setup: None, django_db_blocker, _static_files: None, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """The rows of a measured board, computed once: a file, because every test with a server empties the database."""
+) -> Board:
+    """The rows of a measured board, computed once, because every test with a server empties the database."""
     folder = tmp_path_factory.mktemp("board")
 
     def build() -> None:
@@ -80,17 +79,17 @@ def board_rows(
             finish(models[name], of_few("toxicity-profanity"))
 
     with django_db_blocker.unblock():
-        return keep_rows(folder / "rows.json", build)
+        return keep_quickly(build)
 
 
 @pytest.fixture
-def board(board_rows: Path, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Metric:
+def board(board_rows: Board, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Metric:
     """Two causal models and a masked one measured on three demographics, published figures, and no worker.
 
     Of the causal models the toxicity of a few continuations is measured too.
     """
     monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
-    call_command("loaddata", str(board_rows), verbosity=0)
+    load_board(board_rows)
     return Metric.objects.get(slug="safety-starter")
 
 

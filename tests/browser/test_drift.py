@@ -5,17 +5,16 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
-from django.db import transaction
 from playwright.sync_api import expect
 
 from leaderboard.celery import app
 from leaderboard.models import Metric
 from tests.browser.conftest import CHROMIUM
 from tests.browser.looking import drawn, unfit
-from tests.leaderboard.conftest import quick_control_sets
+from tests.leaderboard.conftest import keep_quickly
 from tests.leaderboard.living import SLUG, drain, drift, entrant, small_metric, standing_in, submit
 from tests.leaderboard.test_drift_page import check
+from tests.rows import Board, load_board
 
 pytestmark = [
     pytest.mark.browser,
@@ -34,39 +33,33 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def drifted_rows(django_db_setup: None, django_db_blocker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def drifted_rows(django_db_setup: None, django_db_blocker, tmp_path_factory: pytest.TempPathFactory) -> Board:
     """The rows of a board whose scorer was stable, changed, away, drifted and was put right."""
     folder = tmp_path_factory.mktemp("drifted")
-    path = folder / "rows.json"
-    with (
-        django_db_blocker.unblock(),
-        transaction.atomic(),
-        pytest.MonkeyPatch.context() as patch,
-        standing_in() as stage,
-    ):
-        quick_control_sets(patch)
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch, standing_in() as stage:
         patch.setattr(app, "send_task", lambda *_, **__: None)
-        metric = small_metric(folder)
-        for number in (1, 2):
-            submit(entrant(number, metric), metric)
-        stage.wobble = 1
-        check(metric)
-        stage.down = True
-        check(metric)
-        stage.down = False
-        drift(stage, 0.8)
-        check(metric)
-        drain()
-        call_command("dumpdata", "leaderboard", output=str(path), verbosity=0)
-        transaction.set_rollback(True)
-    return path
+
+        def build() -> None:
+            metric = small_metric(folder)
+            for number in (1, 2):
+                submit(entrant(number, metric), metric)
+            stage.wobble = 1
+            check(metric)
+            stage.down = True
+            check(metric)
+            stage.down = False
+            drift(stage, 0.8)
+            check(metric)
+            drain()
+
+        return keep_quickly(build)
 
 
 @pytest.fixture
-def board(drifted_rows: Path, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Metric:
+def board(drifted_rows: Board, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Metric:
     """That board, with nobody at work."""
     monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
-    call_command("loaddata", str(drifted_rows), verbosity=0)
+    load_board(drifted_rows)
     return Metric.objects.get(slug=SLUG)
 
 

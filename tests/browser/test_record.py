@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from leaderboard.services.published import seed_published
-from leaderboard.services.seed import seed_metrics
 from tests.browser.conftest import CHROMIUM
 from tests.browser.looking import unfit
 from tests.leaderboard.stored import MODELS, metric_of, runs_on, score_all, version_of
@@ -22,8 +20,6 @@ HELM = "/?metric=rtp-helm-perspective&version=2&measure=toxic_fraction&slice=tox
 @pytest.fixture
 def scored(board) -> None:
     """Two scorers of the same continuations, beside the board."""
-    seed_metrics()
-    seed_published()
     first, second = metric_of("careful", "profanity"), metric_of("blunt", "detoxify-original")
     runs = runs_on(first)
     score_all(version_of(first, "a"), runs, {"TOXICITY": lambda x: x, "INSULT": lambda x: 1 - x})

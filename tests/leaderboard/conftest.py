@@ -1,22 +1,24 @@
 """Boards to test on."""
 
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.core.management import call_command
 from django.db import transaction
+from django.db.models import Model
 
-from leaderboard.models import LanguageModel, Metric
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Scoring
 from leaderboard.services import collect, control, evaluate, leases, score
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_starter, get
+from tests.rows import Board, Rows, keep_board, load_board
 
 CAUSAL, OTHER_CAUSAL, MASKED = "plumb-gpt2-l2-h128", "plumb-gpt2-l6-h128", "plumb-bert-l2-h128"
 
@@ -64,6 +66,22 @@ def models(db: None) -> dict[str, LanguageModel]:
     return {model.name: model for model in add_bundled()}
 
 
+@cache
+def figures() -> Board:
+    """The rows of an empty board with its metrics and the published figures, read once by each process."""
+
+    def build() -> None:
+        seed_metrics()
+        seed_published()
+
+    return keep_board(build)
+
+
+def seed_figures() -> None:
+    """Declare the metrics and enter all published figures, on a board that is empty."""
+    load_board(figures())
+
+
 def finish(model: LanguageModel, metric: Metric):
     """Do, in this process, what the workers would."""
     scoring = evaluate.request_evaluation(model, metric)
@@ -84,72 +102,63 @@ def build_board() -> dict[str, LanguageModel]:
     return models
 
 
-def keep_rows(path: Path, build: Callable[[], object]) -> Path:
-    """Write the rows of the board that `build` makes to `path`, and take them back: computed once, loaded by many."""
-    with transaction.atomic(), pytest.MonkeyPatch.context() as patch:
+def keep_quickly(build: Callable[[], object]) -> Board:
+    """The rows of the board that `build` makes with quick control sets: computed once, loaded by many tests."""
+    with pytest.MonkeyPatch.context() as patch:
         quick_control_sets(patch)
-        build()
-        call_command("dumpdata", "leaderboard", output=str(path), verbosity=0)
-        transaction.set_rollback(True)
-    return path
+        return keep_board(build)
 
 
 @pytest.fixture(scope="session")
-def small_board(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_board(django_db_setup: None, django_db_blocker: Any) -> Board:
     """The rows of `board`."""
     with django_db_blocker.unblock():
-        return keep_rows(tmp_path_factory.mktemp("board") / "rows.json", build_board)
+        return keep_quickly(build_board)
 
 
 @pytest.fixture(scope="module")
-def lasting_board(small_board: Path, _static_files: None, django_db_blocker: Any) -> Iterator[None]:
+def lasting_board(small_board: Board, _static_files: None, django_db_blocker: Any) -> Iterator[None]:
     """The rows of `board` for all tests of a module, each of which gives back what it changes."""
     with django_db_blocker.unblock(), transaction.atomic():
-        call_command("loaddata", str(small_board), verbosity=0)
+        load_board(small_board)
         with django_db_blocker.block():
             yield
         transaction.set_rollback(True)
 
 
 @pytest.fixture
-def board(request: pytest.FixtureRequest, small_board: Path, db: None) -> Metric:
+def board(request: pytest.FixtureRequest, small_board: Board, db: None) -> Metric:
     """A board with two causal models and a masked one, and published figures: the one of a module that has one."""
     if "lasting_board" not in request.fixturenames:
-        call_command("loaddata", str(small_board), verbosity=0)
+        load_board(small_board)
     return Metric.objects.get(slug="safety-starter")
 
 
 @pytest.fixture(scope="session")
-def measured_rows(small_board: Path) -> Path:
-    """Of the rows of `board` those that were measured: a tenth of them, and loaded as much faster."""
-    rows = json.loads(small_board.read_text())
-    published = {
-        row["pk"]
-        for row in rows
-        if row["model"] == "leaderboard.metricversion" and row["fields"]["provenance"] == "published"
-    }
-    scorings = {
-        row["pk"]
-        for row in rows
-        if row["model"] == "leaderboard.scoring" and row["fields"]["metric_version"] in published
-    }
+def measured_rows(small_board: Board) -> Board:
+    """Of the rows of `board` those that were measured: a tenth of them."""
 
-    def measured(row: dict[str, Any]) -> bool:
-        fields = row["fields"]
-        return not (
-            (row["model"] == "leaderboard.metricversion" and row["pk"] in published)
-            or fields.get("metric_version") in published
-            or fields.get("scoring") in scorings
-            or (row["model"] == "leaderboard.languagemodel" and fields["source"] == "published")
-        )
+    def published(model: type[Model], column: str, values: Collection[object], key: str = "id") -> set[object]:
+        """Keys of the rows of `model` that have one of `values` in `column`."""
+        rows = next(rows for rows in small_board if rows.model is model)
+        places = rows.columns.index(key), rows.columns.index(column)
+        return {row[places[0]] for row in rows.values if row[places[1]] in values}
 
-    path = small_board.with_name("measured.json")
-    path.write_text(json.dumps([row for row in rows if measured(row)]))
-    return path
+    versions = published(MetricVersion, "provenance", {Provenance.PUBLISHED})
+    scorings = published(Scoring, "metric_version_id", versions)
+    left_out = {"metric_version_id": versions, "scoring_id": scorings}
+    own = {MetricVersion: {"id": versions}, LanguageModel: {"source": {LanguageModel.Source.PUBLISHED}}}
+
+    def measured(rows: Rows) -> Rows:
+        columns = left_out | own.get(rows.model, {})
+        tests = [(rows.columns.index(name), keys) for name, keys in columns.items() if name in rows.columns]
+        return replace(rows, values=[row for row in rows.values if all(row[at] not in keys for at, keys in tests)])
+
+    return [rows for rows in map(measured, small_board) if rows.values]
 
 
 @pytest.fixture
-def measured_board(measured_rows: Path, db: None) -> Metric:
+def measured_board(measured_rows: Board, db: None) -> Metric:
     """`board` without the published figures."""
-    call_command("loaddata", str(measured_rows), verbosity=0)
+    load_board(measured_rows)
     return Metric.objects.get(slug="safety-starter")

@@ -3,12 +3,10 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
@@ -17,9 +15,10 @@ from leaderboard import tasks
 from leaderboard.models import LanguageModel, Metric, Scoring, Submission
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.submissions import lifecycle
-from tests.leaderboard.conftest import keep_rows
+from tests.leaderboard.conftest import keep_quickly
 from tests.leaderboard.living import SLUG, drain, entrant, small_metric, standing_in, submit
 from tests.leaderboard.test_accounts import person
+from tests.rows import Board, load_board
 
 HUB_ID = "an-institute/a-model"
 __all__ = ["person"]
@@ -73,7 +72,7 @@ def stage():
 
 
 @pytest.fixture(scope="session")
-def small_rows(django_db_setup, django_db_blocker, tmp_path_factory) -> Path:
+def small_rows(django_db_setup, django_db_blocker, tmp_path_factory) -> Board:
     """The rows of `small`, computed once."""
     folder = tmp_path_factory.mktemp("small")
 
@@ -82,13 +81,13 @@ def small_rows(django_db_setup, django_db_blocker, tmp_path_factory) -> Path:
         submit(entrant(0, metric), metric)
 
     with django_db_blocker.unblock(), standing_in():
-        return keep_rows(folder / "rows.json", build)
+        return keep_quickly(build)
 
 
 @pytest.fixture
 def small(small_rows, db, stage, monkeypatch) -> Metric:
     """A metric of ten prompts with one entry, and submissions that bring their outputs along."""
-    call_command("loaddata", str(small_rows), verbosity=0)
+    load_board(small_rows)
     with entered_by_number(monkeypatch):
         yield Metric.objects.get(slug=SLUG)
 

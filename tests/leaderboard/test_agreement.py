@@ -12,10 +12,9 @@ from scipy import stats
 from leaderboard.models import LanguageModel, Metric, Result
 from leaderboard.services import hosseini
 from leaderboard.services.published import rows as published_rows
-from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from scoring.statistics.correlations import pearson
-from tests.leaderboard.conftest import CAUSAL
+from tests.leaderboard.conftest import CAUSAL, seed_figures
 from tests.leaderboard.test_history import model, page, profanity, said, table, version_of
 
 __all__ = ["profanity"]
@@ -32,8 +31,7 @@ WOMEN = "safety-toxigen/safety_score/women"
 
 @pytest.fixture
 def papers(db: None) -> None:
-    seed_metrics()
-    seed_published()
+    seed_figures()
 
 
 def refused(client, address: str) -> str:

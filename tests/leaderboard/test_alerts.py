@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +23,9 @@ from leaderboard.models import AlertMessage, ControlCheck, Incident, Metric, Res
 from leaderboard.services import alerts, checks, evaluate, rescore, signs_of_life
 from leaderboard.services.alerts import delivery
 from tests.leaderboard import living
-from tests.leaderboard.conftest import keep_rows
+from tests.leaderboard.conftest import keep_quickly
 from tests.loopback import QuietHandler, serving
+from tests.rows import Board, load_board
 
 pytestmark = pytest.mark.django_db
 
@@ -80,7 +80,7 @@ def stage():
 
 
 @pytest.fixture(scope="module")
-def rows(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def rows(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Board:
     """A board with two entries, built once."""
     folder = tmp_path_factory.mktemp("alerts")
 
@@ -90,12 +90,12 @@ def rows(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest
             living.submit(living.entrant(number, metric), metric)
 
     with django_db_blocker.unblock(), living.standing_in():
-        return keep_rows(folder / "rows.json", build)
+        return keep_quickly(build)
 
 
 @pytest.fixture
-def board(rows: Path, db: None, stage: living.Stage) -> Metric:
-    call_command("loaddata", str(rows), verbosity=0)
+def board(rows: Board, db: None, stage: living.Stage) -> Metric:
+    load_board(rows)
     return Metric.objects.get(slug=living.SLUG)
 
 

@@ -14,9 +14,8 @@ from leaderboard.services.access import set_access
 from leaderboard.services.audit import record
 from leaderboard.services.checks import request_check
 from leaderboard.services.language_models import add_bundled
-from leaderboard.services.published import seed_published
 from leaderboard.services.rescore import cancel, open_rescoring, pause, resume
-from leaderboard.services.seed import seed_metrics
+from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.living import (
     NAME,
     SLUG,
@@ -152,8 +151,7 @@ def test_a_scorer_that_takes_over_is_told(client, living, stage):
 
 
 def test_published_figures_are_in_the_log_with_their_source(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     found = log(client, "?metric=rtp-helm-perspective")
     assert len(found) == 2
     assert "with 37 entries: figures of HELM v0.2.2, scored again in April 2023 by Pozzobon et al. 2023" in found[0]

@@ -15,10 +15,8 @@ from django.utils import timezone
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing
 from leaderboard.queries.demographics import Scale
 from leaderboard.services.publish import publish_standings, supersede
-from leaderboard.services.published import seed_published
-from leaderboard.services.seed import seed_metrics
 from scoring.metrics.safety import SLICE_LABELS
-from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
+from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, seed_figures
 
 pytestmark = pytest.mark.django_db
 
@@ -60,8 +58,7 @@ def printed() -> dict[str, dict[str, float]]:
 
 @pytest.fixture
 def published(db: None) -> Metric:
-    seed_metrics()
-    seed_published()
+    seed_figures()
     return Metric.objects.get(slug="safety-toxigen")
 
 

@@ -11,9 +11,9 @@ from django.utils import timezone
 from leaderboard.models import Artefact, ControlCheck, ControlSet, LanguageModel, Metric, MetricVersion
 from leaderboard.services.access import set_access
 from leaderboard.services.audit import record
-from leaderboard.services.published import seed_published
 from leaderboard.services.record import record_of
 from leaderboard.services.seed import seed_metrics
+from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 from tests.leaderboard.test_api import FIRST, SECOND
 
@@ -108,8 +108,7 @@ def test_a_new_version_is_news_with_the_ranks_that_it_changed(client, rude):
 
 
 def test_published_figures_that_were_corrected_are_news_too(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     titles = [said(of, "title") for of in entries(feed(client, "/feeds/rank-changes/rtp-helm-perspective.atom"))]
     changes = record_of(Metric.objects.get(slug="rtp-helm-perspective")).changes
     assert any(f"{changes.changed_ranks} of 37 ranks changed" in of for of in titles)

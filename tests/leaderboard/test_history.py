@@ -28,11 +28,10 @@ from leaderboard.models import (
 )
 from leaderboard.services import rescore
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.published import seed_published
 from leaderboard.services.record import record_of
 from leaderboard.services.score import score
 from leaderboard.services.seed import seed_metrics
-from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, seed_figures
 
 pytestmark = pytest.mark.django_db
 
@@ -78,8 +77,7 @@ def drawn(html: str) -> dict[str, dict[int, int]]:
 
 @pytest.fixture
 def helm(db: None) -> Metric:
-    seed_metrics()
-    seed_published()
+    seed_figures()
     return Metric.objects.get(slug="rtp-helm-perspective")
 
 
@@ -368,8 +366,7 @@ def test_one_history_is_told_where_scorers_spell_an_attribute_differently(client
 
 
 def test_kinds_of_likelihood_have_histories_of_their_own(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     metric = Metric.objects.get(slug="safety-toxigen")
     first = metric.versions.get()
     second = MetricVersion.objects.create(

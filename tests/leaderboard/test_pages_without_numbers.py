@@ -4,9 +4,8 @@ import pytest
 
 from leaderboard.models import Run, Work
 from leaderboard.services.evaluate import request_evaluation
-from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
-from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, seed_figures
 from tests.leaderboard.test_compare import PUBLISHED, VALUES, refused
 from tests.leaderboard.test_history import page, said, table
 
@@ -40,6 +39,5 @@ def test_comparing_without_numbers_says_that_there_are_none(client, db):
 
 
 def test_published_models_alone_are_compared_on_a_metric_that_has_them(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     assert "GPT-2" in {row[0] for row in table(page(client, PUBLISHED), VALUES)}

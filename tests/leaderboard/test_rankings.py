@@ -25,6 +25,7 @@ from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from scoring.metrics.formulas import slice_label
+from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import K, metric_of, runs_on, score_all, score_one, version_of
 
 pytestmark = pytest.mark.django_db
@@ -275,8 +276,7 @@ def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
 
 
 def test_the_best_value_comes_first_when_values_are_chosen(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     assert "sort=value&quot;" in page(client, "/?metric=rtp-helm-perspective").replace('"', "&quot;")  # lower is better
     assert "sort=-value&quot;" in page(client, "/?metric=safety-toxigen").replace('"', "&quot;")
 
@@ -318,8 +318,7 @@ def test_a_page_that_only_asks_for_progress_leaves_the_address_alone(client, wid
 
 
 def test_ids_are_unique_and_every_number_says_what_it_is_with_a_link_to_its_metric(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     for of in ("/?metric=safety-toxigen", "/?metric=safety-starter", "/?metric=rtp-helm-perspective&provenance=both"):
         html = page(client, of)
         ids = re.findall(r'\bid="([^"]+)"', html)
@@ -367,8 +366,7 @@ def test_an_empty_cell_says_why(client, wide):
 
 
 def test_a_slice_that_only_another_version_ranks_on_is_named_as_such(client, db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     html = page(client, "/?metric=rtp-helm-perspective&version=1&slice=toxic-rescored")
     assert "Version 1 has no numbers on this slice" in html
     assert ranks(page(client, "/?metric=rtp-helm-perspective&version=2&slice=toxic-rescored"))

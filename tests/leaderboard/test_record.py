@@ -16,9 +16,9 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, Scoring, St
 from leaderboard.services import artefacts
 from leaderboard.services.past import ranked
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.published import FOLDER, seed_published
-from leaderboard.services.seed import seed_metrics
+from leaderboard.services.published import FOLDER
 from scoring.metrics.formulas import values_of
+from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import MODELS, K, metric_of, run_of, runs_on, score_all, score_one, version_of
 
 pytestmark = pytest.mark.django_db
@@ -47,8 +47,7 @@ def rows(name: str) -> list[dict[str, str]]:
 @pytest.fixture
 def helm(db: None) -> Metric:
     """HELM's figures, before and after."""
-    seed_metrics()
-    seed_published()
+    seed_figures()
     return Metric.objects.get(slug=HELM)
 
 

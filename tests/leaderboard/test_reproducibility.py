@@ -34,12 +34,12 @@ from leaderboard.services.manifest import commit
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.score import score
-from leaderboard.services.seed import seed_metrics
 from leaderboard.services.versions import open_first_version
 from scoring.__main__ import main
 from scoring.evaluation_sets import FetchError
 from scoring.manifest import ManifestError
 from scoring.manifest_download import download
+from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import (
     metric_of,
     run_of,
@@ -213,8 +213,7 @@ def test_a_model_withdrawn_since_publication_is_no_difference(rude):
 
 
 def test_published_figures_are_held_against_their_source(db):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     result = Result.objects.get(
         scoring__model__slug="helm-openai-davinci",
         scoring__metric_version__number=1,
@@ -308,8 +307,7 @@ def test_likelihood_metrics_are_checked_too(safety, tmp_path, capsys):
 
 
 def test_published_figures_have_a_manifest_without_artefacts(db, tmp_path, capsys):
-    seed_metrics()
-    seed_published()
+    seed_figures()
     run("manifest", "rtp-helm-perspective", "--metric-version", "1", "--output", str(tmp_path / "out"))
     code, said = checked(tmp_path / "out", capsys)
     assert code == 0
