@@ -108,7 +108,15 @@ def test_an_operator_does_each_and_each_is_on_record(client, addresses):
     set_role(operator, "operator")
     client.force_login(operator)
     del addresses["steer-work"][0]  # which retry-all does already
-    for name in ("retry-all", "steer-work", "steer-rescoring", "check-now", "drift-policy", "retire-scorer", "restart-worker"):
+    for name in (
+        "retry-all",
+        "steer-work",
+        "steer-rescoring",
+        "check-now",
+        "drift-policy",
+        "retire-scorer",
+        "restart-worker",
+    ):
         for address, sent in addresses[name]:
             assert client.post(address, sent).status_code == 302, address
     for address, sent in addresses["steer-model"]:
