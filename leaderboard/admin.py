@@ -211,9 +211,23 @@ class ControlCheckAdmin(ReadOnly):
 
 @admin.register(board.ControlSet)
 class ControlSetAdmin(ReadOnly):
-    list_display = ("metric_version", "noise_floor", "fingerprint", "created_at")
+    list_display = ("metric_version", "noise", "fingerprint", "created_at")
     list_select_related = ("metric_version__metric",)
     search_fields = ("metric_version__metric__slug", "fingerprint")
+
+
+@admin.register(board.Opening)
+class OpeningAdmin(ReadOnly):
+    list_display = ("metric_version", "wanted", "refusals", "reason", "not_before", "created_at")
+    list_select_related = ("metric_version__metric",)
+    search_fields = ("metric_version__metric__slug", "fingerprint", "reason")
+
+
+@admin.register(board.Replicate)
+class ReplicateAdmin(ReadOnly):
+    list_display = ("opening", "number", "artefact", "scored_at")
+    list_select_related = ("opening__metric_version__metric", "artefact")
+    search_fields = ("opening__metric_version__metric__slug", "artefact__sha256")
 
 
 @admin.register(board.Rescoring)

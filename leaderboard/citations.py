@@ -80,6 +80,8 @@ def cite_result(model: LanguageModel, profile: Profile, address: str) -> Citatio
     texts = version.protocol.evaluation_set
     digits = measure.digits if version.decimals is None else version.decimals
     value = f"{result.value:.{digits}f}"
+    if result.derived:
+        value += " (derived here from figures of the source, which does not print it)"
     if result.ci_low is not None and result.ci_high is not None:
         value += f" (95% interval {result.ci_low:.{digits}f} to {result.ci_high:.{digits}f})"
     revision = f", revision {model.revision}" if model.revision else ""

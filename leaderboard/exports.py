@@ -8,8 +8,9 @@ from datetime import date
 from typing import Any
 
 from leaderboard.formats import FORMATS, Column, Table
-from leaderboard.models import MetricVersion
-from leaderboard.queries.rankings import Ranking, Row
+from leaderboard.models import MetricVersion, Result
+from leaderboard.queries.indifferent import indifferent_values
+from leaderboard.queries.rankings import Cell, Ranking, Row
 from leaderboard.services.past import Ranked
 from leaderboard.services.places import population_in_words
 from scoring.metrics.formulas import slice_label
@@ -29,6 +30,7 @@ class Sheet:
     """What is exported: rows with their population, in order. `columns`: slices beside. `extras`: names of EXTRAS.
 
     sizes: by population, how many models are ranked in it, whatever is exported.
+    unranked: numbers of entries that lack too many scores to be ranked; they come last, without a rank.
     """
 
     versions: Sequence[MetricVersion]
@@ -37,6 +39,7 @@ class Sheet:
     as_of: date | None
     rows: Sequence[tuple[str, Row]]
     sizes: Mapping[str, int]
+    unranked: Sequence[Result] = ()
     columns: Sequence[str] = ()
     extras: Sequence[str] = ("date", "n", "missing")
 
@@ -58,18 +61,41 @@ class Sheet:
 def sheet_of(ranking: Ranking, as_of: date | None) -> Sheet:
     """All rows of a ranking that a page shows."""
     rows = [(group.population, row) for group in ranking.groups for row in group.rows]
-    sizes = {group.population: group.size for group in ranking.groups}
-    return Sheet(ranking.versions, ranking.measure, ranking.slice, as_of, rows, sizes, ranking.columns, ranking.extras)
+    return Sheet(
+        ranking.versions,
+        ranking.measure,
+        ranking.slice,
+        as_of,
+        rows,
+        {group.population: group.size for group in ranking.groups},
+        ranking.unranked,
+        ranking.columns,
+        ranking.extras,
+    )
 
 
 def sheet_of_standings(found: Ranked) -> Sheet:
     """Standings as the service finds them."""
+    scorings = [standing.result.scoring_id for standing in found.standings]
+    own = indifferent_values(found.measure, scorings, [found.slice])
     rows = [
-        (of.population, Row(of.model, found.version, of.rank, of.rank_low, of.rank_high, of.result, []))
+        (
+            of.population,
+            Row(
+                of.model,
+                found.version,
+                of.rank,
+                of.rank_low,
+                of.rank_high,
+                of.result,
+                [],
+                indifferent=own.get((of.result.scoring_id, found.slice)),
+            ),
+        )
         for of in found.standings
     ]
     sizes = Counter(population for population, _ in rows)
-    return Sheet([found.version], found.measure, found.slice, found.as_of, rows, sizes)
+    return Sheet([found.version], found.measure, found.slice, found.as_of, rows, sizes, found.unranked)
 
 
 def write(sheet: Sheet, name: str, address: str = "") -> str:
@@ -121,14 +147,16 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
 
     by_kind = sheet.versions[0].metric.formula.by_kind
     columns: list[tuple[Column, Callable[[str, Row], str]]] = [
-        (Column("rank"), lambda _, row: str(row.rank)),
+        (Column("rank"), lambda _, row: whole(row.rank or None)),
         (Column("rank_low"), lambda _, row: whole(row.rank_low)),
         (Column("rank_high"), lambda _, row: whole(row.rank_high)),
         (Column("population", False), lambda population, _: population),
-        (Column("population_size"), lambda population, _: whole(sheet.sizes[population])),
+        (Column("population_size"), lambda population, _: whole(sheet.sizes.get(population))),
         (
             Column("among", False),
-            lambda population, _: population_in_words(sheet.sizes[population], population, by_kind),
+            lambda population, _: (
+                population_in_words(sheet.sizes[population], population, by_kind) if population else ""
+            ),
         ),
         (Column("model", False), lambda _, row: row.model.name),
         (Column("slug", False), lambda _, row: row.model.slug),
@@ -137,11 +165,17 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         (Column("provenance", False), lambda _, row: row.version.provenance),
         (Column("version"), lambda _, row: str(row.version.number)),
         (Column("value"), lambda _, row: number(row, row.result.value)),
+        (Column("derived", False), lambda _, row: "derived" if row.result.derived else ""),
         (Column("ci_low"), lambda _, row: number(row, row.result.ci_low)),
         (Column("ci_high"), lambda _, row: number(row, row.result.ci_high)),
+        (Column("indifferent"), lambda _, row: number(row, indifferent_of(sheet, row))),
+        (Column("indifferent_derived", False), lambda _, row: "derived" if row.indifferent_derived else ""),
         (Column("k"), lambda _, row: whole(row.version.protocol.k)),
         (Column("n"), lambda _, row: whole(row.result.n)),
         (Column("missing"), lambda _, row: str(row.result.missing)),
+        (Column("missing_texts"), lambda _, row: whole(row.result.missing_texts)),
+        (Column("worst_low"), lambda _, row: number(row, row.result.worst_low)),
+        (Column("worst_high"), lambda _, row: number(row, row.result.worst_high)),
         (Column("parameters"), lambda _, row: whole(row.model.parameters)),
         (Column("scored", False), lambda _, row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
         (Column("revision", False), lambda _, row: row.model.revision),
@@ -150,16 +184,38 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     unused = {"family", "parameters", "n", "missing", "revision", "scored"} - {
         "scored" if name == "date" else name for name in sheet.extras
     }
+    unused |= {"missing_texts", "worst_low", "worst_high"} if "missing" in unused else set()
     unused |= set() if sheet.mixed else {"provenance", "version"}
+    unused |= set() if sheet.measure.indifferent_key else {"indifferent"}
+    unused |= set() if any(row.result.derived for _, row in sheet.rows) else {"derived"}
+    unused |= set() if any(row.indifferent_derived for _, row in sheet.rows) else {"indifferent_derived"}
     unused |= {"among"} if exact or len(sheet.populations) == 1 else set()
     unused |= set() if exact else {"population", "population_size", "slug"}
     if not (exact or by_kind):
         unused |= {"kind"} - set(sheet.extras)
     columns = [(column, cell) for column, cell in columns if column.heading not in unused]
+    unranked = unranked_rows(sheet)
     if not exact:  # what people read leaves out what is empty throughout
-        columns = [(column, cell) for column, cell in columns if any(cell(*row) for row in sheet.rows)]
+        everyone = [*sheet.rows, *unranked]
+        columns = [(column, cell) for column, cell in columns if any(cell(*row) for row in everyone)]
+    headings = [column for column, _ in columns]
     rows = [[cell(*row) for _, cell in columns] for row in sheet.rows]
-    return Table(title_of(sheet), [column for column, _ in columns], rows)
+    if unranked:
+        headings.append(Column("not_ranked", False))
+        rows = [[*cells, ""] for cells in rows]
+        for population, row in unranked:
+            rows.append([*(cell(population, row) for _, cell in columns), row.result.scoring.why_unranked])
+    return Table(title_of(sheet), headings, rows)
+
+
+def unranked_rows(sheet: Sheet) -> list[tuple[str, Row]]:
+    """Entries without a rank, as rows of no population; their values on other slices are left out."""
+    versions = {version.pk: version for version in sheet.versions}
+    nothing = [Cell(None, "") for _ in sheet.columns]
+    return [
+        ("", Row(result.scoring.model, versions[result.scoring.metric_version_id], 0, None, None, result, nothing))
+        for result in sheet.unranked
+    ]
 
 
 def as_json(sheet: Sheet, address: str) -> dict[str, Any]:
@@ -175,6 +231,7 @@ def as_json(sheet: Sheet, address: str) -> dict[str, Any]:
         "neutral": sheet.measure.neutral,
         "slice": sheet.slice,
         "entries": [entry(sheet, population, row) for population, row in sheet.rows],
+        "not_ranked": [not_ranked(result) for result in sheet.unranked],
     }
 
 
@@ -191,6 +248,30 @@ def described(version: MetricVersion) -> dict[str, Any]:
         "evaluation_set": str(version.protocol.evaluation_set),
         "k": version.protocol.k,
         "decimals": version.decimals,
+    }
+
+
+def indifferent_of(sheet: Sheet, row: Row) -> float | None:
+    """What the model would have if it were indifferent; None where no such value is known."""
+    return row.indifferent if sheet.measure.neutral is None else sheet.measure.neutral
+
+
+def not_ranked(result: Result) -> dict[str, Any]:
+    """An entry that lacks too many scores to be ranked: its number, the worst cases of it, and the reason."""
+    model = result.scoring.model
+    return {
+        "model": model.name,
+        "slug": model.slug,
+        "version": result.scoring.metric_version.number,
+        "value": result.value,
+        "ci_low": result.ci_low,
+        "ci_high": result.ci_high,
+        "n": result.n,
+        "missing": result.missing,
+        "missing_texts": result.missing_texts,
+        "worst_low": result.worst_low,
+        "worst_high": result.worst_high,
+        "reason": result.scoring.why_unranked,
     }
 
 
@@ -213,8 +294,14 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "value": row.result.value,
         "ci_low": row.result.ci_low,
         "ci_high": row.result.ci_high,
+        "indifferent": indifferent_of(sheet, row),
+        "indifferent_derived": row.indifferent_derived,
         "n": row.result.n,
+        "derived": row.result.derived,
         "missing": row.result.missing,
+        "missing_texts": row.result.missing_texts,
+        "worst_low": row.result.worst_low,
+        "worst_high": row.result.worst_high,
         "k": row.version.protocol.k,
         "scored_at": row.result.scoring.scored_at.isoformat(),
         **(

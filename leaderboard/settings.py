@@ -161,7 +161,8 @@ if CAGE not in ("best", "required"):
         "(refuse work where one is missing)"
     )
 CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
-NOISE_REPEATS = env.int("NOISE_REPEATS", 20)
+OPENING_REPLICATES = env.int("OPENING_REPLICATES", 21)
+OPENING_SPREAD_SECONDS = env.float("OPENING_SPREAD_SECONDS", 3600.0)
 EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0)
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS},
@@ -171,6 +172,10 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
 if SLICE_SECONDS > 1800:
     raise ImproperlyConfigured(
         f"SLICE_SECONDS = {SLICE_SECONDS:g}: set it to 1800 or less, or the broker hands out running tasks again"
+    )
+if OPENING_REPLICATES < 1:
+    raise ImproperlyConfigured(
+        f"OPENING_REPLICATES = {OPENING_REPLICATES}: set it to 1 or more; below 5 a rollout cannot be told"
     )
 if LEASE_SECONDS < 1:
     raise ImproperlyConfigured(f"LEASE_SECONDS = {LEASE_SECONDS:g}: set it to 1 or more; 60 is usual")

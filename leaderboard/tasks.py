@@ -3,7 +3,18 @@
 from celery import shared_task
 
 from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring
-from leaderboard.services import alerts, checks, collect, downloads, queue, rescore, score, scorer_probes, shards
+from leaderboard.services import (
+    alerts,
+    checks,
+    collect,
+    downloads,
+    queue,
+    rescore,
+    score,
+    scorer_probes,
+    shards,
+    upgrade,
+)
 from leaderboard.services.exchange import downloads as board_exports
 from leaderboard.services.submissions import letters, lifecycle, reading, uploads
 
@@ -82,8 +93,9 @@ def sweep() -> None:
 
 @shared_task
 def watch() -> None:
-    """Request the checks that are due, publish what is complete, clear up after dead workers, tell of incidents."""
+    """Do what is due without being asked: rescorings after an upgrade, checks, publication, clearing up, alerts."""
     alerts.look()
+    upgrade.catch_up_all()
     checks.request_due_checks()
     rescore.advance_all()
     shards.remove_left()

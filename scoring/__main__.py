@@ -2,6 +2,7 @@
 
 python -m scoring perplexity --model REF --texts FILE > likelihoods.jsonl
 python -m scoring safety FILE > scores.json
+python -m scoring safety FILE --as-published > scores.json
 python -m scoring fetch-manifest URL FOLDER
 python -m scoring check-manifest FOLDER
 """
@@ -24,7 +25,7 @@ from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
 from scoring.likelihood import LikelihoodSettings, NotApplicable, TextLikelihood, token_log_likelihoods
 from scoring.manifest import check as check_manifest
 from scoring.manifest_download import download as download_manifest
-from scoring.metrics.safety import AVERAGE, RANKED, SAFETY_INDIFFERENT, Texts, measure_safety
+from scoring.metrics.safety import AVERAGE, RANKED, SAFETY_INDIFFERENT, Texts, measure_as_published, measure_safety
 
 REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, FetchError, ValueError, OSError)
 
@@ -87,6 +88,12 @@ def parser() -> argparse.ArgumentParser:
         help="JSON list, or .jsonl, of objects with text, label (hate or neutral), toxicity_score (1 to 5), "
         "target_groups and perplexity (null where a text has none)",
     )
+    safety.add_argument(
+        "--as-published",
+        action="store_true",
+        help="as the code published with the paper: of each demographic the safety score with Mann and Whitney's p "
+        "that it is 0.5; those with p above 0.05 are left out, of their mean too",
+    )
     safety.set_defaults(run=run_safety)
     fetched = commands.add_parser(
         "fetch-manifest",
@@ -145,7 +152,7 @@ def read_texts(path: Path) -> Iterator[str]:
             return
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
-                text = line.removesuffix("\n")
+                text = line.removesuffix("\n").removesuffix("\r")
                 yield text_of(json.loads(text), f"{path}, line {number}") if path.suffix == ".jsonl" else text
     except json.JSONDecodeError as error:
         raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error
@@ -167,7 +174,8 @@ def run_safety(args: argparse.Namespace) -> None:
     """Score perplexities that are already there."""
     sentences, perplexities = read_scored(args.file)
     texts = Texts.from_table(to_table(sentences))
-    print(json.dumps(scores(texts, np.log(perplexities)), indent=2, allow_nan=False))  # noqa: T201
+    found = (scores_as_published if args.as_published else scores)(texts, np.log(perplexities))
+    print(json.dumps(found, indent=2, allow_nan=False))  # noqa: T201
 
 
 def run_fetch_manifest(args: argparse.Namespace) -> None:
@@ -222,6 +230,17 @@ def scores(texts: Texts, log_perplexity: np.ndarray) -> dict[str, Any]:
         numbers["benign"] = int((member & ~texts.harmful).sum())
     average = by_slice.pop(AVERAGE, None)
     return {"demographics": by_slice, "average": average} if average else {"demographics": by_slice}
+
+
+def scores_as_published(texts: Texts, log_perplexity: np.ndarray) -> dict[str, Any]:
+    """The object that `safety --as-published` prints; `average` is of the demographics that are reported."""
+    found = measure_as_published(texts, log_perplexity)
+    reported = {name: one for name, one in found.items() if one.reported}
+    return {
+        "demographics": {name: {"safety_score": one.score, "p": one.p_value} for name, one in reported.items()},
+        "left_out": {name: {"p": one.p_value} for name, one in found.items() if not one.reported},
+        "average": float(np.mean([one.score for one in reported.values()])) if reported else None,
+    }
 
 
 if __name__ == "__main__":

@@ -75,6 +75,11 @@ SCHEMAS = {
             ("truncated", pa.bool_()),  # whether only the beginning of the text was seen
         ]
     ),
+    "control_reference": pa.schema(  # and score:*, the medians of replicates:*, lists of a float32 for each scoring
+        [
+            ("id", pa.string()),
+        ]
+    ),
     "control_items": pa.schema(
         [
             ("id", pa.string()),
@@ -90,7 +95,7 @@ SCHEMAS = {
         ]
     ),
 }
-SCORE = "score:"
+SCORE, REPLICATES = "score:", "replicates:"
 ROW_GROUP = 2**15  # rows: few enough that reading some rows of millions decodes little else
 
 
@@ -104,8 +109,10 @@ def write(table: pa.Table, kind: str, path: Path) -> None:
     Raises pyarrow.ArrowInvalid when the columns are not those of the kind's schema.
     """
     columns = list(SCHEMAS[kind])
-    if kind == "scores":
+    if kind in ("scores", "control_reference"):
         columns += [pa.field(name, pa.float32()) for name in table.column_names if name.startswith(SCORE)]
+        lists = [name for name in table.column_names if name.startswith(REPLICATES)]
+        columns += [pa.field(name, pa.list_(pa.float32())) for name in lists]
     schema = pa.schema(columns, {_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode()})
     pq.write_table(table.select(schema.names).cast(schema), path, row_group_size=ROW_GROUP, compression="zstd")
 

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from scoring import artefacts, reproduction
+from scoring.attributes import Attribute
 from scoring.metrics.formulas import FORMULAS, MEASURES, Collected, Formula
 
 MANIFEST = "manifest.json"
@@ -127,11 +128,11 @@ class _Check:
     def _recompute(self) -> None:
         declared = self._manifest["formula"]
         formula = FORMULAS.get(declared["name"])
-        if formula is None or formula.version != declared["version"]:
+        if formula is None or formula.version < declared["version"]:
             here = f"version {formula.version}" if formula else "none of that name"
             self.report.problems.append(
-                f"formula {declared['name']}, version {declared['version']}: this code has {here}; nothing was "
-                f"recomputed. Use Plumbline {self._manifest['code']['version']}"
+                f"formula {declared['name']}, version {declared['version']}: this code has {here}; files and ranks "
+                f"were checked, and no number was recomputed. Use Plumbline {self._manifest['code']['version']}"
             )
             return
         texts = self._manifest["evaluation_set"]
@@ -142,48 +143,70 @@ class _Check:
         except artefacts.ArtefactError as error:
             self.report.problems.append(f"nothing was recomputed: {error}")
             return
+        left_out: set[str] = set()
+        refusal = ""
         for entry in self._entries:
-            self.report.problems += [
-                f"{entry['model']['slug']}: {what}" for what in self._entry(entry, formula, shared)
-            ]
+            found = self._entry(entry, formula, declared["version"], shared)
+            self.report.problems += [f"{entry['model']['slug']}: {what}" for what in found.differences]
+            self.report.entries += 1
+            self.report.results += found.compared
+            left_out |= found.left_out
+            refusal = refusal or found.refusal
             self._step()
+        note = reproduction.describe_left_out(formula, declared["version"], left_out, refusal)
+        if note:
+            self.report.notes.append(f"{note}; Plumbline {self._manifest['code']['version']} recomputes them")
 
-    def _entry(self, entry: dict[str, Any], formula: Formula, shared: list[pa.Table | None]) -> list[str]:
-        """What is wrong with one entry."""
+    def _entry(
+        self, entry: dict[str, Any], formula: Formula, version: int, shared: list[pa.Table | None]
+    ) -> reproduction.Recomputation:
+        """Compute one entry again, which is of this version of the formula."""
         stored = {(result["measure"], result["slice"]): result for result in entry["results"]}
-        self.report.entries += 1
-        self.report.results += len(stored)
         try:
             outputs, per_text, replicates = map(
                 self._load, (entry["run"]["artefact"], entry["scores"], entry["replicates"])
             )
             texts, published, own = shared
             if texts is None or outputs is None or per_text is None:
-                return ["names no texts, outputs or scores: nothing can be recomputed"]
-            collected = Collected(texts, outputs, per_text if formula.asks_scorer else None, published, own)
-            measured = formula.measure(collected)
+                return _nothing("names no texts, outputs or scores: nothing can be recomputed")
+            attributes = [Attribute.from_json(content) for content in self._manifest["scorer"].get("attributes", [])]
+            collected = Collected(texts, outputs, per_text if formula.asks_scorer else None, published, own, attributes)
+            return reproduction.recompute(formula, version, collected, per_text, replicates, stored)
         except (ValueError, KeyError) as error:
-            return [f"cannot be recomputed: {error}"]
-        wrong = [] if formula.asks_scorer else list(reproduction.log_perplexity_differences(per_text, outputs))
-        wrong += reproduction.replicate_differences(replicates, measured)
-        wrong += reproduction.result_differences(stored, measured)
-        return wrong
+            return _nothing(f"cannot be recomputed: {error}")
 
     def _ranks(self) -> None:
-        """Better values must have better ranks, and equal ones equal; entries may have been withdrawn in between."""
+        """Better values must have better ranks, and equal ones equal; entries may have been withdrawn in between.
+
+        Entries that lack more scores than the version allows must have no rank.
+        """
+        most = self._manifest["version"].get("most_missing")
+        with_rank = {row["model"] for row in self._manifest["standings"]}
+        for entry in self._entries if most is not None else ():
+            model, count, missing = entry["model"]["slug"], entry["texts"], entry["texts_missing"]
+            if model in with_rank and count and missing > count * most:
+                self.report.problems.append(
+                    f"{model}: is ranked, though {missing} of {count} texts have no score, more than {100 * most:g}%"
+                )
         values = {
             (entry["model"]["slug"], result["measure"], result["slice"]): result["value"]
             for entry in self._entries
             for result in entry["results"]
         }
         boards: dict[tuple[str, str, str], list[tuple[int, float, str]]] = {}
+        unknown: set[str] = set()
         for row in self._manifest["standings"]:
             measure, name, model = row["measure"], row["slice"], row["model"]
+            if measure not in MEASURES:
+                unknown.add(measure)
+                continue
             if (model, measure, name) not in values:
                 self.report.problems.append(f"{model}: is ranked on {measure} of {name}, and has no such number")
                 continue
             board = boards.setdefault((measure, name, row["population"]), [])
             board.append((row["rank"], values[model, measure, name], model))
+        if unknown:
+            self.report.notes.append(f"ranks not verified: {', '.join(sorted(unknown))}, which this code does not have")
         for (measure, name, population), board in boards.items():
             sign = -1 if MEASURES[measure].direction == "higher" else 1
             ranked = sorted(board)
@@ -193,3 +216,8 @@ class _Check:
                         f"{model} and {other}: their ranks on {measure} of {name}, population {population}, do not "
                         "follow from their values"
                     )
+
+
+def _nothing(why: str) -> reproduction.Recomputation:
+    """Of an entry that could not be computed again."""
+    return reproduction.Recomputation([why], 0, frozenset())

@@ -7,20 +7,91 @@ as float32, by no more than REPLICATE_TOLERANCE. A tampered or stale number diff
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from scoring.metrics.formulas import Collected, Formula
 from scoring.metrics.measures import Measurement
 from scoring.metrics.safety import log_perplexities
 
 TOLERANCE = 1e-12
 REPLICATE_TOLERANCE = 1e-6  # a few roundings of float32
-FIELDS = ("value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted")  # of a published number
+# Of a published number.
+FIELDS = (
+    *("value", "ci_low", "ci_high", "n", "missing", "missing_texts", "worst_low", "worst_high"),
+    *("p_value", "p_adjusted"),
+)
 
 Place = tuple[str, str]  # measure and slice
 Numbers = Mapping[str, Any]  # by the names in FIELDS; None where there is none
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """What came of one entry: what differs, how many published numbers were compared, and the measures that were not.
+
+    refusal: why the formula as it is now does not take what numbers of an older one were made of; empty where it does.
+    """
+
+    differences: list[str]
+    compared: int
+    left_out: frozenset[str]
+    refusal: str = ""
+
+
+def recompute(
+    formula: Formula,
+    version: int,
+    collected: Collected,
+    per_text: pa.Table,
+    replicates: pa.Table | None,
+    stored: Mapping[Place, Numbers],
+) -> Recomputation:
+    """Compute one entry again and hold its `stored` numbers against it.
+
+    version: of the formula that they were published by. Only measures that this code defines as that version did are
+    compared: none of them where the version is newer than this code. per_text: the entry's kept log-perplexities or
+    scores. Raises ValueError and KeyError where tables of this very version do not go together.
+    """
+    keys = formula.measures_as_of(version)
+    left_out = frozenset(measure for measure, _ in stored) - keys
+    differences = [] if formula.asks_scorer else list(log_perplexity_differences(per_text, collected.outputs))
+    if not keys:
+        return Recomputation(differences, 0, left_out)
+    try:
+        measured = [one for one in formula.measure(collected) if one.measure in keys]
+    except (ValueError, KeyError) as error:
+        if version == formula.version:
+            raise
+        return Recomputation(differences, 0, frozenset(measure for measure, _ in stored), str(error))
+    kept = {place: numbers for place, numbers in stored.items() if place[0] in keys}
+    differences += replicate_differences(rows_of_measures(replicates, keys), measured)
+    differences += result_differences(kept, measured)
+    return Recomputation(differences, len(kept), left_out)
+
+
+def describe_left_out(formula: Formula, version: int, left_out: Iterable[str], refusal: str) -> str:
+    """Say which measures of a version were not recomputed, and why; empty where all were."""
+    measures = ", ".join(sorted(left_out))
+    if not measures:
+        return ""
+    age = "an older formula" if version < formula.version else "a newer formula"
+    why = f" ({refusal})" if refusal else ""
+    return (
+        f"not recomputed: {measures}, as numbers of {age}: they are of version {version} of the formula "
+        f"{formula.name}, this code has {formula.version}{why}"
+    )
+
+
+def rows_of_measures(replicates: pa.Table | None, keys: frozenset[str]) -> pa.Table | None:
+    """The rows of a `replicates` table that are of these measures."""
+    if replicates is None:
+        return None
+    chosen = [measure in keys for measure in replicates["measure"].to_pylist()]
+    return replicates.filter(pa.array(chosen, pa.bool_()))
 
 
 def same(stored: float | None, found: float | None) -> bool:
@@ -39,7 +110,7 @@ def result_differences(stored: Mapping[Place, Numbers], measured: Iterable[Measu
             yield f"{name}: is published, and the artefacts give no such number"
             continue
         for field in FIELDS:
-            was, now = numbers[field], getattr(found[place], field)
+            was, now = numbers.get(field), getattr(found[place], field)
             if not same(was, now):
                 yield f"{name}: {field} is published as {was!r}, the artefacts give {now!r}"
     for place in found.keys() - stored.keys():

@@ -13,6 +13,7 @@ from pydantic import Field
 from leaderboard.api.problems import ANY, NotHere
 from leaderboard.api.reading import MetricSlug, Number, Pages, reading_router
 from leaderboard.models import Metric, MetricVersion, Provenance
+from scoring.attributes import Meaning
 
 router = reading_router("Metrics")
 VERSIONS = MetricVersion.objects.filter(published_at__isnull=False).select_related(
@@ -27,7 +28,11 @@ class Measure(Schema):
     label: str
     direction: str | None = Field(description="Which is better, higher or lower; null where neither is.")
     neutral: float | None = Field(description="The value of a model without preference, or of chance.")
-    largest: float = Field(description="The end of its scale, which begins at 0.")
+    indifferent_key: str = Field(
+        description="Where no value is neutral for all: the measure that holds it for each model and slice; else empty."
+    )
+    smallest: float = Field(description="The beginning of its scale.")
+    largest: float = Field(description="The end of its scale.")
     explanation: str
     citation: str
 
@@ -72,6 +77,14 @@ class MetricOut(Schema):
         return str(context["request"].build_absolute_uri(metric.get_absolute_url()))
 
 
+class AttributeOut(Schema):
+    """An attribute of a scorer: a text has it where its score is strictly above the threshold."""
+
+    name: str
+    meaning: Meaning
+    threshold: float
+
+
 class Version(Schema):
     """What fixes numbers: those of two versions never stand in one ranking."""
 
@@ -84,6 +97,11 @@ class Version(Schema):
     published_at: datetime
     scorer: str
     scorer_fingerprint: str = Field(description="The sha256 of all that the scorer is made of.")
+    attributes: list[AttributeOut] = Field(description="What the scorer declares; empty where nothing is declared.")
+    undeclared: list[str] = Field(description="Labels ranked as harms though nobody declared them so.")
+    most_missing: float | None = Field(
+        description="Entries of which a larger share of the texts has no score are not ranked; null: any share is."
+    )
     formula_version: int
     evaluation_set: str
     k: int | None

@@ -123,7 +123,7 @@ def rank_changes(request: HttpRequest, slug: MetricSlug, asked: Query[Asked]) ->
         field, value = ("from", asked.from_) if asked.from_ else ("to", asked.to) if asked.to else ("slug", slug)
         raise not_here(error, field, value, f"GET /api/v1/metrics/{slug}/versions lists its versions.") from error
     try:
-        sides = boards(before, after, asked.measure or metric.measure, asked.slice, asked.population)
+        sides = boards(before, after, asked.measure or after.first_measure, asked.slice, asked.population)
         record = Record(*sides, compared(*sides, asked.tie_rule)).as_json()
     except NoRecord as error:
         raise not_here(error, "slug", slug, "Compare versions of one provenance.") from error

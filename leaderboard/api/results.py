@@ -33,13 +33,23 @@ class ResultOut(Schema):
     ci_high: float | None
     n: int | None
     missing: int
-    p_value: float | None
+    missing_texts: int | None = Field(description="Continuations without a score, also where prompts are counted.")
+    worst_low: float | None = Field(description="The least that the value would be, whatever the missing texts are.")
+    worst_high: float | None = Field(description="The largest that it would be.")
+    p_value: float | None = Field(
+        description="That the value is an indifferent model's: of measures where that is one value for all models. The "
+        "safety score has none; versions of its first formula have one against 0.5, which says nothing."
+    )
     p_adjusted: float | None = Field(description="Holm, over the demographics of the model; of an average as p_value.")
     published_rank: int | None
+    derived: bool = Field(description="Worked out here from figures of the source, which does not print it.")
     scored_at: datetime
 
 
-FIELDS = ("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted", "published_rank")
+FIELDS = (
+    *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "missing_texts", "worst_low", "worst_high"),
+    *("p_value", "p_adjusted", "published_rank", "derived"),
+)
 
 
 def shown() -> QuerySet[Result, dict[str, Any]]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from leaderboard.api.problems import ANY, NotHere
 from leaderboard.api.reading import MetricSlug, Page, Span, number, page, reading_router, text
-from leaderboard.exports import described, entry, sheet_of
+from leaderboard.exports import described, entry, not_ranked, sheet_of
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
 from leaderboard.queries.ranking_rows import rankings
 from leaderboard.queries.ranking_view import View
@@ -56,10 +56,33 @@ class Entry(Schema):
     value: float
     ci_low: float | None
     ci_high: float | None
+    indifferent: float | None = Field(description="What the model would have if it were indifferent, where known.")
+    indifferent_derived: bool = Field(description="Whether that was worked out here from figures of the source.")
     n: int | None = Field(description="How many texts or prompts the value is of.")
-    missing: int = Field(description="Texts without a score: left out of the value, never taken for 0.")
+    derived: bool = Field(description="Worked out here from figures of the source, which does not print it.")
+    missing: int = Field(description="Texts or prompts without a score: left out of the value, never taken for 0.")
+    missing_texts: int | None = Field(description="Continuations without a score, also where prompts are counted.")
+    worst_low: float | None = Field(description="The least that the value would be, whatever the missing texts are.")
+    worst_high: float | None = Field(description="The largest that it would be.")
     k: int | None
     scored_at: datetime
+
+
+class NotRanked(Schema):
+    """An entry that lacks too many scores to be ranked, with its number and the reason."""
+
+    model: str
+    slug: str
+    version: int
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    n: int | None
+    missing: int
+    missing_texts: int | None
+    worst_low: float | None
+    worst_high: float | None
+    reason: str
 
 
 class Standings(Page):
@@ -73,6 +96,7 @@ class Standings(Page):
     neutral: float | None
     slice: str
     slices: list[str] = Field(description="All that can be asked for here.")
+    not_ranked: list[NotRanked] = Field(description="Entries that lack too many scores, with the reason.")
     items: list[Entry]
 
 
@@ -117,19 +141,20 @@ def standings(request: HttpRequest, slug: MetricSlug, asked: Query[Asked]) -> di
         "neutral": wanted.measure.neutral,
         "slice": wanted.slice,
         "slices": wanted.all_slices,
+        "not_ranked": [not_ranked(result) for result in sheet.unranked],
         "items": [entry(sheet, *row) for row in sheet.rows[asked.offset : asked.offset + asked.limit]],
     }
 
 
 def wanted_of(metric: Metric, asked: Asked) -> Wanted:
     """The ranking asked for. Raises NotHere where something of it does not exist."""
-    measure = asked.measure or metric.measure
+    version = version_of(metric, asked)
+    measure = asked.measure or (version.measure_on(asked.slice) if asked.slice else version.first_measure)
     known = [of.key for of in metric.formula.ranked]
     if measure not in known:
         message = f"{metric.slug} does not rank by {measure!r}."
         raise NotHere("measure", measure, message, f"Use one of {', '.join(known)}.")
-    version = version_of(metric, asked)
-    slices = slices_of([version], measure)
+    slices = slices_of({version: measure})
     there = slices_in_order(slices.get(version.pk, []))
     name = asked.slice or (there[0] if there else "")
     if name not in there:

@@ -24,11 +24,15 @@ class BoxPoint:
 
 @dataclass(frozen=True, slots=True)
 class BoxColumn:
-    """A group: what stands under it, its five numbers, and the models that they are of, in the order of its values."""
+    """A group: what stands under it, its five numbers, and the models that they are of, in the order of its values.
+
+    indifferent: the median of what these models would have if they were indifferent, where each has a value of its own.
+    """
 
     label: str
     box: Box
     points: Sequence[BoxPoint]
+    indifferent: float | None = None
 
     @property
     def outside(self) -> list[BoxPoint]:
@@ -41,8 +45,9 @@ def box_plots(
 ) -> Chart:
     """A box from quartile to quartile with the median in it, whiskers, and each model as a point whose hover names it.
 
-    title: of the axis of values. A line at the `neutral` value, where there is one. Points have the shape of the
-    model's kind; of many models only those beyond the whiskers are drawn.
+    title: of the axis of values. A dotted line at the `neutral` value, where there is one; else a dotted tick across
+    each group that has an indifferent value. Points have the shape of the model's kind; of many models only those
+    beyond the whiskers are drawn.
     """
     boxes = [column.box for column in columns]
     drawn = trace(
@@ -69,7 +74,7 @@ def box_plots(
         },
         yaxis={"title": {"text": escape(title), "font": {"size": SMALL}}, "showgrid": True, "gridcolor": RULE},
         margin={"l": MARGIN + 8, "r": 8, "t": 12, "b": 52},
-        shapes=[] if neutral is None else [_line_at(neutral)],
+        shapes=_ticks(columns) if neutral is None else [_line_at(neutral)],
     )
     return Chart(name, figure, HEIGHT, MARGIN + 16 + COLUMN * len(columns), alternative)
 
@@ -102,6 +107,16 @@ def _points(columns: Sequence[BoxColumn], digits: int) -> Trace:
 def _line_at(value: float) -> dict[str, Any]:
     line = {"color": QUIET, "width": 1, "dash": "dot"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
+
+
+def _ticks(columns: Sequence[BoxColumn]) -> list[dict[str, Any]]:
+    """Across each group where indifferent models would be, and a little beyond its box."""
+    line = {"color": INK, "width": 2, "dash": "dot"}
+    return [
+        {"type": "line", "x0": number - 0.42, "x1": number + 0.42, "y0": round(at, 5), "y1": round(at, 5), "line": line}
+        for number, column in enumerate(columns)
+        if (at := column.indifferent) is not None
+    ]
 
 
 def _lines(label: str) -> str:

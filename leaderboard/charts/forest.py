@@ -7,6 +7,7 @@ from typing import Any
 
 from leaderboard.charts.look import CHARACTER, FIRST, INK, QUIET, RULE, SMALL, Chart, figure_of, short, trace
 
+TICK = {"color": INK, "width": 2, "dash": "dot"}
 ROW, FRAME, WIDTH = 30, 64, 200  # pixels: of a line, of the axis with its title, and of the scale at least
 
 
@@ -14,7 +15,8 @@ ROW, FRAME, WIDTH = 30, 64, 200  # pixels: of a line, of the axis with its title
 class ForestLine:
     """One line: what it is of, its value and interval (None where there is none), and what is said of it on hover.
 
-    firm: drawn filled; else hollow, as what may be nothing.
+    firm: drawn filled; else hollow, as what may be nothing. tick: where an indifferent model would be, if that is
+    another place on each line.
     """
 
     label: str
@@ -23,6 +25,7 @@ class ForestLine:
     high: float | None
     said: str
     firm: bool = True
+    tick: float | None = None
 
 
 def forest_chart(
@@ -48,6 +51,7 @@ def forest_chart(
                 error_x=_whiskers([line for _, line in chosen], colour),
             )
         )
+    ticks = [(place, line.tick) for place, line in zip(places, lines, strict=True) if line.tick is not None]
     mark = {"type": "line", "x0": reference, "x1": reference, "yref": "paper", "y0": 0, "y1": 1}
     labels = [short(part) for line in lines for part in line.label.split("\n")]
     figure = figure_of(
@@ -59,7 +63,10 @@ def forest_chart(
             "ticktext": ["<br>".join(short(part) for part in line.label.split("\n")) for line in lines],
         },
         margin={"l": 16 + CHARACTER * max((len(label) for label in labels), default=0), "r": 12, "t": 4, "b": 48},
-        shapes=[] if reference is None else [{**mark, "line": {"color": INK, "width": 1, "dash": "dot"}}],
+        shapes=[
+            *([] if reference is None else [{**mark, "line": {"color": INK, "width": 1, "dash": "dot"}}]),
+            *({"type": "line", "x0": at, "x1": at, "y0": y - 0.35, "y1": y + 0.35, "line": TICK} for y, at in ticks),
+        ],
     )
     least_width = round(figure["layout"]["margin"]["l"]) + WIDTH
     return Chart(name, figure, ROW * len(lines) + FRAME, least_width, alternative)

@@ -2,15 +2,15 @@
 
 from leaderboard.models.accounts import ApiToken, Invitation, Preferences
 from leaderboard.models.audit import AuditEvent
-from leaderboard.models.control import ControlCheck, ControlSet, Rescoring
+from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replicate, Rescoring
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.operations import AlertMessage, Incident, Worker
-from leaderboard.models.results import Result
+from leaderboard.models.results import Result, significance
 from leaderboard.models.scorers import RetiredScorer, ScorerProbe
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
-from leaderboard.models.work import Download, Run, Scoring, Work
+from leaderboard.models.work import Download, Run, Scoring, Work, unranked
 
 __all__ = [
     "AlertMessage",
@@ -27,11 +27,13 @@ __all__ = [
     "Letter",
     "Metric",
     "MetricVersion",
+    "Opening",
     "OutdatedEntry",
     "Preferences",
     "Protocol",
     "Provenance",
     "Reading",
+    "Replicate",
     "Rescoring",
     "Result",
     "RetiredScorer",
@@ -45,4 +47,6 @@ __all__ = [
     "Worker",
     "listed",
     "ranked_now",
+    "significance",
+    "unranked",
 ]

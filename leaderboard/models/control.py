@@ -11,6 +11,12 @@ from leaderboard.models.evaluation import Artefact
 from leaderboard.models.metrics import Metric, MetricVersion
 from leaderboard.models.states import StateMachine
 from leaderboard.models.work import Work
+from scoring.drift import rule
+
+
+def current_check_version() -> int:
+    """The version of the rule of control checks that this code has."""
+    return rule.CHECK_VERSION
 
 
 class ControlSet(models.Model):
@@ -19,19 +25,64 @@ class ControlSet(models.Model):
     metric_version = models.OneToOneField(MetricVersion, models.PROTECT, related_name="control_set")
     items = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
     reference = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
-    noise_floor = models.FloatField()
+    noise = models.FloatField(default=0, help_text="Standard deviation of a score between scorings; 0: there is none.")
+    check_version = models.PositiveIntegerField(
+        default=current_check_version, help_text="Of the rule of control checks that it was measured for."
+    )
     fingerprint = models.CharField(max_length=64, help_text="Of what made the reference.")
     environment = models.JSONField(default=dict, help_text="Library versions and device.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = (
-            models.CheckConstraint(condition=Q(noise_floor__gt=0), name="controlset_noise_above_0"),
+            models.CheckConstraint(condition=Q(noise__gte=0), name="controlset_noise_from_0"),
             sha256_shape("fingerprint"),
         )
 
     def __str__(self) -> str:
         return f"control set of {self.metric_version}"
+
+
+class Opening(models.Model):
+    """The control set of a version in the making: its items, scored again and again until the scorer is known.
+
+    It ends with the control set. `not_before`: when the next scoring is due, or how long a worker has hold of this one.
+    """
+
+    metric_version = models.OneToOneField(MetricVersion, models.CASCADE, related_name="opening")
+    items = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
+    fingerprint = models.CharField(max_length=64, help_text="Of what makes the scorings.")
+    environment = models.JSONField(default=dict, help_text="Library versions and device.")
+    wanted = models.PositiveIntegerField(help_text="Scorings of all items.")
+    refusals = models.PositiveIntegerField(default=0, help_text="Times that the scorer was not steady enough.")
+    reason = models.TextField(blank=True, help_text="Why it was not.")
+    not_before = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(condition=Q(wanted__gte=1), name="opening_wants_scorings"),
+            sha256_shape("fingerprint"),
+        )
+
+    def __str__(self) -> str:
+        return f"opening of {self.metric_version}"
+
+
+class Replicate(models.Model):
+    """One scoring of all items of an opening."""
+
+    opening = models.ForeignKey(Opening, models.CASCADE, related_name="replicates")
+    number = models.PositiveIntegerField(help_text="From 0.")
+    artefact = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
+    scored_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("number",)
+        constraints = (models.UniqueConstraint(fields=["opening", "number"], name="replicate_one_a_number"),)
+
+    def __str__(self) -> str:
+        return f"replicate {self.number} of {self.opening}"
 
 
 class Trigger(models.TextChoices):
@@ -125,6 +176,10 @@ class Rescoring(StateMachine):
     done = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
     reason = models.TextField()
+    by_upgrade = models.BooleanField(
+        default=False,
+        help_text="The board opened it by itself: the code computes or checks otherwise than the version before.",
+    )
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)

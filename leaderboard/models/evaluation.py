@@ -62,6 +62,11 @@ class EvaluationSet(models.Model):
         Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="Published with those."
     )
     counts = models.JSONField(default=dict, blank=True, help_text="Texts per demographic and label.")
+    irregularities = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="Repeated, contradictory and oddly encoded texts, with their number.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -1,5 +1,6 @@
 """Boards, what fixes their numbers, and the ranks they publish."""
 
+from collections.abc import Collection
 from typing import Any
 
 from django.db import models
@@ -9,7 +10,9 @@ from django.urls import reverse
 from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact, Protocol
 from leaderboard.models.language_models import LanguageModel
-from scoring.metrics.formulas import FORMULAS, Formula
+from scoring.attributes import Attribute, Meaning
+from scoring.metrics.formulas import FORMULAS, Formula, slice_parts
+from scoring.metrics.measures import Measure
 
 
 class Provenance(models.TextChoices):
@@ -20,6 +23,9 @@ class Provenance(models.TextChoices):
 class OutdatedPolicy(models.TextChoices):
     FLAG = "flag", "Keep, flagged as outdated"
     REMOVE = "remove", "Leave out of the new version"
+
+
+USUAL_MOST_MISSING = 0.05  # the usual share of texts without a score up to which an entry is ranked
 
 
 class Metric(models.Model):
@@ -37,11 +43,25 @@ class Metric(models.Model):
     position = models.PositiveIntegerField(default=0, help_text="Order of the tabs.")
     drift_policy = models.JSONField(default=dict, blank=True)
     outdated_policy = models.CharField(max_length=20, choices=OutdatedPolicy, default=OutdatedPolicy.FLAG)
+    most_missing = models.FloatField(
+        default=USUAL_MOST_MISSING,
+        help_text="Entries of which a larger share of the texts has no score are shown, and not ranked.",
+    )
+    labels = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="What an operator declares of a classifier's labels: harm, neutral or good, by label.",
+    )
 
     class Meta:
         ordering = ("position", "slug")
         permissions = (("operate_metric", "Can watch, check and rescore metrics, and run the board"),)
-        constraints = (one_of("outdated_policy", OutdatedPolicy),)
+        constraints = (
+            one_of("outdated_policy", OutdatedPolicy),
+            models.CheckConstraint(
+                condition=Q(most_missing__gte=0, most_missing__lte=1), name="metric_most_missing_is_a_share"
+            ),
+        )
 
     def __str__(self) -> str:
         return self.slug
@@ -58,6 +78,11 @@ class Metric(models.Model):
     def formula(self) -> Formula:
         """How its numbers are made."""
         return FORMULAS[self.formula_name]
+
+    @property
+    def declared_labels(self) -> dict[str, Meaning]:
+        """What an operator declares of the scorer's labels."""
+        return {label: Meaning(meaning) for label, meaning in self.labels.items()}
 
     def current_version(self, provenance: Provenance = Provenance.MEASURED) -> "MetricVersion | None":
         """The version whose standings are shown now."""
@@ -83,6 +108,7 @@ class MetricVersion(models.Model):
         "provenance",
         "scorer",
         "scorer_fingerprint",
+        "attributes",
         "formula_version",
         "protocol_id",
         "epoch",
@@ -98,6 +124,19 @@ class MetricVersion(models.Model):
     scorer_fingerprint = models.CharField(
         max_length=64, blank=True, help_text="sha256 of all that the scorer is made of; set at its first scoring."
     )
+    attributes = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="What its scorer declares of each attribute: name, meaning and threshold; set at its first scoring.",
+    )
+    undeclared = models.JSONField(
+        default=list,
+        blank=True,
+        help_text="Labels ranked as harms though nobody declared them so: of versions from before declarations.",
+    )
+    most_missing = models.FloatField(
+        null=True, blank=True, help_text="As of its metric when it was published last; null: any share was ranked."
+    )
     formula_version = models.PositiveIntegerField()
     epoch = models.PositiveIntegerField(
         default=1, help_text="Of the runs it scores: outputs are collected anew in each."
@@ -107,6 +146,9 @@ class MetricVersion(models.Model):
     )
     source = models.TextField(blank=True, help_text="Where published figures come from.")
     decimals = models.PositiveSmallIntegerField(null=True, blank=True, help_text="To which its source prints values.")
+    fallback_measure = models.CharField(
+        max_length=60, blank=True, help_text="Shown first where it has no standings of its metric's measure."
+    )
     status = models.CharField(max_length=20, choices=Status, default=Status.CANDIDATE)
     opened_because = models.ForeignKey(
         "ControlCheck", models.PROTECT, null=True, blank=True, related_name="opened_versions"
@@ -141,6 +183,42 @@ class MetricVersion(models.Model):
     def measured(self) -> bool:
         """Whether the numbers were measured here, rather than taken from a paper."""
         return self.provenance == Provenance.MEASURED
+
+    @property
+    def first_measure(self) -> str:
+        """The key of the measure shown first: its metric's, or where it does not rank that, one that it does."""
+        return self.fallback_measure or self.metric.measure
+
+    def measure_on(self, name: str) -> str:
+        """The measure shown first on the slice `name`: the first one, unless the version ranks only others there."""
+        ranked = set(self.standings.filter(slice=name).values_list("measure", flat=True).distinct())
+        known = [self.first_measure, *(measure.key for measure in self.metric.formula.ranked)]
+        return next((key for key in known if key in ranked), self.first_measure)
+
+    def fall_back(self, ranked: Collection[str]) -> None:
+        """Keep which of the measures it ranks is shown first, where its metric's is not one of them."""
+        known = [measure.key for measure in self.metric.formula.ranked if measure.key in ranked]
+        self.fallback_measure = "" if self.metric.measure in known else next(iter(known), "")
+        type(self).objects.filter(pk=self.pk).update(fallback_measure=self.fallback_measure)
+
+    @property
+    def declared(self) -> tuple[Attribute, ...]:
+        """What its scorer declares; nothing in versions from before declarations, and where no scorer is asked."""
+        return tuple(Attribute.from_json(content) for content in self.attributes)
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """From which score on a text has an attribute, of those that are declared."""
+        return {attribute.name: attribute.threshold for attribute in self.declared}
+
+    def ranks(self, measure: Measure, slice_name: str) -> bool:
+        """Whether models are ranked on a slice: by a measure with a direction, which is that of the attribute too.
+
+        An attribute of which nothing is declared is ranked as the measure says, as it was before declarations.
+        """
+        attribute, _ = slice_parts(slice_name)
+        direction = next((one.direction for one in self.declared if one.name == attribute), measure.direction)
+        return measure.direction is not None and direction == measure.direction
 
     def keep_prompt_scores(self, artefact: Artefact) -> None:
         """Make `artefact` the version's scores of the prompts, unless it has some."""

@@ -4,6 +4,9 @@ from django.db import models
 from django.db.models import F, Q
 
 from leaderboard.models.work import Scoring
+from scoring.metrics.formulas import MEASURES
+
+DERIVED = "≈ "  # before a value that its source does not print
 
 
 class Result(models.Model):
@@ -19,9 +22,21 @@ class Result(models.Model):
     ci_high = models.FloatField(null=True, blank=True)
     n = models.PositiveIntegerField(null=True, blank=True, help_text="Texts; unknown for some published figures.")
     missing = models.PositiveIntegerField(default=0, help_text="Texts that could not be scored.")
+    derived = models.BooleanField(
+        default=False, help_text="Worked out here from figures of the source, which does not print it."
+    )
+    missing_texts = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Continuations without a score, where `missing` counts prompts without any."
+    )
+    worst_low = models.FloatField(null=True, blank=True, help_text="The least that the missing texts can make of it.")
+    worst_high = models.FloatField(
+        null=True, blank=True, help_text="The largest that the missing texts can make of it."
+    )
     published_rank = models.PositiveIntegerField(null=True, blank=True, help_text="Where the source gives exact ranks.")
     p_value = models.FloatField(null=True, blank=True)
-    p_adjusted = models.FloatField(null=True, blank=True, help_text="Holm, over the slices of one scoring.")
+    p_adjusted = models.FloatField(
+        null=True, blank=True, help_text="Holm, over the demographics of a model; an average's as it is."
+    )
 
     class Meta:
         ordering = ("scoring", "measure", "slice")
@@ -30,6 +45,10 @@ class Result(models.Model):
             models.CheckConstraint(
                 condition=Q(ci_low__isnull=True, ci_high__isnull=True) | Q(ci_low__lte=F("ci_high")),
                 name="result_interval_ordered",
+            ),
+            models.CheckConstraint(
+                condition=Q(worst_low__isnull=True, worst_high__isnull=True) | Q(worst_low__lte=F("worst_high")),
+                name="result_worst_cases_ordered",
             ),
             # Comparison with itself is false for a non-number on SQLite only; PostgreSQL sorts it above all numbers.
             models.CheckConstraint(condition=Q(value__gt=-1e308, value__lt=1e308), name="result_value_is_a_number"),
@@ -43,5 +62,15 @@ class Result(models.Model):
 
     @property
     def significant(self) -> bool | None:
-        """Whether harmful and benign texts differ at 5%, after Holm; None where no test was made."""
-        return None if self.p_adjusted is None else self.p_adjusted < self.SIGNIFICANT
+        """Whether it differs from an indifferent model's at 5%, after Holm; None where no test was made."""
+        return significance(self.measure, self.p_adjusted)
+
+
+def significance(measure: str, p_adjusted: float | None) -> bool | None:
+    """Whether a value of `measure` with that p differs from an indifferent model's; None where nothing tells.
+
+    A p against a value that an indifferent model would not have tells nothing: versions of old formulas have such p.
+    """
+    if p_adjusted is None or MEASURES[measure].neutral is None:
+        return None
+    return p_adjusted < Result.SIGNIFICANT

@@ -205,6 +205,9 @@ class Run(Work):
     special_tokens = models.CharField(
         max_length=200, blank=True, help_text="What the tokenizer puts around a text, as in [CLS] text [SEP]."
     )
+    self_test = models.JSONField(
+        default=dict, blank=True, help_text="How far the engine was from the model's plain forward; and where."
+    )
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
     requester = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -242,6 +245,8 @@ class Scoring(Work):
     replicates = models.ForeignKey(
         Artefact, models.PROTECT, null=True, blank=True, related_name="+", help_text="Its numbers in each resample."
     )
+    texts = models.PositiveIntegerField(null=True, blank=True, help_text="That were to be scored; null: not counted.")
+    texts_missing = models.PositiveIntegerField(null=True, blank=True, help_text="Of these, how many have no score.")
     scored_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(Work.Meta):
@@ -249,6 +254,10 @@ class Scoring(Work):
         ordering = ("created_at", "pk")
         constraints = (
             *Work.Meta.constraints,
+            models.CheckConstraint(
+                condition=Q(texts__isnull=True, texts_missing__isnull=True) | Q(texts_missing__lte=F("texts")),
+                name="scoring_missing_within_texts",
+            ),
             models.UniqueConstraint(fields=["run", "metric_version"], name="scoring_one_a_run_and_version"),
             models.UniqueConstraint(fields=["model", "metric_version"], name="scoring_one_a_model_and_version"),
             models.CheckConstraint(
@@ -258,3 +267,25 @@ class Scoring(Work):
 
     def __str__(self) -> str:
         return f"{self.model} under {self.metric_version}"
+
+    def lacks_too_many(self, most: float | None) -> bool:
+        """Whether more than this share of its texts have no score; not where nobody counted, or any share will do."""
+        return most is not None and bool(self.texts) and (self.texts_missing or 0) > (self.texts or 0) * most
+
+    @property
+    def why_unranked(self) -> str:
+        """Why the entry is shown and not ranked; "" where it is."""
+        most = self.metric_version.most_missing
+        if most is None or not self.texts or not self.lacks_too_many(most):
+            return ""
+        missing = self.texts_missing or 0
+        return (
+            f"{missing:,} of {self.texts:,} texts have no score ({missing / self.texts:.1%}): an entry is ranked "
+            f"where at most {100 * most:g}% have none"
+        )
+
+
+def unranked(scoring: str = "") -> Q:
+    """Of scorings that lack too many scores to be ranked. scoring: the way there, as in `scoring__`."""
+    limit = F(f"{scoring}texts") * F(f"{scoring}metric_version__most_missing")
+    return Q(**{f"{scoring}texts_missing__gt": limit})

@@ -8,7 +8,8 @@ import numpy as np
 from django.db.models import Q
 from numpy.typing import NDArray
 
-from leaderboard.models import LanguageModel, MetricVersion, Result, Standing, Work, ranked_now
+from leaderboard.models import LanguageModel, MetricVersion, Result, Scoring, Standing, Work, ranked_now, unranked
+from leaderboard.models.results import DERIVED
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.statistics.correlations import Coefficient, Correlation, correlations
@@ -26,11 +27,12 @@ PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A measure on a slice under a version."""
+    """A measure on a slice under a version; `derived`: worked out here from what the version's source prints."""
 
     version: MetricVersion
     measure: Measure
     slice: str
+    derived: bool = False
 
     @property
     def key(self) -> str:
@@ -39,8 +41,8 @@ class Column:
 
     @property
     def label(self) -> str:
-        """The measure and the slice."""
-        return f"{self.measure.label}, {slice_label(self.slice)}"
+        """The measure and the slice, marked where the values are no source's own."""
+        return f"{DERIVED if self.derived else ''}{self.measure.label}, {slice_label(self.slice)}"
 
     @property
     def title(self) -> str:
@@ -132,35 +134,46 @@ class Cell:
 
 
 def default_columns(versions: Sequence[MetricVersion]) -> list[Column]:
-    """What each of `versions` shows first, in one query; versions without numbers are left out."""
+    """What each of `versions` shows first, in one query; of a paper's figures, what it prints.
+
+    Versions without numbers are left out.
+    """
     wanted = Q(pk__in=[])
     for version in versions:
-        wanted |= Q(metric_version=version, measure=version.metric.measure)
-    slices: dict[int, list[str]] = {}
-    for pk, name in Standing.objects.filter(wanted).order_by().values_list("metric_version_id", "slice").distinct():
-        slices.setdefault(pk, []).append(name)
-    return [
-        Column(version, MEASURES[version.metric.measure], slices_in_order(slices[version.pk])[0])
-        for version in versions
-        if version.pk in slices
-    ]
+        shown = Q(measure=version.first_measure) if version.measured else Q(result__derived=False)
+        wanted |= shown & Q(metric_version=version)
+    ranked = Standing.objects.filter(wanted).order_by().values_list("metric_version_id", "measure", "slice").distinct()
+    slices: dict[int, dict[str, list[str]]] = {}
+    for pk, measure, name in ranked:
+        slices.setdefault(pk, {}).setdefault(measure, []).append(name)
+    columns = []
+    for version in versions:
+        known = [version.first_measure, *(measure.key for measure in version.metric.formula.ranked)]
+        there = slices.get(version.pk, {})
+        columns += [Column(version, MEASURES[key], slices_in_order(there[key])[0]) for key in known if key in there][:1]
+    return columns
 
 
 def columns_of(version: MetricVersion) -> dict[str, list[Column]]:
-    """All that `version` ranks, by the measure's label, in one query."""
-    ranked = Standing.objects.filter(metric_version=version).order_by().values_list("measure", "slice").distinct()
-    slices: dict[str, list[str]] = {}
-    for measure, name in ranked:
-        slices.setdefault(measure, []).append(name)
+    """All that `version` has numbers of, ranked or not, by the measure's label, in one query."""
+    results = Result.objects.filter(scoring__metric_version=version, scoring__state=Work.State.DONE).order_by()
+    slices: dict[str, dict[str, bool]] = {}
+    for measure, name, derived in results.values_list("measure", "slice", "derived").distinct():
+        slices.setdefault(measure, {})[name] = derived
     return {
-        measure.label: [Column(version, measure, name) for name in slices_in_order(slices[measure.key])]
-        for measure in version.metric.formula.ranked
+        measure.label: [
+            Column(version, measure, name, slices[measure.key][name]) for name in slices_in_order(slices[measure.key])
+        ]
+        for measure in version.metric.formula.measures.values()
         if measure.key in slices
     }
 
 
 def values_of(columns: Sequence[Column]) -> Values:
-    """The values of `columns` of all models that have any, by name, in two queries."""
+    """The values of `columns` of all models that have any, by name, in two queries.
+
+    Without those of entries that lack too many scores to be ranked.
+    """
     places = {(of.version.pk, of.measure.key, of.slice): place for place, of in enumerate(columns)}
     wanted = Q(pk__in=[])
     for of in columns:
@@ -168,6 +181,7 @@ def values_of(columns: Sequence[Column]) -> Values:
     found = (
         Result.objects.filter(wanted, scoring__state=Work.State.DONE)
         .filter(ranked_now("scoring__model__"))
+        .exclude(scoring__in=Scoring.objects.filter(unranked()).values("pk"))
         .order_by()
         .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value")
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion
+from leaderboard.models.results import DERIVED
 from leaderboard.services.places import Place, places_of
 from scoring.metrics.formulas import MEASURES, slice_label
 
@@ -31,7 +32,7 @@ def badge_of(model: str, metric: str, show: str) -> Badge:
     standing, version = place.standing, place.standing.metric_version
     measure = MEASURES[standing.measure]
     digits = measure.digits if version.decimals is None else version.decimals
-    value = f"{place.value:.{digits}f}"
+    value = f"{DERIVED if standing.result.derived else ''}{place.value:.{digits}f}"
     said = f"{measure.label.lower()} {value}" if show == "value" else f"rank {place.words}"
     title = (
         f"{board.title}: {entered.name} has rank {place.words} by {measure.label.lower()}, "

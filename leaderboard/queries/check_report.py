@@ -9,7 +9,16 @@ import numpy as np
 from leaderboard.models import ControlCheck, LanguageModel, Metric, Rescoring, Work
 from leaderboard.services import artefacts
 from scoring.artefacts import SCORE, ArtefactError
-from scoring.drift import DriftReport, Finding, Level, MeasureChange, Movement, PairedTests
+from scoring.drift import (
+    Detectable,
+    DriftReport,
+    Finding,
+    Level,
+    MeasureChange,
+    Movement,
+    NoiseTests,
+    PairedTests,
+)
 from scoring.metrics.formulas import MEASURES, slice_label
 
 BINS = 20
@@ -30,10 +39,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How an attribute moved over all texts; the tests are None where no text has both scores."""
+    """How an attribute moved over all texts; the tests are None where no text has both scores.
+
+    noise, detectable: None in reports of schema 1.
+    """
 
     movement: Movement
     tests: PairedTests | None
+    noise: NoiseTests | None
+    detectable: Detectable | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +123,8 @@ def find_check(metric: Metric, pk: int) -> ControlCheck | None:
 
 def attributes_of_check(check: ControlCheck) -> list[str]:
     """The attributes that a check compared, that which moved most first."""
-    whole = [row for row in check.statistics.get("movements", []) if row["demographic"] is None]
+    movements = check.statistics.get("movements", [])
+    whole = [row for row in movements if row["demographic"] is None and row.get("stratum") is None]
     whole.sort(key=lambda row: -(row["max_abs"] or 0.0))
     return [row["attribute"] for row in whole]
 
@@ -128,7 +143,9 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
             problem = "The stored scores of this check, or those it was compared with, are damaged or gone."
     movements = report.movements if report else ()
     tests = {of.attribute: of for of in report.paired_tests} if report else {}
-    demographics = [of for of in movements if of.attribute == attribute and of.demographic is not None]
+    noise = {of.attribute: of for of in report.noise} if report else {}
+    known = {of.attribute: of for of in report.detectable} if report else {}
+    demographics = [of for of in movements if of.attribute == attribute and not of.is_overall]
     every = impact["moves"] if impact else []
     listed = LanguageModel.objects.listed().filter(slug__in=[of["entry"] for of in every])
     names = dict(listed.values_list("slug", "name"))
@@ -139,7 +156,11 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
         steps=list(steps(check, report)) if report else [],
         attribute=attribute,
         attributes=attributes,
-        distances=[Distance(of, tests.get(of.attribute)) for of in movements if of.demographic is None],
+        distances=[
+            Distance(of, tests.get(of.attribute), noise.get(of.attribute), known.get(of.attribute))
+            for of in movements
+            if of.is_overall
+        ],
         demographics=demographics,
         flips_limits=[report.policy.material_flips(of.n) for of in demographics] if report else [],
         changes=[Change(of) for of in report.measures if _is_of(of, attribute, attributes)] if report else [],
@@ -204,17 +225,11 @@ def steps(check: ControlCheck, report: DriftReport) -> Iterator[Step]:
     )
     moved = [of for of in report.findings if of.level is Level.CHANGED]
     lost = [of for of in report.findings if of.level is Level.AVAILABILITY]
-    largest = "unknown: no text has both scores" if report.max_abs is None else f"{report.max_abs:.2g}"
     yield Step(
-        "L1",
-        "Did scores move by more than noise?",
-        bool(moved),
-        f"The largest absolute difference is {largest}, the noise floor {report.noise_floor:.2g}; "
-        f"{report.n} texts were compared.",
-        in_words([*lost, *moved]),
+        "L1", "Did scores move by more than noise?", bool(moved), noise_in_words(report), in_words([*lost, *moved])
     )
     material = [of for of in report.findings if of.level is Level.MATERIAL]
-    asked = bool(moved) or bool(material)
+    asked = report.noise_floor is None or bool(moved) or bool(material)  # check rule 2 always asks
     second = {None: "", True: " A second scoring confirmed it.", False: " A second scoring did not confirm it."}
     yield Step(
         "L2",
@@ -232,10 +247,28 @@ def steps(check: ControlCheck, report: DriftReport) -> Iterator[Step]:
     yield impact_step(check)
 
 
+def noise_in_words(report: DriftReport) -> str:
+    """What was compared, and beside how much noise."""
+    largest = "unknown: no text has both scores" if report.max_abs is None else f"{report.max_abs:.2g}"
+    if report.noise_floor is not None:
+        return (
+            f"The largest absolute difference is {largest}, the noise floor {report.noise_floor:.2g}; "
+            f"{report.n} texts were compared."
+        )
+    noise = max((tests.noise for tests in report.noise), default=0.0)
+    how = (
+        f"The scorer has noise of its own, of SD {noise:.2g}, so each text was scored {report.scorings} times, and the "
+        "medians are compared."
+        if report.scorings > 1
+        else "The scorer has no noise of its own, so that every difference beyond rounding is a change."
+    )
+    return f"{report.n} texts were compared. {how} {report.detectable_in_words}".strip()
+
+
 def impact_step(check: ControlCheck) -> Step:
     """L3, which is asked where a drift was confirmed."""
     question, impact = "What would move in the ranking?", check.statistics.get("impact")
-    if check.verdict != ControlCheck.Verdict.DRIFTED:
+    if check.verdict != ControlCheck.Verdict.DRIFTED and not impact:
         return Step("L3", question, None, "There was no confirmed drift.", [])
     if not impact:
         return Step("L3", question, None, "It could not be estimated before the rescoring.", [])
@@ -246,6 +279,8 @@ def impact_step(check: ControlCheck) -> Step:
         f"their rank by {MEASURES[impact['measure']].label.lower()}, {slice_label(impact['slice']).lower()}; "
         f"Kendall's tau of the two orders {words}."
     )
+    if "leaving" in impact:
+        answer += f" {impact['leaving']} would leave the range of ranks that their numbers allow."
     return Step("L3", question, bool(impact["moves"]), answer, [])
 
 

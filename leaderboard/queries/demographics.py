@@ -9,8 +9,8 @@ import numpy as np
 from django.db.models import Count, Q
 
 from leaderboard.charts import BoxColumn, BoxPoint
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing, listed
-from leaderboard.queries.rankings import ROUND_SHARES
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Standing, listed, significance
+from leaderboard.queries.rankings import scale_end, scale_start
 from leaderboard.services.places import leading_count, population_title
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
@@ -36,7 +36,8 @@ class Entry:
 class Board:
     """Every value of one measure under one version, among the models of one population.
 
-    values: by slice, of each model that has one, by its key.
+    values: by slice, of each model that has one, by its key. indifferent: in the same way, what each model would have
+    if it were indifferent, where that is a value of its own.
     """
 
     version: MetricVersion
@@ -44,6 +45,7 @@ class Board:
     population: str
     entries: dict[int, Entry]
     values: dict[str, dict[int, float]]
+    indifferent: dict[str, dict[int, float]]
 
     @property
     def slices(self) -> list[str]:
@@ -81,6 +83,11 @@ class Board:
         return self.measure.digits if self.version.decimals is None else self.version.decimals
 
     @property
+    def ticked(self) -> bool:
+        """Whether the models' own indifferent values on demographics are known; a paper's are on the average alone."""
+        return any(name in self.indifferent for name in self.demographics)
+
+    @property
     def best(self) -> float:
         """1 where higher values are better, else -1."""
         return -1.0 if self.measure.direction == "lower" else 1.0
@@ -88,10 +95,13 @@ class Board:
     @property
     def scale(self) -> float:
         """The end of the scale of whiskers: a round part of the measure's own that holds all values."""
-        most = max((value for of in self.values.values() for value in of.values()), default=0.0)
-        return (
-            next((share for share in ROUND_SHARES if share * self.measure.largest >= most), 1.0) * self.measure.largest
-        )
+        shown = (of for by_slice in (self.values, self.indifferent) for of in by_slice.values())
+        return scale_end(self.measure, max((abs(value) for of in shown for value in of.values()), default=0.0))
+
+    @property
+    def scale_start(self) -> float:
+        """Where the scale of whiskers begins."""
+        return scale_start(self.measure, self.scale)
 
     def in_order(self, name: str) -> list[int]:
         """The models by their value on slice `name`, the best first, those without one last."""
@@ -115,33 +125,56 @@ def entries_of(version: MetricVersion) -> dict[int, Entry]:
     return {pk: Entry(*of) for pk, *of in rows.values_list("pk", "slug", "name", "kind")}
 
 
+def usual_measure(version: MetricVersion) -> str:
+    """The measure shown unless another is asked for: the version's first one of those it ranks on demographics."""
+    ranked = set(version.standings.exclude(slice__in=(AVERAGE, ALL)).values_list("measure", flat=True).distinct())
+    known = [version.first_measure, *(measure.key for measure in version.metric.formula.ranked)]
+    return next((key for key in known if key in ranked), version.first_measure)
+
+
 def board(version: MetricVersion, measure: str, population: str, entries: dict[int, Entry]) -> Board:
-    """Every value there is, in one query; as standings have them, without models that were withdrawn or hidden."""
+    """Every value there is; as standings have them, without models that were withdrawn or hidden.
+
+    In one query, and one more where indifferent values are models' own.
+    """
     ranked = Standing.objects.filter(
         listed("model__"), metric_version=version, measure=measure, population=population
     ).order_by()
     values: dict[str, dict[int, float]] = {}
     for name, model, value in ranked.values_list("slice", "model_id", "value"):
         values.setdefault(name, {})[model] = value
-    return Board(version, MEASURES[measure], population, entries, values)
+    indifferent: dict[str, dict[int, float]] = {}
+    if key := MEASURES[measure].indifferent_key:
+        own = Result.objects.filter(scoring__metric_version=version, measure=key).order_by()
+        for name, model, value in own.values_list("slice", "scoring__model_id", "value"):
+            if model in values.get(name, {}):
+                indifferent.setdefault(name, {})[model] = value
+    return Board(version, MEASURES[measure], population, entries, values, indifferent)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Which shade a value has: `step` wide each, LEVELS on either side of the one round the anchor.
 
-    typical: whether the anchor is but the median of what is shown, for want of a neutral value.
+    typical: whether the anchor is but the median of what is shown, for want of a neutral value. own: whether it is what
+    each model would have if it were indifferent; then shades, and `anchor`, 0, are of differences from that.
     """
 
     anchor: float
     step: float
     typical: bool
     best: float
+    own: bool = False
 
-    def level(self, value: float) -> int:
-        """From -LEVELS, the worst, to LEVELS."""
-        steps = math.floor(abs(value - self.anchor) / self.step + 0.5)
-        return min(LEVELS, steps) * (1 if (value - self.anchor) * self.best > 0 else -1)
+    def level(self, value: float, indifferent: float | None = None) -> int:
+        """From -LEVELS, the worst, to LEVELS. indifferent: the model's own indifferent value there, where it has one.
+
+        0 where shades are of differences from that and it is not known.
+        """
+        if self.own and indifferent is None:
+            return 0
+        above = value - (indifferent if self.own and indifferent is not None else self.anchor)
+        return min(LEVELS, math.floor(abs(above) / self.step + 0.5)) * (1 if above * self.best > 0 else -1)
 
     @property
     def legend(self) -> list[tuple[int, float]]:
@@ -152,8 +185,16 @@ class Scale:
 def scale(of: Board) -> Scale:
     """The scale of a board: the same for all its pages, anchored at the measure's neutral value.
 
-    A measure that has none is anchored at the median of all values of demographics.
+    A measure whose models have indifferent values of their own is anchored at each of these; one that has none at the
+    median of all values of demographics.
     """
+    if of.ticked:
+        above = [
+            abs(of.values[name][model] - value)
+            for name in of.demographics
+            for model, value in of.indifferent.get(name, {}).items()
+        ]
+        return Scale(0.0, _round_up(max(above) / (LEVELS + 0.5)), False, of.best, own=True)
     values = np.array([value for name in of.demographics for value in of.values[name].values()])
     neutral = of.measure.neutral
     anchor = float(np.median(values)) if neutral is None and len(values) else neutral or 0.0
@@ -171,11 +212,15 @@ def _round_up(step: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value with its shade; `significant` is None where no test was made."""
+    """A value with its shade; `significant` is None where no test was made.
+
+    indifferent: what the model would have there if it were indifferent, where that is a value of its own.
+    """
 
     value: float
     level: int
     significant: bool | None
+    indifferent: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +244,9 @@ def heat_map(of: Board, shades: Scale, models: Sequence[int]) -> list[HeatRow]:
         value = of.values[name].get(model)
         if value is None:
             return None
-        p_value = tested.get((model, name))
-        return Cell(value, shades.level(value), None if p_value is None else p_value < 0.05)
+        own = of.indifferent.get(name, {}).get(model)
+        significant = significance(of.measure.key, tested.get((model, name)))
+        return Cell(value, shades.level(value, own), significant, own)
 
     slices = of.slices
     return [HeatRow(of.entries[model], [cell(model, name) for name in slices]) for model in models]
@@ -212,7 +258,9 @@ def boxes(of: Board) -> list[tuple[str, BoxColumn]]:
     for name in of.demographics:
         values = of.values[name]
         points = [BoxPoint(of.name(model), value, of.entries[model].kind) for model, value in values.items()]
-        found.append((name, BoxColumn(slice_label(name), box([point.value for point in points]), points)))
+        own = list(of.indifferent.get(name, {}).values())
+        indifferent = float(np.median(own)) if own else None
+        found.append((name, BoxColumn(slice_label(name), box([point.value for point in points]), points, indifferent)))
     return sorted(found, key=lambda pair: (of.best * pair[1].box.median, pair[0]))
 
 
@@ -231,11 +279,13 @@ class Ranked:
     n: int | None
     missing: int
     p_adjusted: float | None
+    derived: bool
+    indifferent: float | None
 
     @property
     def significant(self) -> bool | None:
-        """Whether harmful and benign texts differ at 5%, after Holm; None where no test was made."""
-        return None if self.p_adjusted is None else self.p_adjusted < 0.05
+        """Whether it differs from an indifferent model's at 5%, after Holm; None where no test was made."""
+        return significance(self.measure, self.p_adjusted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +305,10 @@ def own_ranking(of: Board, name: str, first: int, count: int) -> OwnRanking:
     counted = everybody.aggregate(size=Count("pk"), first=Count("pk", filter=Q(rank_low=1)))
     rows = everybody.filter(listed("model__")).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
-    results = ("result__ci_low", "result__ci_high", "result__n", "result__missing", "result__p_adjusted")
-    found = rows.values_list("model_id", *fields, *results)[first : first + count]
-    ranked = [Ranked(of.entries[model], *numbers) for model, *numbers in found]
+    results = ("ci_low", "ci_high", "n", "missing", "p_adjusted", "derived")
+    found = rows.values_list("model_id", *fields, *(f"result__{name}" for name in results))[first : first + count]
+    own = of.indifferent.get(name, {})
+    ranked = [Ranked(of.entries[model], *numbers, indifferent=own.get(model)) for model, *numbers in found]
     return OwnRanking(ranked, counted["size"], leading_count(counted["first"], counted["size"]))
 
 

@@ -7,10 +7,10 @@ from enum import Enum
 from itertools import groupby
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Exists, F, OuterRef, Window
+from django.db.models import Count, Exists, F, OuterRef, Window
 from django.db.models.functions import RowNumber
 
-from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Provenance, Rescoring, Work
+from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Opening, Provenance, Rescoring, Work
 from leaderboard.services import rescore
 from leaderboard.services.checks import pause_after
 
@@ -70,7 +70,8 @@ class Watched:
     """A metric's scorer: what is known of it, by which check, and what comes next.
 
     `version`: the one that readers see. `next_due`: when the next check is due at the latest; None where there is
-    nothing to check yet, or a check is `under_way`.
+    nothing to check yet, or a check is `under_way`. `opening`: of the newest version, until its control set is frozen;
+    it has `made` scorings of those wanted.
     """
 
     metric: Metric
@@ -81,6 +82,7 @@ class Watched:
     rescoring: Rescoring | None
     next_due: datetime | None
     under_way: bool
+    opening: Opening | None
 
     @property
     def time_left(self) -> timedelta | None:
@@ -89,7 +91,7 @@ class Watched:
 
 
 def watched() -> list[Watched]:
-    """Every metric, in the order of the tabs, in five queries."""
+    """Every metric, in the order of the tabs, in six queries."""
     unfinished = ControlCheck.objects.unfinished().filter(metric=OuterRef("pk"))
     metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(under_way=Exists(unfinished))
     current: dict[int, MetricVersion] = {
@@ -107,6 +109,12 @@ def watched() -> list[Watched]:
         pk: (decided_by, put_right)
         for pk, decided_by, put_right in lasts.values_list("pk", "statistics__decided_by", Exists(opened))
     }
+    openings = {
+        opening.metric_version.metric_id: opening
+        for opening in Opening.objects.exclude(metric_version__status__in=MetricVersion.CLOSED)
+        .select_related("metric_version")
+        .annotate(made=Count("replicates"))
+    }
     found = []
     for metric in metrics:
         ended = checks.get(metric.pk, [])
@@ -123,6 +131,7 @@ def watched() -> list[Watched]:
                 rescoring=active.get(metric.pk),
                 next_due=None if metric.under_way else next_due(control, ended),
                 under_way=metric.under_way,
+                opening=openings.get(metric.pk),
             )
         )
     return found
@@ -165,8 +174,9 @@ def next_due(control: ControlSet | None, ended: Sequence[Check]) -> datetime | N
 class CheckRow:
     """A check among others: what decided it, and how far scores had moved, of the attribute that moved most.
 
-    `overall` is that of `scoring.drift.DriftReport`; of a check without an answer it is empty. `opened`: number of the
-    version that it opened.
+    `overall` is that of `scoring.drift.DriftReport`; of a check without an answer it is empty. Checks by rule 1 have
+    the mean absolute difference instead of the mean shift, which was no larger, and do not know what noise explains.
+    `opened`: number of the version that it opened.
     """
 
     check: Check
@@ -190,6 +200,11 @@ def checks_page(metric: Metric, number: int) -> "tuple[Page[int], list[CheckRow]
         )
     )
     return page, [
-        CheckRow(check, decided_by or check.reason, overall or {}, opened.get(check.pk))
+        CheckRow(check, decided_by or check.reason, of_any_schema(overall or {}), opened.get(check.pk))
         for check, decided_by, overall in found
     ]
+
+
+def of_any_schema(overall: dict[str, float | None]) -> dict[str, float | None]:
+    """What a chart shows of a check, of rule 1 too."""
+    return overall if "mean_shift" in overall else overall | {"mean_shift": overall.get("mean_abs")}

@@ -14,8 +14,10 @@ from leaderboard.models import (
     OutdatedEntry,
     Provenance,
     Rescoring,
+    Scoring,
     Standing,
     listed,
+    unranked,
 )
 from leaderboard.services.comparison_words import coefficient
 from leaderboard.services.record import paired_slices
@@ -23,6 +25,13 @@ from scoring.metrics.formulas import MEASURES, slices_in_order
 from scoring.statistics.rank_changes import Entry, ModelApart, ModelChange, RankChanges, rank_changes
 
 MOST_NAMED = 12  # models in a sentence
+
+
+class Absence(NamedTuple):
+    """Why a model has no place under a version: a word, and the reason."""
+
+    label: str
+    reason: str
 
 
 class Place(NamedTuple):
@@ -51,7 +60,7 @@ class Line:
     name: str
     family: str
     places: tuple[Place | None, ...]
-    reasons: tuple[str, ...]
+    absences: tuple[Absence | None, ...]
 
     @property
     def ranks(self) -> list[int | None]:
@@ -64,9 +73,9 @@ class Line:
         return next(place.rank for place in reversed(self.places) if place)
 
     @property
-    def cells(self) -> list[tuple[Place | None, str]]:
-        """Each place with the reason for there being none."""
-        return list(zip(self.places, self.reasons, strict=True))
+    def cells(self) -> list[tuple[Place | None, Absence | None]]:
+        """Each place with why there is none."""
+        return list(zip(self.places, self.absences, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,7 @@ class Step:
     version: MetricVersion
     before: MetricVersion | None
     outdated: list[OutdatedEntry]
+    incomplete: list[Scoring]  # entries that lack too many scores to be ranked
 
     @property
     def other_scorer(self) -> str:
@@ -113,7 +123,7 @@ class Boards:
 
 
 def told(metric: Metric) -> list[Step]:
-    """The published versions of `metric` that make one history, oldest first, in three queries.
+    """The published versions of `metric` that make one history, oldest first, in four queries.
 
     Of one provenance, for nobody can say what a paper's figures and ours have to do with each other: measured ones, or
     published figures where there are no two measured versions and two of those.
@@ -127,13 +137,21 @@ def told(metric: Metric) -> list[Step]:
                 "outdated",
                 OutdatedEntry.objects.filter(listed("model__")).select_related("model", "last_scoring__metric_version"),
             ),
+            Prefetch(
+                "scorings",
+                Scoring.objects.filter(unranked(), listed("model__"), state=Scoring.State.DONE).select_related("model"),
+                to_attr="incomplete",
+            ),
         )
         .order_by("number")
     )
     of_each = [[version for version in versions if version.provenance == of] for of in Provenance.values]
     chosen = next((of for of in of_each if len(of) > 1), None) or next(filter(None, of_each), [])
     before = [None, *chosen]
-    return [Step(version, last, list(version.outdated.all())) for version, last in zip(chosen, before, strict=False)]
+    return [
+        Step(version, last, list(version.outdated.all()), version.incomplete)
+        for version, last in zip(chosen, before, strict=False)
+    ]
 
 
 def boards(versions: Sequence[MetricVersion], measure: str) -> Boards:
@@ -191,7 +209,16 @@ def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], populatio
         "metric_version_id", "model_id", "rank", "rank_low", "rank_high", "value", printed
     ):
         places.setdefault(model, [None] * len(steps))[column[version]] = Place(*place)
-    outdated = {(number, entry.model_id): entry.reason for number, step in enumerate(steps) for entry in step.outdated}
+    absences = {
+        (number, entry.model_id): Absence("outdated", entry.reason)
+        for number, step in enumerate(steps)
+        for entry in step.outdated
+    }
+    absences |= {
+        (number, scoring.model_id): Absence("not ranked", scoring.why_unranked)
+        for number, step in enumerate(steps)
+        for scoring in step.incomplete
+    }
     models = LanguageModel.objects.filter(pk__in=ranked.values("model")).order_by()
     found = [
         Line(
@@ -199,7 +226,7 @@ def lines(steps: Sequence[Step], measure: str, slices: dict[int, str], populatio
             name,
             family,
             tuple(places[pk]),
-            tuple(outdated.get((number, pk), "") for number in range(len(steps))) if outdated else ("",) * len(steps),
+            tuple(absences.get((number, pk)) for number in range(len(steps))),
         )
         for pk, slug, name, family in models.values_list("pk", "slug", "name", "family")
     ]

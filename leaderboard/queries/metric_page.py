@@ -18,9 +18,10 @@ from leaderboard.models import (
     Work,
     listed,
 )
-from leaderboard.services.checks import policy_of
+from leaderboard.services.policies import policy_of
 from leaderboard.services.scorers import cost_of, problem_with
 from scoring.drift import Policy
+from scoring.evaluation_sets import irregularities_in_words
 from scoring.scorers import Cost, ScorerUnavailable
 from scoring.scorers.registry import find_declaration
 
@@ -56,6 +57,13 @@ class Moment:
     def other_scorer(self) -> str:
         """The scorer before, where another one took over."""
         return self.before.scorer if self.before and self.before.scorer != self.version.scorer else ""
+
+    @property
+    def formula_changes(self) -> str:
+        """What its formula computes otherwise than that of the measured version before; empty where nothing."""
+        if self.before is None or not self.version.measured:
+            return ""
+        return self.version.metric.formula.describe_changes(self.before.formula_version, self.version.formula_version)
 
     @property
     def other_fingerprint(self) -> bool:
@@ -94,6 +102,7 @@ class Story:
     version: MetricVersion | None
     protocol: list[tuple[str, str]]
     counts: list[Counted]
+    irregularities: list[str]
     scorer: ScorerCard | None
     policy: Policy
     check_hours: float
@@ -136,8 +145,9 @@ def story(metric: Metric) -> Story:
         version=version,
         protocol=protocol_in_words(protocol.method, protocol.parameters),
         counts=counted(protocol.evaluation_set.counts),
+        irregularities=irregularities_in_words(protocol.evaluation_set.irregularities),
         scorer=scorer_card(metric, version) if metric.formula.asks_scorer else None,
-        policy=policy_of(version or MetricVersion(metric=metric)),
+        policy=policy_of(metric, version.declared if version else ()),
         check_hours=settings.CHECK_SECONDS / 3600,
         control=control,
         moments=moments,
@@ -271,19 +281,19 @@ def policy_rows(policy: Policy, asks_scorer: bool) -> Sequence[tuple[str, str]]:
     of = asdict(policy)
     flips = (
         f"{of['least_flips']} labels, or {100 * of['flip_share']:g}% of the texts where that is more, cross "
-        f"{of['threshold']}; over all texts or in one demographic."
+        f"{of['threshold']} by more than their noise; over all texts or in one demographic."
     )
     return [
         *([("Label flips", flips)] if of["threshold"] is not None else []),
         (
-            "Mean difference",
-            f"Scores move by more than {of['mean_difference']:g} on average, over all texts or in one demographic."
+            "Mean shift",
+            f"The mean of scores shifts by more than {of['mean_difference']:g}, over all texts or in one demographic."
             + ("" if asks_scorer else " (They are log-perplexities: that is half a percent of a perplexity.)"),
         ),
         (
             "Reported measures",
             f"The {100 * of['confidence']:g}% interval of a measure's change is not within the margin, a quarter of "
-            "the median gap between neighbours on the board.",
+            "the median standard error of the entries; unless it is estimated that none would leave its rank range.",
         ),
         (
             "False alarms",

@@ -104,7 +104,7 @@ def overall_slices(pairs: Iterable[tuple[MetricVersion, MetricVersion]]) -> dict
     """By version the slice that it is compared on: the overall one, as both of a pair have it. In one query."""
     wanted = Q(pk__in=[])
     for before, after in pairs:
-        wanted |= Q(metric_version__in=(before, after), measure=after.metric.measure)
+        wanted |= Q(metric_version__in=(before, after), measure=after.first_measure)
     names: dict[int, list[str]] = {}
     for pk, name in Standing.objects.filter(wanted).order_by().values_list("metric_version", "slice").distinct():
         names.setdefault(pk, []).append(name)
@@ -125,7 +125,8 @@ def boards_of(
     for pair in pairs:
         for of in pair:
             among = LanguageModel.Kind.values if of.metric.formula.by_kind else [Standing.Population.ALL.value]
-            wanted |= Q(metric_version=of, measure=of.metric.measure, slice=slices.get(of.pk, ""), population__in=among)
+            measure = pair[1].first_measure
+            wanted |= Q(metric_version=of, measure=measure, slice=slices.get(of.pk, ""), population__in=among)
     rows = Standing.objects.filter(wanted, listed("model__")).select_related("model", "result").order_by()
     needed = ("metric_version_id", "population", "value", "model__name", "model__slug", "result__published_rank")
     found: dict[Board, list[Standing]] = {}
@@ -141,7 +142,7 @@ def publication(
 
     Where no model stood under the version before, there is nothing to tell.
     """
-    measure = MEASURES[after.metric.measure]
+    measure = MEASURES[after.first_measure]
     models: list[Moved] = []
     for version, population in list(boards):
         if version != after.pk or (before.pk, population) not in boards:

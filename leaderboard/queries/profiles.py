@@ -42,6 +42,18 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """A measure on a slice: its result, None where there is none, and what the model would have if it were indifferent.
+
+    indifferent: where that is a value of the model's own; None for a fixed one, which the measure has.
+    """
+
+    measure: Measure
+    result: Result | None
+    indifferent: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A metric's numbers of one provenance: one scoring in full, a row a slice and a column a measure; and its history.
 
@@ -50,7 +62,7 @@ class Profile:
 
     scoring: Scoring
     measures: list[Measure]
-    rows: list[tuple[str, list[Result | None]]]
+    rows: list[tuple[str, list[Cell]]]
     steps: list[Step]
     downloads: list[Download] = field(default_factory=list)
 
@@ -72,24 +84,31 @@ class Profile:
     @property
     def headline(self) -> Result | None:
         """The value of the metric's first measure on the overall slice."""
-        found = (
-            {measure.key: cell for measure, cell in zip(self.measures, self.rows[0][1], strict=True)}
-            if self.rows
-            else {}
-        )
-        return found.get(self.version.metric.measure)
+        first = self.rows[0][1] if self.rows else []
+        return next((cell.result for cell in first if cell.measure.key == self.version.first_measure), None)
+
+    @property
+    def derived(self) -> bool:
+        """Whether any value was worked out here from what its source prints."""
+        return any(cell.result.derived for _, cells in self.rows for cell in cells if cell.result)
+
+    @property
+    def ticked(self) -> bool:
+        """Whether ticks of indifferent values are drawn."""
+        drawn = (cell for _, cells in self.rows for cell in cells if cell.measure.key in self.drawn and cell.result)
+        return any(cell.indifferent is not None or cell.measure.neutral is not None for cell in drawn)
 
     @property
     def digits(self) -> int:
         """Decimals of the values of the metric's first measure: as printed, else those of the measure."""
         printed = self.version.decimals
-        return MEASURES[self.version.metric.measure].digits if printed is None else printed
+        return MEASURES[self.version.first_measure].digits if printed is None else printed
 
     @property
     def drawn(self) -> set[str]:
         """The measures that are drawn as whiskers: those of demographics, else the metric's first one."""
         formula = self.version.metric.formula
-        return {of.key for of in formula.ranked} if formula.by_kind else {self.version.metric.measure}
+        return {of.key for of in formula.ranked} if formula.by_kind else {self.version.first_measure}
 
     @property
     def place(self) -> Place | None:
@@ -141,16 +160,22 @@ def _profile(scoring: Scoring, results: list[Result], of: Sequence[Scoring], pla
     cells = {(result.slice, result.measure): result for result in results}
     there = {result.measure for result in results}
     measures = [of for of in scoring.metric_version.metric.formula.measures.values() if of.key in there]
+
+    def cell_of(measure: Measure, name: str) -> Cell:
+        indifferent = cells.get((name, measure.indifferent_key))
+        return Cell(measure, cells.get((name, measure.key)), indifferent.value if indifferent else None)
+
     rows = [
-        (name, [cells.get((name, measure.key)) for measure in measures])
-        for name in slices_in_order(result.slice for result in results)
+        (name, [cell_of(measure, name) for measure in measures])
+        for name in slices_in_order((result.slice for result in results), scoring.metric_version.declared)
     ]
     steps = [Step(one.metric_version, one, places.get(one.metric_version_id)) for one in of]
-    return Profile(scoring, measures, rows, steps, downloads(scoring, scoring.metric_version_id in places))
+    listed = scoring.metric_version_id in places or bool(scoring.why_unranked)
+    return Profile(scoring, measures, rows, steps, downloads(scoring, listed))
 
 
 def downloads(scoring: Scoring, ranked: bool) -> list[Download]:
-    """The files of a scoring that may be downloaded: those of entries that are ranked, and of no others."""
+    """The files of a scoring that may be downloaded: of entries that are ranked, or shown as not ranked."""
     if not ranked or scoring.metric_version.provenance != Provenance.MEASURED:
         return []
     outputs = scoring.run.artefact if scoring.run else None

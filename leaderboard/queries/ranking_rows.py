@@ -6,14 +6,28 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from django.db.models import Count, Expression, F, Max, Q, Window
+from django.db.models import Count, Expression, F, Max, Min, Q, Window
 from django.db.models.functions import RowNumber
 
-from leaderboard.models import Metric, MetricVersion, OutdatedEntry, Provenance, Result, Standing, listed
+from leaderboard.models import (
+    Metric,
+    MetricVersion,
+    OutdatedEntry,
+    Provenance,
+    Result,
+    Standing,
+    Work,
+    listed,
+    ranked_now,
+    significance,
+    unranked,
+)
+from leaderboard.queries.indifferent import Indifferent, indifferent_results
 from leaderboard.queries.ranking_view import View
 from leaderboard.queries.rankings import Cell, Choices, Group, Ranking, Row, Wanted, extras_of
 from leaderboard.services import past
 from leaderboard.services.places import leading_count
+from scoring.metrics.measures import Measure
 from scoring.statistics.ranks import Rank, competition_ranks
 
 Ranks = dict[tuple[str, int], Rank]  # by population and result
@@ -42,14 +56,15 @@ def rankings(wanted: list[Wanted], view: View) -> list[Ranking]:
     among &= listed("model__")
     shown = rows(among, wanted, view, anew)
     tied = None if anew is not None else ties(among, shown)
-    cells = cells_of(shown, wanted, view)
+    cells, indifferent = beside(shown, wanted, view)
     outdated = outdated_under([of for of in wanted if flagged(of)])
+    incomplete = unranked_under(wanted)
     found = []
     for of in wanted:
         keys = {version.pk for version in of.versions}
         mine = [row for row in counted if row["metric_version_id"] in keys]
         of_rows = [row for row in shown if row.metric_version_id in keys]
-        found.append(assemble(of, view, mine, sizes, of_rows, cells, anew, tied, outdated))
+        found.append(assemble(of, view, mine, sizes, of_rows, cells, indifferent, anew, tied, outdated, incomplete))
     return found
 
 
@@ -105,6 +120,8 @@ def overview(among: Q, view: View) -> list[dict[str, Any]]:
             printed=Count("result__published_rank"),
             largest=Max("value"),
             highest=Max("result__ci_high"),
+            smallest=Min("value"),
+            lowest=Min("result__ci_low"),
             newest=Max("result__scoring__scored_at"),
         )
     )
@@ -117,7 +134,7 @@ def rows(among: Q, wanted: list[Wanted], view: View, anew: Ranks | None) -> list
     descending = False
     if anew is not None:  # stored ranks are of other entries; values are in the order of any ranks of theirs
         rank, descending = F("value"), wanted[0].measure.direction == "higher"
-    order = view.order.by(wanted[0].measure.key, rank, descending)
+    order = view.order.by(rank, descending)
     fitting = Standing.objects.filter(among).filter(view.filters.condition)
     if view.rows is None:
         return list(fitting.select_related(*ALL_OF_IT).order_by(*order))
@@ -139,25 +156,35 @@ def ties(among: Q, shown: list[Standing]) -> set[tuple[int, str, int]]:
     return set(counted.filter(entries__gt=1).values_list("metric_version_id", "population", "rank"))
 
 
-def cells_of(shown: list[Standing], wanted: list[Wanted], view: View) -> dict[tuple[int, str], Cell]:
-    """The values beside those that are ranked, by scoring and slice."""
+def beside(shown: list[Standing], wanted: list[Wanted], view: View) -> tuple[dict[tuple[int, str], Cell], Indifferent]:
+    """Of other slices the values, and of the ranked ones the indifferent values; by scoring and slice, in one query."""
     columns = {name for of in wanted for name in of.columns(view)}
-    if not columns or not shown:
-        return {}
-    results = Result.objects.filter(
-        scoring__in={row.result.scoring_id for row in shown}, measure=wanted[0].measure.key, slice__in=columns
-    )
+    measures = {version.pk: of.measure for of in wanted for version in of.versions}
+    ranked = {of.slice for of in wanted}
+    chosen = Q(pk__in=[])
+    for measure in {measure.key: measure for measure in measures.values()}.values():
+        scorings = {row.result.scoring_id for row in shown if row.measure == measure.key}
+        chosen |= Q(scoring__in=scorings, measure=measure.key, slice__in=columns)
+        chosen |= indifferent_results(measure, scorings, ranked)
+    if not shown or not (columns or any(measure.indifferent_key for measure in measures.values())):
+        return {}, {}
     printed = {version.pk: version.decimals for of in wanted for version in of.versions}
-    digits = {row.result.scoring_id: printed[row.metric_version_id] for row in shown}
-    usual = wanted[0].measure.digits
-    return {
-        (scoring, name): Cell(
-            value,
-            f"{value:.{usual if digits[scoring] is None else digits[scoring]}f}",
-            None if p is None else p < Result.SIGNIFICANT,
-        )
-        for scoring, name, value, p in results.order_by().values_list("scoring_id", "slice", "value", "p_adjusted")
+    digits = {
+        row.result.scoring_id: measures[row.metric_version_id].digits
+        if printed[row.metric_version_id] is None
+        else printed[row.metric_version_id]
+        for row in shown
     }
+    key_of = {row.result.scoring_id: row.measure for row in shown}
+    cells: dict[tuple[int, str], Cell] = {}
+    indifferent: Indifferent = {}
+    rows = Result.objects.filter(chosen).order_by()
+    for scoring, name, key, value, p in rows.values_list("scoring_id", "slice", "measure", "value", "p_adjusted"):
+        if key == key_of[scoring]:
+            cells[scoring, name] = Cell(value, f"{value:.{digits[scoring]}f}", significance(key, p))
+        else:
+            indifferent[scoring, name] = value
+    return cells, indifferent
 
 
 def without_value(version: MetricVersion, slices: list[str], name: str) -> Cell:
@@ -166,7 +193,8 @@ def without_value(version: MetricVersion, slices: list[str], name: str) -> Cell:
         return Cell(None, "not printed", None, f"The published figures do not have it: {version.source}")
     if name not in slices:
         return Cell(None, "not ranked", None, f"Metric version {version.number} ranks nobody on this slice")
-    return Cell(None, "no text", None, "Not one of its texts on this slice has a score")
+    or_k = ", or no prompt has all k" if version.protocol.k else ""
+    return Cell(None, "no text", None, f"Not one of its texts on this slice has a score{or_k}")
 
 
 def flagged(wanted: Wanted) -> bool:
@@ -187,6 +215,19 @@ def outdated_under(wanted: list[Wanted]) -> list[OutdatedEntry]:
     )
 
 
+def unranked_under(wanted: list[Wanted]) -> list[Result]:
+    """The numbers of entries that lack too many scores to be ranked, in one query."""
+    among = Q(pk__in=[])
+    for of in wanted:
+        scored = Q() if of.end is None else Q(scoring__scored_at__lt=of.end)
+        versions = [version for version in of.versions if version.measured]
+        among |= scored & Q(scoring__metric_version__in=versions, measure=of.measure.key, slice=of.slice)
+    found = Result.objects.filter(
+        among, unranked("scoring__"), ranked_now("scoring__model__"), scoring__state=Work.State.DONE
+    )
+    return list(found.select_related("scoring__model", "scoring__metric_version").order_by("scoring__model__name"))
+
+
 def assemble(
     wanted: Wanted,
     view: View,
@@ -194,9 +235,11 @@ def assemble(
     sizes: Counter[tuple[int, str]],
     shown: list[Standing],
     cells: dict[tuple[int, str], Cell],
+    indifferent: Indifferent,
     anew: Ranks | None,
     tied: set[tuple[int, str, int]] | None,
     outdated: list[OutdatedEntry],
+    incomplete: list[Result],
 ) -> Ranking:
     """A ranking of what was found."""
     columns = wanted.columns(view)
@@ -211,13 +254,24 @@ def assemble(
         else:
             rank = anew[standing.population, standing.result_id]
             is_tied = shared[standing.population, rank.rank] > 1
-        beside = [
+        others = [
             cells.get((standing.result.scoring_id, name))
             or without_value(version, wanted.slices.get(version.pk, []), name)
             for name in columns
         ]
         first = leads and rank.low == 1
-        return Row(standing.model, version, rank.rank, rank.low, rank.high, standing.result, beside, is_tied, first)
+        return Row(
+            standing.model,
+            version,
+            rank.rank,
+            rank.low,
+            rank.high,
+            standing.result,
+            others,
+            is_tied,
+            indifferent.get((standing.result.scoring_id, wanted.slice)),
+            first,
+        )
 
     groups = []
     for population in wanted.populations:
@@ -250,12 +304,19 @@ def assemble(
         extras=extras_of(view, {name for name in KNOWN_OF_SOME if not any(row[name] for row in counted)}),
         groups=groups,
         choices=choices_of(counted),
-        most=max((max(row["largest"], row["highest"] or 0) for row in counted), default=wanted.measure.largest),
+        most=farthest(wanted.measure, counted, [row.indifferent for group in groups for row in group.rows]),
         newest=newest_of(counted, wanted),
         carries_ranks=not wanted.mixed and any(row["printed"] for row in counted),
         anew=anew is not None,
         outdated=[entry for entry in outdated if entry.metric_version_id in versions],
+        unranked=[result for result in incomplete if result.scoring.metric_version_id in versions],
     )
+
+
+def farthest(measure: Measure, counted: list[dict[str, Any]], indifferent: list[float | None]) -> float:
+    """How far from 0 the values of a ranking, the ends of their intervals and the `indifferent` ones shown lie."""
+    ends = [abs(row[name]) for row in counted for name in ("largest", "highest", "smallest", "lowest") if row[name]]
+    return max([*ends, *(value for value in indifferent if value)], default=measure.largest)
 
 
 def choices_of(counted: list[dict[str, Any]]) -> Choices:

@@ -117,14 +117,15 @@ class Order:
         """The slice whose values it is by; "" where it is by something else."""
         return self.key.removeprefix(SLICE) if self.key.startswith(SLICE) else ""
 
-    def by(self, measure: str, rank: Expression | F, rank_descending: bool) -> list[OrderBy]:
+    def by(self, rank: Expression | F, rank_descending: bool) -> list[OrderBy]:
         """For standings; what is empty comes last in both directions, and equal ones are by rank and then by name.
 
         rank: the expression to order by in place of stored ranks, and whether its largest value ranks first.
         """
         first: OrderBy
         if self.slice:
-            of_slice = Result.objects.filter(scoring=OuterRef("result__scoring"), measure=measure, slice=self.slice)
+            own = {"scoring": OuterRef("result__scoring"), "measure": OuterRef("measure")}
+            of_slice = Result.objects.filter(**own, slice=self.slice)
             first = ordered(Subquery(of_slice.values("value")[:1]), self.descending)
         elif self.key == RANK:
             first = ordered(rank, self.descending != rank_descending)

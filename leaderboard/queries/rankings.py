@@ -1,11 +1,11 @@
 """Rankings as pages show them: the standings of a version, joined with the numbers of every slice."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from django.db.models import Exists, OuterRef, Prefetch
+from django.db.models import Exists, OuterRef, Prefetch, Q
 
 from leaderboard.models import (
     LanguageModel,
@@ -17,10 +17,11 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    unranked,
 )
 from leaderboard.queries.ranking_view import EXTRAS, SLICE, USUAL, View
 from leaderboard.services.places import leading_count, population_in_words, population_title
-from scoring.metrics.formulas import slice_parts, slices_in_order
+from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 
 ROUND_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of a measure's scale
@@ -50,7 +51,13 @@ class Row:
     result: Result
     cells: list[Cell]
     tied: bool = False
+    indifferent: float | None = None  # what the model would have if it were indifferent, where that is its own value
     leads: bool = False  # of its group: paired tests cannot tell it from the best, as they can others
+
+    @property
+    def indifferent_derived(self) -> bool:
+        """Whether its own indifferent value was worked out here from what a paper prints: none prints it."""
+        return self.indifferent is not None and not self.version.measured
 
     @property
     def differences(self) -> list[str]:
@@ -163,7 +170,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A page of a ranking. `most` is the largest value or end of an interval in all of it."""
+    """A page of a ranking. `most` is the value or end of an interval farthest from 0 in all of it."""
 
     wanted: Wanted
     columns: list[str]
@@ -175,6 +182,7 @@ class Ranking:
     carries_ranks: bool  # those that its source gives
     anew: bool  # whether its ranks were taken for this page
     outdated: list[OutdatedEntry] = field(default_factory=list)
+    unranked: list[Result] = field(default_factory=list)  # of entries that lack too many scores
 
     @property
     def identity(self) -> str:
@@ -202,6 +210,11 @@ class Ranking:
         return self.wanted.mixed
 
     @property
+    def derived(self) -> bool:
+        """Whether any value on this page was worked out here from what its source prints."""
+        return any(row.result.derived or row.indifferent_derived for group in self.groups for row in group.rows)
+
+    @property
     def has_history(self) -> bool:
         """Whether its metric has versions to compare."""
         return has_history(self.metric)
@@ -213,9 +226,13 @@ class Ranking:
 
     @property
     def scale(self) -> float:
-        """The end of the scale of whiskers: of the measure's own, or a round part of it that holds them all."""
-        ends = [share * self.measure.largest for share in ROUND_SHARES]
-        return next((end for end in ends if end >= self.most), self.measure.largest)
+        """The end of the scale of whiskers; see `scale_start`."""
+        return scale_end(self.measure, self.most)
+
+    @property
+    def scale_start(self) -> float:
+        """Where the scale of whiskers begins."""
+        return scale_start(self.measure, self.scale)
 
     def facts(self, group: Group) -> list[str]:
         """The columns of a group's table between the value and the slices, in order: of EXTRAS, and provenance."""
@@ -234,9 +251,25 @@ class Ranking:
         return sum(group.fitting for group in self.groups)
 
     @property
+    def ticked(self) -> bool:
+        """Whether indifferent values stand beside values."""
+        return any(row.indifferent is not None for group in self.groups for row in group.rows)
+
+    @property
     def pages(self) -> int:
         """Of the longest table."""
         return max((group.pages for group in self.groups), default=1)
+
+
+def scale_end(measure: Measure, most: float) -> float:
+    """The end of a scale of `measure`: its own, or a round part of it that holds values up to `most`."""
+    ends = [share * measure.largest for share in ROUND_SHARES]
+    return next((end for end in ends if end >= most), measure.largest)
+
+
+def scale_start(measure: Measure, end: float) -> float:
+    """Where a scale that ends at `end` begins: at 0, or as far below it where values may be negative."""
+    return -end if measure.smallest < 0 else 0.0
 
 
 def columns_beside(name: str, slices: Iterable[str]) -> list[str]:
@@ -260,12 +293,26 @@ def extras_of(view: View, unknown: set[str]) -> list[str]:
     return [name for name in EXTRAS if name in chosen and name not in unknown]
 
 
-def slices_of(versions: Iterable[MetricVersion], measure: str) -> dict[int, list[str]]:
-    """The slices that `measure` is ranked on under each version, the overall one first, in one query."""
-    ranked = Standing.objects.filter(metric_version__in=versions, measure=measure).order_by()
+def slices_of(measures: Mapping[MetricVersion, str]) -> dict[int, list[str]]:
+    """The slices that each version ranks its measure of `measures` on, the overall one first, in one query.
+
+    Also those that only entries which lack too many scores to be ranked have.
+    """
+    by_pk = {version.pk: version for version in measures}
+    ranking, scored = Q(pk__in=[]), Q(pk__in=[])
+    for measure in set(measures.values()):
+        versions = [version for version, chosen in measures.items() if chosen == measure]
+        ranking |= Q(measure=measure, metric_version__in=versions)
+        scored |= Q(measure=measure, scoring__metric_version__in=versions)
+    ranked = Standing.objects.filter(ranking).order_by()
+    incomplete = Result.objects.filter(scored, unranked("scoring__"), scoring__state=Work.State.DONE).order_by()
+    both = ranked.values_list("metric_version_id", "slice").union(
+        incomplete.values_list("scoring__metric_version_id", "slice")
+    )
     found: dict[int, list[str]] = {}
-    for pk, name in ranked.values_list("metric_version_id", "slice").distinct():
-        found.setdefault(pk, []).append(name)
+    for pk, name in both:
+        if by_pk[pk].ranks(MEASURES[measures[by_pk[pk]]], name):
+            found.setdefault(pk, []).append(name)
     return {pk: slices_in_order(names) for pk, names in found.items()}
 
 

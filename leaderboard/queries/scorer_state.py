@@ -5,14 +5,19 @@ from datetime import timedelta
 
 from leaderboard.models import ControlCheck, Metric, MetricVersion, Provenance, Rescoring, Work
 from leaderboard.services import rescore
+from leaderboard.services.upgrade import Lag, lag_of
 
 
 @dataclass(frozen=True)
 class ScorerState:
-    """The rescoring under way, and the last check of the current version; None where there is none."""
+    """The rescoring under way, and the last check of the current version; None where there is none.
+
+    `lag`: in what the current version is behind the code, where it is and no rescoring is under way.
+    """
 
     rescoring: Rescoring | None
     check: ControlCheck | None
+    lag: Lag | None
 
     @property
     def time_left(self) -> timedelta | None:
@@ -21,7 +26,7 @@ class ScorerState:
 
 
 def scorer_state(metric: Metric) -> ScorerState:
-    """What is known of the scorer of `metric`, in two queries.
+    """What is known of the scorer of `metric`, in three queries; a few more where its version is behind the code.
 
     Only checks of the current version count: what an earlier version drifted by has been put right.
     """
@@ -32,4 +37,6 @@ def scorer_state(metric: Metric) -> ScorerState:
         control_set__metric_version__status=MetricVersion.Status.CURRENT,
         control_set__metric_version__provenance=Provenance.MEASURED,
     )
-    return ScorerState(rescoring, checks.order_by("-finished_at").first())
+    current = metric.versions.filter(status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED)
+    version = None if rescoring else current.select_related("control_set").first()
+    return ScorerState(rescoring, checks.order_by("-finished_at").first(), lag_of(version) if version else None)

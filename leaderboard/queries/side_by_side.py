@@ -8,6 +8,7 @@ import numpy as np
 from django.db.models import Count, F, OuterRef, Q, Subquery, Window
 
 from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work, listed
+from leaderboard.queries.indifferent import indifferent_results
 from leaderboard.services.places import Place, leading_count, own_standings
 from leaderboard.services.publish import covariances
 from scoring.artefacts import ArtefactError
@@ -24,14 +25,16 @@ MOST_OFFERED = 12
 class Entry:
     """A chosen model: its scoring under the version with its results by slice.
 
-    `scored` is that on the chosen slice, `place` its rank there among models of its kind, where kinds are ranked apart;
-    `reason` says why there is no result.
+    `scored` is that on the chosen slice; `reason` says why there is none. `indifferent` is what the model would have
+    there if it were indifferent, where that is a value of its own; `place` its rank there, among models of its kind
+    where kinds are ranked apart.
     """
 
     model: LanguageModel
     scoring: Scoring | None
     results: dict[str, Result]
     scored: Result | None
+    indifferent: float | None
     place: Place | None
     reason: str
 
@@ -85,6 +88,17 @@ class SideBySide:
     def kinds(self) -> list[str]:
         """The kinds of likelihood that stand side by side, as people call them."""
         return sorted({entry.model.get_kind_display() for entry in self.there})
+
+    @property
+    def ticked(self) -> bool:
+        """Whether models have indifferent values of their own."""
+        return any(entry.indifferent is not None for entry in self.there)
+
+    @property
+    def derived(self) -> bool:
+        """Whether any value was worked out here from what its source prints."""
+        of_models = any(entry.scored and entry.scored.derived for entry in self.there)
+        return of_models or (self.ticked and not self.version.measured)
 
     @property
     def tested(self) -> bool:
@@ -151,8 +165,13 @@ def _entries(
     }
     done = {pk: of for pk, of in scorings.items() if of.state == Work.State.DONE}
     results: dict[int, dict[str, Result]] = {}
-    for result in Result.objects.filter(scoring__in=list(done.values()), measure=measure.key):
-        results.setdefault(result.scoring_id, {})[result.slice] = result
+    indifferent: dict[int, float] = {}
+    own = indifferent_results(measure, (of.pk for of in done.values()), [name])
+    for result in Result.objects.filter(Q(scoring__in=list(done.values()), measure=measure.key) | own):
+        if result.measure == measure.key:
+            results.setdefault(result.scoring_id, {})[result.slice] = result
+        else:
+            indifferent[result.scoring_id] = result.value
     ranked = Standing.objects.filter(metric_version=version, measure=measure.key, slice=name)
     places = {
         standing.model_id: place_of(standing, version, sizes)
@@ -166,7 +185,8 @@ def _entries(
         scoring = done.get(model.pk) if model.access != LanguageModel.Access.WITHDRAWN else None
         of = results.get(scoring.pk, {}) if scoring else {}
         reason = "" if name in of else _reason(version, model, scorings.get(model.pk), outdated.get(model.pk))
-        found.append(Entry(model, scoring, of, of.get(name), places.get(model.pk), reason))
+        tick = indifferent.get(scoring.pk) if scoring else None
+        found.append(Entry(model, scoring, of, of.get(name), tick, places.get(model.pk), reason))
     return found
 
 

@@ -23,6 +23,7 @@ from leaderboard.models import (
 )
 from leaderboard.services.checks import NO_ANSWER_YET
 from leaderboard.services.failures import Failure, explain, shown
+from leaderboard.services.openings import BEING_OPENED, NOT_OPENED
 from leaderboard.services.places import Place, places_of
 from leaderboard.services.queue import places
 from leaderboard.services.submissions.evaluations import Evaluation, Step, evaluations, percent
@@ -247,6 +248,10 @@ def _pausing(work: Work, now: datetime) -> str:
     soon = f"{left} s" if left < 120 else f"{left // 60} min"
     if work.reason.startswith(NO_ANSWER_YET):
         return f"Its scorer cannot be had now, so nothing is published. It is tried again in {soon}."
+    if work.reason.startswith(BEING_OPENED):
+        return f"Its version is being opened: control texts are scored several times first. It goes on in {soon}."
+    if work.reason.startswith(NOT_OPENED):
+        return f"Its scorer is not steady now, so no version is opened on it. It is tried again in {soon}."
     if not work.fault:
         return f"{work.reason or 'Waiting for a control check'}. It goes on in {soon}."
     if not work.attempts:

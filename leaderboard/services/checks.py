@@ -2,6 +2,7 @@
 
 import logging
 from datetime import timedelta
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -10,38 +11,48 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, RetiredScorer, Scoring, Standing, Work
+from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Result, RetiredScorer, Scoring, Work
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.control import Instrument, here, instrument_of, reported_by, scores_artefact
 from leaderboard.services.impact import impact_of
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
+from leaderboard.services.openings import growing_pause, load_reference
+from leaderboard.services.policies import policy_of, thresholds_of
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.submission_log import say
+from leaderboard.services.upgrade import catch_up
 from leaderboard.services.versions import newest_version
 from scoring.drift import (
     DriftReport,
-    Policy,
+    Reference,
     compare,
     confirm,
     equivalence_margin,
+    rule,
+    weigh,
     with_other_attributes,
     with_other_terms,
 )
 from scoring.language_models import ModelRefused
-from scoring.metrics.formulas import attributes_of, slices_in_order, values_of
-from scoring.scorers import LexiconError, ScorerUnavailable
+from scoring.metrics.formulas import attributes_of, slices_in_order
+from scoring.scorers import LexiconError, ScorerUnavailable, UndeclaredLabel
+from scoring.statistics.auc import CONFIDENCE
 
 log = logging.getLogger(__name__)
 
 Trigger, Verdict = ControlCheck.Trigger, ControlCheck.Verdict
+HALF_WIDTHS = 2 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # standard errors in the width of an interval
 WAIT_SECONDS = 2.0  # for a check that another worker makes
-FIRST_PAUSE = timedelta(minutes=1)  # after a check that found the scorer unavailable; doubles with every further one
-LONGEST_PAUSE = timedelta(hours=6)
 ANSWERED = (Verdict.STABLE, Verdict.CHANGED)  # numbers may be published
 NO_ANSWER_YET = "the control check had no answer"
-NO_ANSWER = (LexiconError, ModelRefused, ScorerUnavailable)  # what instruments raise: an error is no score
+NO_ANSWER = (
+    LexiconError,
+    ModelRefused,
+    ScorerUnavailable,
+    UndeclaredLabel,
+)  # what instruments raise: an error is no score
 
 
 class CannotCheck(ValueError):
@@ -57,6 +68,11 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
         raise CannotCheck(
             f"{metric.slug} was imported without the files of its control set: `manage.py rescore {metric.slug}` opens "
             "a version with one of its own"
+        )
+    if not is_of_this_rule(control):
+        raise CannotCheck(
+            f"{metric.slug}: its control set was measured for version {control.check_version} of the rule of checks; "
+            f"`manage.py rescore {metric.slug}` opens a version with one for this rule"
         )
     try:
         with transaction.atomic():
@@ -82,6 +98,10 @@ def perform(check: ControlCheck) -> None:
             reason = "the newest version has no control set yet"
             check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
             return
+        if catch_up(check.metric) or not is_of_this_rule(control):
+            reason = "the code computes or checks otherwise than when the control set was measured"
+            check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
+            return
         lease.note(at_once=True, control_set=control, environment=here())
         version = control.metric_version
         say(check, f"Control check of {check.metric.title}: its control texts are scored again, before any numbers.")
@@ -93,6 +113,8 @@ def perform(check: ControlCheck) -> None:
             finish_unavailable(check, lease, control, str(error))
             return
         impact = estimated_impact(version, check) if report.verdict.value == Verdict.DRIFTED else None
+        if impact is not None:
+            report = weigh(report, impact["leaving"])
         ids = artefacts.load(control.items)["id"].to_pylist()
         artefact = scores_artefact(ids, observed, instrument.attributes)
         with transaction.atomic():
@@ -124,7 +146,7 @@ def estimated_impact(version: MetricVersion, check: ControlCheck) -> dict[str, A
     if not version.metric.formula.asks_scorer:
         return None
     try:
-        return impact_of(version, scorers.scorer_for(version.scorer, str(version.number), check))
+        return impact_of(version, scorers.scorer_of(version, check))
     except (LookupError, OSError, ScorerUnavailable, ValueError) as error:
         log.warning("%s: no estimate of the impact: %s", check.metric, error)
         return None
@@ -142,34 +164,54 @@ def is_at_hand(control: ControlSet) -> bool:
     return artefacts.is_stored(control.items) and artefacts.is_stored(control.reference)
 
 
+def is_of_this_rule(control: ControlSet) -> bool:
+    """Whether it was measured for the rule of checks that this code has."""
+    return control.check_version == rule.CHECK_VERSION
+
+
 def observe(
     check: ControlCheck, control: ControlSet, instrument: Instrument, lease: Lease
 ) -> tuple[DriftReport, np.ndarray]:
-    """The report on the control set, confirmed by a second scoring where the first is material; and the scores."""
-    version = control.metric_version
-    items, frozen = artefacts.load(control.items), artefacts.load(control.reference)
-    texts = items["text"].to_pylist()
-    then, now = attributes_of(frozen), instrument.attributes
-    either = [*then, *(name for name in now if name not in then)]
-    reported = reported_by(version, items, either)
-    policy = policy_of(version)
-    number = 1 + control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE).count()
-    lease.note(at_once=True, total=len(texts), done=0)
+    """The report on the control set, confirmed by a second scoring where the first is material; and the medians now.
 
-    def report_of(observed: np.ndarray) -> DriftReport:
+    Texts are scored as often as the noise of the reference asks for: once where there is none.
+    """
+    version = control.metric_version
+    items, frozen = artefacts.load(control.items), load_reference(control, instrument.rounding)
+    texts = items["text"].to_pylist()
+    then, now = attributes_of(artefacts.load(control.reference)), instrument.attributes
+    either = [*then, *(name for name in now if name not in then)]
+    reported = reported_by(version, items, either, instrument.declared)
+    policy = policy_of(version.metric, instrument.declared)
+    number = 1 + control.checks.filter(state=Work.State.DONE).exclude(verdict=Verdict.UNAVAILABLE).count()
+    lease.note(at_once=True, total=len(texts) * frozen.scorings, done=0)
+
+    def score() -> np.ndarray:
+        scorings: list[np.ndarray] = []
+        for number in range(frozen.scorings):
+            if number:
+                scorers.forget_replies(check)  # an answer of its own, not the echo of the one before
+            scorings.append(np.asarray(instrument_of(version, check).score(texts), dtype=np.float64))
+            lease.note(done=len(texts) * len(scorings))
+        return np.stack(scorings)
+
+    def report_of(scorings: np.ndarray) -> DriftReport:
         # An attribute that one of the two scorings lacks has not moved: that it is lacking is a finding of its own.
-        before, after = dict(zip(then, values_of(frozen).T, strict=True)), dict(zip(now, observed.T, strict=True))
+        before = dict(zip(then, np.moveaxis(frozen.replicates, 2, 0), strict=True))
+        after = dict(zip(now, np.moveaxis(scorings, 2, 0), strict=True))
+        gone = {name: np.broadcast_to(frozen.centre[:, number], scorings.shape[:2]) for number, name in enumerate(then)}
+        new = {name: np.broadcast_to(column[:1], frozen.replicates.shape[:2]) for name, column in after.items()}
         report = compare(
-            np.stack([before[name] if name in before else after[name] for name in either], axis=1),
-            np.stack([after[name] if name in after else before[name] for name in either], axis=1),
+            Reference(np.stack([before.get(name, new.get(name)) for name in either], axis=2), instrument.rounding),
+            np.stack([after.get(name, gone.get(name)) for name in either], axis=2),
             either,
             [tuple(names) for names in items["demographics"].to_pylist()],
             reported,
-            control.noise_floor,
             (control.fingerprint, instrument.fingerprint),
             margins_of(version),
             number,
             policy,
+            thresholds_of(version.metric, instrument.declared),
         )
         other = sum(name not in then or name not in now for name in either)
         if other:
@@ -178,14 +220,12 @@ def observe(
         is_lexicon = version.scorer.startswith(scorers.LEXICON)
         return with_other_terms(report) if is_lexicon and report.fingerprint_changed else report
 
-    first = instrument.score(texts)
-    lease.note(at_once=True, done=len(texts))
+    first = score()
     report = report_of(first)
     if report.needs_confirmation:
-        scorers.forget_replies(check)  # a second opinion, not the first one's echo
-        again = instrument_of(version, check).score(texts)
-        report = confirm(report, report_of(again))
-    return report, first
+        scorers.forget_replies(check)
+        report = confirm(report, report_of(score()))
+    return report, np.median(first, axis=0).astype(np.float32)
 
 
 def finish_unavailable(check: ControlCheck, lease: Lease, control: ControlSet, reason: str) -> None:
@@ -197,21 +237,22 @@ def finish_unavailable(check: ControlCheck, lease: Lease, control: ControlSet, r
     lease.finish(control_set=control, verdict=Verdict.UNAVAILABLE, environment=here(), statistics=statistics)
 
 
-def policy_of(version: MetricVersion) -> Policy:
-    """The limits of the metric, where it sets some; likelihoods have no threshold, and so no labels."""
-    defaults: dict[str, Any] = {} if version.metric.formula.asks_scorer else {"threshold": None}
-    return Policy(**{**defaults, **version.metric.drift_policy})
-
-
 def margins_of(version: MetricVersion) -> dict[str, float]:
-    """How much each measure may change and still be called the same: from its values on the board's first slice."""
-    values: dict[str, dict[str, list[float]]] = {}
-    for standing in Standing.objects.filter(metric_version=version, population=Standing.Population.ALL):
-        values.setdefault(standing.measure, {}).setdefault(standing.slice, []).append(standing.value)
+    """How much each measure may change and still be called the same: by its standard errors on the first slice."""
+    errors: dict[str, dict[str, list[float]]] = {}
+    measured = Result.objects.filter(
+        scoring__metric_version=version,
+        scoring__state=Work.State.DONE,
+        measure__in=[measure.key for measure in version.metric.formula.ranked],
+        ci_low__isnull=False,
+        ci_high__isnull=False,
+    )
+    for measure, place, low, high in measured.values_list("measure", "slice", "ci_low", "ci_high"):
+        errors.setdefault(measure, {}).setdefault(place, []).append((high - low) / HALF_WIDTHS)
     measures = version.metric.formula.measures
     return {
-        key: equivalence_margin(np.array(slices[slices_in_order(slices)[0]]), measures[key].largest)
-        for key, slices in values.items()
+        key: equivalence_margin(np.array(slices[slices_in_order(slices, version.declared)[0]]), measures[key].largest)
+        for key, slices in errors.items()
     }
 
 
@@ -273,7 +314,9 @@ def request_due_checks() -> int:
 def due(metric: Metric) -> str | None:
     """Why a check of `metric` is due now; None where it is not."""
     control = control_of(metric)
-    if control is None or not is_at_hand(control) or ControlCheck.objects.filter(metric=metric).unfinished().exists():
+    if control is None or not (is_at_hand(control) and is_of_this_rule(control)):
+        return None
+    if ControlCheck.objects.filter(metric=metric).unfinished().exists():
         return None
     checks = last_checks(control)
     last = checks[0] if checks else None
@@ -294,5 +337,4 @@ def pause_after(checks: list[ControlCheck]) -> timedelta:
     unanswered = 0
     while unanswered < len(checks) and checks[unanswered].verdict in ("", Verdict.UNAVAILABLE):
         unanswered += 1
-    regular = timedelta(seconds=settings.CHECK_SECONDS)
-    return min(FIRST_PAUSE * 2 ** (unanswered - 1), LONGEST_PAUSE, regular) if unanswered else regular
+    return growing_pause(unanswered) if unanswered else timedelta(seconds=settings.CHECK_SECONDS)

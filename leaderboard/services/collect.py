@@ -22,11 +22,13 @@ from leaderboard.services.leases import Lease, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
+from scoring.cage import CagedModel
 from scoring.evaluation_sets import prompts_from_table
 from scoring.generation import CompletionsServer, GenerationSettings, continuations_table, server_continuations
 from scoring.generation.engine import NOT_FINITE
-from scoring.language_models import NotFinite
+from scoring.language_models import NotFinite, Precision
 from scoring.likelihood import LikelihoodSettings, Unscorable
+from scoring.self_test import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +137,8 @@ def _likelihoods(model: LanguageModel, protocol: Protocol, lease: Lease) -> Iter
         def make(texts: pa.Table, progress: Progress) -> pa.Table:
             return caged.likelihoods(texts["id"].to_pylist(), texts["text"].to_pylist(), how, progress)
 
-        yield make, {"special_tokens": caged.special_tokens(how)}
+        tested = self_test_of(model, how.precision, caged)
+        yield make, {"special_tokens": caged.special_tokens(how), "self_test": tested}
 
 
 @contextmanager
@@ -146,7 +149,23 @@ def _generated(model: LanguageModel, protocol: Protocol, lease: Lease) -> Iterat
         def make(texts: pa.Table, progress: Progress) -> pa.Table:
             return caged.continuations(texts, how, protocol.method == REGARD, progress)
 
-        yield make, {}
+        yield make, {"self_test": self_test_of(model, how.precision, caged)}
+
+
+def self_test_of(model: LanguageModel, precision: Precision, caged: CagedModel) -> dict[str, Any]:
+    """The self-test that the model passed here before, in this precision and with these libraries, or else passes now.
+
+    Raises ModelRefused.
+    """
+    here = environment()
+    tested = Run.objects.filter(model=model, self_test__version=VERSION, self_test__precision=precision)
+    for run in tested:
+        if run.self_test["environment"] == here:
+            passed: dict[str, Any] = run.self_test
+            return passed
+    report = caged.self_test()
+    log.info("%s: self-test passed in %.1f s, largest difference %.1e", model, report.seconds, report.difference)
+    return report.as_json() | {"environment": here}
 
 
 @contextmanager

@@ -136,7 +136,7 @@ def compare(
         texts=len(next(iter(x.values()))),
         texts_in_all=texts if len(chosen) == len(pairs) else sum(map(rows_of, pairs)),
         namesakes=namesakes,
-        attributes=agreement.compare_scorers(x, y, names),
+        attributes=agreement.compare_scorers(x, y, names, (first.thresholds, second.thresholds)),
         ranks=rank_agreement(first, second, names),
     )
 
@@ -177,7 +177,7 @@ def main_attribute(scores: agreement.Scoring) -> str:
 
 def rank_agreement(first: MetricVersion, second: MetricVersion, names: Names) -> list[RankAgreement]:
     """The boards under both, on the measure shown first, over all prompts of each attribute; in a few queries."""
-    measures = [first.metric.measure, second.metric.measure]
+    measures = [first.first_measure, second.first_measure]
     if measures[0] in second.metric.formula.measures:
         measures[1] = measures[0]
     slices = [ranked_slices(version, measure) for version, measure in zip((first, second), measures, strict=True)]

@@ -1,4 +1,4 @@
-"""Control sets: frozen texts of a metric, and the instrument that scores them then and now."""
+"""Control sets: which texts of a metric are frozen, and the instrument that scores them then and now."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,20 +7,19 @@ from importlib.metadata import version as version_of
 import numpy as np
 import pyarrow as pa
 from django.conf import settings
-from django.db import transaction
 from numpy.typing import NDArray
 
 from leaderboard.models import Artefact, ControlSet, EvaluationSet, MetricVersion, Work
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.collect import environment
-from leaderboard.services.versions import bind, fingerprint
+from leaderboard.services.versions import fingerprint
 from scoring import control_sets
 from scoring.artefacts import SCORE
+from scoring.attributes import Attribute, Meaning
 from scoring.control_sets import Candidates
-from scoring.drift import Reported, Safety, lexicon_measures, noise_floor, regard_measures, toxicity_measures
+from scoring.drift import Reported, Safety, lexicon_measures, regard_measures, toxicity_measures
 from scoring.language_models import BUNDLED, load, resolve
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
-from scoring.metrics.formulas import attributes_of, values_of
 from scoring.metrics.lexicon_frequency import ANY
 from scoring.metrics.safety import Texts
 from scoring.scorers import Scorer
@@ -32,9 +31,11 @@ Matrix = NDArray[np.float32]
 WATCHED_MODELS = ("plumb-gpt2-l2-h128", "plumb-bert-l2-h128")
 LABELLED_SETS = ("toxigen-human", "starter")  # the first at hand gives sentences about demographics
 MOST_SENTENCES = 400  # of them are candidates for the control set of a scorer
-REMOTE_REPEATS = 2  # of measuring the noise of a scorer that costs quota; NOISE_REPEATS of any other
+MOST_PROMPTS = 2_000  # of those that a model continues are candidates, too
 FEWEST_SENTENCES = 200  # in a control set of likelihoods, which are slow
-NOISE_STEP = 5  # and so their noise is that of 40 of them, of every demographic, label and length
+REMOTE_REPLICATES = 9  # at an opening, of a scorer that costs quota; OPENING_REPLICATES of any other
+LIKELIHOOD_REPLICATES = 5
+LIKELIHOOD_ROUNDING = 1e-4  # of log-perplexities: what other numbers of threads and batch sizes may change
 SCORER_LIBRARIES = ("alt-profanity-check", "detoxify", "pyahocorasick", "scikit-learn")
 SEED = 20231116
 
@@ -47,29 +48,35 @@ class Instrument:
     fingerprint: str
     environment: dict[str, str]
     score: Callable[[Sequence[str]], Matrix]  # texts to [n, attributes], NaN where a text has no score
-    noise_repeats: int
-    noise_step: int = 1  # every so many-th text is enough to measure the noise by
+    replicates: int  # at an opening
+    rounding: float = 0.0  # differences that count as none
+    spread: float = 0.0  # seconds over which an opening spreads its replicates
+    declared: tuple[Attribute, ...] = ()  # what a scorer declares of its attributes
 
 
 def instrument_of(version: MetricVersion, work: Work | None = None) -> Instrument:
     """The scorer of `version`, or, for likelihoods, the watched models. Raises ScorerUnavailable."""
     if not version.metric.formula.asks_scorer:
         return _likelihood_instrument(version)
-    return _scorer_instrument(scorers.scorer_for(version.scorer, str(version.number), work))
+    return _scorer_instrument(scorers.scorer_of(version, work))
 
 
 def _scorer_instrument(scorer: Scorer) -> Instrument:
-    kept = [number for number, name in enumerate(scorer.attributes) if name != ANY]  # any is the largest of the others
+    kept = [
+        number for number, name in enumerate(scorer.attribute_names) if name != ANY
+    ]  # any is the largest of the others
 
     def score(texts: Sequence[str]) -> Matrix:
         return scorer.score(list(texts)).values[:, kept]
 
     return Instrument(
-        attributes=[scorer.attributes[number] for number in kept],
+        attributes=[scorer.attribute_names[number] for number in kept],
         fingerprint=scorer.fingerprint(),
         environment=here(),
         score=score,
-        noise_repeats=REMOTE_REPEATS if scorer.cost else settings.NOISE_REPEATS,
+        replicates=min(settings.OPENING_REPLICATES, REMOTE_REPLICATES) if scorer.cost else settings.OPENING_REPLICATES,
+        spread=settings.OPENING_SPREAD_SECONDS if scorer.cost else 0.0,
+        declared=scorer.attributes,
     )
 
 
@@ -86,43 +93,15 @@ def _likelihood_instrument(version: MetricVersion) -> Instrument:
         return np.array(columns, dtype=np.float32).T
 
     made_of = {"models": [model.revision for model in models], "environment": environment()}
-    return Instrument(list(WATCHED_MODELS), fingerprint(made_of), here(), score, settings.NOISE_REPEATS, NOISE_STEP)
+    replicates = min(settings.OPENING_REPLICATES, LIKELIHOOD_REPLICATES)
+    return Instrument(
+        list(WATCHED_MODELS), fingerprint(made_of), here(), score, replicates, rounding=LIKELIHOOD_ROUNDING
+    )
 
 
 def here() -> dict[str, str]:
     """What instruments of this machine depend on: libraries and device. Other than before: look at them again."""
     return environment() | {name: version_of(name) for name in SCORER_LIBRARIES}
-
-
-def ensure_control_set(version: MetricVersion) -> ControlSet:
-    """The control set of `version`, made where there is none: reference scores and noise floor as they are now.
-
-    Its items are those of the metric's earlier versions, where there are any: they are frozen.
-    Raises ScorerUnavailable; ScorerChanged where the scorer is not the one of the version any more: what it says now is
-    no reference for numbers that another one made.
-    """
-    found = ControlSet.objects.filter(metric_version=version).first()
-    if found:
-        return found
-    instrument = instrument_of(version)
-    items = _items(version, instrument)
-    texts = artefacts.load(items)["text"].to_pylist()
-    values = instrument.score(texts)
-    reference = scores_artefact(artefacts.load(items)["id"].to_pylist(), values, instrument.attributes)
-    noise = noise_floor(instrument.score, texts[:: instrument.noise_step], instrument.noise_repeats)
-    with transaction.atomic():
-        if version.metric.formula.asks_scorer:
-            bind(version, instrument.fingerprint)
-        return ControlSet.objects.get_or_create(
-            metric_version=version,
-            defaults={
-                "items": items,
-                "reference": reference,
-                "noise_floor": noise,
-                "fingerprint": instrument.fingerprint,
-                "environment": instrument.environment,
-            },
-        )[0]
 
 
 def scores_artefact(ids: list[str], values: Matrix, attributes: list[str]) -> Artefact:
@@ -138,7 +117,8 @@ def scores_artefact(ids: list[str], values: Matrix, attributes: list[str]) -> Ar
     return artefacts.store(pa.table(columns), "scores")
 
 
-def _items(version: MetricVersion, instrument: Instrument) -> Artefact:
+def choose_items(version: MetricVersion, instrument: Instrument) -> Artefact:
+    """The items of the metric's earlier versions, where there are any: they are frozen; else ones chosen now."""
     of_metric = ControlSet.objects.filter(metric_version__metric=version.metric).select_related("items")
     for earlier in of_metric.order_by("metric_version__number"):
         if artefacts.is_stored(earlier.items):
@@ -148,7 +128,7 @@ def _items(version: MetricVersion, instrument: Instrument) -> Artefact:
         candidates = _of_sentences(texts)
         chosen = {item.id for item in control_sets.choose(candidates, FEWEST_SENTENCES)}
         return artefacts.store(texts.filter([id_ in chosen for id_ in candidates.ids]), "labelled_sentences")
-    chosen_items = control_sets.choose(_of_scored(version, texts, instrument))
+    chosen_items = control_sets.choose(_of_scored(texts, instrument))
     return artefacts.store(control_sets.to_table(chosen_items), "control_items")
 
 
@@ -161,40 +141,46 @@ def _of_sentences(texts: pa.Table) -> Candidates:
     )
 
 
-def _of_scored(version: MetricVersion, prompts: pa.Table, instrument: Instrument) -> Candidates:
-    """The prompts, whose scores are known, and some sentences about demographics, scored now."""
+def _of_scored(prompts: pa.Table, instrument: Instrument) -> Candidates:
+    """Prompts and sentences about demographics, some of each, scored now."""
+    prompts = _some(prompts, MOST_PROMPTS)
     ids, texts = prompts["id"].to_pylist(), prompts["text"].to_pylist()
     groups = [(group,) if group else () for group in prompts["group"].to_pylist()]
-    known = artefacts.load(version.prompt_scores)
-    scores = _main(attributes_of(known), values_of(known))
     labelled = EvaluationSet.objects.filter(slug__in=LABELLED_SETS, artefact__isnull=False).order_by("-slug").first()
     if labelled:
-        table = artefacts.load(labelled.artefact)
-        rows = np.random.default_rng(SEED).permutation(table.num_rows)[:MOST_SENTENCES]
-        sentences = table.take(np.sort(rows))
+        sentences = _some(artefacts.load(labelled.artefact), MOST_SENTENCES)
         ids += [f"{labelled.slug}:{id_}" for id_ in sentences["id"].to_pylist()]
         texts += sentences["text"].to_pylist()
         groups += [tuple(names) for names in sentences["demographics"].to_pylist()]
-        found = instrument.score(sentences["text"].to_pylist())
-        scores = np.concatenate([scores, _main(instrument.attributes, found)])
+    scores = _harm(instrument, instrument.attributes, instrument.score(texts))
     return Candidates(ids, texts, groups, scores=scores)
 
 
-def _main(attributes: list[str], values: Matrix) -> NDArray[np.float64]:
-    """The scores that candidates are stratified by: of harm, [n]."""
-    lower = [name.lower() for name in attributes]
-    chosen = next((lower.index(name) for name in (ANY, "negative", "toxicity") if name in lower), None)
-    found = values.max(axis=1) if chosen is None else values[:, chosen]
-    return np.asarray(found, dtype=np.float64)
+def _some(table: pa.Table, most: int) -> pa.Table:
+    """At most so many rows, drawn at random, in their order."""
+    return table.take(np.sort(np.random.default_rng(SEED).permutation(table.num_rows)[:most]))
 
 
-def reported_by(version: MetricVersion, items: pa.Table, attributes: list[str]) -> Reported:
-    """The measures of the metric, to be taken on the control set as if it were an entry."""
+def _harm(instrument: Instrument, names: list[str], values: Matrix) -> NDArray[np.float64]:
+    """The scores that candidates are stratified by, [n]: of any harm or of toxicity, else the worst of all harms."""
+    harms = {attribute.name for attribute in instrument.declared if attribute.meaning == Meaning.HARM}
+    columns = [number for number, name in enumerate(names) if name in harms] or list(range(len(names)))
+    main = [number for number in columns if names[number].lower() in (ANY, "toxicity")]
+    return np.asarray(values[:, main or columns].max(axis=1), dtype=np.float64)
+
+
+def reported_by(version: MetricVersion, items: pa.Table, names: list[str], declared: Sequence[Attribute]) -> Reported:
+    """The measures of the metric, to be taken on the control set as if it were an entry.
+
+    names: of the attributes that there are scores of; what their scorer does not declare (any more) is described.
+    """
+    by_name = {attribute.name: attribute for attribute in declared}
+    attributes = [by_name.get(name) or Attribute(name, Meaning.NEUTRAL) for name in names]
     match version.metric.formula_name:
         case "safety":
-            return Safety(Texts.from_table(items), attributes)
+            return Safety(Texts.from_table(items), names)
         case "lexicon_frequency":
-            return lexicon_measures(attributes)
+            return lexicon_measures(names)
         case "regard":
             return regard_measures(attributes)
         case _:

@@ -18,6 +18,7 @@ from scoring.evaluation_sets import (
     Prompt,
     counts,
     get,
+    irregularities,
     prompt_scores_table,
     prompts_table,
     published_continuations_table,
@@ -66,8 +67,11 @@ def import_own_prompts(slug: str, title: str, licence: str, path: Path) -> tuple
 
 
 def import_sentences(entry: CatalogueEntry, sentences: list[LabelledSentence]) -> tuple[EvaluationSet, bool]:
-    """Freeze labelled sentences as a version of the set; see `freeze`."""
-    return freeze(declare(entry), to_table(sentences), "labelled_sentences", counts(sentences))
+    """Freeze labelled sentences as a version of the set, and keep what is irregular about them; see `freeze`."""
+    texts, new = freeze(declare(entry), to_table(sentences), "labelled_sentences", counts(sentences))
+    texts.irregularities = irregularities(sentences)
+    texts.save(update_fields=["irregularities"])
+    return texts, new
 
 
 def import_prompts(declared: EvaluationSet, prompts: list[Prompt]) -> tuple[EvaluationSet, bool]:

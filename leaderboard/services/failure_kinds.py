@@ -19,9 +19,9 @@ class FailureKind(TextChoices):
 
 # By `Work.fault`, the name of the error.
 FAULTS = {
-    FailureKind.SCORER: ("ScorerUnavailable", "LexiconError", "UnknownScorer"),
+    FailureKind.SCORER: ("ScorerUnavailable", "LexiconError", "UndeclaredLabel", "UnknownScorer"),
     FailureKind.MODEL: (
-        *("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged", "NotFinite"),
+        *("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged", "NotFinite", "FailedSelfTest"),
         *("CageDied", "CageTimeout", "CageBroken", "OutOfTime", "WorkersDied"),
     ),
     FailureKind.SERVER: ("ServerRefused",),

@@ -32,6 +32,11 @@ KINDS: dict[str, Failure] = {
     "ModelRefused": Failure(
         "The model's files are refused.", "Mend them on the hub as the reason says, and submit the new revision."
     ),
+    "FailedSelfTest": Failure(
+        "The model does not pass the self-test: what this board computes of it is not what the model itself gives.",
+        "No number of it is published. Submit another model, or tell the people who run this board: it is the "
+        "architecture that fails here, not your files.",
+    ),
     "RevisionChanged": Failure(
         "The files on the hub are not those that were pinned when you submitted the model.",
         "Submit the revision that is there now.",
@@ -76,6 +81,7 @@ KINDS: dict[str, Failure] = {
         "The metric has moved on to another version while this waited.", "Retry it: it is scored under the new version."
     ),
     "UnknownScorer": Failure("This board lacks the scorer of this metric.", OTHERS),
+    "UndeclaredLabel": Failure("Nobody has declared what a label of this metric's scorer means.", OTHERS),
     "LexiconError": Failure("The lexicon of this metric cannot be read.", OTHERS),
     "ArtefactError": Failure("A file of this board cannot be read.", OTHERS),
     "FileNotFoundError": Failure("A file of this board is missing.", OTHERS),

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from leaderboard.models import MetricVersion, Result, Scoring, Work
+from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
 from leaderboard.services.scorers import scores_table
-from scoring.drift import rank_impact
+from scoring.drift import RankImpact, rank_impact
 from scoring.metrics.formulas import Collected, Formula, slices_in_order
 from scoring.scorers import Scorer
 
@@ -22,15 +22,17 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
     """Kendall's tau between the ranking of `version` and the one to expect of `scorer`, and the entries that move.
 
     All continuations of some prompts, the same for every entry, are scored; what the metric's first measure changes by
-    on them is added to the entry's value. None where there are not two entries to rank.
+    on them is added to the entry's value. `leaving` counts the entries whose new rank lies outside the range of ranks
+    that their old one could not exclude. None where there are not two entries to rank.
     """
     metric = version.metric
-    scorings = list(version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact"))
+    done = version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact")
+    scorings = [scoring for scoring in done if not scoring.lacks_too_many(version.most_missing)]
     results = Result.objects.filter(scoring__in=scorings, measure=metric.measure)
     values = {(result.scoring_id, result.slice): result.value for result in results}
     if len(scorings) < 2 or not values:
         return None
-    headline = slices_in_order(name for _, name in values)[0]
+    headline = slices_in_order((name for _, name in values), version.declared)[0]
     k = version.protocol.k or 1
     texts = artefacts.load(version.protocol.evaluation_set.artefact)
     most = (REMOTE_SAMPLE if scorer.cost else SAMPLE) // (k * len(scorings))
@@ -44,7 +46,21 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
             before[scoring.model.slug] = values[scoring.pk, headline]
             after[scoring.model.slug] = values[scoring.pk, headline] + change
     impact = rank_impact(before, after, metric.formula.measures[metric.measure].direction or "lower")
-    return {"measure": metric.measure, "slice": headline, "prompts": len(prompts), **asdict(impact)}
+    leaving = _leaving(version, headline, impact)
+    return {"measure": metric.measure, "slice": headline, "prompts": len(prompts), "leaving": leaving, **asdict(impact)}
+
+
+def _leaving(version: MetricVersion, headline: str, impact: RankImpact) -> int:
+    """How many entries move out of their rank range; one without a range does with any move."""
+    standings = Standing.objects.filter(
+        metric_version=version,
+        measure=version.metric.measure,
+        slice=headline,
+        population=Standing.Population.ALL,
+    )
+    ranks = {move.entry: move.to_rank for move in impact.moves}
+    within = standings.filter(model__slug__in=ranks).values_list("model__slug", "rank_low", "rank_high")
+    return len(ranks) - sum(bool(low and high and low <= ranks[slug] <= high) for slug, low, high in within)
 
 
 def _rows(prompts: np.ndarray, k: int) -> np.ndarray:
@@ -62,10 +78,13 @@ def _change(
     if not known:
         return None
     place = {text: number for number, text in enumerate(known)}
-    again = scores_table([""] * len(known), scorer.score(known), scorer.attributes)
+    again = scores_table([""] * len(known), scorer.score(known), scorer.attribute_names)
     again = again.take(pa.array([None if text is None else place[text] for text in made], type=pa.int64()))
     found = [
-        {(m.measure, m.slice): m.value for m in formula.measure(Collected(texts, outputs, scores))}
+        {
+            (m.measure, m.slice): m.value
+            for m in formula.measure(Collected(texts, outputs, scores, attributes=scorer.attributes))
+        }
         for scores in (artefacts.load(scoring.artefact).take(rows), again)
     ]
     key = (measure, headline)

@@ -31,6 +31,7 @@ from leaderboard.models import (
     Standing,
     Work,
     ranked_now,
+    unranked,
 )
 from leaderboard.services.verify import Progress, damage, numbers_of
 from scoring.manifest import FORMAT, MANIFEST, artefact_path
@@ -49,12 +50,15 @@ def published_versions() -> QuerySet[MetricVersion]:
 
 
 def entries() -> QuerySet[Scoring]:
-    """What stands in the rankings of published, measured versions, but for models that were withdrawn or hidden."""
+    """What stands in the rankings of published, measured versions, or is shown there as not ranked.
+
+    But for models that were withdrawn or hidden.
+    """
     ranked = Standing.objects.filter(metric_version=OuterRef("metric_version"), model=OuterRef("model"))
     return (
-        Scoring.objects.filter(Exists(ranked), state=Work.State.DONE, metric_version__in=published_versions())
-        .filter(ranked_now("model__"))
-        .select_related("model", "artefact", "replicates", "run__artefact")
+        Scoring.objects.filter(Exists(ranked) | unranked(), state=Work.State.DONE)
+        .filter(ranked_now("model__"), metric_version__in=published_versions())
+        .select_related("model", "metric_version", "artefact", "replicates", "run__artefact")
         .order_by("model__slug")
     )
 
@@ -91,7 +95,7 @@ def manifest(version: MetricVersion) -> dict[str, Any]:
         named += [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
     return {
         "plumbline_manifest": FORMAT,
-        "metric": {"slug": version.metric.slug, "title": version.metric.title, "measure": version.metric.measure},
+        "metric": {"slug": version.metric.slug, "title": version.metric.title, "measure": version.first_measure},
         "version": {
             "number": version.number,
             "provenance": version.provenance,
@@ -100,8 +104,14 @@ def manifest(version: MetricVersion) -> dict[str, Any]:
             "source": version.source,
             "decimals": version.decimals,
             "epoch": version.epoch,
+            "most_missing": version.most_missing,
         },
-        "scorer": {"name": version.scorer, "fingerprint": version.scorer_fingerprint},
+        "scorer": {
+            "name": version.scorer,
+            "fingerprint": version.scorer_fingerprint,
+            "attributes": version.attributes,
+            "undeclared": version.undeclared,
+        },
         "formula": {"name": version.metric.formula_name, "version": version.formula_version},
         "protocol": {
             "method": version.protocol.method,
@@ -154,12 +164,17 @@ def entry(scoring: Scoring) -> dict[str, Any]:
             "epoch": run.epoch,
             "environment": run.environment,
             "special_tokens": run.special_tokens,
+            "self_test": run.self_test,
         },
         "scores": _sha256(scoring.artefact),
         "replicates": _sha256(scoring.replicates),
         "scored_at": scoring.scored_at and scoring.scored_at.isoformat(),
+        "texts": scoring.texts,
+        "texts_missing": scoring.texts_missing,
+        "not_ranked": scoring.why_unranked or None,
         "results": [
             {"measure": result.measure, "slice": result.slice, "published_rank": result.published_rank}
+            | {"derived": result.derived}
             | numbers_of(result)
             for result in sorted(scoring.results.all(), key=lambda of: (of.measure, of.slice))
         ],

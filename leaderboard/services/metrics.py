@@ -1,7 +1,8 @@
 """Metrics: boards, made from an evaluation set, a protocol, a scorer and a formula."""
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from django.db.models import Max
@@ -9,11 +10,13 @@ from django.db.models import Max
 from leaderboard.models import EvaluationSet, Metric, Protocol
 from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluation_sets import declare
+from leaderboard.services.scorers import folder_of
+from scoring.attributes import Meaning
 from scoring.evaluation_sets import get
 from scoring.generation import PROTOCOLS, GenerationSettings
 from scoring.likelihood import LikelihoodSettings
 from scoring.metrics.formulas import FORMULAS
-from scoring.scorers import SCORERS, is_scorer
+from scoring.scorers import CLASSIFIER, SCORERS, ScorerUnavailable, UndeclaredLabel, is_scorer, read_attributes
 
 
 class CannotDeclare(ValueError):
@@ -22,7 +25,10 @@ class CannotDeclare(ValueError):
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a metric is made of. `method`: "likelihood" or a generation protocol; `parameters`: what differs from it."""
+    """What a metric is made of. `method`: "likelihood" or a generation protocol; `parameters`: what differs from it.
+
+    labels: what labels of a classifier mean where their names do not say so (harm, neutral or good).
+    """
 
     slug: str
     title: str
@@ -31,6 +37,7 @@ class Declaration:
     method: str
     parameters: dict[str, Any]
     summary: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 def declare_metric(declared: Declaration, evaluation_set: EvaluationSet) -> Metric:
@@ -50,6 +57,7 @@ def declare_metric(declared: Declaration, evaluation_set: EvaluationSet) -> Metr
         if not is_scorer(declared.scorer):
             known = ", ".join(scorer.name for scorer in SCORERS)
             raise CannotDeclare(f"scorer = {declared.scorer!r}: use one of {known}")
+    check_labels(declared.scorer, declared.labels)
     protocol = protocol_of(evaluation_set, declared.method, declared.parameters)
     last = Metric.objects.aggregate(last=Max("position"))["last"]
     metric, _ = Metric.objects.get_or_create(
@@ -59,12 +67,37 @@ def declare_metric(declared: Declaration, evaluation_set: EvaluationSet) -> Metr
             "summary": declared.summary,
             "protocol": protocol,
             "scorer": declared.scorer,
+            "labels": declared.labels,
             "formula_name": formula.name,
             "measure": formula.ranked[0].key,
             "position": 0 if last is None else last + 1,
         },
     )
     return metric
+
+
+def check_labels(scorer: str, labels: dict[str, str]) -> None:
+    """Raise CannotDeclare where a scorer has no labels to declare, or what is declared does not fit its files.
+
+    A classifier whose files are here must have every label known by now; of another one its first scoring shows it.
+    """
+    unknown = [meaning for meaning in labels.values() if meaning not in list(Meaning)]
+    if unknown:
+        raise CannotDeclare(f"labels: {unknown[0]!r} is no meaning of a label; use {', '.join(Meaning)}")
+    if not scorer.startswith(CLASSIFIER):
+        if labels:
+            raise CannotDeclare(
+                f"labels of {scorer} cannot be declared: it declares its attributes itself; leave the labels out"
+            )
+        return
+    here = folder_of(scorer)
+    ref = str(here) if here.is_dir() else scorer.removeprefix(CLASSIFIER)
+    if not Path(ref).expanduser().is_dir():
+        return
+    try:
+        read_attributes(ref, {label: Meaning(meaning) for label, meaning in labels.items()})
+    except (UndeclaredLabel, ScorerUnavailable) as error:
+        raise CannotDeclare(str(error)) from error
 
 
 def _without_group(prompts: EvaluationSet) -> bool:
@@ -99,6 +132,7 @@ def with_k(metric: Metric, k: int) -> Metric:
     same = Metric.objects.filter(
         protocol=protocol_of(protocol.evaluation_set, protocol.method, parameters),
         scorer=metric.scorer,
+        labels=metric.labels,
         formula_name=metric.formula_name,
     ).first()
     if same:
@@ -113,6 +147,7 @@ def with_k(metric: Metric, k: int) -> Metric:
         method=protocol.method,
         parameters=parameters,
         summary=metric.summary,
+        labels=metric.labels,
     )
     return declare_metric(declared, protocol.evaluation_set)
 

@@ -16,6 +16,7 @@ from leaderboard.models import (
     Work,
     listed,
     ranked_now,
+    unranked,
 )
 from leaderboard.services.publish import covariances, standings
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
@@ -28,13 +29,17 @@ class NoStandings(ValueError):
 
 @dataclass(frozen=True)
 class Ranked:
-    """The standings of a version on a measure and a slice, by population and rank; `as_of` a day or as published."""
+    """The standings of a version on a measure and a slice, by population and rank; `as_of` a day or as published.
+
+    unranked: the numbers of entries that lack too many scores to be ranked.
+    """
 
     version: MetricVersion
     measure: Measure
     slice: str
     as_of: date | None
     standings: list[Standing]
+    unranked: list[Result]
 
 
 def ranked(
@@ -55,7 +60,7 @@ def ranked(
     """
     end = None if as_of is None else end_of(as_of)
     version = version_of(metric, number, end)
-    chosen = measure or metric.measure
+    chosen = measure or (version.measure_on(name) if name else version.first_measure)
     if chosen not in {of.key for of in metric.formula.ranked}:
         known = ", ".join(of.key for of in metric.formula.ranked)
         raise NoStandings(f"measure = {chosen!r}: {metric.slug} ranks {known}")
@@ -72,7 +77,17 @@ def ranked(
         populations = LanguageModel.Kind.values
     rows = [row for row in rows if row.slice == found and row.population in populations]
     rows.sort(key=lambda row: (populations.index(row.population), row.rank, row.model.name, row.model_id))
-    return Ranked(version, MEASURES[chosen], found, as_of, rows)
+    incomplete = Result.objects.filter(
+        unranked("scoring__"),
+        ranked_now("scoring__model__"),
+        scoring__metric_version=version,
+        scoring__state=Work.State.DONE,
+        measure=chosen,
+        slice=found,
+    ).select_related("scoring__model", "scoring__metric_version")
+    if end is not None:
+        incomplete = incomplete.filter(scoring__scored_at__lt=end)
+    return Ranked(version, MEASURES[chosen], found, as_of, rows, list(incomplete.order_by("scoring__model__name")))
 
 
 def version_of(metric: Metric, number: int | None, end: datetime | None) -> MetricVersion:

@@ -96,18 +96,18 @@ class Place:
 def places_of(model: LanguageModel, versions: Iterable[MetricVersion]) -> dict[int, Place]:
     """Where the model stands under each of `versions` that ranks it, by version, in two queries.
 
-    On the first slice of its metric's first measure, among models of its kind where kinds are ranked apart.
+    On the first slice of the measure that it shows first, among models of its kind where kinds are ranked apart.
     """
     by_pk = {version.pk: version for version in versions}
     ranking = Q(pk__in=[])
     for version in by_pk.values():
         population = own_population(model, version.metric)
-        ranking |= Q(metric_version=version, measure=version.metric.measure, population=population)
+        ranking |= Q(metric_version=version, measure=version.first_measure, population=population)
     slices: dict[int, dict[str, Standing]] = {}
     for standing in Standing.objects.filter(ranking, model=model).select_related("result"):
         standing.metric_version = by_pk[standing.metric_version_id]
         slices.setdefault(standing.metric_version_id, {})[standing.slice] = standing
-    chosen = {pk: rows[slices_in_order(rows)[0]] for pk, rows in slices.items()}
+    chosen = {pk: rows[slices_in_order(rows, by_pk[pk].declared)[0]] for pk, rows in slices.items()}
     counts = _counts(chosen.values())
     return {pk: Place(standing, counts.get(pk, 0)) for pk, standing in chosen.items()}
 

@@ -1,6 +1,7 @@
-"""A metric's policy: what counts as a drift of its scorer, and what becomes of entries that cannot be rescored."""
+"""A metric's policy: what counts as a drift of its scorer, and which of its entries are ranked."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -8,7 +9,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from leaderboard.models import Metric
+from leaderboard.models.metrics import USUAL_MOST_MISSING
 from leaderboard.services.audit import record
+from leaderboard.services.publish import publish_standings
+from scoring.attributes import Attribute, harms_of
 from scoring.drift import Policy
 
 DEFAULTS = asdict(Policy())
@@ -45,8 +49,8 @@ FIELDS = (
     PolicyField("flip_share", "Share of flips", "Or this share of the texts where that is more, between 0 and 1."),
     PolicyField(
         "mean_difference",
-        "Mean difference",
-        "Scores that move by more than this on average are material; above 0. Of log-perplexities, 0.005 is half a "
+        "Mean shift",
+        "A mean of scores that shifts by more than this is material; above 0. Of log-perplexities, 0.005 is half a "
         "percent of a perplexity.",
     ),
     PolicyField(
@@ -60,23 +64,30 @@ FIELDS = (
         "How likely all checks of a metric version together may be to give one false alarm; between 0 and 1.",
     ),
 )
+MOST_MISSING = PolicyField(
+    "most_missing",
+    "Missing texts",
+    "An entry of which a larger share of the texts has no score is shown and not ranked, between 0 and 1.",
+)
+OF_RANKING = (OUTDATED, MOST_MISSING.name)  # the other fields are those of a drift policy
 assert {of.name for of in FIELDS} == {of.name for of in fields(Policy) if of.default is not MISSING}  # noqa: S101
 
 
 def fields_of(metric: Metric) -> tuple[PolicyField, ...]:
     """Those that mean something under `metric`: likelihoods have no threshold, and so no labels that flip."""
     labels = ("threshold", "least_flips", "flip_share")
-    return tuple(of for of in FIELDS if metric.formula.asks_scorer or of.name not in labels)
+    return (*(of for of in FIELDS if metric.formula.asks_scorer or of.name not in labels), MOST_MISSING)
 
 
 def defaults_of(metric: Metric) -> dict[str, Any]:
     """What holds where the metric sets nothing."""
-    return DEFAULTS | ({} if metric.formula.asks_scorer else {"threshold": None})
+    usual = DEFAULTS | {MOST_MISSING.name: USUAL_MOST_MISSING}
+    return usual | ({} if metric.formula.asks_scorer else {"threshold": None})
 
 
 def policy_in_force(metric: Metric) -> dict[str, Any]:
     """Every field of the metric's policy, and what becomes of entries that cannot be rescored."""
-    whole = defaults_of(metric) | metric.drift_policy
+    whole = defaults_of(metric) | metric.drift_policy | {MOST_MISSING.name: metric.most_missing}
     return {of.name: whole[of.name] for of in fields_of(metric)} | {OUTDATED: metric.outdated_policy}
 
 
@@ -98,18 +109,41 @@ def checked(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
     if whole[OUTDATED] not in Metric.OutdatedPolicy.values:
         said = ", ".join(Metric.OutdatedPolicy.values)
         raise CannotSetPolicy(OUTDATED, f"{OUTDATED}: {whole[OUTDATED]!r} is none; use one of {said}")
+    if not 0 <= whole[MOST_MISSING.name] <= 1:
+        said = f"{MOST_MISSING.name}: {whole[MOST_MISSING.name]} is no share; use a number from 0 to 1, as 0.05"
+        raise CannotSetPolicy(MOST_MISSING.name, said)
     try:
-        Policy(**{name: value for name, value in whole.items() if name != OUTDATED})
+        Policy(**{name: value for name, value in whole.items() if name not in OF_RANKING})
     except ValueError as error:
         raise CannotSetPolicy(str(error).partition(":")[0], str(error)) from error
     return whole
+
+
+def policy_of(metric: Metric, declared: Sequence[Attribute] = ()) -> Policy:
+    """The limits of the metric, where it sets some; likelihoods have no threshold, and so no labels.
+
+    The threshold is else that of the first harm that the scorer declares, if any; see `thresholds_of` for the others.
+    """
+    defaults = {name: value for name, value in defaults_of(metric).items() if name not in OF_RANKING}
+    harms = harms_of(declared)
+    if harms:
+        defaults |= {"threshold": declared[harms[0]].threshold}
+    return Policy(**(defaults | metric.drift_policy))
+
+
+def thresholds_of(metric: Metric, declared: Sequence[Attribute]) -> dict[str, float]:
+    """The threshold of labels of each attribute that a scorer declares, unless the metric sets one for all."""
+    if "threshold" in metric.drift_policy:
+        return {}
+    return {attribute.name: attribute.threshold for attribute in declared}
 
 
 @transaction.atomic
 def set_policy(metric: Metric, changes: dict[str, Any], reason: str, user: User | None = None) -> bool:
     """Change fields of the metric's policy; says whether anything changed. Raises CannotSetPolicy.
 
-    It holds from the next check on. Verdicts that were given stay, and so does what they set off.
+    What counts as a drift holds from the next check on: verdicts that were given stay, and so does what they set off.
+    What is ranked holds at once: the current ranking is published again.
     """
     if not reason.strip():
         raise CannotSetPolicy("reason", "reason: it is empty; say why, the record shows it for ever")
@@ -119,7 +153,12 @@ def set_policy(metric: Metric, changes: dict[str, Any], reason: str, user: User 
     if not change[1]:
         return False
     usual = defaults_of(metric)
-    own = {name: value for name, value in after.items() if name != OUTDATED and value != usual[name]}
-    Metric.objects.filter(pk=metric.pk).update(drift_policy=own, outdated_policy=after[OUTDATED])
+    own = {name: value for name, value in after.items() if name not in OF_RANKING and value != usual[name]}
+    Metric.objects.filter(pk=metric.pk).update(
+        drift_policy=own, outdated_policy=after[OUTDATED], most_missing=after[MOST_MISSING.name]
+    )
     record("set drift policy", f"metric {metric.slug}", {"reason": reason}, user, change)
+    current = metric.current_version()
+    if current and MOST_MISSING.name in change[1]:
+        publish_standings(current)
     return True

@@ -19,25 +19,41 @@ def publish_standings(version: MetricVersion) -> None:
     """Rank all entries of `version` on every ranked measure and slice, among all models and among those of a kind.
 
     One transaction: readers see the old ranking until the new one is whole. Ranks of measured entries come with the
-    range that paired tests cannot exclude; published figures have no texts to test, so theirs do not. Raises ValueError
-    where the version is superseded or retired: its standings stay as they were.
+    range that paired tests cannot exclude; published figures have no texts to test, so theirs do not. An entry that
+    lacks more scores than the metric allows is not ranked. Raises ValueError where the version is superseded or
+    retired: its standings stay as they were.
     """
     with transaction.atomic():
         version = MetricVersion.objects.select_for_update().select_related("metric").get(pk=version.pk)
         if version.status in MetricVersion.CLOSED:
             raise ValueError(f"{version} is {version.status}: it cannot be published again; rescore the metric")
+        version.most_missing = version.metric.most_missing if version.measured else None
+        MetricVersion.objects.filter(pk=version.pk).update(most_missing=version.most_missing)
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
             .filter(ranked_now("model__"))
             .select_related("model", "artefact", "replicates")
             .order_by("model__name", "pk")
         )
-        ranked = [measure.key for measure in version.metric.formula.ranked]
+        ranked = ranked_measures(version)
         results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=ranked)
-        uncertainty = covariances(version, scorings) if version.measured else {}
+        uncertainty = covariances(version, scorings, ranked) if version.measured else {}
         version.standings.all().delete()
-        Standing.objects.bulk_create(standings(version, scorings, results, uncertainty), batch_size=1000)
+        rows = Standing.objects.bulk_create(standings(version, scorings, results, uncertainty), batch_size=1000)
+        version.fall_back({row.measure for row in rows})
         supersede(version)
+
+
+def ranked_measures(version: MetricVersion) -> list[str]:
+    """The keys of the measures that `version` ranks: of an older formula those that it was published with.
+
+    A paper's figures are of no formula of ours: all that are entered are ranked.
+    """
+    ranked = [measure.key for measure in version.metric.formula.ranked]
+    if version.formula_version == version.metric.formula.version or not version.measured:
+        return ranked
+    published = set(version.standings.order_by().values_list("measure", flat=True).distinct())
+    return [key for key in ranked if key in published]
 
 
 def supersede(version: MetricVersion) -> None:
@@ -100,11 +116,17 @@ def resampled_covariances(scorings: list[Scoring], measures: Collection[str]) ->
 def standings(
     version: MetricVersion, scorings: list[Scoring], results: Iterable[Result], uncertainty: Covariances
 ) -> list[Standing]:
-    """The rows to publish, for each measure, slice and population."""
-    place = {scoring.pk: number for number, scoring in enumerate(scorings)}
+    """The rows to publish, for each measure, slice and population, of the `scorings` that are ranked."""
+    place = {
+        scoring.pk: number
+        for number, scoring in enumerate(scorings)
+        if not scoring.lacks_too_many(version.most_missing)
+    }
+    measures = version.metric.formula.measures
     by_slice: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        by_slice.setdefault((result.measure, result.slice), []).append(result)
+        if result.scoring_id in place and version.ranks(measures[result.measure], result.slice):
+            by_slice.setdefault((result.measure, result.slice), []).append(result)
     directions = {measure.key: measure.direction for measure in version.metric.formula.ranked if measure.direction}
     populations = Standing.Population.values if version.metric.formula.by_kind else [Standing.Population.ALL]
     rows = []

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from django.db import transaction
 from django.utils import timezone
 from django.utils.text import slugify
@@ -16,8 +17,9 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance,
 from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.versions import fingerprint, next_number
-from scoring.metrics.safety import ALL, AVERAGE, SAFETY_SCORE
-from scoring.metrics.toxicity import EXPECTED_MAX_TOXICITY, RESCORED, TOXIC_FRACTION, TOXICITY_PROBABILITY
+from scoring.metrics.approximate_safety import Moments, Toxicities, approximate_auc, approximate_indifference
+from scoring.metrics.safety import ALL, AVERAGE, LIKELIHOOD_AUC, SAFETY_EXCESS, SAFETY_INDIFFERENT, SAFETY_SCORE
+from scoring.metrics.toxicity import EXPECTED_MAX_TOXICITY, RESCORED, TOXIC_FRACTION_UNIQUE, TOXICITY_PROBABILITY
 
 FOLDER = Path(__file__).parent.parent / "published"
 HOSSEINI = "Hosseini, Palangi & Awadallah 2023, arXiv 2301.09211"
@@ -27,7 +29,7 @@ HELM_DECIMALS = 3
 HELM_MEASURES = {
     "expected_max_toxicity": EXPECTED_MAX_TOXICITY.key,
     "max_toxicity_probability": TOXICITY_PROBABILITY.key,
-    "toxic_frac": TOXIC_FRACTION.key,
+    "toxic_frac": TOXIC_FRACTION_UNIQUE.key,  # identical continuations of a prompt count once
 }
 # The scorings of the file: which source they belong to, and how the prompts are split.
 HELM_SCORINGS = {
@@ -54,7 +56,7 @@ FAMILIES = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One published number."""
+    """One published number; or `derived`, which its source does not print: worked out here from what it prints."""
 
     model: str
     measure: str
@@ -62,6 +64,7 @@ class Figure:
     value: float
     n: int | None = None
     rank: int | None = None
+    derived: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,38 @@ def hosseini_toxigen() -> Iterator[Figure]:
         key = f"log_perplexity_{row['label']}"
         yield Figure(row["model"], key, AVERAGE, float(row["mean"]))
         yield Figure(row["model"], f"{key}_sd", AVERAGE, float(row["std"]))
+    yield from derived_of_hosseini()
+
+
+def derived_of_hosseini() -> Iterator[Figure]:
+    """Likelihood AUC, indifferent value and excess that follow from Table 9, log-perplexities taken to be normal."""
+    scores = {
+        row["model"]: float(row["mean_safety_score_full"])
+        for row in rows("safety_scores_toxigen_averages.csv")
+        if row["over"] == "model"
+    }
+    moments: dict[str, dict[str, Moments]] = {}
+    for row in rows("log_perplexity.csv"):
+        moments.setdefault(row["model"], {})[row["label"]] = Moments(float(row["mean"]), float(row["std"]))
+    toxicities = toxicities_of_toxigen()
+    for model, by_label in moments.items():
+        harmful, benign = by_label["harmful"], by_label["benign"]
+        indifferent = approximate_indifference(harmful, benign, toxicities)
+        for measure, value in (
+            (LIKELIHOOD_AUC, approximate_auc(harmful, benign)),
+            (SAFETY_INDIFFERENT, indifferent),
+            (SAFETY_EXCESS, scores[model] - indifferent),
+        ):
+            yield Figure(model, measure.key, AVERAGE, value, derived=True)
+
+
+def toxicities_of_toxigen() -> list[Toxicities]:
+    """The toxicities of each demographic's texts in the paper's evaluation set, from counts of them."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in rows("toxigen_toxicities.csv"):
+        by_label = found.setdefault(row["target_group"], {"harmful": [], "benign": []})
+        by_label[row["label"]] += [float(row["toxicity"])] * int(row["texts"])
+    return [Toxicities(np.array(of["harmful"]), np.array(of["benign"])) for of in found.values()]
 
 
 def hosseini_implicit_hate() -> Iterator[Figure]:
@@ -120,16 +155,20 @@ def helm(source: str) -> Iterator[Figure]:
 
 
 def seed_published() -> list[MetricVersion]:
-    """Enter all published figures, once. Returns their metric versions."""
+    """Enter all published figures, once, and to boards that have them those that are derived. Returns the versions."""
     return [publish(publication) for publication in PUBLICATIONS]
 
 
 @transaction.atomic
 def publish(publication: Publication) -> MetricVersion:
-    """The published version with the figures of `publication`; made and ranked if there is none yet."""
+    """The published version with the figures of `publication`; made and ranked if there is none yet.
+
+    What is printed never changes once entered. Derived figures are ours: a version that lacks them gets them.
+    """
     metric, source = Metric.objects.get(slug=publication.metric), publication.source
     found = MetricVersion.objects.filter(metric=metric, provenance=Provenance.PUBLISHED, source=source).first()
     if found:
+        add_derived(found, publication)
         return found
     version = MetricVersion.objects.create(
         metric=metric,
@@ -149,17 +188,7 @@ def publish(publication: Publication) -> MetricVersion:
         for name in dict.fromkeys(figure.model for figure in figures)
     )
     scorings = {scoring.model.pk: scoring for scoring in made}
-    Result.objects.bulk_create(
-        Result(
-            scoring=scorings[models[figure.model].pk],
-            measure=figure.measure,
-            slice=figure.slice,
-            value=figure.value,
-            n=figure.n,
-            published_rank=figure.rank,
-        )
-        for figure in figures
-    )
+    Result.objects.bulk_create(result_of(figure, scorings[models[figure.model].pk]) for figure in figures)
     publish_standings(version)
     record(
         "publish version",
@@ -167,6 +196,39 @@ def publish(publication: Publication) -> MetricVersion:
         {"version": version.number, "entries": len(scorings), "source": source},
     )
     return version
+
+
+def result_of(figure: Figure, scoring: Scoring) -> Result:
+    """The figure as a result, not saved."""
+    return Result(
+        scoring=scoring,
+        measure=figure.measure,
+        slice=figure.slice,
+        value=figure.value,
+        n=figure.n,
+        published_rank=figure.rank,
+        derived=figure.derived,
+    )
+
+
+def add_derived(version: MetricVersion, publication: Publication) -> None:
+    """Enter the derived figures that a version entered before lacks, and rank it with them."""
+    scorings = {scoring.model.slug: scoring for scoring in version.scorings.select_related("model")}
+    entered = set(
+        Result.objects.filter(scoring__metric_version=version, derived=True).values_list(
+            "scoring__model__slug", "measure", "slice"
+        )
+    )
+    missing = [
+        result_of(figure, scorings[publication.slug(figure.model)])
+        for figure in publication.figures()
+        if figure.derived and (publication.slug(figure.model), figure.measure, figure.slice) not in entered
+    ]
+    if not missing:
+        return
+    Result.objects.bulk_create(missing)
+    publish_standings(version)
+    record("add derived figures", f"metric {version.metric.slug}", {"version": version.number, "results": len(missing)})
 
 
 def slug_of_hosseini(name: str) -> str:

@@ -95,7 +95,8 @@ def record_of(
     `default_population` where None. Raises NoRecord.
     """
     before, after = versions(metric, from_number, to_number)
-    sides = boards(before, after, measure or metric.measure, name, population)
+    chosen = measure or (after.measure_on(name) if name else after.first_measure)
+    sides = boards(before, after, chosen, name, population)
     return Record(*sides, compared(*sides, tie_rule), shifts(before, after))
 
 

@@ -23,11 +23,13 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.services.audit import record
+from leaderboard.services.metrics import check_labels
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
 from leaderboard.services.submission_log import say_to_version
-from leaderboard.services.versions import known_fingerprint, next_epoch, next_number
+from leaderboard.services.versions import known_fingerprint, newest_version, next_epoch, next_number
+from scoring.drift import rule
 from scoring.scorers import is_scorer
 
 log = logging.getLogger(__name__)
@@ -75,14 +77,22 @@ def version_to_leave(metric: Metric) -> MetricVersion:
 
 @transaction.atomic
 def open_rescoring(
-    metric: Metric, reason: str, *, check: ControlCheck | None = None, user: User | None = None, scorer: str = ""
+    metric: Metric,
+    reason: str,
+    *,
+    check: ControlCheck | None = None,
+    user: User | None = None,
+    scorer: str = "",
+    labels: dict[str, str] | None = None,
+    by_upgrade: bool = False,
 ) -> Rescoring:
     """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
 
-    `check`: the control check that found the drift; its scores are the reference of the new version. `scorer`: of the
-    new version, where it is another one. Outputs are collected anew where it is likelihoods that drifted: then what
-    changed is how models are run, and what was collected before cannot be scored into comparable numbers.
-    Raises CannotRescore.
+    `check`: the control check that found the drift. `scorer`: of the new version, where it is another one; `labels`:
+    what its labels mean, in place of what was declared. `by_upgrade`: it is the code that changed, and nobody asked.
+    Outputs are collected anew where it is likelihoods that drifted: then what changed is how models are run, and what
+    was collected before cannot be scored into comparable numbers. Raises CannotRescore; CannotDeclare where the labels
+    do not fit the scorer.
     """
     if not reason.strip():
         raise CannotRescore("reason: it is empty; say why, the record shows it for ever")
@@ -93,17 +103,26 @@ def open_rescoring(
         raise CannotRescore(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
     metric = Metric.objects.select_for_update().get(pk=metric.pk)
     current = version_to_leave(metric)
+    before = newest_version(metric) or current
+    if labels or scorer not in ("", before.scorer):
+        check_labels(scorer or metric.scorer, labels or {})
+        Metric.objects.filter(pk=metric.pk).update(labels=labels or {})
     left = [current]
     for active in Rescoring.objects.active().filter(metric=metric).select_related("to_version"):
         left.append(active.to_version)
         end(active, f"given up for a newer version: {reason}", user, go_back=False)
     version = open_version(metric, left[-1], check, scorer)
     rescoring = Rescoring.objects.create(
-        metric=metric, from_version=current, to_version=version, reason=reason, requested_by=user
+        metric=metric,
+        from_version=current,
+        to_version=version,
+        reason=reason,
+        by_upgrade=by_upgrade,
+        requested_by=user,
     )
     queue_entries(version, left, reason)
     note_progress(rescoring)
-    cause = "The scorer drifted" if check else "An operator asked for it"
+    cause = "The scorer drifted" if check else "Plumbline was upgraded" if by_upgrade else "An operator asked for it"
     say_to_version(version, f"{cause}: all entries of {metric.title} are scored again, as version {version.number}.")
     record(
         "open rescoring",
@@ -117,7 +136,7 @@ def open_rescoring(
 
 
 def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | None, scorer: str) -> MetricVersion:
-    """The candidate after `before`; with the control set that a drift's check gives it."""
+    """The candidate after `before`; its control set comes with its opening, or with outputs that stay."""
     formula = metric.formula
     epoch = next_epoch(before.protocol) if check and not formula.asks_scorer else before.epoch
     number, scorer = next_number(metric), scorer or before.scorer
@@ -132,16 +151,21 @@ def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | No
         epoch=epoch,
         opened_because=check,
     )
-    if check and check.control_set and check.artefact:
-        ControlSet.objects.create(
-            metric_version=version,
-            items=check.control_set.items,
-            reference=check.artefact,
-            noise_floor=check.control_set.noise_floor,
-            fingerprint=found or check.fingerprint,
-            environment=check.environment,
-        )
+    if not check and not formula.asks_scorer:
+        keep_control_set(before, version)
     return version
+
+
+def keep_control_set(before: MetricVersion, version: MetricVersion) -> None:
+    """Give `version`, which scores outputs that were collected for `before`, the control set that they were made with.
+
+    A new one would take how likelihoods are computed now for how they were computed then.
+    """
+    control = ControlSet.objects.filter(metric_version=before, check_version=rule.CHECK_VERSION).first()
+    if control and version.epoch == before.epoch:
+        control.pk = None
+        control.metric_version = version
+        control.save(force_insert=True)
 
 
 def entries_of(left: list[MetricVersion]) -> list[Scoring]:
@@ -277,6 +301,8 @@ def advance(rescoring: Rescoring) -> bool:
         if rescoring.state != Rescoring.State.RUNNING or note_progress(rescoring):
             return False
         version = rescoring.to_version
+        if version.formula_version > version.metric.formula.version:
+            return False  # newer code publishes it
         given_up = version.scorings.filter(Q(state__in=GIVEN_UP) | Q(run__state__in=GIVEN_UP)).exclude(
             state=Work.State.DONE
         )

@@ -7,7 +7,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from leaderboard.models import (
-    ControlSet,
     EvaluationSet,
     MetricVersion,
     OutdatedEntry,
@@ -18,20 +17,24 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
-from leaderboard.services.checks import require_check, was_checked
-from leaderboard.services.control import ensure_control_set
+from leaderboard.services.checks import control_of, require_check, was_checked
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed
+from leaderboard.services.openings import ensure_control_set
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import advance
 from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
-from leaderboard.services.versions import bind
+from leaderboard.services.upgrade import catch_up, describe_lag
+from leaderboard.services.versions import bind, keep_attributes
+from scoring.artefacts import SCORE
 from scoring.metrics.formulas import Collected
 from scoring.metrics.measures import Measurement
 from scoring.metrics.safety import log_perplexities
 from scoring.scorers import Scorer
 
 log = logging.getLogger(__name__)
+
+UPGRADE_SECONDS = 60.0  # until work of newer code is looked at again
 
 
 def score(scoring: Scoring) -> bool:
@@ -48,25 +51,28 @@ def score(scoring: Scoring) -> bool:
         check_open(version)
         if version.status == MetricVersion.Status.CURRENT:
             require_check(scoring)
+        else:
+            ensure_control_set(version, scoring, lease)
         texts, outputs = artefacts.load(run.protocol.evaluation_set.artefact), artefacts.load(run.artefact)
         shards = None
         if version.metric.formula.asks_scorer:
             per_text, shards = ask_scorer(scoring, lease, texts, outputs)
-            artefact = artefacts.store(per_text, "scores")
+            artefact, scores = artefacts.store(per_text, "scores"), per_text
         else:
-            artefact = artefacts.store(log_perplexities_table(outputs), "log_perplexities")
-            per_text = None
+            per_text, scores = log_perplexities_table(outputs), None
+            artefact = artefacts.store(per_text, "log_perplexities")
         measurements = version.metric.formula.measure(
-            collected(run.protocol.evaluation_set, version, texts, outputs, per_text)
+            collected(run.protocol.evaluation_set, version, texts, outputs, scores)
         )
         replicates = replicates_table(measurements)
-        ensure_control_set(version)
         with transaction.atomic():
             first = publishable(scoring)
             Result.objects.bulk_create(result(scoring, measurement) for measurement in measurements)
             lease.finish(
                 artefact=artefact,
                 replicates=artefacts.store(replicates, "replicates") if replicates.num_rows else None,
+                texts=outputs.num_rows,
+                texts_missing=count_missing(per_text),
                 scored_at=timezone.now(),
             )
             OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
@@ -82,6 +88,9 @@ def score(scoring: Scoring) -> bool:
             scorers.forget_replies(scoring)
         log.info("%s: scored", scoring)
         say(scoring, f"Scored under version {version.number} of {version.metric.title}.")
+        scoring.metric_version.refresh_from_db()
+        if scoring.why_unranked:
+            say(scoring, f"Shown and not ranked under {version.metric.title}: {scoring.why_unranked}.")
     rescoring = rescoring_to(scoring.metric_version)
     if rescoring:
         advance(rescoring)
@@ -120,18 +129,25 @@ def rescoring_to(version: MetricVersion) -> Rescoring | None:
 
 
 def check_open(version: MetricVersion) -> None:
-    """Raise ScorerChanged where nothing can be scored under `version` any more.
+    """Raise where nothing can be scored under `version`: because it is closed, or not of this code.
 
-    Because it was given up or superseded, or because this code computes by another version of the formula than it was
-    opened with.
+    LeaseLost where it is behind the code, and its work has moved on to a new version. Deferred where this code is
+    behind: another worker, or this one after its upgrade, does the work. ScorerChanged where it comes to nothing.
     """
     formula = version.metric.formula
     if version.status in MetricVersion.CLOSED:
         raise ScorerChanged(f"{version} is {version.status}: evaluate the model again, under the version of now")
-    if version.formula_version != formula.version:
+    if version.formula_version > formula.version:
+        raise Deferred(
+            UPGRADE_SECONDS,
+            f"{version} is of formula version {version.formula_version}, a worker has {formula.version}: upgrade it",
+        )
+    if catch_up(version.metric):
+        raise LeaseLost
+    if reason := describe_lag(version):
         raise ScorerChanged(
-            f"the formula {formula.name} is version {formula.version} now, and {version} was opened with "
-            f"{version.formula_version}: rescore the metric, with that as the reason"
+            f"{version} is behind the code: {reason} Run `manage.py rescore {version.metric.slug}` where no rescoring "
+            "is under way, then evaluate the model again"
         )
 
 
@@ -141,11 +157,12 @@ def ask_scorer(scoring: Scoring, lease: Lease, texts: pa.Table, outputs: pa.Tabl
     Raises ScorerUnavailable; ScorerChanged where it is not the one of the metric version.
     """
     version = scoring.metric_version
-    scorer = scorers.scorer_for(version.scorer, str(version.number), scoring)
+    scorer = scorers.scorer_of(version, scoring)
     try:
         bind(version, scorer.fingerprint())
     except ScorerChanged:
         scorer = checked_scorer(scoring)
+    keep_attributes(version, scorer.attributes)
     made = version.metric.formula.texts(texts, outputs)
     prompts = [] if version.prompt_scores else texts["text"].to_pylist()
     found, shards = scorers.score_texts(scorer, [*prompts, *made], scoring, lease)
@@ -162,11 +179,9 @@ def checked_scorer(scoring: Scoring) -> Scorer:
     """
     version = scoring.metric_version
     scorers.look_again()
-    scorer = scorers.scorer_for(version.scorer, str(version.number), scoring)
-    if (
-        scorer.fingerprint() != version.scorer_fingerprint
-        and ControlSet.objects.filter(metric_version=version).exists()
-    ):
+    scorer = scorers.scorer_of(version, scoring)
+    control = control_of(version.metric)
+    if scorer.fingerprint() != version.scorer_fingerprint and control and control.metric_version == version:
         require_check(scoring, scorer.fingerprint())
     bind(version, scorer.fingerprint())
     return scorer
@@ -183,6 +198,13 @@ def log_perplexities_table(likelihoods: pa.Table) -> pa.Table:
     return pa.table({"id": likelihoods["id"], "log_perplexity": values})
 
 
+def count_missing(per_text: pa.Table) -> int:
+    """How many rows of a `scores` or `log_perplexities` table have no value: every attribute of a text has one, or none
+    has."""
+    value = next(name for name in per_text.column_names if name.startswith(SCORE) or name == "log_perplexity")
+    return int(per_text[value].null_count)
+
+
 def collected(
     evaluation_set: EvaluationSet, version: MetricVersion, texts: pa.Table, outputs: pa.Table, scores: pa.Table | None
 ) -> Collected:
@@ -194,6 +216,7 @@ def collected(
         scores,
         artefacts.load(published) if published else None,
         artefacts.load(own) if own else None,
+        version.declared,
     )
 
 
@@ -219,6 +242,9 @@ def result(scoring: Scoring, m: Measurement) -> Result:
         ci_high=m.ci_high,
         n=m.n,
         missing=m.missing,
+        missing_texts=m.missing_texts,
+        worst_low=m.worst_low,
+        worst_high=m.worst_high,
         p_value=m.p_value,
         p_adjusted=m.p_adjusted,
     )

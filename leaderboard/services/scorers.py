@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 from django.conf import settings
 
-from leaderboard.models import RetiredScorer, Work
+from leaderboard.models import MetricVersion, RetiredScorer, Work
 from leaderboard.services.leases import Lease
 from leaderboard.services.shards import Shards
 from scoring.artefacts import SCORE
+from scoring.attributes import Meaning
 from scoring.scorers import (
     Cost,
     JsonLinesReplies,
@@ -74,11 +75,17 @@ def cost_of(name: str) -> Cost | None:
     return perspective_cost(settings.PERSPECTIVE_REQUESTS_PER_SECOND) if name == "perspective" else None
 
 
-def scorer_for(name: str, epoch: str, work: Work | None = None) -> Scorer:
+def scorer_of(version: MetricVersion, work: Work | None = None) -> Scorer:
+    """The scorer of `version`, with what is declared of its labels. Raises what `scorer_for` does."""
+    return scorer_for(version.scorer, str(version.number), work, version.metric.declared_labels)
+
+
+def scorer_for(name: str, epoch: str, work: Work | None = None, labels: Mapping[str, Meaning] | None = None) -> Scorer:
     """The scorer called `name`, kept until another is asked for; `epoch` marks a version of what cannot be looked into.
 
     Answers of a remote scorer are kept for `work`, so that it can go on where it was interrupted, and for nothing else.
-    Raises ScorerUnavailable, with what to do; UnknownScorer; LexiconError.
+    labels: what is declared of a classifier's. Raises ScorerUnavailable, with what to do; UnknownScorer; LexiconError;
+    UndeclaredLabel.
     """
     if gone := retired(name):
         raise gone
@@ -94,7 +101,7 @@ def scorer_for(name: str, epoch: str, work: Work | None = None) -> Scorer:
         )
     if name.startswith(LEXICON):
         return get_scorer(name, folder=folder_of(LEXICON))
-    return _local(name, _signature(folder_of(name)))
+    return _local(name, _signature(folder_of(name)), tuple(sorted((labels or {}).items())))
 
 
 def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -104,13 +111,13 @@ def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 @lru_cache(maxsize=1)
-def _local(name: str, _files: tuple[tuple[str, int, int], ...]) -> Scorer:
+def _local(name: str, _files: tuple[tuple[str, int, int], ...], labels: tuple[tuple[str, Meaning], ...]) -> Scorer:
     folder = folder_of(name)
     if name.startswith("detoxify-") and folder.is_dir():
         return get_scorer(name, checkpoint=_checkpoint(folder), config_folder=folder)
     if name.startswith("classifier:"):
         here = f"classifier:{folder}" if folder.is_dir() else name
-        return get_scorer(here, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN)
+        return get_scorer(here, meanings=dict(labels), endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN)
     return get_scorer(name)
 
 
@@ -158,7 +165,7 @@ def score_texts(scorer: Scorer, texts: list[str | None], work: Work, lease: Leas
 
     def make(bounds: slice, progress: Callable[[int], None]) -> pa.Table:
         part = distinct[bounds]
-        return scores_table([str(n) for n in range(len(part))], scorer.score(part, progress), scorer.attributes)
+        return scores_table([str(n) for n in range(len(part))], scorer.score(part, progress), scorer.attribute_names)
 
     for number in shards.work_off(lease, make):
         log.info("%s: shard %d of %d", work, number + 1, len(shards.numbers()))

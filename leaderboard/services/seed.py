@@ -12,6 +12,7 @@ from leaderboard.services.evaluation_sets import declare, import_file, import_pr
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.published import seed_published
+from leaderboard.services.upgrade import catch_up_all
 from scoring.evaluation_sets import build_regard, build_starter, get
 
 METRICS = Path(__file__).parent.parent / "metrics.toml"
@@ -41,6 +42,8 @@ def seed(say: Callable[[str], None] = lambda _line: None) -> None:
     for metric in Metric.objects.filter(slug__in=[slug for texts in sets for slug in FIRST[texts.slug]]):
         queued = [model.slug for model in models if queue_evaluation(model, metric)]
         say(f"evaluations under {metric.slug} are queued ({len(queued)} models): the worker starts with them")
+    for metric in catch_up_all():
+        say(f"all entries of {metric.slug} are scored again: the code computes or checks otherwise than before")
 
 
 def queue_evaluation(model: LanguageModel, metric: Metric) -> bool:

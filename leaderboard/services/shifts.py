@@ -5,6 +5,7 @@ from typing import Any
 
 from leaderboard.models import MetricVersion
 from leaderboard.services.joined_scores import joined, shared_scorings, spelled_alike
+from scoring.attributes import THRESHOLD
 from scoring.metrics.agreement import AttributeShift, distribution_shift
 from scoring.metrics.pooled_shift import PooledShift
 
@@ -34,8 +35,8 @@ def shifts(before: MetricVersion, after: MetricVersion) -> Shifts | None:
     entries = {}
     for pair in shared_scorings(before, after):
         then, now = spelled_alike(*joined(pair))
-        entries[pair[0].model.slug] = distribution_shift(then, now)
+        entries[pair[0].model.slug] = distribution_shift(then, now, after.thresholds)
         for name in now:
-            pooled.setdefault(name, PooledShift()).add(then[name], now[name])
+            pooled.setdefault(name, PooledShift(after.thresholds.get(name, THRESHOLD))).add(then[name], now[name])
     whole = (of.shift(name) for name, of in pooled.items())
     return Shifts([shift for shift in whole if shift], entries) if entries else None

@@ -1,8 +1,9 @@
 """Verification: what is published follows from what is stored.
 
 Of measured versions every artefact is hashed, those of control sets and checks too, every Result recomputed from the
-artefacts by the code that made it, and every Standing from the Results. What a scorer said of texts is hashed only: to
-say it again is a rescoring. Figures from papers are held against the files they were entered from.
+artefacts, and every Standing from the Results. What a scorer said of texts is hashed only: to say it again is a
+rescoring. Of a version whose formula this code has changed since, the measures that it has left as they were are
+recomputed, and the others are named. Figures from papers are held against the files they were entered from.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,11 +27,12 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.services import artefacts
-from leaderboard.services.publish import covariances, standings
+from leaderboard.services.publish import covariances, ranked_measures, standings
 from leaderboard.services.published import PUBLICATIONS, Figure
 from leaderboard.services.score import collected
 from scoring import reproduction
 from scoring.artefacts import ArtefactError
+from scoring.reproduction import Recomputation, describe_left_out, recompute
 
 ARTEFACTS_OF_A_SET = ("artefact", "prompt_scores")
 Progress = Callable[[int, int], None]  # entries done, and in all
@@ -51,7 +53,7 @@ class Difference:
 
 @dataclass
 class Verification:
-    """What was looked at, and what was found."""
+    """What was looked at, and what was found. results: those that were recomputed."""
 
     versions: int = 0
     entries: int = 0
@@ -59,7 +61,7 @@ class Verification:
     standings: int = 0
     artefacts: int = 0
     differences: list[Difference] = field(default_factory=list)
-    not_recomputed: list[str] = field(default_factory=list)  # of a formula that this code does not have
+    not_recomputed: list[str] = field(default_factory=list)  # what of, and why
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,9 @@ class Verifier:
         entry = scoring.model.slug if scoring else ""
         self.found.differences += [Difference(str(version), entry, sentence) for sentence in what]
 
-    def _step(self, scoring: Scoring, results: list[Result]) -> None:
+    def _step(self, recomputed: int) -> None:
         self.found.entries += 1
-        self.found.results += len(results)
+        self.found.results += recomputed
         self._progress(self.found.entries, self._total)
 
     def _measured(self, published: Published) -> None:
@@ -124,25 +126,27 @@ class Verifier:
         self._say(version, None, damaged)
         self._say(version, None, filter(None, map(self._damage, of_controls(version))))
         formula = version.metric.formula
-        recomputable = not damaged and version.formula_version == formula.version
-        if version.formula_version != formula.version:
-            self.found.not_recomputed.append(
-                f"{version}: of version {version.formula_version} of the formula {formula.name}, this code has "
-                f"{formula.version}; only hashes and ranks were verified"
-            )
+        left_out: set[str] = set()
+        refusal = ""
         for scoring in published.scorings:
             results = published.results.get(scoring.pk, [])
             own = [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
             wrong = list(filter(None, map(self._damage, own)))
-            if not wrong and recomputable:
-                wrong = self._recomputed(scoring, results)
-            self._say(version, scoring, wrong)
-            self._step(scoring, results)
+            entry = Recomputation(wrong, 0, frozenset())
+            if not wrong and not damaged:
+                entry = self._recompute(scoring, results)
+            self._say(version, scoring, entry.differences)
+            self._step(entry.compared)
+            left_out |= entry.left_out
+            refusal = refusal or entry.refusal
+        note = describe_left_out(formula, version.formula_version, left_out, refusal)
+        self.found.not_recomputed += [f"{version}: {note}; their files were hashed"] if note else []
 
-    def _recomputed(self, scoring: Scoring, results: list[Result]) -> list[str]:
-        """What differs in one entry whose artefacts are whole."""
+    def _recompute(self, scoring: Scoring, results: list[Result]) -> Recomputation:
+        """Compute one entry again whose artefacts are whole."""
+        nothing = frozenset[str]()
         if scoring.run is None or scoring.run.artefact is None or scoring.artefact is None:
-            return ["has no stored outputs or scores: nothing can be recomputed"]
+            return Recomputation(["has no stored outputs or scores: nothing can be recomputed"], 0, nothing)
         version = scoring.metric_version
         try:
             texts, outputs = self._load_texts(version), artefacts.load(scoring.run.artefact)
@@ -150,13 +154,16 @@ class Verifier:
             replicates = artefacts.load(scoring.replicates) if scoring.replicates else None
             formula = version.metric.formula
             per_text = stored if formula.asks_scorer else None
-            measured = formula.measure(collected(version.protocol.evaluation_set, version, texts, outputs, per_text))
+            return recompute(
+                formula,
+                version.formula_version,
+                collected(version.protocol.evaluation_set, version, texts, outputs, per_text),
+                stored,
+                replicates,
+                {(result.measure, result.slice): numbers_of(result) for result in results},
+            )
         except (ArtefactError, ValueError, KeyError) as error:
-            return [f"cannot be recomputed: {error}"]
-        found = [] if formula.asks_scorer else list(reproduction.log_perplexity_differences(stored, outputs))
-        found += reproduction.replicate_differences(replicates, measured)
-        found += reproduction.result_differences({(r.measure, r.slice): numbers_of(r) for r in results}, measured)
-        return found
+            return Recomputation([f"cannot be recomputed: {error}"], 0, nothing)
 
     def _load_texts(self, version: MetricVersion) -> pa.Table:
         artefact = version.protocol.evaluation_set.artefact
@@ -192,21 +199,30 @@ class Verifier:
         for scoring in published.scorings:
             results = published.results.get(scoring.pk, [])
             self._say(version, scoring, figure_differences(results, figures.pop(scoring.model.slug, [])))
-            self._step(scoring, results)
+            self._step(len(results))
         self._say(version, None, [f"{slug}: the source has it, and it is not entered" for slug in figures])
 
     def _ranks(self, published: Published) -> None:
-        """Hold the standings against those that follow from the results."""
-        version, stored = published.version, published.standings
+        """Hold the standings against those that follow from the results.
+
+        Of a version of another formula only on measures that this code defines, and so ranks, as that did.
+        """
+        version = published.version
+        keys = set(ranked_measures(version))
+        if version.measured:
+            keys &= version.metric.formula.measures_as_of(version.formula_version)
+        stored = [standing for standing in published.standings if standing.measure in keys]
+        other = {standing.measure for standing in published.standings} - keys
+        if other:
+            self.found.not_recomputed.append(f"{version}: ranks on {', '.join(sorted(other))}, for the same reason")
         self.found.standings += len(stored)
         ranked = {standing.model_id for standing in stored}
         # Who was withdrawn or hidden after the last publication stays on it until the next.
         gone = {of.model_id for of in published.scorings if of.model.is_off_rankings}
         among = [of for of in published.scorings if of.model_id in ranked or of.model_id not in gone]
-        keys = {measure.key for measure in version.metric.formula.ranked}
         results = [r for of in among for r in published.results.get(of.pk, []) if r.measure in keys]
         try:
-            uncertainty = covariances(version, among) if version.measured and among else {}
+            uncertainty = covariances(version, among, keys) if version.measured and among and keys else {}
         except (OSError, ArtefactError, ValueError) as error:
             self._say(version, None, [f"ranks cannot be recomputed: {error}"])
             return
@@ -259,12 +275,18 @@ def numbers_of(result: Result) -> dict[str, Any]:
 
 def figure_differences(results: list[Result], figures: list[Figure]) -> Iterator[str]:
     """Say where results are not what the source prints."""
-    printed = {(of.measure, of.slice): (of.value, of.n, of.rank) for of in figures}
-    entered = {(of.measure, of.slice): (of.value, of.n, of.published_rank) for of in results}
+    printed = {(of.measure, of.slice): (of.value, of.n, of.rank) for of in figures if not of.derived}
+    entered = {(of.measure, of.slice): (of.value, of.n, of.published_rank) for of in results if not of.derived}
     for place in sorted(printed.keys() | entered.keys()):
         was, now = entered.get(place), printed.get(place)
         if was != now:
             yield f"{' of '.join(place)}: entered as {was}, the source has {now} (value, n, rank)"
+    follow = {(of.measure, of.slice): of.value for of in figures if of.derived}
+    stored = {(of.measure, of.slice): of.value for of in results if of.derived}
+    for place in sorted(follow.keys() | stored.keys()):
+        if not reproduction.same(stored.get(place), follow.get(place)):
+            name = " of ".join(place)
+            yield f"{name}: stored as derived {stored.get(place)}, from the source {follow.get(place)} follows"
 
 
 def standing_differences(stored: list[Standing], found: list[Standing]) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import Max
 
 from leaderboard.models import ControlCheck, Metric, MetricVersion, Protocol, Provenance, Rescoring, Work
 from leaderboard.services.leases import ScorerChanged
+from scoring.attributes import Attribute
 from scoring.metrics.formulas import Formula
 
 UNFINISHED = (Work.State.QUEUED, Work.State.RUNNING)
@@ -53,8 +55,8 @@ def open_first_version(metric: Metric) -> MetricVersion:
     ).first()
     if open_already:
         if formula.asks_scorer and not open_already.scorings.filter(state__in=[*UNFINISHED, Work.State.DONE]).exists():
-            open_already.scorer_fingerprint, open_already.prompt_scores = known, None
-            open_already.save(update_fields=["scorer_fingerprint", "prompt_scores"])
+            open_already.scorer_fingerprint, open_already.prompt_scores, open_already.attributes = known, None, []
+            open_already.save(update_fields=["scorer_fingerprint", "prompt_scores", "attributes"])
         return open_already
     return MetricVersion.objects.create(
         metric=metric,
@@ -64,6 +66,17 @@ def open_first_version(metric: Metric) -> MetricVersion:
         scorer_fingerprint=known,
         formula_version=formula.version,
     )
+
+
+def bind_anew(version: MetricVersion, scorer_fingerprint: str) -> None:
+    """Make the scorer of this fingerprint the version's own where nothing is scored under it yet; else as `bind`."""
+    unscored = version.status == MetricVersion.Status.CANDIDATE
+    if unscored and not version.scorings.filter(state=Work.State.DONE).exists():
+        if version.scorer_fingerprint != scorer_fingerprint:  # prompts that were scored, were scored by another one
+            version.scorer_fingerprint, version.prompt_scores, version.attributes = scorer_fingerprint, None, []
+            version.save(update_fields=["scorer_fingerprint", "prompt_scores", "attributes"])
+        return
+    bind(version, scorer_fingerprint)
 
 
 def bind(version: MetricVersion, scorer_fingerprint: str) -> None:
@@ -85,4 +98,19 @@ def bind(version: MetricVersion, scorer_fingerprint: str) -> None:
             f"the scorer {version.scorer} is not the one of {version} any more (it was "
             f"{version.scorer_fingerprint[:12]}, now it is {scorer_fingerprint[:12]}): nothing is scored with it under "
             "this version"
+        )
+
+
+def keep_attributes(version: MetricVersion, attributes: Sequence[Attribute]) -> None:
+    """Make what the scorer declares of its attributes the version's own, if it has none yet.
+
+    Raises ScorerChanged where it has another declaration: its numbers and ranks follow from that one.
+    """
+    declared = [attribute.as_json() for attribute in attributes]
+    MetricVersion.objects.filter(pk=version.pk, attributes=[]).update(attributes=declared)
+    version.refresh_from_db()
+    if version.attributes != declared:
+        raise ScorerChanged(
+            f"the scorer {version.scorer} declares its attributes otherwise than under {version}: rescore the metric, "
+            "with that as the reason"
         )

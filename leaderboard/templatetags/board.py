@@ -9,6 +9,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils.html import format_html
 
 from leaderboard.models import Metric, Result
+from leaderboard.models.results import DERIVED
+from leaderboard.queries.profiles import Cell
 from leaderboard.services.roles import moderates, operates
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
@@ -27,10 +29,17 @@ def slice_label(name: str) -> str:
 
 @register.filter
 def number(result: Result | None, decimals: int | None = None) -> str:
-    """A value with the digits of its measure, or as many as its source prints."""
+    """A value with the digits of its measure, or as many as its source prints; marked where it was worked out here."""
     if result is None:
         return ""
-    return f"{result.value:.{MEASURES[result.measure].digits if decimals is None else decimals}f}"
+    mark = DERIVED if result.derived else ""
+    return f"{mark}{result.value:.{MEASURES[result.measure].digits if decimals is None else decimals}f}"
+
+
+@register.filter
+def first_known(cells: list[Cell]) -> Result | None:
+    """The first result of a row that there is."""
+    return next((cell.result for cell in cells if cell.result), None)
 
 
 @register.filter
@@ -38,6 +47,12 @@ def decimals(value: float, digits: int) -> str:
     """A value with so many digits after the point, and a minus as wide as a plus; never a negative nothing."""
     written = f"{value:.{digits}f}"
     return written.replace("-", MINUS) if float(written) else written.removeprefix("-")
+
+
+@register.filter
+def end(value: float) -> str:
+    """An end of a scale, as short as it can be."""
+    return f"{value:g}".replace("-", MINUS)
 
 
 @register.filter
@@ -63,6 +78,15 @@ def ends(result: Result) -> str:
         return ""
     digits = MEASURES[result.measure].digits
     return f"{result.ci_low:.{digits}f}–{result.ci_high:.{digits}f}"  # noqa: RUF001 (a range wants an en dash)
+
+
+@register.filter
+def worst_cases(result: Result) -> str:
+    """The least and the largest that missing texts can make of a value; empty where that is not known."""
+    if result.worst_low is None or result.worst_high is None:
+        return ""
+    digits = MEASURES[result.measure].digits
+    return f"{result.worst_low:.{digits}f}–{result.worst_high:.{digits}f}"  # noqa: RUF001 (a range wants an en dash)
 
 
 @register.filter

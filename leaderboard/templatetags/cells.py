@@ -9,8 +9,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from leaderboard.models import Result
-from leaderboard.queries.history import Line, Place
-from leaderboard.queries.rankings import Cell, Row
+from leaderboard.models.results import DERIVED
+from leaderboard.queries.history import Absence, Line, Place
+from leaderboard.queries.rankings import Cell, Row, scale_start
 from leaderboard.templatetags.board import compact, decimals
 from scoring.metrics.measures import Measure
 
@@ -21,10 +22,14 @@ NOT_SIGNIFICANT = format_html(
     "Not significant: no different from an indifferent model at 5% after Holm's correction",
 )
 # A model under a version.
-OUTDATED = '<td class="num"><abbr class="none" title="{}">outdated</abbr></td>'
+ABSENT = '<td class="num"><abbr class="none" title="{}">{}</abbr></td>'
 NOT_RANKED = '<td class="num"><span class="none">not ranked</span></td>'
 PLACE = '<td class="num">{:d}{}<span class="interval">{}</span></td>'
 RANGE = ' <span class="range" title="Ranks that paired tests cannot exclude">{}</span>'
+INDIFFERENT = (
+    '<span class="indifferent"><span aria-hidden="true">┆</span>'
+    '<span class="visually-hidden">, if indifferent </span>{}{}</span>'
+)
 # Parts of a whisker, from 0 to 100.
 SCALE = (
     '<svg class="whisker" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
@@ -71,6 +76,18 @@ def _revision(row: Row) -> str:
     return format_html('<td><code title="{}">{}</code></td>', whole, whole[:19]) if whole else f"<td>{UNKNOWN}</td>"
 
 
+def _missing(row: Row) -> str:
+    """Texts without a score; of a measure of prompts, the prompts without any, and the continuations too."""
+    result = row.result
+    if not row.version.measured:
+        return _of_source(None)
+    if result.missing_texts in (None, result.missing):
+        return _of_source(result.missing)
+    prompts, texts = result.missing, result.missing_texts or 0
+    return MISSING.format(intcomma(prompts), "" if prompts == 1 else "s", intcomma(texts), "" if texts == 1 else "s")
+
+
+MISSING = '<td class="num">{} prompt{}<span class="interval">{} text{}</span></td>'
 UNKNOWN = '<span class="none">unknown</span>'
 UNPRINTED = '<span class="none" title="The source does not print it">unknown</span>'
 FACTS: dict[str, Callable[[Row], str]] = {
@@ -80,7 +97,7 @@ FACTS: dict[str, Callable[[Row], str]] = {
     "parameters": _parameters,
     "date": lambda row: f'<td class="date">{_day(row.result.scoring.scored_at)}</td>',
     "n": lambda row: _of_source(row.result.n),
-    "missing": lambda row: _of_source(row.result.missing if row.version.measured else None),
+    "missing": _missing,
     "revision": _revision,
 }
 
@@ -88,29 +105,49 @@ FACTS: dict[str, Callable[[Row], str]] = {
 @register.simple_tag
 def places(line: Line, digits: int) -> SafeString:
     """The ranks of a model under each version, with their intervals and values."""
-    return SafeString("".join(_place(place, reason, digits) for place, reason in line.cells))
+    return SafeString("".join(_place(place, absence, digits) for place, absence in line.cells))
 
 
-def _place(place: Place | None, reason: str, digits: int) -> str:
+def _place(place: Place | None, absence: Absence | None, digits: int) -> str:
     if place is None:
-        return format_html(OUTDATED, reason) if reason else NOT_RANKED
+        return format_html(ABSENT, absence.reason, absence.label) if absence else NOT_RANKED
     of = RANGE.format(place.interval) if place.low is not None else ""
     return PLACE.format(place.rank, of, decimals(place.value, digits))  # numbers: nothing to escape
 
 
 @register.simple_tag
-def whisker(result: Result, measure: Measure, scale: float | None = None) -> SafeString:
-    """A value on the scale from 0 to `scale` (default: the measure's) with its interval, as a small drawing.
+def whisker(
+    result: Result, measure: Measure, scale: float | None = None, indifferent: float | None = None
+) -> SafeString:
+    """A value with its interval on the scale that ends at `scale` (default: the measure's), as a small drawing.
 
-    It repeats what the cell says in digits.
+    A tick stands where an indifferent model would be: at the measure's neutral value, else at `indifferent`. The cells
+    say the same in digits.
     """
-    percent = 100 / (scale or measure.largest)
+    end = scale or measure.largest
+    start = scale_start(measure, end)
+
+    def place(value: float) -> float:
+        return round(100 * (value - start) / (end - start), 1)
+
     shape, places = SCALE, []
-    if measure.neutral is not None:
+    tick = indifferent if measure.neutral is None else measure.neutral
+    if tick is not None:
         shape += NEUTRAL
-        places += [round(percent * measure.neutral, 1)] * 2
+        places += [place(tick)] * 2
     if result.ci_low is not None and result.ci_high is not None:
         shape += INTERVAL
-        places += [round(percent * result.ci_low, 1), round(percent * result.ci_high, 1)]
+        places += [place(result.ci_low), place(result.ci_high)]
     shape += VALUE
-    return SafeString(shape.format(*places, *[round(percent * result.value, 1)] * 2))  # numbers: nothing to escape
+    return SafeString(shape.format(*places, *[place(result.value)] * 2))  # numbers: nothing to escape
+
+
+@register.simple_tag
+def if_indifferent(value: float | None, digits: int, measured: bool) -> SafeString:
+    """What a model would have if it were indifferent, beneath its value; nothing where that is not known.
+
+    measured: whether it was computed from the texts; no paper prints it, so else it was worked out here.
+    """
+    if value is None:
+        return SafeString("")
+    return SafeString(INDIFFERENT.format("" if measured else DERIVED, decimals(value, digits)))

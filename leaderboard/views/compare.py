@@ -97,7 +97,8 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
     best = max(versions, key=lambda version: (scored.get(version.pk, 0), *newest(version)), default=None)
     version = numbers.get(pick(request, "version", str(best.number), list(numbers))) if same and best else best
     ranked = [measure.key for measure in metric.formula.ranked]
-    measure = pick(request, "measure", metric.measure, ranked) if same else metric.measure
+    usual = version.first_measure if version else metric.measure
+    measure = pick(request, "measure", usual, ranked) if same else usual
     there = boards([version], measure) if version else None
     slices = there.slices[version.pk] if there and version else []
     asked = request.GET.get("slice", "") if same else ""
@@ -194,6 +195,10 @@ def chart(found: SideBySide) -> Chart:
     for entry in found.there:
         result = entry.results[found.slice]
         said = f"{entry.model.name}: {decimals(result.value, measure.digits)}"
-        lines.append(ForestLine(entry.model.name, result.value, result.ci_low, result.ci_high, said))
-    alternative = f"{what} of {len(lines)} models, the best on top; the table under it has the same numbers."
+        if entry.indifferent is not None:
+            said += f"; if it were indifferent, {decimals(entry.indifferent, measure.digits)}"
+        low, high = result.ci_low, result.ci_high
+        lines.append(ForestLine(entry.model.name, result.value, low, high, said, tick=entry.indifferent))
+    ticks = " Dotted ticks are what each model would have if it were indifferent." if found.ticked else ""
+    alternative = f"{what} of {len(lines)} models, the best on top; the table under it has the same numbers.{ticks}"
     return forest_chart("compare", lines, escape(what), alternative, reference=measure.neutral)

@@ -19,6 +19,7 @@ from leaderboard.queries.demographics import (
     own_ranking,
     scale,
     sentences,
+    usual_measure,
 )
 from leaderboard.queries.rankings import current_versions, metrics_with_versions
 from leaderboard.views.keeping import kept
@@ -73,7 +74,8 @@ def parse(request: HttpRequest, metric: Metric) -> tuple[Choice, dict[int, Entry
     population = pick(request, "kind", kinds[0] if apart else Standing.Population.ALL.value, found)
     if not metric.formula.by_kind:
         population = Standing.Population.ALL.value
-    measure = pick(request, "measure", metric.measure, [of.key for of in metric.formula.ranked])
+    usual = usual_measure(version) if version else metric.measure
+    measure = pick(request, "measure", usual, [of.key for of in metric.formula.ranked])
     return Choice(metric, measure, version, list(versions.values()), provenance, population), entries
 
 

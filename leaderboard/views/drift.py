@@ -13,8 +13,8 @@ from leaderboard.queries.drift import CheckRow, Condition, Watched, checks_page,
 from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import choose_metric, page_number, pick
 
-LARGEST = ControlPanel("Largest difference of a score", "noise floor")
-MEAN = ControlPanel("Mean absolute difference", "limit")
+SHIFT = ControlPanel("Mean shift of scores", "limit")
+BEYOND = ControlPanel("Texts beyond their own noise", "explained by noise", counted=True)
 FLIPS = ControlPanel("Labels that flipped", "material from", counted=True)
 
 
@@ -66,9 +66,9 @@ def chosen_check(request: HttpRequest, chosen: Watched) -> ControlCheck | None:
 
 def checks_chart(metric: Metric, rows: list[CheckRow]) -> Chart:
     """The checks of the table as a control chart, the oldest on the left."""
-    kinds = {"max_abs": LARGEST, "mean_abs": MEAN, "flips": FLIPS}
-    bounds = {"max_abs": "noise_floor", "mean_abs": "mean_limit", "flips": "flips_limit"}
-    shown = [key for key in kinds if key == "max_abs" or any(row.overall.get(key) is not None for row in rows)]
+    kinds = {"mean_shift": SHIFT, "beyond": BEYOND, "flips": FLIPS}
+    bounds = {"mean_shift": "mean_limit", "beyond": "expected", "flips": "flips_limit"}
+    shown = [key for key in kinds if key == "mean_shift" or any(row.overall.get(key) is not None for row in rows)]
     points = [
         ControlPoint(
             verdict=row.check.condition.key,
@@ -97,7 +97,7 @@ def said_of(row: CheckRow) -> str:
     when = f"{row.check.finished_at:%-d %B %Y, %H:%M} UTC" if row.check.finished_at else "unknown"
     numbers = [
         f"{words} {value:.3g}"
-        for key, words in (("max_abs", "largest difference"), ("mean_abs", "mean"), ("flips", "flips"))
+        for key, words in (("mean_shift", "mean shift"), ("beyond", "texts beyond noise"), ("flips", "flips"))
         if (value := row.overall.get(key)) is not None
     ]
     return f"{row.check.condition.label}: {when}<br>" + (", ".join(numbers) or "no answer")

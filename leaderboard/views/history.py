@@ -87,7 +87,7 @@ def parse(request: HttpRequest, metric: Metric, steps: list[Step]) -> tuple[Choi
     Raises Http404 with a sentence.
     """
     measures = [measure.key for measure in metric.formula.ranked]
-    measure = pick(request, "measure", metric.measure, measures)
+    measure = pick(request, "measure", steps[-1].version.first_measure if steps else metric.measure, measures)
     there = boards([step.version for step in steps], measure)
     slices = slices_in_order(name for of in there.slices.values() for name in of)
     populations = there.populations

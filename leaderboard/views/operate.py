@@ -198,7 +198,7 @@ def drift_policy(request: HttpRequest, slug: str) -> HttpResponse:
         changes = [(label(name), words(before[name]) or "none", words(after[name]) or "none") for name in after]
         return render(request, "operate/policy_change.html", {"metric": metric, "form": form, "changes": changes})
     set_policy(metric, form.values, form.cleaned_data["reason"], request.user)
-    messages.info(request, f"The drift policy of {metric.title} is set: it holds from the next check on.")
+    messages.info(request, f"The policy of {metric.title} is set.")
     return redirect("operate")
 
 

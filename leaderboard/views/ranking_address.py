@@ -89,7 +89,7 @@ class Choice:
 def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
     """Read the address. Raises Http404 with a sentence where it names something that does not exist."""
     metric = choose_metric(request, metrics)
-    measure = pick(request, "measure", metric.measure, [measure.key for measure in metric.formula.ranked])
+    asked_measure = pick(request, "measure", "", ["", *(measure.key for measure in metric.formula.ranked)])
     provenance = pick(request, "provenance", "", ["", *Provenance.values, BOTH])
     kind = pick(request, "kind", WITHIN_KIND, [WITHIN_KIND, *Standing.Population.values])
     numbers = {str(version.number): version for version in published_versions(metric)}
@@ -98,7 +98,14 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
     end = None if as_of is None else end_of(as_of)
 
     own, borrowed = tables(metric, metrics, provenance, version, end)
-    slices = slices_of([version for _, of in own + borrowed for version in of], measure)
+    usual = {version: first_measure(versions) for _, versions in own + borrowed for version in versions}
+    measures = {version: asked_measure or first for version, first in usual.items()}
+    slices = slices_of(measures)
+    asked_slice = request.GET.get("slice")
+    if asked_slice and not asked_measure and not any(asked_slice in names for names in slices.values()):
+        usual = usual | {version: version.measure_on(asked_slice) for _, versions in own for version in versions}
+        measures = measures | usual
+        slices = slices_of(measures)
     known = known_slices(metric, own, slices)
     name = slice_asked(request, metric, known)
     view = view_of(request, metric, name, known)
@@ -112,12 +119,14 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         first = next(((of, found) for of, found in borrowed if any(slices.get(v.pk) for v in found)), None)
         shown += [(*first, slices[first[1][0].pk][0])] if first else []
     wanted = [
-        Wanted(of, versions, MEASURES[measure], chosen, slices, populations(of, kind), end)
+        Wanted(of, versions, MEASURES[measures[versions[0]]], chosen, slices, populations(of, kind), end)
         for of, versions, chosen in shown
     ]
+    measure = wanted[0].measure.key if wanted else asked_measure or metric.measure
+    unchosen = usual[wanted[0].versions[0]] if wanted else metric.measure
     order, filters = view.order, view.filters
     asked = {
-        "measure": "" if measure == metric.measure else measure,
+        "measure": "" if asked_measure == unchosen else asked_measure,
         "slice": "" if name == known[0] else name,
         "kind": kind,
         "provenance": provenance,
@@ -160,6 +169,12 @@ def tables(
     others = [of for of in metrics if of != metric and of.formula_name == metric.formula_name]
     borrowed = [(of, current_versions(of, [Provenance.PUBLISHED])) for of in others]
     return own, [(of, versions) for of, versions in borrowed if versions]
+
+
+def first_measure(versions: list[MetricVersion]) -> str:
+    """The measure that is shown first of versions in one ranking: one that falls back decides for all."""
+    fallbacks = (version.fallback_measure for version in versions)
+    return next(filter(None, fallbacks), versions[0].first_measure)
 
 
 def has(versions: list[MetricVersion], name: str, slices: dict[int, list[str]]) -> bool:

@@ -13,15 +13,16 @@ from scoring.cage.limits import LOOK_UP, CageBroken, CageDied, CageOutOfMemory, 
 from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, TEXTS
 from scoring.cage.supervisor import Cage, WorkRefused, open_cage
 from scoring.generation import GenerationSettings, UnsupportedKind
-from scoring.language_models import Architecture, ModelRefused, Precision
+from scoring.language_models import Architecture, FailedSelfTest, ModelRefused, Precision
 from scoring.language_models.resolving import Describe
 from scoring.likelihood import LikelihoodSettings, NotApplicable, Unscorable
+from scoring.self_test import SelfTest
 
 Progress = Callable[[int], None]
 
 # What a cage may say went wrong, by name; anything else is told as `WorkRefused`.
 ERRORS: dict[str, type[Exception]] = {
-    error.__name__: error for error in (ModelRefused, NotApplicable, UnsupportedKind, MemoryError)
+    error.__name__: error for error in (ModelRefused, FailedSelfTest, NotApplicable, UnsupportedKind, MemoryError)
 }
 # At these a library reads what the submitter wrote: that it dies there is for the submitter to mend.
 READING = ("reading the configuration", "loading the model", "trying the tokenizer")
@@ -51,6 +52,12 @@ class CagedModel:
         self._cage, self._name = cage, name
         self.architecture = _architecture(values)
         self.device = str(values.get("device", ""))[:40]
+
+    def self_test(self) -> SelfTest:
+        """The self-test, which the model passes now. Raises ModelRefused, CageError."""
+        with _told(self._name):
+            values = self._cage.ask("self test", {}).values
+        return _whole_self_test(values)
 
     def special_tokens(self, settings: LikelihoodSettings) -> str:
         """What stands around a text, as in "[CLS] text [SEP]". Raises NotApplicable."""
@@ -164,3 +171,18 @@ def _architecture(values: dict[str, Any]) -> Architecture:
         if not valid:
             raise CageBroken(f"an architecture whose {name} is none")
     return Architecture(**row)
+
+
+def _whole_self_test(values: dict[str, Any]) -> SelfTest:
+    """As a cage reports it. Raises CageBroken for anything that is no report of a passed test."""
+    fields = SelfTest.__dataclass_fields__
+    if set(values) != set(fields):
+        raise CageBroken("a self-test without its fields")
+    for name, value in values.items():
+        if name == "precision":
+            valid = isinstance(value, str) and len(value) < 40
+        else:
+            valid = type(value) in (int, float) and 0 <= value < 2**53
+        if not valid:
+            raise CageBroken(f"a self-test whose {name} is none")
+    return SelfTest(**values)

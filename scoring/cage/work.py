@@ -31,6 +31,7 @@ from scoring.language_models import LoadedModel
 from scoring.language_models.description import describe
 from scoring.language_models.loading import load_files
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
+from scoring.self_test import self_test
 
 PROGRESS_EVERY = 0.2  # seconds
 MOST_WORDS = 1500  # characters of what went wrong
@@ -119,6 +120,11 @@ def _open(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
     room.enter("trying the tokenizer")
     room.model.tokenizer([PROBE, "a"], add_special_tokens=False, split_special_tokens=True, verbose=False)
     return {"architecture": asdict(room.model.architecture), "device": str(room.model.device)}, None
+
+
+def _self_test(room: Room, _arguments: Values, _table: pa.Table | None) -> Answered:
+    room.enter("comparing the engine with the model's plain forward")
+    return self_test(room.loaded).as_json(), None
 
 
 def _special_tokens(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
@@ -230,6 +236,7 @@ def _texts(table: pa.Table | None) -> list[str]:
 VERBS: dict[str, Callable[[Room, Values, pa.Table | None], Answered]] = {
     "describe": _describe,
     "open": _open,
+    "self test": _self_test,
     "special tokens": _special_tokens,
     "likelihoods": _likelihoods,
     "continuations": _continuations,

@@ -1,60 +1,152 @@
-"""Two scorings of the same texts and a policy: what changed, and whether it matters."""
+"""A control set's replicates, its scorings of now and a policy: what changed, and whether it matters."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from scoring.control_sets import BANDS
 from scoring.drift.measures import Array, Members, Reported
-from scoring.drift.policy import LARGEST_MARGIN, Policy, alpha_of_check
-from scoring.drift.report import DriftReport, Finding, Level, MeasureChange, Movement, PairedTests, Rule, Verdict
+from scoring.drift.noise import Matrix, Reference
+from scoring.drift.policy import FAR, LARGEST_MARGIN, POWER, Policy, alpha_of_check
+from scoring.drift.report import (
+    Detectable,
+    DriftReport,
+    Finding,
+    Level,
+    MeasureChange,
+    Movement,
+    NoiseTests,
+    PairedTests,
+    Rule,
+    Verdict,
+)
 from scoring.statistics.auc import holm
 from scoring.statistics.bootstrap import percentile_intervals
 
-Matrix = NDArray[np.floating[Any]]
+Slice = tuple[str | None, str | None]  # demographic, stratum; of all texts neither
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Scores of texts that have both, float64 [n, attributes], NaN elsewhere; slices, of which the first is of all."""
+    """What is compared: texts that have scores then and now."""
 
+    reference: Reference
+    scorings: Array  # [scorings, n, attributes]
     attributes: Sequence[str]
-    reference: Array
-    observed: Array
-    slices: list[str | None]
-    members: Members  # [slices, n]
+    policy: Policy
+    names: list[str | None]  # of the demographics, all texts first
+    members: Members  # [names, n]
+    thresholds: Array  # [attributes]; they mean nothing where the policy has none
+
+    @cached_property
+    def observed(self) -> Array:
+        """The medians of now, [n, attributes]; the centre where they differ by no more than rounding."""
+        now = np.asarray(np.median(self.scorings, axis=0))
+        return np.where(np.abs(now - self.reference.centre) <= self.reference.floor, self.reference.centre, now)
+
+    @cached_property
+    def variance(self) -> Array:
+        """Of a text's change by noise, [n, attributes]."""
+        return np.nan_to_num(self.reference.variance_of_change(len(self.scorings)))
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        """Where there is a score then and now, [n, attributes]."""
+        return ~np.isnan(self.observed)
+
+    @cached_property
+    def change(self) -> Array:
+        """Of the medians, [n, attributes], 0 where it is not known."""
+        return np.nan_to_num(self.observed - self.reference.centre)
+
+    @cached_property
+    def mean_change(self) -> Array:
+        """Of the mean of all scorings, [n, attributes]: a rollout that reaches some of them cannot hide from it."""
+        now = (self.scorings - self.reference.centre).mean(axis=0)
+        change = np.nan_to_num(now - self.reference.deviations.mean(axis=0))
+        return np.where(np.abs(change) > self.reference.floor, change, 0.0)
+
+    @cached_property
+    def slices(self) -> list[tuple[Slice, Members]]:
+        """All texts, demographics and strata, each with whether a text is in it by attribute, [n, attributes]."""
+        found: list[tuple[Slice, Members]] = [
+            ((name, None), member[:, None] & self.known) for name, member in zip(self.names, self.members, strict=True)
+        ]
+        if self.policy.threshold is not None:
+            bounds = (-np.inf, *BANDS, np.inf)
+            for low, high in pairwise(bounds):
+                words = f"scores {f'from {low:g}' if low > 0 else ''}{f' below {high:g}' if high < np.inf else ''}"
+                inside = (self.reference.centre >= low) & (self.reference.centre < high) & self.known
+                found.append(((None, " ".join(words.split())), inside))
+        return found
+
+    def shift_of(self, whole: bool, inside: Members) -> tuple[NDArray[np.int64], Array, Array]:
+        """Of a slice, or of the whole set, by attribute: texts, mean change, and its standard error by noise."""
+        count, change, variance = inside.sum(axis=0), self.change, self.variance
+        if whole:
+            share = 1 / len(self.scorings) + 1 / len(self.reference.replicates)
+            change, variance = self.mean_change, np.nan_to_num(self.reference.variance) * share
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = np.sqrt((variance * inside).sum(axis=0)) / count
+            return count, (change * inside).sum(axis=0) / count, error
+
+    @cached_property
+    def chance_of_flip(self) -> Array:
+        """That noise alone puts the label of a text on the other side, [n, attributes]; 1 at the threshold itself."""
+        distance = np.nan_to_num(np.abs(self.reference.centre - self.thresholds))
+        spread = np.sqrt(self.variance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tail = stats.t.sf(distance / spread, max(1, len(self.reference.replicates) - 1))
+        chance = np.where(spread > 0, tail, 0.0)
+        return np.where(distance <= self.reference.floor, 1.0, chance)
+
+    @cached_property
+    def is_firm(self) -> Members:
+        """Texts whose label noise leaves alone, [n, attributes]."""
+        return (self.chance_of_flip < FAR) & self.known
+
+    @cached_property
+    def moved_far(self) -> Members:
+        """Texts whose median moved farther than noise moves one in 10,000 to that side, [n, attributes]."""
+        reach = float(stats.t.isf(FAR, max(1, len(self.reference.replicates) - 1)))
+        return np.abs(self.change) > reach * np.sqrt(self.variance)
 
 
 def compare(
-    reference: Matrix,
-    observed: Matrix,
+    reference: Reference,
+    scorings: Matrix,
     attributes: Sequence[str],
     demographics: Sequence[Sequence[str]],
     reported: Reported,
-    noise_floor: float,
     fingerprints: tuple[str, str],
     margins: Mapping[str, float] | None = None,
     check: int = 1,
     policy: Policy | None = None,
+    thresholds: Mapping[str, float] | None = None,
 ) -> DriftReport:
-    """Compare the frozen reference scores of a control set with those of now.
+    """Compare the replicates of a control set, made at its opening, with its scorings of now.
 
-    reference, observed: [n, attributes], the same texts in the same order, NaN where a text has no score.
-    demographics: of each text, none or more. reported: the metric's measures. fingerprints: then and now.
-    noise_floor: above 0, see `scoring.drift.noise_floor`. margins: of equivalence, by key of the measure, see
+    scorings: [scorings, n, attributes], or [n, attributes] of a single one; the same texts in the same order, NaN where
+    a text has no score. An odd number, `reference.scorings`. demographics: of each text, none or more. reported: the
+    metric's measures. fingerprints: then and now. margins: of equivalence, by key of the measure, see
     `equivalence_margin`; a measure that is not named has the widest. check: number of this check of the metric version.
+    thresholds: of labels, by attribute; of one that is not named it is the policy's, and without that there are none.
 
     L0: the fingerprints differ. It decides nothing: the scores do.
-    L1: a score moved by more than the noise floor, or a text without a score has one now.
-    L2, asked where a score moved beyond the noise floor. Over all texts and in each demographic: label flips, or the
-    mean absolute difference, are at the policy's limits; these two are facts of frozen texts and have no false-alarm
-    rate. Over all texts: the interval of a reported measure's change is not within the margin. A demographic has few
-    texts and hence wide intervals, so there, besides, Holm's p of no change, over all demographics and measures, is
-    below what this check may spend of alpha: this is the one rule with a false-alarm rate, at most alpha over all
-    checks of a version. The verdict is `changed` even where L2 fired, until `confirm`.
+    L1: the paired changes are larger than replicate variation explains. The mean shift over all texts, of a demographic
+    or of a stratum (a band of scores) by its standard error; the number of texts of which a scoring lies beyond their
+    own noise; the distribution of changes beside that of replicates. Or a text without a score has one now.
+    L2 is asked always. Over all texts and in each demographic: the mean shift is beyond the policy's limit, or so many
+    labels flip, of texts that moved farther than noise moves one in 10,000. Or the interval of a reported measure's
+    change is not within the margin, in a demographic by more than its texts' own differences explain.
+    Every one of these has to be beyond noise: Holm's p, over all tests of scores and over all tests of measures, is
+    below what this check may spend of alpha, which the two share alike. Without noise a difference is a fact and has
+    p = 0; it is compared exactly, but for rounding. The verdict is `changed` even where L2 fired, until `confirm`.
 
     A text that had a score of any attribute and has none now makes the check `unavailable`, whatever the other texts
     show: an error, an empty reply and a refusal are no scores, and measures without those texts are of another set. It
@@ -63,34 +155,42 @@ def compare(
     Raises ValueError, naming the argument, where shapes or values do not fit.
     """
     policy = policy or Policy()
-    first, second = (np.asarray(scores, dtype=np.float64) for scores in (reference, observed))
-    _check(first, second, attributes, demographics, noise_floor)
-    had, has = ~np.isnan(first), ~np.isnan(second)
-    unpaired = ~(had & has)
-    slices, members = _slices(demographics)
-    pair = _Pair(attributes, np.where(unpaired, np.nan, first), np.where(unpaired, np.nan, second), slices, members)
+    now = np.asarray(scorings, dtype=np.float64)
+    now = now[None] if now.ndim == 2 else now
+    _check(reference, now, attributes, demographics)
+    had = ~np.isnan(reference.centre)
+    has: NDArray[np.bool_] = np.isfinite(now).all(axis=0)
+    paired = had & has
+    names, members = _slices(demographics)
+    pair = _Pair(
+        reference=reference,
+        scorings=np.where(paired, now, np.nan),
+        attributes=attributes,
+        policy=policy,
+        names=names,
+        members=members,
+        thresholds=np.array([(thresholds or {}).get(name, policy.threshold or 0.0) for name in attributes]),
+    )
     alpha = alpha_of_check(policy.alpha, check)
     lost, gained = (int((mask & ~other).any(axis=1).sum()) for mask, other in ((had, has), (has, had)))
-    movements = _movements(pair, policy.threshold)
-    measures = tuple(_measures(pair, reported, margins or {}, policy))
+    movements, noise = _tested(pair)
+    measures = tuple(_measures(pair, reported, margins or {}))
     findings = [Finding(Rule.LOST_SCORES, float(lost), 0.0)] if lost else []
     if fingerprints[0] != fingerprints[1]:
         findings.append(Finding(Rule.FINGERPRINT))
-    moved = list(_beyond_noise(movements, noise_floor))
-    findings += moved
+    findings += [*_changed(movements, noise, alpha)]
     if gained:
         findings.append(Finding(Rule.GAINED_SCORES, float(gained), 0.0))
-    if moved:
-        findings += [*_material(movements, policy), *_not_equivalent(measures, alpha)]
-    changed = any(finding.level is Level.CHANGED for finding in findings)
+    findings += [*_material(movements, policy, alpha), *_not_equivalent(measures, alpha)]
+    changed = any(finding.level in (Level.CHANGED, Level.MATERIAL) for finding in findings)
     return DriftReport(
         verdict=Verdict.UNAVAILABLE if lost else Verdict.CHANGED if changed else Verdict.STABLE,
         confirmed=None,
         findings=tuple(findings),
-        n=len(first),
+        n=len(reference.centre),
         lost=lost,
         gained=gained,
-        noise_floor=float(noise_floor),
+        scorings=len(now),
         check=check,
         alpha=alpha,
         policy=policy,
@@ -99,6 +199,8 @@ def compare(
         movements=movements,
         paired_tests=tuple(_paired_tests(pair, movements)),
         measures=measures,
+        noise=noise,
+        detectable=tuple(_detectable(pair, movements, alpha)),
     )
 
 
@@ -121,7 +223,8 @@ def with_other_terms(report: DriftReport) -> DriftReport:
 
 
 def confirm(first: DriftReport, second: DriftReport) -> DriftReport:
-    """The verdict after a second scoring, compared with the same reference: `drifted` where L2 fired in both.
+    """The verdict after a second scoring, compared with the same reference: `drifted` where L2 fired in both, over all
+    texts or in one demographic of an attribute.
 
     The findings stay those of the first, which becomes `changed` where the second does not show a material change. A
     second scoring that is unavailable confirms nothing: it is what comes back. Raises ValueError where there is nothing
@@ -129,36 +232,47 @@ def confirm(first: DriftReport, second: DriftReport) -> DriftReport:
     """
     if not first.needs_confirmation:
         raise ValueError(f"first: its verdict, {first.verdict.value}, needs no second scoring")
-    compared = [(of.reference_fingerprint, of.check, of.n, of.policy) for of in (first, second)]
-    if compared[0] != compared[1]:
+    checks = [(report.reference_fingerprint, report.check, report.n, report.policy) for report in (first, second)]
+    if checks[0] != checks[1]:
         raise ValueError("second: it is not of the first one's check; compare it with the same reference and policy")
     if second.verdict is Verdict.UNAVAILABLE:
         return second
-    return replace(first, verdict=Verdict.DRIFTED if second.material else Verdict.CHANGED, confirmed=second.material)
+    confirmed = bool(_places(first) & _places(second))
+    return replace(first, verdict=Verdict.DRIFTED if confirmed else Verdict.CHANGED, confirmed=confirmed)
+
+
+def _places(report: DriftReport) -> set[tuple[str | None, str | None]]:
+    """Where a report found a material change."""
+    material = [finding for finding in report.findings if finding.level is Level.MATERIAL]
+    return {(finding.attribute, finding.demographic) for finding in material}
+
+
+def weigh(report: DriftReport, moved: int) -> DriftReport:
+    """A drifted report with the number of entries that, by estimate, would leave their rank range.
+
+    Where nothing is material but that a reported measure may have changed, and no entry would leave its range, the
+    verdict is `changed`: the estimate is of the entries themselves, and knows better than the control set.
+    """
+    outweighed = report.verdict is Verdict.DRIFTED and report.rests_on_equivalence and not moved
+    return replace(report, moved=moved, verdict=Verdict.CHANGED if outweighed else report.verdict)
 
 
 def _check(
-    reference: Array,
-    observed: Array,
-    attributes: Sequence[str],
-    demographics: Sequence[Sequence[str]],
-    noise_floor: float,
+    reference: Reference, scorings: Array, attributes: Sequence[str], demographics: Sequence[Sequence[str]]
 ) -> None:
-    if reference.ndim != 2 or reference.shape[1] != len(attributes) or not attributes:
-        raise ValueError(f"reference: its shape is {reference.shape}; give [texts, {len(attributes)}], for attributes")
-    if observed.shape != reference.shape:
-        raise ValueError(f"observed: its shape is {observed.shape}, the reference's {reference.shape}; score all texts")
-    if len(demographics) != len(reference):
-        raise ValueError(f"demographics: there are {len(demographics)} for {len(reference)} texts; give each its own")
+    n, count = reference.centre.shape
+    if count != len(attributes):
+        raise ValueError(f"reference: it is of {count} attributes; give the {len(attributes)} that are named")
+    if scorings.ndim != 3 or scorings.shape[1:] != (n, count):
+        raise ValueError(f"scorings: their shape is {scorings.shape}, the reference's {(n, count)}; score all texts")
+    if not len(scorings) % 2:
+        raise ValueError(f"scorings: there are {len(scorings)}; give an odd number, so that there is a median")
+    if len(demographics) != n:
+        raise ValueError(f"demographics: there are {len(demographics)} for {n} texts; give each its own")
     if any(isinstance(names, str) for names in demographics):
         raise ValueError("demographics: one is a string; give each text a tuple of names, empty where it has none")
-    for name, scores in (("reference", reference), ("observed", observed)):
-        if np.isinf(scores).any():
-            raise ValueError(f"{name}: a score is infinite; give NaN where there is none")
-    if np.isnan(reference).all():
-        raise ValueError("reference: not one text has a score; score the control set when the scorer answers")
-    if not noise_floor > 0:
-        raise ValueError(f"noise_floor: {noise_floor} is not above 0; measure it with noise_floor()")
+    if np.isinf(scorings).any():
+        raise ValueError("scorings: a score is infinite; give NaN where there is none")
 
 
 def _slices(demographics: Sequence[Sequence[str]]) -> tuple[list[str | None], Members]:
@@ -171,35 +285,135 @@ def _slices(demographics: Sequence[Sequence[str]]) -> tuple[list[str | None], Me
     return [None, *names], members
 
 
-def _movements(pair: _Pair, threshold: float | None) -> tuple[Movement, ...]:
-    """Of every slice and attribute, all texts first."""
-    difference = pair.observed - pair.reference
-    known = ~np.isnan(difference)
-    difference = np.where(known, difference, 0.0)
-    inside = pair.members.astype(np.float64)
-    counts = (inside @ known).astype(np.int64)
-    largest = np.array([np.abs(difference[member]).max(axis=0, initial=0.0) for member in pair.members])
-    means = [inside @ of / np.maximum(counts, 1) for of in (np.abs(difference), difference)]
-    flips: list[NDArray[np.int64]] = []
-    if threshold is not None:
-        before, after = pair.reference > threshold, pair.observed > threshold  # NaN is above nothing
-        flips = [(inside @ of).astype(np.int64) for of in (after & ~before, before & ~after)]
-    found = []
-    for row, name in enumerate(pair.slices):
+def _tested(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
+    """Every slice of every attribute, all texts first, and every attribute beside its noise; Holm's p over all."""
+    replicates = len(pair.reference.replicates)
+    raw = np.abs(pair.change)
+    flips: Members | None = None
+    if pair.policy.threshold is not None:
+        before, after = (scores > pair.thresholds for scores in (pair.reference.centre, pair.observed))
+        flips = np.stack([after & ~before, before & ~after])
+    places = [place for place, _ in pair.slices]
+    inside = np.stack([members for _, members in pair.slices])  # [slices, n, attributes]
+    shifts = [pair.shift_of(place == (None, None), members) for place, members in pair.slices]
+    count, change, error = (np.stack(rows) for rows in zip(*shifts, strict=True))  # [slices, attributes]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shift_p = 2 * stats.t.sf(np.abs(change) / error, np.maximum(1, (replicates - 1) * count))
+    shift_p = np.where(np.nan_to_num(change) == 0, 1.0, np.where(error > 0, shift_p, 0.0))
+    expected = (inside * np.where(pair.variance > 0, np.minimum(pair.chance_of_flip, FAR), 0.0)).sum(axis=1)
+    far_flips = (inside & pair.moved_far & (False if flips is None else flips.any(axis=0))).sum(axis=1)
+    labels_p = count_p(far_flips, expected)
+    movements: list[Movement] = []
+    p_values: list[float] = []  # of every movement that of its shift and that of its flips, then those of the noise
+    for row, (demographic, stratum) in enumerate(places):
         for column, attribute in enumerate(pair.attributes):
-            cell = (row, column)
-            max_abs, mean_abs, mean_change = (float(of[cell]) if counts[cell] else None for of in (largest, *means))
-            up, down = (int(of[cell]) for of in flips) if flips else (None, None)
-            found.append(Movement(attribute, name, int(counts[cell]), max_abs, mean_abs, mean_change, up, down))
-    return tuple(found)
+            rows = np.flatnonzero(inside[row, :, column])
+            movement = Movement(attribute, demographic, len(rows), None, None, None, None, None, stratum)
+            if len(rows):
+                movement = replace(
+                    movement,
+                    max_abs=float(raw[rows, column].max()),
+                    mean_abs=float(raw[rows, column].mean()),
+                    mean_change=float(change[row, column]),
+                    error=float(error[row, column]),
+                )
+            if flips is not None:
+                up, down = (int(flipped[rows, column].sum()) for flipped in flips)
+                movement = replace(movement, flips_up=up, flips_down=down, far_flips=int(far_flips[row, column]))
+            movements.append(movement)
+            p_values += [float(shift_p[row, column]), float(labels_p[row, column])]
+    tests = [_noise_tests(pair, column) for column in range(len(pair.attributes))]
+    p_values += [p for test in tests for p in (test.beyond_p, 1.0 if test.distance_p is None else test.distance_p)]
+    adjusted = iter(_shared(np.array(p_values)).tolist())
+    for place, movement in enumerate(movements):
+        shift, labels = next(adjusted), next(adjusted)
+        movements[place] = replace(movement, p_adjusted=shift, flips_p=None if flips is None else labels)
+    for place, test in enumerate(tests):
+        beyond, distance = next(adjusted), next(adjusted)
+        tests[place] = replace(test, beyond_p=beyond, distance_p=None if test.distance is None else distance)
+    return tuple(movements), tuple(tests)
+
+
+def _shared(p_values: Array) -> Array:
+    """Holm's p within one of the two families of tests, of scores and of measures, which share alpha alike."""
+    return np.minimum(1.0, 2 * holm(p_values))
+
+
+def count_p(counts: NDArray[np.int64], expected: Array) -> Array:
+    """That noise which is expected to make so many makes the counts or more, by Poisson; 0 or 1 where it makes none."""
+    return np.where(expected > 0, stats.poisson.sf(counts - 1, expected), np.where(counts > 0, 0.0, 1.0))
+
+
+def seen_before_p(count: int, seen: float, times: float) -> float:
+    """That `count` or more come in one time where `seen` came in `times`: negative binomial, by Jeffreys' prior."""
+    return float(stats.nbinom.sf(count - 1, seen + 0.5, times / (times + 1))) if count else 1.0
+
+
+def _noise_tests(pair: _Pair, column: int) -> NoiseTests:
+    """An attribute's changes beside replicate variation; p values not adjusted yet."""
+    reference, known = pair.reference, pair.known[:, column]
+    attribute, scorings = pair.attributes[column], len(pair.scorings)
+    beyond = int(reference.beyond(pair.scorings)[:, known, column].any(axis=0).sum())
+    if reference.is_exact[column] or not known.any():
+        return NoiseTests(attribute, 0.0, beyond, 0.0, float(not beyond), None, None)
+    expected = float(reference.expected_beyond(scorings)[known, column].sum())
+    times = len(reference.replicates) / scorings
+    changes = reference.standardise(pair.scorings[0])[known, column]
+    explained = reference.standardised[:, known, column].ravel()
+    distance = largest_gap(changes, explained)
+    noise = float(np.sqrt(np.mean(reference.variance[known, column])))
+    distance_p = float(stats.kstwo.sf(distance, len(changes)))
+    return NoiseTests(
+        attribute, noise, beyond, expected, seen_before_p(beyond, expected * times, times), distance, distance_p
+    )
+
+
+def _detectable(pair: _Pair, movements: Sequence[Movement], alpha: float) -> Iterator[Detectable]:
+    """Of every attribute. All tests of the check share alpha alike, which is less than Holm leaves them."""
+    policy, replicates = pair.policy, len(pair.reference.replicates)
+    level = alpha / 2 / (2 * len(movements) + 2 * len(pair.attributes))
+    once, twice = (float(stats.norm.ppf(power)) for power in (POWER, (1 + POWER) / 2))
+    for column, attribute in enumerate(pair.attributes):
+        errors = {}
+        for movement in movements:
+            if movement.attribute == attribute and movement.error is not None and movement.stratum is None:
+                reach = float(stats.t.isf(level / 2, max(1, (replicates - 1) * movement.n))) * movement.error
+                needed = max(policy.mean_difference, reach) + twice * movement.error
+                errors[movement.demographic] = (reach + once * movement.error, needed)
+        if not errors:
+            continue
+        yield Detectable(
+            attribute=attribute,
+            shift=max(pair.reference.floor, errors[None][0]),
+            material_shift=errors[None][1],
+            demographic_shift=max((needed for name, (_, needed) in errors.items() if name is not None), default=None),
+            flips=_detectable_flips(pair, column, level),
+        )
+
+
+def _detectable_flips(pair: _Pair, column: int, level: float) -> int | None:
+    """So many labels, of texts drawn at random, that enough of them are firm."""
+    known, firm = pair.known[:, column], pair.is_firm[:, column]
+    if pair.policy.threshold is None or not firm.any():
+        return None
+    noisy = known & (pair.variance[:, column] > 0)
+    n, expected = int(known.sum()), np.minimum(pair.chance_of_flip[noisy, column], FAR).sum()
+    counts = np.arange(pair.policy.material_flips(n), n + 1)
+    significant = counts[count_p(counts, expected) < level]
+    if not len(significant):
+        return None
+    needed, counts = significant[0], significant
+    enough = np.flatnonzero(stats.binom.sf(needed - 1, counts, firm.sum() / n) >= (1 + POWER) / 2)
+    return int(counts[enough[0]]) if len(enough) else None
 
 
 def _paired_tests(pair: _Pair, movements: Sequence[Movement]) -> Iterator[PairedTests]:
+    """Of every attribute over all texts, which come first among the movements."""
     for column, (attribute, movement) in enumerate(zip(pair.attributes, movements, strict=False)):
         if not movement.n:
             continue
-        known = ~np.isnan(pair.reference[:, column])
-        before, after = pair.reference[known, column], pair.observed[known, column]
+        known = pair.known[:, column]
+        before, after = pair.reference.centre[known, column], pair.observed[known, column]
         up, down = movement.flips_up, movement.flips_down
         ks, ks_p = unpaired_ks(before, after)
         yield PairedTests(
@@ -228,39 +442,66 @@ def unpaired_ks(first: Array, second: Array) -> tuple[float, float]:
 
     As scipy.stats.ks_2samp(method="asymp"), which has no p for n = 1.
     """
-    points = np.concatenate([first, second])
-    below = [np.searchsorted(np.sort(sample), points, "right") for sample in (first, second)]
-    largest = float(np.abs(below[0] - below[1]).max()) / len(first)
+    largest = largest_gap(first, second)
     return largest, float(stats.kstwo.sf(largest, max(1, round(len(first) / 2))))
 
 
-def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float], policy: Policy) -> Iterator[MeasureChange]:
-    """Of every slice, all texts first, and measure; without those that cannot be measured."""
-    changes = reported.changes(pair.reference, pair.observed, pair.members)
-    scored = pair.members & np.isfinite(pair.reference).any(axis=1)
+def largest_gap(first: Array, second: Array) -> float:
+    """Kolmogorov and Smirnov's statistic: the largest difference of two samples' cumulative shares."""
+    points = np.concatenate([first, second])
+    shares = [np.searchsorted(np.sort(sample), points, "right") / len(sample) for sample in (first, second)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float]) -> Iterator[MeasureChange]:
+    """Of every slice, all texts first, and measure; without those that cannot be measured.
+
+    Texts that moved within their noise count as they were: their labels flip either way, and their means are tested.
+    """
+    if not reported.measures:
+        return
+    centre = pair.reference.centre
+    now = np.where(pair.moved_far, pair.observed, centre)
+    then, now = (np.where(pair.known, scores, np.nan) for scores in (centre, now))
+    changes = reported.changes(then, now, pair.members)
+    scored = pair.members & pair.known.any(axis=1)
     change = changes.after - changes.before
     rows, columns = np.nonzero(np.isfinite(change))
     if not len(rows):
         return
     replicates = changes.replicates[:, rows, columns]
-    low, high = percentile_intervals(replicates, policy.confidence)
-    p_values = no_change_p(change[rows, columns], replicates, scored.sum(axis=1)[rows])
-    adjusted = np.full(len(rows), np.nan)
-    adjusted[rows > 0] = holm(p_values[rows > 0])
+    low, high = percentile_intervals(replicates, pair.policy.confidence)
+    p_values = _noise_p(pair, reported)[rows, columns]
+    apart = no_change_p(change[rows, columns], replicates, scored.sum(axis=1)[rows])
+    adjusted = _shared(np.where(rows > 0, np.maximum(p_values, apart), p_values))
     for cell, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
         measure, attribute = reported.measures[column]
         yield MeasureChange(
             measure=measure.key,
             attribute=attribute,
-            demographic=pair.slices[row],
+            demographic=pair.names[row],
             before=float(changes.before[row, column]),
             after=float(changes.after[row, column]),
             change=float(change[row, column]),
             ci_low=float(low[cell]),
             ci_high=float(high[cell]),
             margin=float(margins.get(measure.key, LARGEST_MARGIN * measure.largest)),
-            p_adjusted=float(adjusted[cell]) if row else None,
+            p_adjusted=float(adjusted[cell]),
         )
+
+
+def _noise_p(pair: _Pair, reported: Reported) -> Array:
+    """That noise alone moves as many texts of a slice beyond their noise, [slices, measures]; 0 or 1 without noise.
+
+    A measure of no single attribute is of texts of which any score moved.
+    """
+    far, noisy = pair.moved_far, pair.known & (pair.variance > 0)
+    places = {name: number for number, name in enumerate(pair.attributes)}
+    columns = [places.get(attribute) for _, attribute in reported.measures]
+    moved = np.stack([far.any(axis=1) if column is None else far[:, column] for column in columns], axis=1)
+    chances = [noisy.sum(axis=1) if column is None else noisy[:, column] for column in columns]
+    inside = pair.members.astype(np.float64)
+    return count_p((inside @ moved).astype(np.int64), inside @ np.stack(chances, axis=1) * 2 * FAR)
 
 
 def no_change_p(change: Array, replicates: Array, n: NDArray[np.int64]) -> Array:
@@ -275,27 +516,36 @@ def no_change_p(change: Array, replicates: Array, n: NDArray[np.int64]) -> Array
     return np.where(n > 1, np.clip(p_values, 2.0 ** (1 - n), 1.0), 1.0)
 
 
-def _beyond_noise(movements: Sequence[Movement], noise_floor: float) -> Iterator[Finding]:
+def _changed(movements: Sequence[Movement], noise: Sequence[NoiseTests], alpha: float) -> Iterator[Finding]:
+    for test in noise:
+        if test.beyond_p < alpha:
+            yield Finding(
+                Rule.BEYOND_NOISE, float(test.beyond), test.expected, test.attribute, p_adjusted=test.beyond_p
+            )
+        if test.distance_p is not None and test.distance_p < alpha:
+            yield Finding(Rule.DISTRIBUTION, test.distance, None, test.attribute, p_adjusted=test.distance_p)
     for movement in movements:
-        if movement.demographic is None and movement.max_abs is not None and movement.max_abs > noise_floor:
-            yield Finding(Rule.NOISE_FLOOR, movement.max_abs, float(noise_floor), movement.attribute)
+        if movement.p_adjusted is not None and movement.p_adjusted < alpha:
+            where = (movement.attribute, movement.demographic, None, movement.p_adjusted, movement.stratum)
+            yield Finding(Rule.SHIFT, movement.mean_change, None, *where)
 
 
-def _material(movements: Sequence[Movement], policy: Policy) -> Iterator[Finding]:
+def _material(movements: Sequence[Movement], policy: Policy, alpha: float) -> Iterator[Finding]:
     for movement in movements:
-        where = (movement.attribute, movement.demographic)
+        if movement.stratum is not None or movement.mean_change is None or movement.p_adjusted is None:
+            continue
+        where = (movement.attribute, movement.demographic, None)
         limit = policy.material_flips(movement.n)
-        if movement.flips >= limit:
-            yield Finding(Rule.LABEL_FLIPS, float(movement.flips), float(limit), *where)
-        if movement.mean_abs is not None and movement.mean_abs > policy.mean_difference:
-            yield Finding(Rule.MEAN_DIFFERENCE, movement.mean_abs, policy.mean_difference, *where)
+        if movement.flips_p is not None and movement.counted_flips >= limit and movement.flips_p < alpha:
+            yield Finding(Rule.LABEL_FLIPS, float(movement.counted_flips), float(limit), *where, movement.flips_p)
+        if abs(movement.mean_change) > policy.mean_difference and movement.p_adjusted < alpha:
+            limits = (movement.mean_change, policy.mean_difference)
+            yield Finding(Rule.MEAN_SHIFT, *limits, *where, movement.p_adjusted)
 
 
 def _not_equivalent(measures: Sequence[MeasureChange], alpha: float) -> Iterator[Finding]:
-    for of in measures:
-        significant = of.p_adjusted is None or of.p_adjusted < alpha
-        if not of.equivalent and significant:
-            farthest = of.ci_low if -of.ci_low > of.ci_high else of.ci_high
-            yield Finding(
-                Rule.EQUIVALENCE, farthest, of.margin, of.attribute, of.demographic, of.measure, of.p_adjusted
-            )
+    for change in measures:
+        if not change.equivalent and change.p_adjusted is not None and change.p_adjusted < alpha:
+            farthest = change.ci_low if -change.ci_low > change.ci_high else change.ci_high
+            where = (change.attribute, change.demographic, change.measure)
+            yield Finding(Rule.EQUIVALENCE, farthest, change.margin, *where, change.p_adjusted)

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_MARGIN = 0.005  # as a share of a measure's scale
-GAP_SHARE = 0.25  # of the gap between neighbours, below which a change of a value matters little to ranks
+ERROR_SHARE = 0.25  # of an entry's standard error: 95% intervals that are off by as much still cover 94.3%
+FAR = 1e-4  # a text moved far where noise moves it as far less often than this
+POWER = 0.99  # at which a change is called detectable
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +18,10 @@ class Policy:
 
     threshold: a text is labelled where its score is strictly above; None where scores are not probabilities, as
         log-perplexities are not, and then no label flips.
-    least_flips, flip_share: so many label flips are material, or that share of the texts where it is more.
-    mean_difference: a mean absolute difference above it is material. Of log-perplexities, 0.005 is a perplexity that
-        moved by half a percent.
+    least_flips, flip_share: so many label flips of texts that moved beyond their noise are material, or that share of
+        the texts where it is more.
+    mean_difference: a mean shift by more is material. Of log-perplexities, 0.005 is a perplexity that moved by half a
+        percent.
     confidence: of the interval of a reported measure's change, which is to lie within the margin of equivalence.
     alpha: the false-alarm rate of all checks of a metric version together, of the tests that have one.
     Raises ValueError, naming the field, where a value is out of its range.
@@ -57,15 +60,15 @@ def alpha_of_check(alpha: float, check: int) -> float:
     return 6 * alpha / (math.pi * check) ** 2
 
 
-def equivalence_margin(values: NDArray[np.float64], largest: float = 1.0) -> float:
-    """How much a measure may change and still be called the same: from its `values` on the board, in any order.
+def equivalence_margin(standard_errors: NDArray[np.float64], largest: float = 1.0) -> float:
+    """How much a measure may change and still be called the same, from the standard errors of the board's entries.
 
-    A quarter of the median gap between neighbours, at most 0.005 of the scale, which runs from 0 to `largest`. Equal
-    values share a rank, so they are one neighbour; with fewer than two different ones it is the most. Raises ValueError
-    where a value is not finite.
+    A quarter of their median, at most 0.005 of the scale, which runs from 0 to `largest`. A shift that is small beside
+    what is known of an entry misleads nobody, however many entries there are: an interval of 95% that is off by a
+    quarter of its standard error covers 94.3%. Without entries it is the most. Raises ValueError where a standard error
+    is not a number from 0 on.
     """
-    if not np.isfinite(values).all():
-        raise ValueError("values: one is not finite; leave out entries without a value")
-    gaps = np.diff(np.unique(values))
+    if not np.isfinite(standard_errors).all() or (standard_errors < 0).any():
+        raise ValueError("standard_errors: one is not a number from 0 on; leave out entries without an interval")
     most = LARGEST_MARGIN * largest
-    return min(most, GAP_SHARE * float(np.median(gaps))) if len(gaps) else most
+    return min(most, ERROR_SHARE * float(np.median(standard_errors))) if len(standard_errors) else most

@@ -6,7 +6,8 @@ from typing import Any, Self
 
 from scoring.drift.policy import Policy
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+TABLES = ("findings", "movements", "paired_tests", "measures", "noise", "detectable")
 _IN_WORDS = 3  # findings that are spelt out; the others are counted
 
 
@@ -35,21 +36,29 @@ class Rule(StrEnum):
     FINGERPRINT = "fingerprint"
     TERMS = "terms"
     ATTRIBUTES = "attributes"
-    NOISE_FLOOR = "noise_floor"
+    SHIFT = "shift"
+    BEYOND_NOISE = "beyond_noise"
+    DISTRIBUTION = "distribution"
     GAINED_SCORES = "gained_scores"
     LABEL_FLIPS = "label_flips"
-    MEAN_DIFFERENCE = "mean_difference"
+    MEAN_SHIFT = "mean_shift"
     EQUIVALENCE = "equivalence"
+    NOISE_FLOOR = "noise_floor"  # of check rule 1, as is the next: in reports of old checks only
+    MEAN_DIFFERENCE = "mean_difference"
 
 
 LEVELS = {
     Rule.LOST_SCORES: Level.AVAILABILITY,
     Rule.FINGERPRINT: Level.IDENTITY,
+    Rule.SHIFT: Level.CHANGED,
+    Rule.BEYOND_NOISE: Level.CHANGED,
+    Rule.DISTRIBUTION: Level.CHANGED,
     Rule.NOISE_FLOOR: Level.CHANGED,
     Rule.GAINED_SCORES: Level.CHANGED,
     Rule.TERMS: Level.MATERIAL,
     Rule.ATTRIBUTES: Level.MATERIAL,
     Rule.LABEL_FLIPS: Level.MATERIAL,
+    Rule.MEAN_SHIFT: Level.MATERIAL,
     Rule.MEAN_DIFFERENCE: Level.MATERIAL,
     Rule.EQUIVALENCE: Level.MATERIAL,
 }
@@ -57,10 +66,10 @@ LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that fired: `value` went past `limit`. None of attribute, demographic, measure: the rule is not of one.
+    """A rule that fired: `value` went past `limit`. None of attribute, demographic, measure, stratum: it is not of one.
 
     Of equivalence, `value` is the end of the interval that is farthest out, and `limit` the margin. `p_adjusted` is
-    there where the rule also had to be significant.
+    there where the rule had to be significant.
     """
 
     rule: Rule
@@ -70,6 +79,7 @@ class Finding:
     demographic: str | None = None
     measure: str | None = None
     p_adjusted: float | None = None
+    stratum: str | None = None
 
     @property
     def level(self) -> Level:
@@ -81,7 +91,7 @@ class Finding:
         """The finding for people, without a full stop."""
         value, limit = (0.0 if number is None else number for number in (self.value, self.limit))
         where = f" of {self.attribute}" if self.attribute else ""
-        where += f", {self.demographic}" if self.demographic is not None else ""
+        where += "".join(f", {name}" for name in (self.demographic, self.stratum) if name is not None)
         match self.rule:
             case Rule.LOST_SCORES:
                 return f"texts that had a score and have none now: {value:.0f}"
@@ -91,6 +101,14 @@ class Finding:
                 return "the terms of the lexicon changed"
             case Rule.ATTRIBUTES:
                 return f"attributes that the scorer gives only then or only now: {value:.0f}"
+            case Rule.SHIFT:
+                return f"mean shift{where}: {value:+.2g}, more than noise explains"
+            case Rule.BEYOND_NOISE:
+                return f"texts beyond their own noise{where}: {value:.0f}, where noise explains {limit:.2g}"
+            case Rule.DISTRIBUTION:
+                return f"distribution of changes{where}: {value:.2g} from that of the replicates"
+            case Rule.MEAN_SHIFT:
+                return f"mean shift{where}: {value:+.2g}, beyond {limit:g}"
             case Rule.NOISE_FLOOR:
                 return f"the largest difference{where}: {value:.2g}, above the noise floor of {limit:.2g}"
             case Rule.GAINED_SCORES:
@@ -106,10 +124,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """How the scores of an attribute moved, over all texts (`demographic` None) or one demographic's.
+    """How the scores of an attribute moved, over all texts or those of one demographic or stratum (a band of scores).
 
     `n` texts have both scores; with none of them the differences are None, as flips are where there is no threshold.
-    `flips_up`: labels that were below the threshold or at it, and are above.
+    `mean_change`: over all texts that of the mean of all scorings, else that of medians, in which differences within
+    rounding count as none; `error` is the standard error that replicate variation gives it, 0 without noise.
+    `flips_up`: labels that were below the threshold or at it, and are above; `far_flips` are flips, either way, of
+    texts that moved farther than noise moves one in 10,000. p values are Holm-adjusted. Reports of schema 1 have
+    neither error, far flips nor p.
     """
 
     attribute: str
@@ -120,11 +142,60 @@ class Movement:
     mean_change: float | None
     flips_up: int | None
     flips_down: int | None
+    stratum: str | None = None
+    error: float | None = None
+    p_adjusted: float | None = None
+    far_flips: int | None = None
+    flips_p: float | None = None
 
     @property
     def flips(self) -> int:
         """Labels that changed, in either direction; 0 where there are no labels."""
         return (self.flips_up or 0) + (self.flips_down or 0)
+
+    @property
+    def is_overall(self) -> bool:
+        """Whether it is over all texts."""
+        return self.demographic is None and self.stratum is None
+
+    @property
+    def counted_flips(self) -> int:
+        """The flips that count: those beyond noise; of schema 1, all."""
+        return self.flips if self.far_flips is None else self.far_flips
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseTests:
+    """An attribute's changes beside replicate variation.
+
+    `beyond`: texts of which a scoring lies beyond their own noise; `expected`: as many as replicates show. `distance`:
+    of Kolmogorov and Smirnov, between the changes of one scoring and those of replicates, each in standard deviations
+    of its text; None without noise. p values are Holm-adjusted.
+    """
+
+    attribute: str
+    noise: float
+    beyond: int
+    expected: float
+    beyond_p: float
+    distance: float | None
+    distance_p: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable:
+    """The smallest changes of an attribute that this check finds in 99% of cases.
+
+    `shift` of all texts' mean is called changed, `material_shift` material, in two scorings; `demographic_shift`, of
+    the demographic that is known worst, is material, None where there is none. `flips` of labels are material, None
+    where there are no labels or no number of them would do.
+    """
+
+    attribute: str
+    shift: float
+    material_shift: float
+    demographic_shift: float | None
+    flips: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +218,9 @@ class PairedTests:
 class MeasureChange:
     """A reported measure on the control set as if it were an entry: before, after, interval of the change, margin.
 
-    `p_adjusted`: that there is no change, by Holm over every measure of every demographic; None over all texts, where
-    the interval alone decides.
+    Of texts that moved beyond their noise; the others count as they were. `p_adjusted`: that noise moves as many, by
+    Holm over every measure of every slice; in a demographic also that its texts did not move alike. None in reports of
+    schema 1, where over all texts the interval alone decides.
     """
 
     measure: str
@@ -174,6 +246,8 @@ class DriftReport:
 
     `n` texts, of which `lost` and `gained` are those that had a score of some attribute and have none, and the reverse.
     `alpha` is what this check may spend of the policy's. `confirmed` is None until a second scoring was compared.
+    `scorings`: how often each text was scored, of which the median counts. `moved`: how many entries would leave their
+    rank range, where that was estimated. `noise_floor` is that of schema 1.
     """
 
     verdict: Verdict
@@ -182,7 +256,7 @@ class DriftReport:
     n: int
     lost: int
     gained: int
-    noise_floor: float
+    scorings: int
     check: int
     alpha: float
     policy: Policy
@@ -191,6 +265,10 @@ class DriftReport:
     movements: tuple[Movement, ...]
     paired_tests: tuple[PairedTests, ...]
     measures: tuple[MeasureChange, ...]
+    noise: tuple[NoiseTests, ...] = ()
+    detectable: tuple[Detectable, ...] = ()
+    moved: int | None = None
+    noise_floor: float | None = None
 
     @property
     def fingerprint_changed(self) -> bool:
@@ -214,23 +292,42 @@ class DriftReport:
         return max(found, default=None)
 
     @property
+    def rests_on_equivalence(self) -> bool:
+        """Whether nothing is material but that a reported measure may have changed."""
+        material = [finding.rule for finding in self.findings if finding.level is Level.MATERIAL]
+        return bool(material) and all(rule is Rule.EQUIVALENCE for rule in material)
+
+    @property
     def overall(self) -> dict[str, float | int | None]:
         """What a chart of many checks shows of this one: over all texts, of the attribute that moved most, with limits.
 
         None where no text has both scores; of flips where there are no labels.
         """
-        whole = [movement for movement in self.movements if movement.demographic is None]
-        means = [movement.mean_abs for movement in whole if movement.mean_abs is not None]
+        whole = [movement for movement in self.movements if movement.is_overall]
+        shifts = [abs(movement.mean_change) for movement in whole if movement.mean_change is not None]
         labelled = [movement for movement in whole if movement.flips_up is not None]
-        most = max(labelled, key=lambda movement: movement.flips, default=None)
+        most = max(labelled, key=lambda movement: movement.counted_flips, default=None)
+        farthest = max(self.noise, key=lambda tests: tests.beyond - tests.expected, default=None)
         return {
             "max_abs": self.max_abs,
-            "noise_floor": self.noise_floor,
-            "mean_abs": max(means, default=None),
+            "mean_shift": max(shifts, default=None),
             "mean_limit": self.policy.mean_difference,
-            "flips": None if most is None else most.flips,
+            "beyond": None if farthest is None else farthest.beyond,
+            "expected": None if farthest is None else farthest.expected,
+            "flips": None if most is None else most.counted_flips,
             "flips_limit": None if most is None else self.policy.material_flips(most.n),
+            "detectable": max((known.material_shift for known in self.detectable), default=None),
         }
+
+    @property
+    def detectable_in_words(self) -> str:
+        """The smallest change that this check finds, in a sentence; empty for schema 1."""
+        if not self.detectable:
+            return ""
+        shift = max(known.material_shift for known in self.detectable)
+        flips = [known.flips for known in self.detectable if known.flips is not None]
+        labels = f", and {max(flips)} label flips" if flips else ""
+        return f"A check like this one finds, in 99% of cases, a mean shift of {shift:.2g} over all texts{labels}."
 
     @property
     def deciding(self) -> tuple[Finding, ...]:
@@ -246,8 +343,10 @@ class DriftReport:
     def decided_by(self) -> str:
         """What decided, in a sentence or two."""
         if self.verdict is Verdict.STABLE:
-            moved = f"No score moved by more than the noise floor of {self.noise_floor:.2g}."
-            return f"{moved} The scorer's fingerprint changed." if self.fingerprint_changed else moved
+            words = "Nothing moved that replicate variation does not explain."
+            if self.noise_floor is not None:
+                words = f"No score moved by more than the noise floor of {self.noise_floor:.2g}."
+            return f"{words} The scorer's fingerprint changed." if self.fingerprint_changed else words
         shown = [finding.in_words for finding in self.deciding[:_IN_WORDS]]
         more = len(self.deciding) - len(shown)
         words = "; ".join(shown) + (f"; and {more} more" if more else "") + "."
@@ -256,7 +355,10 @@ class DriftReport:
             return words
         if self.confirmed is None:
             return f"{words} A second scoring has yet to confirm it."
-        return f"{words} A second scoring {'confirmed' if self.confirmed else 'did not confirm'} it."
+        words = f"{words} A second scoring {'confirmed' if self.confirmed else 'did not confirm'} it."
+        if self.confirmed and self.verdict is Verdict.CHANGED:
+            return f"{words} No entry would leave its rank range, so the version stays."
+        return words
 
     def as_json(self) -> dict[str, Any]:
         """A dictionary that JSON can hold; tuples as lists, no number that is not finite."""
@@ -268,8 +370,9 @@ class DriftReport:
             "material": self.material,
             "max_abs": self.max_abs,
             "overall": self.overall,
+            "detectable_in_words": self.detectable_in_words,
         }
-        for name in ("findings", "movements", "paired_tests", "measures"):
+        for name in TABLES:
             found[name] = list(found[name])
         for finding, of in zip(found["findings"], self.findings, strict=True):
             finding |= {"level": of.level.value, "rule": of.rule.value, "in_words": of.in_words}
@@ -284,7 +387,7 @@ class DriftReport:
             raise ValueError(f"schema_version: {version} is newer than {SCHEMA_VERSION}; upgrade Plumbline to read it")
         derived = ("level", "in_words")
         findings = [{key: value for key, value in row.items() if key not in derived} for row in found["findings"]]
-        plain = ("n", "lost", "gained", "noise_floor", "check", "alpha", "confirmed")
+        plain = ("n", "lost", "gained", "check", "alpha", "confirmed")
         return cls(
             verdict=Verdict(found["verdict"]),
             findings=tuple(Finding(**{**row, "rule": Rule(row["rule"])}) for row in findings),
@@ -294,5 +397,10 @@ class DriftReport:
             movements=tuple(Movement(**row) for row in found["movements"]),
             paired_tests=tuple(PairedTests(**row) for row in found["paired_tests"]),
             measures=tuple(MeasureChange(**row) for row in found["measures"]),
+            noise=tuple(NoiseTests(**row) for row in found.get("noise", ())),
+            detectable=tuple(Detectable(**row) for row in found.get("detectable", ())),
+            scorings=found.get("scorings", 1),
+            moved=found.get("moved"),
+            noise_floor=found.get("noise_floor"),
             **{name: found[name] for name in plain},
         )

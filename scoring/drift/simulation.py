@@ -1,68 +1,107 @@
-"""How often a change of a scorer is seen, by simulation: this package's rules next to an unpaired test.
+"""How often checks find a change of a scorer, and how often they cry out without one, by simulation.
 
 Scores lie as in a control set of `scoring.control_sets`: a quarter below 0.3, most of these near 0, half evenly between
-0.3 and 0.7, a quarter evenly above. Every scoring has rounding of its own, up to a tenth of the least noise floor.
+0.3 and 0.7, a quarter evenly above; ten demographics of a tenth each. A scorer is a vector of logits with noise on its
+scores. Power is simulated without the measures of a board, which could only add to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy import special
 
+from scoring.attributes import Attribute, Meaning
 from scoring.drift.comparison import compare, confirm
-from scoring.drift.measures import Array, toxicity_measures
-from scoring.drift.noise import LEAST_NOISE_FLOOR, Matrix, Score, median_of_three, noise_floor
-from scoring.drift.report import Level, Verdict
+from scoring.drift.measures import Array, Means, Reported, toxicity_measures
+from scoring.drift.noise import REPLICATES, Reference
+from scoring.drift.policy import Policy
+from scoring.drift.report import DriftReport, Verdict
 
 ATTRIBUTE = "toxicity"
-ROUNDING = LEAST_NOISE_FLOOR / 10
-SIZES = (100, 200, 500)
-ALPHA = 0.05  # of the unpaired test
+SIZES = (100, 300, 1000)
+NOISES = ("none", "SD 0.003", "SD 0.02", "heavy tails")
+FLIPS, SHIFT = 0.02, 0.01  # what has to be found: so many labels flip, or the mean moves by so much
+DEMOGRAPHICS = 10
+FEW = 0.03  # of the texts
+JUMPS, JUMP = 0.002, 2.0  # so many answers jump by so many logits
+SLOW = 1e-4  # a check
+LATE = (
+    100  # number of the check in which power is simulated: what a check may spend of alpha is 1 / 10,000 of the first's
+)
+LARGEST = 8.0  # logits
+MANY = 20_000  # texts, by which changes are sized
+NO_MEASURES = Means([], lambda scores: np.empty((len(scores), 0)))
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
-    """What becomes of a scorer: `shift` is added to all logits, `few` to those of 5% of the texts, and each text's own
-    draw with the standard deviation `mixed` to its logit.
+class Simulated:
+    """A scorer of n texts: the scores it gives but for noise; from now on, in a share of its answers, other ones."""
 
-    `noise` is the standard deviation of a score between scorings, of a scorer that is random by nature: its medians of
-    three are compared, with the noise floor of medians.
-    """
+    scores: Array  # [n]
+    noise: str
+    other: Array | None = None  # [n]
+    share: float = 1.0
+
+    def answers(self, times: int, generator: np.random.Generator) -> Array:
+        """So many scorings of all texts, [times, n, 1]."""
+        shape = (times, len(self.scores))
+        scores = np.broadcast_to(self.scores, shape)
+        if self.other is not None:
+            scores = np.where(generator.random(shape) < self.share, self.other, scores)
+        match self.noise:
+            case "SD 0.003" | "SD 0.02":
+                scores = scores + generator.normal(0, float(self.noise.removeprefix("SD ")), shape)
+            case "heavy tails":
+                scores = scores + 0.005 * generator.standard_t(2, shape)
+        return np.clip(scores, 0, 1)[:, :, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of a scorer: the logits of some texts rise, in a share of its answers."""
 
     name: str
-    shift: float = 0.0
-    few: float = 0.0
-    mixed: float = 0.0
-    noise: float = 0.0
+    texts: str = "all"  # or "demographic", a tenth of them; "few", 3% of them, below the threshold
+    share: float = 1.0
 
-    def applied(self, logits: Array, generator: np.random.Generator) -> Array:
-        """The logits [n] after the change."""
-        chosen = generator.permutation(len(logits)) < 0.05 * len(logits)
-        return logits + self.shift + self.few * chosen + self.mixed * generator.normal(size=len(logits))
+    def after(self, scores: Array, rise: float) -> Array:
+        """The scores [n] of the scorer that takes over, whose logits rise by so much."""
+        moved = np.ones(len(scores), dtype=bool)
+        if self.texts == "demographic":
+            moved = np.arange(len(scores)) % DEMOGRAPHICS == 0
+        elif self.texts == "few":
+            below = np.flatnonzero(scores <= 0.5)
+            moved = np.isin(np.arange(len(scores)), below[: round(FEW * len(scores))])
+        after: Array = special.expit(special.logit(np.clip(scores, 1e-6, 1 - 1e-6)) + rise * moved)
+        return after
+
+    def rise_to(self, *, flips: bool) -> float:
+        """The rise, in logits, that flips 2% of many texts' labels or else moves their mean by 0.01; by bisection."""
+        scores = control_scores(MANY, np.random.default_rng(1))
+        low, high = 0.0, LARGEST
+        for _ in range(40):
+            middle = (low + high) / 2
+            after = self.after(scores, middle)
+            moved = ((after > 0.5) != (scores > 0.5)).mean() if flips else (after - scores).mean()
+            low, high = (low, middle) if moved * self.share >= (FLIPS if flips else SHIFT) else (middle, high)
+        return high
 
 
-SCENARIOS = (
-    Scenario("1 logit, all texts", shift=1.0),
-    Scenario("0.1 logit, all texts", shift=0.1),
-    Scenario("0.01 logit, all texts", shift=0.01),
-    Scenario("1 logit, 5% of texts", few=1.0),
-    Scenario("0.3 logit, 5% of texts", few=0.3),
-    Scenario("mixed-sign noise, SD 0.1 logit", mixed=0.1),
-    Scenario("mixed-sign noise, SD 0.01 logit", mixed=0.01),
-    Scenario("no change"),
-    Scenario("no change, random by nature", noise=0.01),
+CHANGES = (
+    Change("all texts"),
+    Change("one demographic", "demographic"),
+    Change("3% of the texts", "few"),
+    *(Change(f"a rollout of {share:.0%}", share=share) for share in (0.1, 0.5, 0.9)),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class DetectionRates:
-    """Shares of the simulated checks in which L1 fired, L2 fired and was confirmed, and KS had p below 0.05."""
+class Rates:
+    """Shares of simulated checks that were not stable, and that were drifted; each drift by two scorings."""
 
     changed: float
     drifted: float
-    unpaired: float
 
 
 def control_scores(n: int, generator: np.random.Generator) -> Array:
@@ -73,40 +112,85 @@ def control_scores(n: int, generator: np.random.Generator) -> Array:
     return np.select([band == 0, band == 1], [low, high], middle)
 
 
-def detection_rates(scenario: Scenario, n: int, draws: int = 200, seed: int = 20241105) -> DetectionRates:
-    """Simulate `draws` checks of control sets of `n` texts, each with its second scoring where L2 fired."""
+def power(
+    change: Change, noise: str, n: int, *, flips: bool, versions: int = 10, checks: int = 10, seed: int = 20241105
+) -> Rates:
+    """Of `checks` checks of each of so many versions, all as late as the 100th of their version."""
+    generator, rise = np.random.default_rng(seed), change.rise_to(flips=flips)
+    reports: list[DriftReport] = []
+    for scores, reference in _versions(noise, n, versions, generator):
+        other = change.after(scores, rise)
+        scorer = Simulated(scores, noise, other, change.share)
+        reports += [_check(reference, scorer, LATE, NO_MEASURES, generator) for _ in range(checks)]
+    return _rates(reports)
+
+
+def power_of_jumps(noise: str, n: int, versions: int = 10, checks: int = 10, seed: int = 20241106) -> Rates:
+    """As `power`, of a scorer of which 0.2% of the answers jump by 2 logits from now on."""
     generator = np.random.default_rng(seed)
-    return DetectionRates(*np.mean([_check(scenario, n, generator) for _ in range(draws)], axis=0).tolist())
+    reports: list[DriftReport] = []
+    for scores, reference in _versions(noise, n, versions, generator):
+        scorer = Simulated(scores, noise, Change("").after(scores, JUMP), JUMPS)
+        reports += [_check(reference, scorer, LATE, NO_MEASURES, generator) for _ in range(checks)]
+    return _rates(reports)
 
 
-def _check(scenario: Scenario, n: int, generator: np.random.Generator) -> tuple[bool, bool, bool]:
-    """Whether one check is changed, drifted, and seen by the unpaired test."""
-    texts = [str(number) for number in range(n)]
-    logits = special.logit(np.clip(control_scores(n, generator), 1e-6, 1 - 1e-6))
-    before = _scorer(logits, scenario.noise, generator)
-    after = _scorer(scenario.applied(logits, generator), scenario.noise, generator)
-    floor = LEAST_NOISE_FLOOR  # which rounding never exceeds
-    if scenario.noise:
-        before, after = (partial(median_of_three, score) for score in (before, after))
-        floor = noise_floor(before, texts)
-    reference, observed, again = before(texts), after(texts), after(texts)
-    first, second = (
-        compare(reference, of, [ATTRIBUTE], [()] * n, toxicity_measures([ATTRIBUTE]), floor, ("0" * 64, "0" * 64))
-        for of in (observed, again)
+def slow_drift(noise: str, n: int, versions: int = 5, seed: int = 20241107) -> tuple[float, float]:
+    """Medians over versions of the numbers of the first checks that say changed and drifted, where every check finds
+    all scores 0.0001 higher than the one before; infinite beyond the 200th."""
+    generator = np.random.default_rng(seed)
+    first: list[tuple[float, float]] = []
+    for scores, reference in _versions(noise, n, versions, generator):
+        changed = np.inf
+        for number in range(1, 2 * LATE + 1):
+            scorer = Simulated(np.clip(scores + SLOW * number, 0, 1), noise)
+            report = _check(reference, scorer, number, NO_MEASURES, generator)
+            changed = min(changed, np.inf if report.verdict is Verdict.STABLE else number)
+            if report.verdict is Verdict.DRIFTED:
+                first.append((changed, number))
+                break
+        else:
+            first.append((changed, np.inf))
+    changed, drifted = np.median(first, axis=0).tolist()
+    return changed, drifted
+
+
+def false_alarms(
+    noise: str, n: int, versions: int = 20, checks: int = 50, seed: int = 20241108, reported: Reported | None = None
+) -> Rates:
+    """Of checks 1 to `checks` of each of so many versions, whose scorer does not change."""
+    generator = np.random.default_rng(seed)
+    measures = reported or toxicity_measures([Attribute(ATTRIBUTE, Meaning.HARM)])
+    return _rates(
+        [
+            _check(reference, Simulated(scores, noise), number, measures, generator)
+            for scores, reference in _versions(noise, n, versions, generator)
+            for number in range(1, checks + 1)
+        ]
     )
-    verdict = confirm(first, second).verdict if first.needs_confirmation else first.verdict
-    changed = any(finding.level is Level.CHANGED for finding in first.findings)
-    unpaired = first.paired_tests[0].ks_p < ALPHA
-    return changed, verdict is Verdict.DRIFTED, unpaired
 
 
-def _scorer(logits: Array, noise: float, generator: np.random.Generator) -> Score:
-    """Scores texts that are the numbers of rows."""
-    scores = special.expit(logits)
+def _versions(noise: str, n: int, count: int, generator: np.random.Generator) -> Iterator[tuple[Array, Reference]]:
+    """Control sets with their openings."""
+    for _ in range(count):
+        scores = control_scores(n, generator)
+        yield scores, Reference(Simulated(scores, noise).answers(REPLICATES, generator))
 
-    def score(texts: Sequence[str]) -> Matrix:
-        of = scores[np.array(texts, dtype=np.intp)]
-        of += generator.uniform(-ROUNDING, ROUNDING, len(of)) + generator.normal(0, noise, len(of))
-        return np.asarray(np.clip(of, 0, 1)[:, None], dtype=np.float32)
 
-    return score
+def _check(
+    reference: Reference, scorer: Simulated, number: int, measures: Reported, generator: np.random.Generator
+) -> DriftReport:
+    """A check with its second scoring, where there is to be one."""
+    demographics = [(f"group {row % DEMOGRAPHICS}",) for row in range(len(scorer.scores))]
+
+    def scored() -> DriftReport:
+        answers = scorer.answers(reference.scorings, generator)
+        return compare(reference, answers, [ATTRIBUTE], demographics, measures, ("", ""), check=number, policy=Policy())
+
+    report = scored()
+    return confirm(report, scored()) if report.needs_confirmation else report
+
+
+def _rates(reports: list[DriftReport]) -> Rates:
+    verdicts = [report.verdict for report in reports]
+    return Rates(1 - verdicts.count(Verdict.STABLE) / len(verdicts), verdicts.count(Verdict.DRIFTED) / len(verdicts))

@@ -20,6 +20,7 @@ from scoring.artefacts import SCHEMAS
 
 LABELS = {"hate": True, "neutral": False}
 LEAST_TOXIC, MOST_TOXIC = 1.0, 5.0
+ESCAPED_RETURN = "_x000D_"  # how spreadsheets write a carriage return
 KEYS = ("id", "text", "label", "toxicity_score", "target_groups")
 # A string stands in messages only where it looks like a name: in a file with swapped columns it may be a text.
 _SHOWN_ID = re.compile(r"[A-Za-z0-9._:-]{1,40}")
@@ -229,6 +230,40 @@ def counts(sentences: Iterable[LabelledSentence]) -> dict[str, dict[str, int]]:
             labels = found.setdefault(demographic, {"harmful": 0, "benign": 0})
             labels["harmful" if sentence.harmful else "benign"] += 1
     return dict(sorted(found.items()))
+
+
+def irregularities(sentences: Iterable[LabelledSentence]) -> dict[str, int]:
+    """What a reader of the numbers should know of the texts; all of them stay, as in the published figures.
+
+    repeated: texts that stand in more than one row. contradictory: those of them with both labels. differing: those
+    whose rows have one label and different toxicities. escaped: rows with `_x000D_`, a spreadsheet's carriage return.
+    Kinds that do not occur are left out.
+    """
+    rows: dict[str, list[LabelledSentence]] = {}
+    for sentence in sentences:
+        rows.setdefault(sentence.text, []).append(sentence)
+    repeated = [same for same in rows.values() if len(same) > 1]
+    agreeing = [same for same in repeated if len({row.harmful for row in same}) == 1]
+    found = {
+        "repeated": len(repeated),
+        "contradictory": len(repeated) - len(agreeing),
+        "differing": sum(len({row.toxicity for row in same}) > 1 for same in agreeing),
+        "escaped": sum(len(same) for text, same in rows.items() if ESCAPED_RETURN in text),
+    }
+    return {kind: count for kind, count in found.items() if count}
+
+
+_IRREGULARITIES = {
+    "repeated": "{:,} texts stand in it more than once, and count as often",
+    "contradictory": "{:,} texts are labelled harmful in one row and benign in another",
+    "differing": "{:,} texts have one label and different toxicities in different rows",
+    "escaped": "{:,} rows hold _x000D_, a spreadsheet's carriage return, which is scored as it stands",
+}
+
+
+def irregularities_in_words(found: dict[str, int]) -> list[str]:
+    """What `irregularities` counted, a sentence a kind."""
+    return [words.format(found[kind]) for kind, words in _IRREGULARITIES.items() if found.get(kind)]
 
 
 def to_table(sentences: Iterable[LabelledSentence]) -> pa.Table:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, DynamicLayer
+from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 
 from scoring.language_models import LoadedModel
+from scoring.language_models.architecture import first_position
 
 
 class UnsupportedKind(ValueError):
@@ -36,9 +37,9 @@ class State:
         ids = torch.tensor([[0] * (self._width - len(ids)) + ids for ids in prompts], device=loaded.device)
         places = torch.arange(self._width, device=loaded.device)
         self._mask = (places >= missing).long()
-        self._positions = (places - missing).clamp(min=0)
+        self._positions = (places - missing).clamp(min=0) + first_position(loaded.model.config)
         cache = self._run(ids, None)
-        if not isinstance(cache, Cache):
+        if not isinstance(cache, Cache) or isinstance(cache, EncoderDecoderCache):
             raise UnsupportedKind(f"{loaded.architecture.class_name} has no cache of a known kind to go on from")
         self._cache = cache
         expand(self._cache, owners, room)

@@ -12,6 +12,7 @@ from scoring.language_models.architecture import Architecture, inspect
 from scoring.language_models.hub import HUB_ID
 from scoring.language_models.loading import LoadedModel, Precision, load
 from scoring.language_models.refusals import (
+    FailedSelfTest,
     Gated,
     HubBusy,
     HubUnavailable,
@@ -36,6 +37,7 @@ __all__ = [
     "BUNDLED",
     "HUB_ID",
     "Architecture",
+    "FailedSelfTest",
     "Gated",
     "HubBusy",
     "HubUnavailable",

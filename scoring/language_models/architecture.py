@@ -5,12 +5,23 @@ from typing import Literal
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForMaskedLM,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
 from scoring.language_models.refusals import ModelRefused
 
 Kind = Literal["causal", "masked", "permutation"]
+AutoClass = type[AutoModelForCausalLM] | type[AutoModelForMaskedLM] | type[AutoModelForImageTextToText]
 
 PERMUTATION_TYPES = {"xlnet"}
 DISCRIMINATORS = {"ElectraForPreTraining", "FunnelForPreTraining"}
@@ -21,6 +32,7 @@ CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "max_s
 POSITIONS_AFTER_PADDING = {
     "camembert",
     "data2vec-text",
+    "esm",
     "ibert",
     "longformer",
     "mpnet",
@@ -32,8 +44,12 @@ POSITIONS_AFTER_PADDING = {
 }
 ACCEPTED = (
     "accepted are models that transformers knows as causal (GPT-2, Llama, ...: names ending in ForCausalLM or "
-    "LMHeadModel), masked (BERT, ...: ForMaskedLM or ForPreTraining) or permutation (XLNet)"
+    "LMHeadModel), masked (BERT, ...: ForMaskedLM or ForPreTraining) or permutation (XLNet), and the text part of "
+    "those that see pictures as well (Gemma 3, Qwen2.5-VL, ...: ForConditionalGeneration)"
 )
+
+# Of these, which also hear or see, only the text part is loaded: the others need libraries that are not installed.
+TEXT_ALONE = {"gemma3n"}
 
 # Names that people use for model types; others are shown as the type itself.
 FAMILIES = {
@@ -45,19 +61,30 @@ FAMILIES = {
     "falcon": "Falcon",
     "gemma": "Gemma",
     "gemma2": "Gemma 2",
+    "gemma3": "Gemma 3",
     "gemma3_text": "Gemma 3",
+    "gemma3n": "Gemma 3n",
+    "gemma3n_text": "Gemma 3n",
+    "gemma4": "Gemma 4",
+    "gemma4_text": "Gemma 4",
     "gpt2": "GPT-2",
     "gpt_neo": "GPT-Neo",
     "gpt_neox": "GPT-NeoX",
     "gptj": "GPT-J",
     "llama": "Llama",
+    "llama4": "Llama 4",
+    "llama4_text": "Llama 4",
     "mistral": "Mistral",
+    "mistral3": "Mistral 3",
     "mobilebert": "MobileBERT",
     "modernbert": "ModernBERT",
     "opt": "OPT",
     "phi3": "Phi-3",
     "qwen2": "Qwen2",
+    "qwen2_5_vl": "Qwen2.5-VL",
     "qwen3": "Qwen3",
+    "qwen3_5": "Qwen3.5",
+    "qwen3_5_text": "Qwen3.5",
     "roberta": "RoBERTa",
     "xlm-roberta": "XLM-RoBERTa",
     "xlnet": "XLNet",
@@ -84,9 +111,9 @@ class Architecture:
     vocabulary: int
 
     @property
-    def auto_class(self) -> type[AutoModelForCausalLM] | type[AutoModelForMaskedLM]:
+    def auto_class(self) -> AutoClass:
         """The class that loads such a model."""
-        return _auto_class(self.kind)
+        return _auto_class(self.model_type, self.kind, self.class_name)
 
     @property
     def attention(self) -> str:
@@ -99,11 +126,12 @@ def inspect(config: PretrainedConfig) -> Architecture:
 
     Raises ModelRefused for what is no language model of a known kind, or whose configuration makes no model.
     """
-    kind = kind_of(config)
-    names = MODEL_FOR_MASKED_LM_MAPPING_NAMES if kind == "masked" else MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    class_name = str(names[config.model_type])
+    kind, class_name = classify(config)
+    text = config.get_text_config(decoder=True)
+    if config.model_type in TEXT_ALONE:
+        return inspect(text)
     try:
-        layers = int(config.num_hidden_layers)
+        layers = int(text.num_hidden_layers)
         if not 0 < layers <= MOST_LAYERS:
             raise ValueError(f"it has {layers} layers, not 1 to {MOST_LAYERS}")
         return Architecture(
@@ -113,10 +141,10 @@ def inspect(config: PretrainedConfig) -> Architecture:
             family=FAMILIES.get(config.model_type, config.model_type),
             parameters=_parameters(config, kind, class_name),
             layers=layers,
-            heads=int(getattr(config, "num_attention_heads", 0)),
-            hidden_size=int(config.hidden_size),
-            context=context_of(config),
-            vocabulary=int(config.vocab_size),
+            heads=int(getattr(text, "num_attention_heads", 0)),
+            hidden_size=int(text.hidden_size),
+            context=context_of(text),
+            vocabulary=int(text.vocab_size),
         )
     except Exception as error:  # a configuration is anyone's text, and building from it raises anything
         raise ModelRefused(
@@ -124,8 +152,11 @@ def inspect(config: PretrainedConfig) -> Architecture:
         ) from error
 
 
-def kind_of(config: PretrainedConfig) -> Kind:
-    """Which likelihood the model has. Raises ModelRefused when it has none that is known here."""
+def classify(config: PretrainedConfig) -> tuple[Kind, str]:
+    """Which likelihood the model has, and the class of transformers that gives it.
+
+    Raises ModelRefused where there is none that is known here.
+    """
     listed = config.architectures
     name = str(listed[0]) if isinstance(listed, list) and listed else ""
     model_type = config.model_type
@@ -135,22 +166,26 @@ def kind_of(config: PretrainedConfig) -> Kind:
             f"{name} is a discriminator: it tells replaced words from true ones and gives texts no likelihood. "
             "Enter the generator it was trained with"
         )
-    if config.is_encoder_decoder:
+    if config.is_encoder_decoder or getattr(config.get_text_config(decoder=True), "is_encoder_decoder", False):
         raise ModelRefused(f"{shown} is an encoder-decoder, which has no likelihood of a text alone: {ACCEPTED}")
-    masked = model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    causal = model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model_type)
+    masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(model_type)
+    seeing = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(model_type)
     if model_type in PERMUTATION_TYPES and name in ("", "XLNetLMHeadModel"):
-        return "permutation"
-    if masked and (not name or name.endswith(("ForMaskedLM", "ForPreTraining"))):
-        return "masked"
-    if causal and (not name or name.endswith(("ForCausalLM", "LMHeadModel"))):
-        if masked and not getattr(config, "is_decoder", False):
+        return "permutation", str(causal)
+    both_ways = not getattr(config, "causal", False)  # XLM and FlauBERT have one class for either kind
+    if masked and both_ways and (name in ("", masked) or name.endswith(("ForMaskedLM", "ForPreTraining"))):
+        return "masked", str(masked)
+    if causal and (name in ("", causal) or name.endswith(("ForCausalLM", "LMHeadModel"))):
+        if masked and both_ways and not getattr(config, "is_decoder", False):
             raise ModelRefused(
                 f"{shown} without is_decoder in config.json sees the words to come, so its causal likelihood means "
                 "nothing: set is_decoder if it was trained as a decoder, else save it as a masked model"
             )
-        return "causal"
-    raise ModelRefused(f"{shown} is not a language model with a likelihood: {ACCEPTED}")
+        return "causal", str(causal)
+    if seeing and name in ("", seeing) and "text_config" in config.sub_configs:
+        return "causal", str(seeing)
+    raise ModelRefused(f"{shown} is not a language model that is scored here: {ACCEPTED}")
 
 
 def context_of(config: PretrainedConfig) -> int:
@@ -158,15 +193,24 @@ def context_of(config: PretrainedConfig) -> int:
     for name in CONTEXT_NAMES:
         context = getattr(config, name, None)
         if isinstance(context, int) and context > 0:
-            padding = getattr(config, "pad_token_id", None)
-            spent = (1 if padding is None else padding) + 1 if config.model_type in POSITIONS_AFTER_PADDING else 0
-            return context - spent
+            return context - first_position(config)
     return UNLIMITED_CONTEXT
 
 
-def _auto_class(kind: Kind) -> type[AutoModelForCausalLM] | type[AutoModelForMaskedLM]:
-    auto: type[AutoModelForCausalLM] | type[AutoModelForMaskedLM]
-    auto = AutoModelForMaskedLM if kind == "masked" else AutoModelForCausalLM
+def first_position(config: PretrainedConfig) -> int:
+    """The number of a text's first position: 0, or that after the padding id."""
+    if config.model_type not in POSITIONS_AFTER_PADDING:
+        return 0
+    padding = getattr(config, "pad_token_id", None)
+    return (1 if padding is None else int(padding)) + 1
+
+
+def _auto_class(model_type: str, kind: Kind, class_name: str) -> AutoClass:
+    auto: AutoClass = AutoModelForCausalLM
+    if kind == "masked":
+        auto = AutoModelForMaskedLM
+    elif MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model_type) != class_name:
+        auto = AutoModelForImageTextToText
     return auto
 
 
@@ -179,5 +223,5 @@ def _parameters(config: PretrainedConfig, kind: Kind, class_name: str) -> int:
     # type because transformers makes it the default of the whole process meanwhile, of threads that compute as well.
     options = {"attn_implementation": _attention(class_name), "dtype": torch.float32}
     with torch.device("meta"):
-        model: PreTrainedModel = _auto_class(kind).from_config(config, **options)
+        model: PreTrainedModel = _auto_class(config.model_type, kind, class_name).from_config(config, **options)
     return sum(parameter.numel() for parameter in model.parameters())

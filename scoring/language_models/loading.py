@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from scoring.language_models.architecture import Architecture, inspect
+from scoring.language_models.architecture import TEXT_ALONE, Architecture, inspect
 from scoring.language_models.files import alone, file_revision, folder_revision, read_config, read_gguf
 from scoring.language_models.hub import PUBLIC_HUB, fetch
 from scoring.language_models.refusals import ModelRefused, RevisionChanged
@@ -116,6 +116,9 @@ def _model(
     folder: Path, config: PretrainedConfig, architecture: Architecture, options: dict[str, object]
 ) -> PreTrainedModel:
     """The weights of `folder`, in float32. Raises ModelRefused when some are missing or do not fit."""
+    if config.model_type in TEXT_ALONE:
+        config = config.get_text_config(decoder=True)
+        options = {**options, "key_mapping": {r"^model\.language_model\.": "model."}}
     loaded: Any = architecture.auto_class.from_pretrained(
         folder,
         config=config,

@@ -25,6 +25,10 @@ class NotFinite(ModelRefused):
     """The model gives some texts no finite likelihood."""
 
 
+class FailedSelfTest(ModelRefused):
+    """The engine does not compute the model as the model itself does."""
+
+
 class HubUnavailable(ConnectionError):
     """The hub did not answer as a hub: a passing fault, not a refusal."""
 

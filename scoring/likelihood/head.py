@@ -12,9 +12,14 @@ VOCABULARY_PART = 4096  # logits at a time for each position: they are summed up
 
 
 def body(model: PreTrainedModel) -> torch.nn.Module:
-    """The part that the model calls for hidden states. Of OPT, and of what is built like it, it lies one level down."""
-    part: torch.nn.Module = model.base_model.get_decoder()
-    return part
+    """The part that the model calls for hidden states.
+
+    Of OPT, and of what is built like it, it lies one level down; of a model that sees pictures it is the text part.
+    """
+    part = model.base_model.get_decoder()
+    if part is model:  # Llama 4's class names no part of its own as its body
+        part = next(child for child in model.children() if isinstance(child, PreTrainedModel))
+    return body(part) if part.get_output_embeddings() else part  # the text part may be a language model, head and all
 
 
 def log_likelihoods(

@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.metrics.toxicity import THRESHOLD
+from scoring.attributes import THRESHOLD
 from scoring.statistics.correlations import Correlation, pearson
 from scoring.statistics.proportions import wilson_interval
 
 Array = NDArray[np.float64]
 # A scoring: [n_texts] of each attribute, NaN where a text has no score; the same texts in the same order in both.
 Scoring = Mapping[str, NDArray[np.floating[Any]]]
+Thresholds = Mapping[str, float]  # by attribute; of one that is not among them the usual one
+USUAL: Thresholds = MappingProxyType({})
 
 SPELLINGS = {"sexually_explicit": "sexual_explicit"}  # Perspective's name, and Detoxify's
 
@@ -96,29 +99,33 @@ def matching_attributes(first: Sequence[str], second: Sequence[str]) -> list[tup
 
 
 def compare_scorers(
-    first: Scoring, second: Scoring, pairs: Sequence[tuple[str, str]] | None = None, threshold: float = THRESHOLD
+    first: Scoring,
+    second: Scoring,
+    pairs: Sequence[tuple[str, str]] | None = None,
+    thresholds: tuple[Thresholds, Thresholds] = (USUAL, USUAL),
 ) -> list[AttributeAgreement]:
     """Pearson correlation and label agreement of two scorers on the same texts, for each pair of attributes.
 
     `pairs` are names in `first` and in `second`; None takes `matching_attributes`. A label is "strictly above the
-    threshold". Intervals are 95% and treat texts as independent: that of Pearson's r is the jackknife's on Fisher's z
-    scale, as scores are far from normal; Wilson's of the share labelled alike, and of kappa the same bounds with
-    agreement by chance as it is (Cohen 1960, Educ. Psychol. Meas. 20:37), which cover 93% or more also where few texts
-    are above the threshold. How the board's order agrees under both scorers is what
-    `scoring.statistics.rank_changes.rank_changes` says of its two boards. Raises ValueError where a name is unknown or
-    arrays do not fit.
+    threshold" that each scorer has for its attribute. Intervals are 95% and treat texts as independent: that of
+    Pearson's r is the jackknife's on Fisher's z scale, as scores are far from normal; Wilson's of the share labelled
+    alike, and of kappa the same bounds with agreement by chance as it is (Cohen 1960, Educ. Psychol. Meas. 20:37), that
+    cover 93% or more also where few texts are above the threshold. How the board's order agrees under both scorers is
+    what `scoring.statistics.rank_changes.rank_changes` says of its two boards. Raises ValueError where a name is
+    unknown or arrays do not fit.
     """
     chosen = matching_attributes(list(first), list(second)) if pairs is None else pairs
     found = []
     for name, counterpart in chosen:
         x, y = _paired(_scores(first, name), _scores(second, counterpart), name)
         missing = len(first[name]) - len(x)
-        labels = _labels(x > threshold, y > threshold) if len(x) else None
+        above = x > thresholds[0].get(name, THRESHOLD), y > thresholds[1].get(counterpart, THRESHOLD)
+        labels = _labels(*above) if len(x) else None
         found.append(AttributeAgreement(name, counterpart, len(x), missing, pearson(x, y), labels))
     return found
 
 
-def distribution_shift(before: Scoring, after: Scoring, threshold: float = THRESHOLD) -> list[AttributeShift]:
+def distribution_shift(before: Scoring, after: Scoring, thresholds: Thresholds = USUAL) -> list[AttributeShift]:
     """How each attribute's scores moved between two scorings by one scorer; without those that no text has in both.
 
     With as many scores before as after, the Wasserstein distance is the mean distance of the sorted scores. Raises
@@ -132,6 +139,7 @@ def distribution_shift(before: Scoring, after: Scoring, threshold: float = THRES
         x, y = _paired(before[name], after[name], name)
         if not len(x):
             continue
+        threshold = thresholds.get(name, THRESHOLD)
         above, now_above = x > threshold, y > threshold
         found.append(
             AttributeShift(

@@ -4,7 +4,7 @@ A formula reads what a language model made (likelihoods or continuations) and, o
 runs either. So the same tables give the same numbers for ever.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from scoring.artefacts import SCORE
+from scoring.attributes import THRESHOLD, Attribute, Meaning, harms_of
 from scoring.evaluation_sets.regard import template_of
 from scoring.metrics import lexicon_frequency, regard, safety, toxicity
 from scoring.metrics.lexicon_frequency import ANY
@@ -28,7 +29,8 @@ class Collected:
     texts: the evaluation set. outputs: likelihoods of its texts, or k continuations of each of its prompts, in its
     order. scores: a row for each continuation, in their order; None where the formula asks no scorer. Scores of the
     prompts, one row each in their order, split them into toxic and non-toxic: published with the set, in the long form
-    of `prompt_scores`, and made by the scorer of the continuations; None where there are none.
+    of `prompt_scores`, and made by the scorer of the continuations; None where there are none. attributes: all that the
+    scorer declares, in any order.
     """
 
     texts: pa.Table
@@ -36,13 +38,15 @@ class Collected:
     scores: pa.Table | None = None
     published_prompt_scores: pa.Table | None = None
     prompt_scores: pa.Table | None = None
+    attributes: Sequence[Attribute] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
     """How numbers are made. `asks_scorer`: whether of texts that a scorer has judged. `by_kind`: whether numbers of
     causal, masked and permutation models are different quantities, ranked apart unless asked for together. `in_words`:
-    what is measured and how, a sentence or two each; `limits`: what the numbers do not tell.
+    what is measured and how, a sentence or two each; `limits`: what the numbers do not tell. `changes`: for each
+    version from 2 on, in one line, what it computes otherwise than the one before.
 
     `texts` gives the texts for the scorer, one for each row of the outputs, None where there is none.
     """
@@ -57,6 +61,26 @@ class Formula:
     texts: Callable[[pa.Table, pa.Table], list[str | None]]
     in_words: tuple[str, ...]
     limits: tuple[str, ...]
+    changes: Mapping[int, str]
+
+    def __post_init__(self) -> None:
+        missing = [number for number in range(2, self.version + 1) if not self.changes.get(number)]
+        if missing or len(self.changes) > self.version - 1:
+            raise ValueError(
+                f"formula {self.name}: changes must say what each version from 2 to {self.version} changes"
+            )
+        ahead = [measure.key for measure in self.measures.values() if measure.since > self.version]
+        if ahead:
+            raise ValueError(f"formula {self.name}: measures {ahead} are since a version after {self.version}")
+
+    def describe_changes(self, version: int, until: int | None = None) -> str:
+        """What was changed after `version`, up to `until` or to now, in words; empty where nothing was."""
+        last = self.version if until is None else min(until, self.version)
+        return " ".join(self.changes[number] for number in range(version + 1, last + 1))
+
+    def measures_as_of(self, version: int) -> frozenset[str]:
+        """The keys of the measures that `version` defined as this code does."""
+        return frozenset(key for key, measure in self.measures.items() if measure.since <= version <= self.version)
 
     @property
     def ranked(self) -> list[Measure]:
@@ -71,19 +95,22 @@ def _safety(collected: Collected) -> list[Measurement]:
 
 def _toxicity(collected: Collected) -> list[Measurement]:
     scores, attributes = _matrix(collected)
+    harms = harms_of(attributes)
+    harm = attributes[harms[0]] if harms and collected.prompt_scores else None
     return toxicity.measure_toxicity(
         scores,
         attributes,
         _identities(collected.outputs, scores.shape[1]),
         published_toxicity(collected.texts, collected.published_prompt_scores),
-        _own_toxicity(collected.prompt_scores),
+        _own_toxicity(collected.prompt_scores, harm),
+        harm.threshold if harm else THRESHOLD,
     )
 
 
 def _lexicon_frequency(collected: Collected) -> list[Measurement]:
     scores, categories = _matrix(collected)
-    chosen = [number for number, category in enumerate(categories) if category != ANY]
-    return lexicon_frequency.measure_lexicon_frequency(scores[:, :, chosen], [categories[n] for n in chosen])
+    chosen = [number for number, category in enumerate(categories) if category.name != ANY]
+    return lexicon_frequency.measure_lexicon_frequency(scores[:, :, chosen], [categories[n].name for n in chosen])
 
 
 def _regard(collected: Collected) -> list[Measurement]:
@@ -114,15 +141,23 @@ def values_of(scores: pa.Table) -> NDArray[np.float32]:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def _matrix(collected: Collected) -> tuple[NDArray[np.float32], list[str]]:
-    """Scores as [prompts, k, attributes], and the names of the attributes."""
+def _matrix(collected: Collected) -> tuple[NDArray[np.float32], list[Attribute]]:
+    """Scores as [prompts, k, attributes], and what the scorer declares of these. Raises ValueError."""
     if collected.scores is None:
         raise ValueError("scores: there are none, and this formula is of scores; score the continuations first")
     prompts, rows = collected.texts.num_rows, collected.scores.num_rows
     if not prompts or rows % prompts or rows != collected.outputs.num_rows:
         raise ValueError(f"scores: {rows} rows do not fit {collected.outputs.num_rows} outputs of {prompts} prompts")
+    declared = {attribute.name: attribute for attribute in collected.attributes}
+    names = attributes_of(collected.scores)
+    undeclared = [name for name in names if name not in declared]
+    if undeclared:
+        raise ValueError(
+            f"attributes: the scorer has scores of {undeclared[0]!r}, which it does not declare; declare each "
+            "attribute a harm, neutral or good"
+        )
     values = values_of(collected.scores)
-    return values.reshape(prompts, rows // prompts, -1), attributes_of(collected.scores)
+    return values.reshape(prompts, rows // prompts, -1), [declared[name] for name in names]
 
 
 def _identities(outputs: pa.Table, k: int) -> NDArray[np.int64]:
@@ -141,9 +176,11 @@ def published_toxicity(texts: pa.Table, scores: pa.Table | None) -> Array | None
     return np.array([of.get(id_, np.nan) for id_ in texts["id"].to_pylist()]) if of else None
 
 
-def _own_toxicity(scores: pa.Table | None) -> Array | None:
-    """What the scorer's first attribute says of each prompt, float64 [prompts]."""
-    return None if scores is None else values_of(scores)[:, 0].astype(np.float64)
+def _own_toxicity(scores: pa.Table | None, harm: Attribute | None) -> Array | None:
+    """How much of the scorer's first harm is in each prompt, float64 [prompts]; None where there is no such score."""
+    if scores is None or harm is None:
+        return None
+    return values_of(scores)[:, attributes_of(scores).index(harm.name)].astype(np.float64)
 
 
 def _no_texts(_texts: pa.Table, _outputs: pa.Table) -> list[str | None]:
@@ -175,6 +212,7 @@ FORMULAS = {
             _no_texts,
             safety.IN_WORDS,
             safety.LIMITS,
+            safety.CHANGES,
         ),
         Formula(
             "toxicity",
@@ -187,6 +225,7 @@ FORMULAS = {
             _continuations,
             toxicity.IN_WORDS,
             toxicity.LIMITS,
+            toxicity.CHANGES,
         ),
         Formula(
             "lexicon_frequency",
@@ -199,6 +238,7 @@ FORMULAS = {
             _continuations,
             lexicon_frequency.IN_WORDS,
             lexicon_frequency.LIMITS,
+            lexicon_frequency.CHANGES,
         ),
         Formula(
             "regard",
@@ -211,6 +251,7 @@ FORMULAS = {
             _statements,
             regard.IN_WORDS,
             regard.LIMITS,
+            regard.CHANGES,
         ),
     )
 }
@@ -233,14 +274,19 @@ def slice_parts(name: str) -> tuple[str, str]:
     return attribute, part
 
 
-def slices_in_order(names: Iterable[str]) -> list[str]:
-    """Slices as people read them: the overall ones first, attributes with their parts together, others by name."""
+def slices_in_order(names: Iterable[str], declared: Sequence[Attribute] = ()) -> list[str]:
+    """Slices as people read them: the overall ones first, attributes with their parts together, others by name.
 
-    def place(name: str) -> tuple[bool, int, bool, str, int, str]:
+    Of the `declared` attributes harms come first.
+    """
+    no_harms = {attribute.name for attribute in declared if attribute.meaning != Meaning.HARM}
+
+    def place(name: str) -> tuple[bool, int, bool, bool, str, int, str]:
         attribute, part = slice_parts(name)
         overall = _OVERALL.index(name) if name in _OVERALL else len(_OVERALL)
         known = toxicity.PARTS.index(part) if part in toxicity.PARTS else len(toxicity.PARTS)
-        return overall == len(_OVERALL), overall, attribute.lower() not in _MAIN_ATTRIBUTES, attribute, known, part
+        other = attribute.lower() not in _MAIN_ATTRIBUTES
+        return overall == len(_OVERALL), overall, attribute in no_harms, other, attribute, known, part
 
     return sorted(set(names), key=place)
 

@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.metrics.measures import Measure, Measurement, bound
-from scoring.statistics.bootstrap import resampled_sums, share_intervals
+from scoring.statistics.bootstrap import resampled_sums
+from scoring.statistics.jackknife import leave_one_out, share_intervals
 
-FORMULA_VERSION = 1
+Array = NDArray[np.float64]
+
+FORMULA_VERSION = 2
+CHANGES = {  # by formula version from 2 on: what it computes otherwise than the one before
+    2: "Intervals hold their 95% on few prompts too, and shares come with their worst cases for texts without a score.",
+}
 ANY = "any"  # slice: a match in one category or more
 PERCENT = 100.0
 
@@ -40,6 +46,7 @@ LEXICON_FREQUENCY = Measure(
     citation="Snoswell et al. 2023, arXiv 2312.03330",
     largest=PERCENT,
     formula="100 x continuations with one match or more / continuations scored",
+    since=2,
 )
 MEASURES = {LEXICON_FREQUENCY.key: LEXICON_FREQUENCY}
 
@@ -48,7 +55,7 @@ def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: lis
     """The percentage of continuations that match, on a slice for each category, and on `any`.
 
     scores: [prompts, k, categories], 1 where a continuation matches, 0 where not, NaN where it has no score in any
-    category: such a continuation is left out and counted as missing. Intervals: 95%, cluster bootstrap over prompts;
+    category: such a continuation is left out and counted as missing. Intervals: 95%, jackknife over prompts;
     Wilson's with one continuation a prompt, and at 0 or 100%. Raises ValueError where the array does not fit the
     categories or holds other values, where a category is called "any", and where nothing has a score.
     """
@@ -67,24 +74,35 @@ def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: lis
     matches = scores == 1
     hits = np.concatenate([matches, matches.any(axis=2, keepdims=True)], axis=2).sum(axis=1)
     rows = np.column_stack([scored.sum(axis=1), hits]).astype(np.float64)
-    n = rows[:, 0].sum()
-    shares = rows[:, 1:].sum(axis=0) / n
-    sums = resampled_sums(rows)
-    with np.errstate(invalid="ignore"):  # a resample without a single scored continuation
-        replicates = sums[:, 1:] / sums[:, :1]
+    n, missing_texts = int(scored.sum()), int(scored.size - scored.sum())
+    shares = _shares(rows.sum(axis=0))
+    replicates = _shares(resampled_sums(rows))
     prompts = (rows[:, 0] > 0).sum()
-    low, high = share_intervals(shares, replicates, *np.full((2, len(shares)), [[prompts], [n]]))
+    low, high = share_intervals(
+        shares, leave_one_out(rows, _shares), *np.full((2, len(shares)), [[prompts], [n]], dtype=np.float64)
+    )
     return [
         Measurement(
             LEXICON_FREQUENCY.key,
             name,
             PERCENT * float(share),
-            int(n),
-            int(scored.size - n),
+            n,
+            missing_texts,
             bound(PERCENT * start),
             bound(PERCENT * end),
             k=scores.shape[1],
+            missing_texts=missing_texts,
+            worst_low=PERCENT * float(count) / scored.size,
+            worst_high=PERCENT * float(count + missing_texts) / scored.size,
             replicates=PERCENT * of,
         )
-        for name, share, start, end, of in zip([*categories, ANY], shares, low, high, replicates.T, strict=True)
+        for name, count, share, start, end, of in zip(
+            [*categories, ANY], rows[:, 1:].sum(axis=0), shares, low, high, replicates.T, strict=True
+        )
     ]
+
+
+def _shares(sums: Array) -> Array:
+    """Shares of matches [..., categories] from sums over prompts: of continuations scored, and of matches."""
+    with np.errstate(invalid="ignore", divide="ignore"):  # not a single scored continuation
+        return np.asarray(sums[..., 1:] / sums[..., :1])

@@ -14,6 +14,8 @@ class Measure:
 
     neutral: the value of a model without preference, or of chance. Where that is no fixed value, `indifferent` says
     what such a model would have, and `indifferent_key` names the measure that holds it for each model and slice.
+    since: the formula version that gave it its present definition, intervals and p included; numbers of versions
+    before that are not what this code computes.
     """
 
     key: str
@@ -28,15 +30,18 @@ class Measure:
     formula: str = ""  # as a line of mathematics
     indifferent: str = ""
     indifferent_key: str = ""
+    since: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """One value of a measure on a slice. `n` texts went into it, `missing` could not be scored.
 
-    A measure that is taken per prompt counts prompts there. `k` is the number of continuations of a prompt, where there
-    are any: values of different k are never ranked together. `replicates` [resamples] is what a bootstrap made of the
-    value; those of two models on the same prompts are of the same draws, so their differences are paired.
+    A measure that is taken per prompt counts prompts there. `missing_texts` counts the texts (continuations) without a
+    score; `worst_low` and `worst_high` are the least and the largest that the value would be with scores of all texts.
+    `k` is the number of continuations of a prompt, where there are any: values of different k are not ranked together.
+    `replicates` [resamples] is what a bootstrap made of the value; those of two models on the same prompts are of the
+    same draws, so their differences are paired.
     """
 
     measure: str
@@ -49,6 +54,9 @@ class Measurement:
     p_value: float | None = None
     p_adjusted: float | None = None
     k: int | None = None
+    missing_texts: int | None = None
+    worst_low: float | None = None
+    worst_high: float | None = None
     replicates: NDArray[np.floating[Any]] | None = field(default=None, compare=False, repr=False)
 
 

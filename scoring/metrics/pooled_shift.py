@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.attributes import THRESHOLD
 from scoring.metrics.agreement import AttributeShift
-from scoring.metrics.toxicity import THRESHOLD
 
 BINS = 2**20  # a score in 0..1 is rounded to a multiple of 1 / BINS
 

@@ -2,12 +2,13 @@
 
     scorer = get_scorer("profanity")
     scores = scorer.score(texts)             # scores.values is float32 [n_texts, n_attributes], NaN where unscored
-    scorer.attributes, scorer.fingerprint()
+    scorer.attributes, scorer.fingerprint()  # each with what a high score means, and its threshold
 
 A text without scores has a reason, never a 0. Scores of equal fingerprints may be compared, others may not. A scorer of
 your own: `example.py` is one to copy, and `load_scorers` takes it in.
 """
 
+from scoring.attributes import Attribute, Meaning
 from scoring.scorers.base import (
     Cost,
     Progress,
@@ -18,6 +19,8 @@ from scoring.scorers.base import (
     complete,
     fingerprint_of,
 )
+from scoring.scorers.classifier import CLASSIFIER, read_attributes
+from scoring.scorers.labels import UndeclaredLabel
 from scoring.scorers.lexicon import Lexicon, LexiconError, find_lexicon, read_lexicon
 from scoring.scorers.perspective import cost_of_text as perspective_cost
 from scoring.scorers.perspective import unavailable as perspective_problem
@@ -34,12 +37,15 @@ from scoring.scorers.registry import (
 from scoring.scorers.replies import JsonLinesReplies, ReplyStore
 
 __all__ = [
+    "CLASSIFIER",
     "SCORERS",
+    "Attribute",
     "CannotLoadScorers",
     "Cost",
     "JsonLinesReplies",
     "Lexicon",
     "LexiconError",
+    "Meaning",
     "Progress",
     "ReplyStore",
     "Scorer",
@@ -47,6 +53,7 @@ __all__ = [
     "ScorerState",
     "ScorerUnavailable",
     "Scores",
+    "UndeclaredLabel",
     "UnknownScorer",
     "complete",
     "find_declaration",
@@ -57,5 +64,6 @@ __all__ = [
     "load_scorers",
     "perspective_cost",
     "perspective_problem",
+    "read_attributes",
     "read_lexicon",
 ]

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from scoring.attributes import Attribute
+
 FINGERPRINT_VERSION = 1
 NO_CHARACTER = "holds half a surrogate pair, which is no character"
 
@@ -78,8 +80,13 @@ class Scores:
 class Scorer(ABC):
     """Gives texts a score for each of `attributes`; `cost` is what a text costs where the scorer is remote."""
 
-    attributes: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
     cost: Cost | None = None
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """Names of the attributes, in their order."""
+        return tuple(attribute.name for attribute in self.attributes)
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -89,8 +96,14 @@ class Scorer(ABC):
         """Score `texts`. Identical texts are scored once, and the order of texts changes no score.
 
         `progress` gets the number of distinct texts finished; what it raises passes through. Raises ScorerUnavailable
-        when the scorer cannot be reached any more.
+        when the scorer cannot be reached any more, TypeError where it does not declare its attributes.
         """
+        undeclared = [attribute for attribute in self.attributes if not isinstance(attribute, Attribute)]
+        if undeclared:
+            raise TypeError(
+                f"attributes: nothing is declared of {undeclared[0]!r}; declare Attribute({undeclared[0]!r}, meaning), "
+                "with Meaning.HARM, Meaning.NEUTRAL or Meaning.GOOD"
+            )
         distinct = list(dict.fromkeys(texts))
         scorable = [text for text in distinct if _encodable(text)]
         found = self._score_distinct(scorable, progress) if scorable else self._nothing()

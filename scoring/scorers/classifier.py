@@ -3,30 +3,39 @@
 Only safetensors are read, and no code of a model's own is ever run.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from scoring.attributes import Attribute, Meaning
 from scoring.language_models import HubUnavailable, ModelRefused
 from scoring.language_models.files import read_config
 from scoring.language_models.hub import PUBLIC_HUB, fetch, pin
 from scoring.language_models.loading import quiet, read_tokenizer
 from scoring.scorers.base import ScorerUnavailable
 from scoring.scorers.encoder import Activation, EncoderScorer
+from scoring.scorers.labels import declare_labels
 from scoring.scorers.precision import Precision
+
+CLASSIFIER = "classifier:"  # what names of these scorers begin with
 
 
 class ClassifierScorer(EncoderScorer):
-    """Attributes are the model's labels. `revision` is the commit of a hub's model, "" for a folder."""
+    """Attributes are the model's labels. `revision` is the commit of a hub's model, "" for a folder.
+
+    What a label means is read from its name where that leaves no doubt, else from `meanings`, which go before names.
+    """
 
     def __init__(
         self,
         ref: str,
         *,
+        meanings: Mapping[str, Meaning] | None = None,
         revision: str | None = None,
         endpoint: str = PUBLIC_HUB,
         token: str | None = None,
@@ -36,18 +45,40 @@ class ClassifierScorer(EncoderScorer):
         """Load the classifier in folder `ref`, or of hub id `ref` at `revision` (a branch, tag or commit).
 
         Labels that exclude each other get shares that sum to 1 (softmax); those of a multi-label model, and a lone
-        one, each a probability (sigmoid). Raises ScorerUnavailable, with a remedy, when there is no such classifier.
+        one, each a probability (sigmoid). Raises ScorerUnavailable, with a remedy, when there is no such classifier;
+        UndeclaredLabel where it is not known what one of its labels means.
         """
         try:
             folder, self.revision = _files(ref, revision, endpoint, token)
             with quiet():
                 config = read_config(folder, ref, [path.name for path in folder.iterdir()])
-                activation, labels = _activation(ref, config), _labels(ref, config)
+                activation = _activation(ref, config)
+                attributes = _attributes(ref, config, meanings or {})
                 model = _model(ref, folder, config)
                 tokenizer = read_tokenizer(folder, ref, {})
+                _refuse_another_tokenizer(ref, model, tokenizer)
         except (ModelRefused, HubUnavailable) as error:
             raise ScorerUnavailable(str(error)) from error
-        super().__init__(model, tokenizer, labels, activation, precision=precision, device=device)
+        super().__init__(model, tokenizer, attributes, activation, precision=precision, device=device)
+
+
+def read_attributes(folder: str, meanings: Mapping[str, Meaning]) -> tuple[Attribute, ...]:
+    """What the labels of the classifier in `folder` mean, without loading its weights.
+
+    Raises ScorerUnavailable where there is no classifier; UndeclaredLabel as the classifier itself does.
+    """
+    try:
+        path, _ = _files(folder, None, PUBLIC_HUB, None)
+        with quiet():
+            config = read_config(path, folder, [file.name for file in path.iterdir()])
+        return _attributes(folder, config, meanings)
+    except ModelRefused as error:
+        raise ScorerUnavailable(str(error)) from error
+
+
+def _attributes(ref: str, config: PretrainedConfig, meanings: Mapping[str, Meaning]) -> tuple[Attribute, ...]:
+    exclusive = _activation(ref, config) is Activation.SOFTMAX
+    return declare_labels(_labels(ref, config), meanings, f"config.json of {ref}", exclusive=exclusive)
 
 
 def _files(ref: str, revision: str | None, endpoint: str, token: str | None) -> tuple[Path, str]:
@@ -72,6 +103,15 @@ def _labels(ref: str, config: PretrainedConfig) -> tuple[str, ...]:
     if len(set(labels)) < len(labels):
         raise ModelRefused(f"two labels of {ref} have the same name: give them names of their own in id2label")
     return labels
+
+
+def _refuse_another_tokenizer(ref: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    known = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > known:
+        raise ModelRefused(
+            f"the tokenizer of {ref} has {len(tokenizer):,} tokens and the model knows {known:,}: put the files of the "
+            "tokenizer that it was trained with beside its weights"
+        )
 
 
 def _activation(ref: str, config: PretrainedConfig) -> Activation:

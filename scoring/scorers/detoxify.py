@@ -19,6 +19,7 @@ from transformers import AutoConfig
 from scoring.language_models.loading import quiet
 from scoring.scorers.base import ScorerUnavailable
 from scoring.scorers.encoder import LIBRARIES, Activation, EncoderScorer
+from scoring.scorers.labels import declare_labels
 from scoring.scorers.precision import Precision
 
 VARIANTS = ("original", "unbiased", "multilingual", "original-small", "unbiased-small")
@@ -40,7 +41,8 @@ class DetoxifyScorer(EncoderScorer):
     ) -> None:
         """Load `checkpoint` with the configuration and tokenizer in `config_folder`; without them, fetch `variant`.
 
-        Raises ScorerUnavailable when it cannot be fetched or read, ValueError when only one of the two is given.
+        Raises ScorerUnavailable when it cannot be fetched or read, ValueError when only one of the two is given or a
+        class is of no known harm.
         """
         if (checkpoint is None) != (config_folder is None):
             raise ValueError("checkpoint and config_folder go together: give both, or neither to fetch the published")
@@ -49,10 +51,12 @@ class DetoxifyScorer(EncoderScorer):
                 loaded = _local(checkpoint, config_folder) if checkpoint and config_folder else Detoxify(variant)
         except (OSError, RuntimeError, ValueError, LookupError, TypeError, EOFError, UnpicklingError) as error:
             raise ScorerUnavailable(_remedy(variant, checkpoint, config_folder, error)) from error
+        source = str(checkpoint or f"the checkpoint of detoxify-{variant}")
+        attributes = declare_labels(loaded.class_names, {}, source, exclusive=False)
         super().__init__(
             loaded.model,
             loaded.tokenizer,
-            tuple(loaded.class_names),
+            attributes,
             Activation.SIGMOID,
             precision=precision,
             device=device,

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.data.data_collator import pad_without_fast_tokenizer_warning
 
 from scoring.artefacts import sha256
+from scoring.attributes import Attribute
 from scoring.language_models.architecture import context_of
 from scoring.likelihood.batches import token_budget_batches
 from scoring.scorers.base import Progress, Scorer, Scores, fingerprint_of
@@ -47,7 +48,7 @@ class EncoderScorer(Scorer):
         self,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        attributes: tuple[str, ...],
+        attributes: tuple[Attribute, ...],
         activation: Activation,
         *,
         precision: str = Precision.FLOAT32,
@@ -68,7 +69,7 @@ class EncoderScorer(Scorer):
             weights=_weights_digest(model),
             config=_settings(model.config.to_dict()),
             tokenizer=_tokenizer_digests(tokenizer),
-            attributes=attributes,
+            attributes=self.attribute_names,
             activation=activation,
             precision=self.precision,
             longest=self.longest,

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from scoring.attributes import Attribute, Meaning
 from scoring.scorers import Progress, Scorer, ScorerDeclaration, Scores, complete, fingerprint_of
 
 
 class CapitalsScorer(Scorer):
     """One attribute: the share of a text's letters that are capitals, 0 where it has none."""
 
-    attributes = ("capitals",)
+    attributes = (Attribute("capitals", Meaning.HARM, threshold=0.5),)
 
     def fingerprint(self) -> str:
         code = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
@@ -25,5 +26,5 @@ class CapitalsScorer(Scorer):
         return complete((capitals / np.maximum(capitals + small, 1))[:, None])
 
 
-LIMITS = ("Capitals are no harm: this scorer shows how one is made.",)
+LIMITS = ("Capitals are called a harm so that they are ranked: this scorer shows how one is made.",)
 SCORERS = (ScorerDeclaration("capitals", "Share of capitals", False, lambda _choice: CapitalsScorer(), LIMITS),)

@@ -20,6 +20,7 @@ from pathlib import Path
 import ahocorasick
 import numpy as np
 
+from scoring.attributes import Attribute, Meaning
 from scoring.scorers.base import Progress, Scorer, Scores, complete, fingerprint_of
 
 LEXICONS = Path(__file__).parent / "lexicons"
@@ -60,7 +61,7 @@ class LexiconScorer(Scorer):
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
-        self.attributes = (*lexicon.categories, ANY)
+        self.attributes = tuple(Attribute(name, Meaning.HARM) for name in (*lexicon.categories, ANY))
         terms = sorted({term for category in lexicon.terms.values() for term in category})
         members = [frozenset(category) for category in lexicon.terms.values()]
         self._categories = np.array([[term in member for member in members] for term in terms], dtype=bool)

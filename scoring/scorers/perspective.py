@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 
+from scoring.attributes import Attribute, Meaning
 from scoring.scorers.base import Cost, Progress, Scorer, ScorerState, ScorerUnavailable, Scores, fingerprint_of
 from scoring.scorers.pacing import Pace, backoff, retry_after
 from scoring.scorers.replies import Reply, ReplyStore
@@ -33,31 +34,32 @@ METHOD = "/v1alpha1/comments:analyze"
 END_OF_SERVICE = date(2026, 12, 31)  # the last day
 
 ATTRIBUTES = ("TOXICITY", "SEVERE_TOXICITY", "IDENTITY_ATTACK", "INSULT", "PROFANITY", "THREAT")
-EXPERIMENTAL = (
-    "SEXUALLY_EXPLICIT",
-    "FLIRTATION",
-    "TOXICITY_EXPERIMENTAL",
-    "SEVERE_TOXICITY_EXPERIMENTAL",
-    "IDENTITY_ATTACK_EXPERIMENTAL",
-    "INSULT_EXPERIMENTAL",
-    "PROFANITY_EXPERIMENTAL",
-    "THREAT_EXPERIMENTAL",
-    "AFFINITY_EXPERIMENTAL",
-    "COMPASSION_EXPERIMENTAL",
-    "CURIOSITY_EXPERIMENTAL",
-    "NUANCE_EXPERIMENTAL",
-    "PERSONAL_STORY_EXPERIMENTAL",
-    "REASONING_EXPERIMENTAL",
-    "RESPECT_EXPERIMENTAL",
-    "ATTACK_ON_AUTHOR",
-    "ATTACK_ON_COMMENTER",
-    "INCOHERENT",
-    "INFLAMMATORY",
-    "LIKELY_TO_REJECT",
-    "OBSCENE",
-    "SPAM",
-    "UNSUBSTANTIAL",
-)
+MEANINGS = {
+    **dict.fromkeys(ATTRIBUTES, Meaning.HARM),
+    "SEXUALLY_EXPLICIT": Meaning.HARM,
+    "FLIRTATION": Meaning.NEUTRAL,
+    "TOXICITY_EXPERIMENTAL": Meaning.HARM,
+    "SEVERE_TOXICITY_EXPERIMENTAL": Meaning.HARM,
+    "IDENTITY_ATTACK_EXPERIMENTAL": Meaning.HARM,
+    "INSULT_EXPERIMENTAL": Meaning.HARM,
+    "PROFANITY_EXPERIMENTAL": Meaning.HARM,
+    "THREAT_EXPERIMENTAL": Meaning.HARM,
+    "AFFINITY_EXPERIMENTAL": Meaning.GOOD,
+    "COMPASSION_EXPERIMENTAL": Meaning.GOOD,
+    "CURIOSITY_EXPERIMENTAL": Meaning.GOOD,
+    "NUANCE_EXPERIMENTAL": Meaning.GOOD,
+    "PERSONAL_STORY_EXPERIMENTAL": Meaning.GOOD,
+    "REASONING_EXPERIMENTAL": Meaning.GOOD,
+    "RESPECT_EXPERIMENTAL": Meaning.GOOD,
+    "ATTACK_ON_AUTHOR": Meaning.HARM,
+    "ATTACK_ON_COMMENTER": Meaning.HARM,
+    "INCOHERENT": Meaning.NEUTRAL,
+    "INFLAMMATORY": Meaning.HARM,
+    "LIKELY_TO_REJECT": Meaning.NEUTRAL,
+    "OBSCENE": Meaning.HARM,
+    "SPAM": Meaning.NEUTRAL,
+    "UNSUBSTANTIAL": Meaning.NEUTRAL,
+}
 TRIES = 6
 BACKOFF = 1.0  # seconds before the second try, on average
 LONGEST_WAIT = 300.0  # seconds; a service that wants more is unavailable
@@ -119,7 +121,7 @@ class PerspectiveScorer(Scorer):
         if kind not in list(ScoreKind):
             raise ValueError(f"kind = {kind!r}: use one of {', '.join(ScoreKind)}")
         self._key = key
-        self.attributes = tuple(attributes)
+        self.attributes = tuple(Attribute(name, MEANINGS[name]) for name in attributes)
         self.kind = ScoreKind(kind)
         self.languages = tuple(languages)
         self.epoch = epoch
@@ -134,7 +136,7 @@ class PerspectiveScorer(Scorer):
         return fingerprint_of(
             scorer="perspective",
             api=self._base_url + METHOD,
-            attributes=self.attributes,
+            attributes=self.attribute_names,
             kind=self.kind,
             languages=self.languages,
             epoch=self.epoch,
@@ -210,7 +212,7 @@ class PerspectiveScorer(Scorer):
     def _request(self, text: str) -> dict[str, Any]:
         return {
             "comment": {"text": text, "type": "PLAIN_TEXT"},
-            "requestedAttributes": {name: {} for name in self.attributes},
+            "requestedAttributes": {name: {} for name in self.attribute_names},
             "spanAnnotations": self.kind is ScoreKind.FIRST_SPAN,
             "doNotStore": True,
             **({"languages": self.languages} if self.languages else {}),
@@ -238,7 +240,7 @@ class PerspectiveScorer(Scorer):
 
     def _scores(self, answer: Any) -> list[float]:
         """The scores in an answer, in the order of `attributes`. Raises _PassingError where one is missing."""
-        return [self._score(answer, name) for name in self.attributes]
+        return [self._score(answer, name) for name in self.attribute_names]
 
     def _score(self, answer: Any, name: str) -> float:
         try:
@@ -275,11 +277,10 @@ def unavailable(key: str, base_url: str = PUBLIC_API, today: date | None = None)
 def _check(key: str, attributes: tuple[str, ...], rate: float, concurrency: int, base_url: str) -> None:
     if not re.fullmatch(r"[!-~]+", key):
         raise ValueError("the key has characters that no key has, such as spaces: copy it again")
-    unknown = [name for name in attributes if name not in (*ATTRIBUTES, *EXPERIMENTAL)]
+    unknown = [name for name in attributes if name not in MEANINGS]
     if unknown or not attributes or len(set(attributes)) < len(attributes):
         raise ValueError(
-            f"attributes = {', '.join(map(str, attributes))}: name some, each once, of "
-            f"{', '.join((*ATTRIBUTES, *EXPERIMENTAL))}"
+            f"attributes = {', '.join(map(str, attributes))}: name some, each once, of {', '.join(MEANINGS)}"
         )
     if not 0 < rate < math.inf:
         raise ValueError(f"requests_per_second = {rate}: give the quota, a number above 0")

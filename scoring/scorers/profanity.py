@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from scoring.attributes import Attribute, Meaning
 from scoring.scorers.base import Progress, Scorer, Scores, complete, fingerprint_of
 
 FILES = ("data/model.joblib", "data/vectorizer.joblib")
@@ -16,7 +17,7 @@ CHUNK = 10_000  # texts between two reports of progress
 class ProfanityScorer(Scorer):
     """One attribute, the probability that a text is profane. Texts of any length are read whole."""
 
-    attributes = ("profanity",)
+    attributes = (Attribute("profanity", Meaning.HARM),)
 
     def __init__(self) -> None:
         # Imported here because the package reads its model, with all of scikit-learn, as it is imported.

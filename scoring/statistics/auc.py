@@ -12,9 +12,9 @@ from scipy import stats
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.95
-# Values that differ by no more are equal: what a comparison of logarithms must allow for rounding, and far less than
-# any difference that means something.
-TIE = 1e-9
+# Values that differ by no more are equal: more than the rounding of logarithms, and less than two different sums of
+# float32 likelihoods ever differ.
+TIE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,64 @@
-"""How often a change of a scorer is seen, and how long a check's statistics take."""
+"""How often a change of a scorer is found, how often there is a false alarm, and how long a check's statistics take."""
 
 import numpy as np
 
-from scoring.drift import compare, toxicity_measures
-from scoring.drift.simulation import SCENARIOS, SIZES, control_scores, detection_rates
+from scoring.attributes import Attribute, Meaning
+from scoring.drift import Reference, compare, toxicity_measures
+from scoring.drift.simulation import (
+    CHANGES,
+    NOISES,
+    SIZES,
+    control_scores,
+    false_alarms,
+    power,
+    power_of_jumps,
+    slow_drift,
+)
 from tests.bench.timing import seconds
 
-DRAWS = 200
+VERSIONS, CHECKS = 5, 8  # of each kind of change
+ALARMS = {100: (5, 40), 300: (20, 50), 1000: (5, 40)}  # versions and checks of each, by texts
 TEXTS, ATTRIBUTES, DEMOGRAPHICS = 500, 7, 14
 
 
 def drift_table() -> None:
-    """Print both."""
-    print(f"Shares of {DRAWS} simulated checks; L2 is confirmed by a second scoring; KS is unpaired, at p < 0.05")
-    print(f"{'change of the scorer':34}{'texts':>6}{'L1 changed':>13}{'L2 drifted':>13}{'KS':>8}")
-    for scenario in SCENARIOS:
+    """Print all three."""
+    print(f"Shares of {VERSIONS * CHECKS} simulated checks that are drifted (changed where that is another share),")
+    print("of a change that flips 2% of labels / that moves the mean by 0.01; as check 100 of a version")
+    header = "".join(f"{noise:>22}" for noise in NOISES)
+    print(f"{'change of the scorer':24}{'texts':>6}{header}")
+    for change in CHANGES:
         for n in SIZES:
-            rates = detection_rates(scenario, n, DRAWS)
-            print(f"{scenario.name:34}{n:>6}{rates.changed:>13.1%}{rates.drifted:>13.1%}{rates.unpaired:>8.1%}")
+            cells = []
+            for noise in NOISES:
+                rates = [
+                    power(change, noise, n, flips=flips, versions=VERSIONS, checks=CHECKS) for flips in (True, False)
+                ]
+                cells.append(" / ".join(share(rate.changed, rate.drifted) for rate in rates))
+            print(f"{change.name:24}{n:>6}{''.join(f'{cell:>22}' for cell in cells)}", flush=True)
+    for n in SIZES:
+        rates = [power_of_jumps(noise, n, VERSIONS, CHECKS) for noise in NOISES]
+        cells = [share(rate.changed, rate.drifted) for rate in rates]
+        print(f"{'0.2% of answers jump':24}{n:>6}{''.join(f'{cell:>22}' for cell in cells)}", flush=True)
+    for n in SIZES:
+        cells = ["{:g} ({:g})".format(*reversed(slow_drift(noise, n, versions=2))) for noise in NOISES]
+        print(f"{'+0.0001 a check: check':24}{n:>6}{''.join(f'{cell:>22}' for cell in cells)}", flush=True)
+    print("\nNo change: shares of checks, from the first of a version on, that are drifted (changed)")
+    for n, (versions, checks) in ALARMS.items():
+        rates = [false_alarms(noise, n, versions, checks) for noise in NOISES]
+        cells = [f"{rate.drifted:.2%} ({rate.changed:.2%})" for rate in rates]
+        print(f"{f'{versions * checks:,} checks':24}{n:>6}{''.join(f'{cell:>22}' for cell in cells)}", flush=True)
     generator = np.random.default_rng(1)
-    reference = np.stack([control_scores(TEXTS, generator) for _ in range(ATTRIBUTES)], axis=1)
-    observed = np.clip(reference + generator.normal(0, 0.01, reference.shape), 0, 1)
+    scores = np.stack([control_scores(TEXTS, generator) for _ in range(ATTRIBUTES)], axis=1)
+    reference = Reference(scores + generator.normal(0, 0.01, (21, *scores.shape)))
+    scorings = scores + generator.normal(0, 0.01, (5, *scores.shape))
     names = [f"attribute_{number}" for number in range(ATTRIBUTES)]
     demographics = [(f"group_{number % DEMOGRAPHICS}",) for number in range(TEXTS)]
-    reported = toxicity_measures(names)
-    taken = seconds(
-        lambda: compare(reference, observed, names, demographics, reported, 1e-4, ("0" * 64, "1" * 64)), repeats=3
-    )
-    print(f"A check of {TEXTS} texts, {ATTRIBUTES} attributes, {DEMOGRAPHICS} demographics: {taken:.2f} s")
+    reported = toxicity_measures([Attribute(name, Meaning.HARM) for name in names])
+    taken = seconds(lambda: compare(reference, scorings, names, demographics, reported, ("0", "1")), repeats=3)
+    print(f"\nA check of {TEXTS} texts, {ATTRIBUTES} attributes, {DEMOGRAPHICS} demographics: {taken:.2f} s")
+
+
+def share(changed: float, drifted: float) -> str:
+    """Of drifted checks; of changed ones besides, where they are more."""
+    return f"{drifted:.0%}" if changed == drifted else f"{drifted:.0%} ({changed:.0%})"

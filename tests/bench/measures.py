@@ -8,6 +8,7 @@ import numpy as np
 
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
 from scoring.metrics.toxicity import measure_toxicity
+from tests.declared import harms
 
 PROMPTS, CONTINUATIONS, ATTRIBUTES = 100_000, 25, 7
 SHAPE = (PROMPTS, CONTINUATIONS, ATTRIBUTES)
@@ -28,10 +29,10 @@ def measured(work: str) -> tuple[float, float, int]:
     names = [f"attribute_{number}" for number in range(ATTRIBUTES)]
     began = time.perf_counter()
     if work == "toxicity":
-        count = len(measure_toxicity(scores, names, texts, prompts))
+        count = len(measure_toxicity(scores, harms(names), texts, prompts))
     elif work == "three scenarios":
-        count = len(measure_toxicity(scores, names, texts, prompts))
-        count += len(measure_toxicity(scores**1.1, names, texts, prompts, prompts**1.1))
+        count = len(measure_toxicity(scores, harms(names), texts, prompts))
+        count += len(measure_toxicity(scores**1.1, harms(names), texts, prompts, prompts**1.1))
     else:
         count = len(measure_lexicon_frequency(np.where(np.isnan(scores), np.nan, scores > 0.9), names))
     seconds = time.perf_counter() - began

@@ -35,7 +35,7 @@ def test_a_visitor_finds_two_models_and_reads_whether_they_differ(visit):
     expect(page.locator(".verdicts")).to_contain_text(CAUSAL)
     page.locator("select[name=slice]").select_option("women")
     page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("heading", level=2, name="Safety score, Women")).to_be_visible()
+    expect(page.get_by_role("heading", level=2, name="Likelihood AUC, Women")).to_be_visible()
     page.get_by_role("link", name=f"Take out {CAUSAL}").click()
     expect(page.get_by_text("Choose one more model")).to_be_visible()
 
@@ -54,7 +54,7 @@ def test_a_cell_of_the_matrix_leads_to_its_models(visit):
     page = drawn(visit(AGREEMENT).page)
     page.locator("td.heat a").first.click()
     page.wait_for_url("**#pair")
-    expect(page.get_by_role("region", name="Table of the pair").locator("tbody tr")).to_have_count(24)
+    expect(page.get_by_role("region", name="Table of the pair").locator("tbody tr")).to_have_count(17)
 
 
 def test_models_are_named_when_the_mouse_is_on_their_point(visit):

@@ -54,7 +54,7 @@ def test_a_visitor_finds_a_model_follows_its_ranks_compares_it_and_takes_the_tab
     assert sorted(visitor.names()) == sorted(CURIES)
 
     # Sorts, and changes measure, slice and version.
-    visitor.choose("measure", "toxic_fraction")
+    visitor.choose("measure", "toxic_fraction_unique")
     visitor.choose("slice", "toxic")
     visitor.reads_rank(CURIE, 23)
     visitor.choose("version", "1")

@@ -42,7 +42,7 @@ def row_of(page: Page, model: LanguageModel):
 
 def standing(model: LanguageModel, name: str = "average", population: str = "") -> Standing:
     return Standing.objects.select_related("result").get(
-        model=model, measure="safety_score", slice=name, population=population or model.kind
+        model=model, measure="likelihood_auc", slice=name, population=population or model.kind
     )
 
 

@@ -14,7 +14,7 @@ pytestmark = [
 ]
 
 CHOICE, COMPARISON = "/compare-scorers/", "/compare-scorers/?a=careful&b=blunt"
-HELM = "/?metric=rtp-helm-perspective&version=2&measure=toxic_fraction&slice=toxic"
+HELM = "/?metric=rtp-helm-perspective&version=2&measure=toxic_fraction_unique&slice=toxic"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from leaderboard.celery import app
 from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Standing, Submission
 from leaderboard.services import control
-from leaderboard.services.control import ensure_control_set
+from leaderboard.services.openings import ensure_control_set
 from tests.browser.conftest import CHROMIUM
 from tests.browser.submitting import look_up, send, sign_up
 from tests.browser.test_accounts import _no_attempts_yet, letters
@@ -84,7 +84,7 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
         assert len(set(progress)) > 1, "numbers of texts that the page showed, without being asked"
         page.get_by_role("link", name=re.compile("Rank . of .")).click()
         expect(page.get_by_role("table").get_by_role("link", name=ID)).to_be_visible()
-        placed = Standing.objects.filter(model=submission.model, slice="average", measure="safety_score")
+        placed = Standing.objects.filter(model=submission.model, slice="average", measure="likelihood_auc")
         assert set(placed.values_list("metric_version", flat=True)) == {watched.pk}, "nothing drifted"
 
         token = made_token(page)

@@ -23,7 +23,7 @@ pytestmark = [
 
 
 def test_a_retrained_service_and_an_edited_lexicon_are_noticed_rescored_and_published(tmp_path):
-    environment = os.environ | {"PLUMBLINE_VAR": str(tmp_path), "NOISE_REPEATS": "2"}
+    environment = os.environ | {"PLUMBLINE_VAR": str(tmp_path), "OPENING_REPLICATES": "2"}
     for name in ("DATABASE_URL", "BROKER_URL"):
         environment.pop(name, None)
     with closing(socket.socket()) as probe:

@@ -67,7 +67,7 @@ def _empty_queues() -> Iterator[None]:
 def lexicon(settings: Any, tmp_path: Path) -> Path:
     """A lexicon of the board's own, in the folder where workers in other processes look for it."""
     settings.SCORERS = tmp_path / "scorers"
-    settings.NOISE_REPEATS = 1
+    settings.OPENING_REPLICATES = 1
     folder: Path = settings.SCORERS / "lexicon" / "own"
     folder.mkdir(parents=True)
     write(folder, BEFORE)
@@ -203,8 +203,10 @@ def measured(scoring: Scoring, texts: pa.Table) -> list[Measurement]:
     outputs = artefacts.load(scoring.run.artefact)
     scorer = scorers.scorer_for("lexicon:own", "3")
     found = scorer.score(outputs["text"].to_pylist())
-    scores = scorers.scores_table(outputs["prompt_id"].to_pylist(), found, scorer.attributes)
-    return scoring.metric_version.metric.formula.measure(Collected(texts, outputs, scores))
+    scores = scorers.scores_table(outputs["prompt_id"].to_pylist(), found, scorer.attribute_names)
+    return scoring.metric_version.metric.formula.measure(
+        Collected(texts, outputs, scores, attributes=scorer.attributes)
+    )
 
 
 def left_in_shards() -> list[str]:

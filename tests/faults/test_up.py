@@ -42,7 +42,12 @@ class Board:
                 [sys.executable, "manage.py", "up", "--port", str(self.port)],
                 cwd=ROOT,
                 env=variables
-                | {"PLUMBLINE_VAR": str(self.var), "LEASE_SECONDS": "5", "SWEEP_SECONDS": "1", "NOISE_REPEATS": "1"},
+                | {
+                    "PLUMBLINE_VAR": str(self.var),
+                    "LEASE_SECONDS": "5",
+                    "SWEEP_SECONDS": "1",
+                    "OPENING_REPLICATES": "1",
+                },
                 stdout=output,
                 stderr=output,
                 start_new_session=True,

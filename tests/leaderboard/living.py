@@ -1,7 +1,7 @@
 """A small board whose scorer the tests can change, and workers that do in this process whatever is to be done."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +14,7 @@ import pyarrow as pa
 from django.core.files.storage import default_storage
 from django.db.models import F, QuerySet
 from django.utils import timezone
+from scipy import special
 
 from leaderboard import tasks
 from leaderboard.models import (
@@ -23,6 +24,7 @@ from leaderboard.models import (
     LanguageModel,
     Metric,
     MetricVersion,
+    Opening,
     Rescoring,
     Run,
     Scoring,
@@ -36,6 +38,7 @@ from scoring.artefacts import SCHEMAS
 from scoring.scorers import Scorer, ScorerUnavailable, Scores, registry
 from scoring.scorers.base import Progress
 from scoring.scorers.registry import ScorerDeclaration
+from tests.declared import harms
 from tests.leaderboard.continuations import records, written
 
 NAME = "standin"
@@ -57,6 +60,7 @@ class Stage:
     attributes: tuple[str, ...] = ("toxicity", "insult")
     down: bool = False
     refused: set[str] = field(default_factory=set)  # texts without a score
+    noise: Callable[[np.ndarray], np.ndarray] | None = None  # what a scoring adds to the logits
     wobble: int = 0  # so many scorings from now on are shifted by 1, and then no more
     kill_after: int | None = None  # scorings until the worker is killed
     asked: list[int] = field(default_factory=list)  # texts, by scoring
@@ -73,11 +77,11 @@ class StandIn(Scorer):
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.attributes = stage.attributes
+        self.attributes = tuple(harms(stage.attributes))
         self.loaded = stage.fingerprint, stage.shift  # as weights are: from when it was loaded on
 
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self.loaded} {self.attributes}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.loaded} {self.attribute_names}".encode()).hexdigest()
 
     def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
         stage = self.stage
@@ -91,7 +95,9 @@ class StandIn(Scorer):
         stage.asked.append(len(texts))
         shift = self.loaded[1] + (stage.wobble > 0)
         stage.wobble = max(0, stage.wobble - 1)
-        values = np.array([[probability(text, name, shift) for name in self.attributes] for text in texts])
+        values = np.array([[probability(text, name, shift) for name in self.attribute_names] for text in texts])
+        if stage.noise is not None:
+            values = special.expit(special.logit(values) + stage.noise(values))
         refused = np.array([text in stage.refused for text in texts])
         values[refused] = np.nan
         progress(len(texts))
@@ -112,10 +118,22 @@ def standing_in() -> Iterator[Stage]:
         scorers.look_again()
 
 
-def small_metric(folder: Any, slug: str = SLUG, scorer: str = NAME, formula: str = "toxicity") -> Metric:
-    """A metric of two continuations of each of ten prompts."""
-    prompts = import_own_prompts("ten-prompts", "Ten prompts", "CC0", written(folder / "ten.jsonl", records()))[0]
-    return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}), prompts)
+def small_metric(
+    folder: Any,
+    slug: str = SLUG,
+    scorer: str = NAME,
+    formula: str = "toxicity",
+    labels: dict[str, str] | None = None,
+    copies: int = 1,
+) -> Metric:
+    """A metric of two continuations of each of ten prompts, or of so many times ten, which are numbered."""
+    rows = records()
+    for copy in range(1, copies):
+        for row in records():
+            prompt = row["prompt"] | {"text": f"{row['prompt']['text']} {copy}"}
+            rows.append(row | {"filename": f"{copy}-{row['filename']}", "prompt": prompt})
+    prompts = import_own_prompts("ten-prompts", "Ten prompts", "CC0", written(folder / "ten.jsonl", rows))[0]
+    return declare_metric(Declaration(slug, slug, scorer, formula, "rtp", {"k": K}, labels=labels or {}), prompts)
 
 
 def entrant(number: int, metric: Metric) -> LanguageModel:
@@ -200,7 +218,7 @@ def deliver(work: Work) -> None:
 
 def retry() -> None:
     """Let the pauses before the next attempts be over."""
-    for kind in TASKS:
+    for kind in (*TASKS, Opening):
         kind.objects.filter(not_before__isnull=False).update(not_before=None)
 
 

@@ -29,7 +29,7 @@ def badge(client, path: str, status: int = 200) -> tuple[str, list[str]]:
 @pytest.mark.parametrize("name", [CAUSAL, OTHER_CAUSAL, MASKED])
 def test_a_badge_has_the_rank_and_the_version_of_now(client, board, name):
     model = LanguageModel.objects.get(name=name)
-    standing = Standing.objects.get(model=model, measure="safety_score", slice="average", population=model.kind)
+    standing = Standing.objects.get(model=model, measure="likelihood_auc", slice="average", population=model.kind)
     among = 2 if model.kind == "causal" else 1
     title, (label, said) = badge(client, f"/badges/{model.slug}/safety-starter.svg")
     assert label == board.title
@@ -37,13 +37,13 @@ def test_a_badge_has_the_rank_and_the_version_of_now(client, board, name):
     assert said == f"{words} · v1"
     assert f"{name} has {words} by " in title
     value = badge(client, f"/badges/{model.slug}/safety-starter.svg?show=value")[1][1]
-    assert value == f"safety score {standing.value:.3f} · v1"
+    assert value == f"likelihood auc {standing.value:.3f} · v1"
 
 
 def test_published_figures_have_badges_as_their_source_ranks_them(client, board):
     title, (_, said) = badge(client, "/badges/hosseini-2023-gpt-2/safety-toxigen.svg")
     standing = Standing.objects.get(
-        model__slug="hosseini-2023-gpt-2", measure="safety_score", slice="average", population="causal"
+        model__slug="hosseini-2023-gpt-2", measure="likelihood_auc", slice="average", population="causal"
     )
     assert f"rank {standing.rank} of " in said
     assert "GPT-2" in title

@@ -12,20 +12,21 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from safetensors.torch import load_file, save_file
 
-from leaderboard.models import AuditEvent, ControlCheck, ControlSet, Rescoring, Standing, Work
-from leaderboard.services import artefacts, checks, control, leases, score, scorers
+from leaderboard.models import AuditEvent, ControlCheck, ControlSet, Opening, Rescoring, Work
+from leaderboard.services import artefacts, checks, control, leases, openings, score, scorers
 from leaderboard.services.checks import CannotCheck, due, pause_after, perform, request_check, request_due_checks
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.versions import bind
 from scoring import control_sets
-from scoring.drift import Rule
+from scoring.drift import Rule, rule
 from scoring.metrics.formulas import values_of
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.living import (
     SLUG,
     Killed,
     Stage,
+    StandIn,
     active,
     deliver,
     drain,
@@ -92,7 +93,7 @@ def test_the_first_scoring_makes_a_control_set_of_prompts_and_probes_with_their_
     expected = [[probability(item.text, name) for name in ("toxicity", "insult")] for item in items]
     np.testing.assert_allclose(values_of(artefacts.load(found.reference)), expected, atol=1e-6)
     assert found.fingerprint == found.metric_version.scorer_fingerprint
-    assert found.noise_floor == 1e-4
+    assert (found.noise, found.check_version) == (0, rule.CHECK_VERSION)
     assert found.environment == control.here()
 
 
@@ -102,44 +103,56 @@ def test_another_model_leaves_the_control_set_as_it_is(living):
     assert ControlSet.objects.values().get() == before
 
 
-@pytest.mark.parametrize("repeats", [1, 4])
-def test_the_noise_is_measured_as_often_as_the_settings_say(toxicity, settings, monkeypatch, repeats):
-    settings.NOISE_REPEATS = repeats
-    asked = []
-    monkeypatch.setattr(control, "noise_floor", lambda _score, texts, number: asked.append(number) or 0.25)
+def test_a_version_is_opened_on_as_many_scorings_as_the_settings_say_each_in_an_order_of_its_own(
+    toxicity, settings, monkeypatch
+):
+    settings.OPENING_REPLICATES = 3
+    orders = []
+    original = StandIn._score_distinct
+
+    def noted(self, texts, progress):
+        orders.append(texts)
+        return original(self, texts, progress)
+
+    monkeypatch.setattr(StandIn, "_score_distinct", noted)
     submit(entrant(1, toxicity), toxicity)
-    assert asked == [repeats]
-    assert ControlSet.objects.get().noise_floor == 0.25
+    control = ControlSet.objects.get()
+    texts = artefacts.load(control.items)["text"].to_pylist()
+    table = artefacts.load(control.reference)
+    assert {len(row) for row in table["replicates:toxicity"].to_pylist()} == {3}
+    batches = [batch for batch in orders[1:] if set(batch) <= set(texts)]  # after the candidates
+    assert sum(map(len, batches)) >= 3 * len(texts)
+    assert [text for batch in batches for text in batch][: 2 * len(texts)] != texts + texts
+    assert not Opening.objects.exists()
 
 
-def test_a_reference_is_never_taken_from_another_scorer_than_the_versions(toxicity, stage, monkeypatch):
+def test_numbers_are_of_the_scorer_that_the_version_was_opened_on(toxicity, stage, monkeypatch):
     scoring = request_evaluation(entrant(1, toxicity), toxicity, send=False)
-    original = control.instrument_of
+    original = openings.ensure_control_set
 
-    def changed_meanwhile(version, work=None):
+    def changed_afterwards(*words):
+        control = original(*words)
         drift(stage)
-        scorers.look_again()
-        return original(version, work)
+        return control
 
-    monkeypatch.setattr(control, "instrument_of", changed_meanwhile)
+    monkeypatch.setattr(score, "ensure_control_set", changed_afterwards)
     deliver(scoring)
-    scoring.refresh_from_db()
-    assert scoring.state == Work.State.FAILED
-    assert "is not the one of" in scoring.reason
-    assert not ControlSet.objects.exists()
-    assert not Standing.objects.filter(metric_version__metric=toxicity).exists()
     monkeypatch.undo()
-    assert submit(scoring.model, toxicity).state == Work.State.DONE  # asked for again, the scorer of now may begin
-    assert shifts_in(toxicity.current_version()) == {0.4}
+    hurry()
+    deliver(scoring)
+    drain()
+    control = ControlSet.objects.get(metric_version=toxicity.current_version())
+    assert len(shifts_in(toxicity.current_version())) == 1
+    assert control.fingerprint == toxicity.current_version().scorer_fingerprint
 
 
 def test_likelihoods_are_watched_with_bundled_models_and_labelled_sentences(metric, models):
     finish(models[CAUSAL], metric)
     found = ControlSet.objects.get(metric_version__metric=metric)
     table = artefacts.load(found.reference)
-    assert table.column_names[-1] == f"score:{control.WATCHED_MODELS[0]}"
+    assert table.column_names[-2:] == [f"{kind}:{control.WATCHED_MODELS[0]}" for kind in ("score", "replicates")]
     assert artefacts.load(found.items).column_names == ["id", "text", "harmful", "toxicity", "demographics"]
-    assert found.noise_floor >= 1e-4
+    assert 0 <= found.noise < 1e-4
     check = checked(metric)
     assert (check.verdict, check.fingerprint) == (Verdict.STABLE, found.fingerprint)
 
@@ -151,10 +164,11 @@ def test_a_scorer_that_did_not_change_is_stable_and_everything_about_it_is_kept(
     check = checked(living)
     assert (check.state, check.verdict) == (Work.State.DONE, Verdict.STABLE)
     assert check.control_set.metric_version == living.current_version()
-    assert check.artefact == check.control_set.reference  # the same bytes
+    before, after = (values_of(artefacts.load(kept)) for kept in (check.control_set.reference, check.artefact))
+    np.testing.assert_array_equal(before, after)
     assert check.fingerprint == check.control_set.fingerprint
-    assert check.statistics["noise_floor"] == check.control_set.noise_floor
-    assert check.statistics["decided_by"].startswith("No score moved")
+    assert check.statistics["scorings"] == 1
+    assert check.statistics["decided_by"].startswith("Nothing moved that replicate variation does not explain")
 
 
 def test_a_shift_that_the_fingerprint_does_not_give_away_is_seen_confirmed_and_acted_upon(living, stage):
@@ -166,11 +180,13 @@ def test_a_shift_that_the_fingerprint_does_not_give_away_is_seen_confirmed_and_a
     assert check.verdict == Verdict.DRIFTED
     assert check.statistics["confirmed"] is True
     assert len(stage.asked) >= asked + 2
-    assert Rule.MEAN_DIFFERENCE.value in rules(check)
+    assert Rule.MEAN_SHIFT.value in rules(check)
     found = active(living)
     assert (found.from_version, found.to_version.opened_because) == (before, check)
     assert found.reason == check.statistics["decided_by"]
-    assert found.to_version.control_set.reference == check.artefact
+    drain()
+    assert found.to_version.control_set.reference != before.control_set.reference
+    assert checked(living).verdict == Verdict.STABLE
 
 
 def test_a_change_that_a_second_scoring_does_not_show_is_changed_and_opens_nothing(living, stage):
@@ -226,7 +242,9 @@ def test_a_classifier_whose_weights_are_replaced_on_disk_drifts_and_one_saved_ag
     settings.SCORERS = tmp_path / "scorers"
     folder = settings.SCORERS / "classifier" / "local"
     save_classifier(folder, outputs=2, seed=seeds[0], problem_type="multi_label_classification")
-    metric = small_metric(tmp_path, "of-a-classifier", "classifier:local")
+    metric = small_metric(
+        tmp_path, "of-a-classifier", "classifier:local", labels={"LABEL_0": "harm", "LABEL_1": "harm"}
+    )
     assert submit(entrant(1, metric), metric).state == Work.State.DONE
     save_classifier(folder, outputs=2, seed=seeds[1], problem_type="multi_label_classification")
     assert checked(metric).verdict == (Verdict.STABLE if seeds[0] == seeds[1] else Verdict.DRIFTED)
@@ -236,7 +254,7 @@ def test_a_shift_of_a_tenth_in_one_bias_of_a_classifier_on_disk_is_drift_after_c
     settings.SCORERS = tmp_path / "scorers"
     folder = settings.SCORERS / "classifier" / "local"
     save_classifier(folder, outputs=1)
-    metric = small_metric(tmp_path, "of-a-classifier", "classifier:local")
+    metric = small_metric(tmp_path, "of-a-classifier", "classifier:local", labels={"LABEL_0": "harm"})
     submit(entrant(1, metric), metric)
     weights = load_file(folder / "model.safetensors")
     weights["classifier.bias"] = weights["classifier.bias"] + torch.tensor(0.1)

@@ -53,10 +53,9 @@ def test_the_difference_of_two_models_on_a_demographic_is_delongs_on_the_texts_t
     texts = artefacts.load(version.protocol.evaluation_set.artefact)
     harmful = np.array(texts["harmful"].to_pylist())
     women = np.array(["women" in of for of in texts["demographics"].to_pylist()])
-    toxicity = np.array(texts["toxicity"].to_pylist())
     names = [row[0] for row in table(html, VALUES)]
     found = [version.scorings.get(model__name=name) for name in names]
-    one, other = ((np.exp(scores(of)) / toxicity)[women] for of in found)
+    one, other = (scores(of)[women] for of in found)
     value, error = delong(harmful[women], one, other)
     low, high = stats.norm(value, error).interval(0.95)
     p = 2 * stats.norm.sf(abs(value) / error)
@@ -79,7 +78,7 @@ def test_values_are_those_of_the_ranking_with_interval_rank_and_n(client, board)
     html = page(client, BOTH)
     for name, value, interval, rank, kind, n, missing, _ in table(html, VALUES):
         standing = Standing.objects.select_related("result").get(
-            model__name=name, measure="safety_score", slice="average", population="causal"
+            model__name=name, measure="likelihood_auc", slice="average", population="causal"
         )
         result = standing.result
         assert value == f"{result.value:.3f}"
@@ -110,7 +109,7 @@ def test_each_slice_has_all_values_and_differences(client, board):
     women = rows[3]
     names = [row[0] for row in table(html, VALUES)]
     for cell, name in zip(women[1:4], names, strict=True):
-        result = Result.objects.get(scoring__model__name=name, measure="safety_score", slice="women")
+        result = Result.objects.get(scoring__model__name=name, measure="likelihood_auc", slice="women")
         assert cell == f"{result.value:.3f} {result.ci_low:.3f}–{result.ci_high:.3f}"
     alone = table(page(client, f"{BOTH}&m={MASKED}&slice=women"), PAIRS)
     shown = {re.match(r"−?[\d.]+", cell)[0].lstrip("−") for cell in women[4:]}
@@ -126,7 +125,7 @@ def test_the_chart_has_the_differences_of_the_table(client, board):
 
 def test_published_figures_are_set_side_by_side_without_a_test_and_the_page_says_why(client, board):
     html = page(client, f"{PUBLISHED}&metric=safety-toxigen")
-    assert [row[0] for row in table(html, VALUES)] == ["ALBERT-base-v2", "BERT-large-uncased", "GPT-2"]
+    assert [row[0] for row in table(html, VALUES)] == ["ALBERT-base-v2", "GPT-2", "BERT-large-uncased"]
     assert "no difference can be tested" in said(html)
     assert PAIRS not in html
     assert table(html, SLICES)[0][0] == "Average"
@@ -163,7 +162,10 @@ def test_without_models_the_first_of_the_ranking_are_offered(client, board):
     assert "Choose two to six models" in said(html)
     assert f'href="?m={CAUSAL}&amp;metric=safety-starter' in html
     assert "rank 1 of 2 causal models" in said(html)
-    assert "leading group" not in said(html), "both are alike"
+    leading = Standing.objects.filter(
+        metric_version=board.current_version(), measure=board.measure, slice="average", population="causal", rank_low=1
+    ).count()
+    assert ("leading group" in said(html)) is (leading == 1), "nobody leads where both are alike"
 
 
 def test_with_one_model_another_is_asked_for_and_offered(client, board):

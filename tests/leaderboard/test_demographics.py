@@ -169,6 +169,8 @@ def test_shades_are_anchored_at_the_median_of_the_table_and_this_is_said(client,
 def test_a_neutral_value_is_the_middle_of_the_scale_whose_ends_hold_what_lies_beyond(value, level):
     assert Scale(0.5, 0.1, False, 1.0).level(value) == level
     assert Scale(0.5, 0.1, False, -1.0).level(value) == -level, "where lower is better the other side is the good one"
+    assert Scale(0.0, 0.1, False, 1.0, own=True).level(value, 0.5) == level
+    assert Scale(0.0, 0.1, False, 1.0, own=True).level(value) == 0, "what it is a difference from is not known"
 
 
 def test_a_measure_with_a_neutral_value_is_anchored_there(client, board):
@@ -211,7 +213,7 @@ def test_a_demographic_has_a_ranking_of_its_own_with_intervals_and_texts(client,
     html = page(client, "/demographics/?metric=safety-starter&demographic=women")
     _, rows = table(html, "Ranking of Women")
     standings = Standing.objects.filter(
-        metric_version=board.current_version(), measure="safety_score", slice="women", population="causal"
+        metric_version=board.current_version(), measure="likelihood_auc", slice="women", population="causal"
     ).select_related("model", "result")
     assert len(rows) == standings.count() == 2
     for standing in standings:

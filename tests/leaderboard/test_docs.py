@@ -13,17 +13,22 @@ from django.core.management import get_commands
 
 from leaderboard.queries.docs import APP, SETTINGS_FILE, chapters, commands, settings_parts
 from leaderboard.services.seed import seed_metrics
-from scoring.drift import LEAST_NOISE_FLOOR, Policy, alpha_of_check, equivalence_margin
+from scoring.drift import Policy, Reference, alpha_of_check, compare, equivalence_margin, toxicity_measures
 from scoring.drift.comparison import mcnemar_p
+from scoring.drift.noise import BEYOND, REPLICATES, ROUNDING, SCORINGS
+from scoring.drift.opening import BLIND_SHIFT
 from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
-from scoring.metrics.regard import TOXICITY, Statements, measure_regard
+from scoring.metrics.regard import Statements, measure_regard, toxicity_of_labels
 from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import example
+from scoring.self_test import LIMITS
 from scoring.statistics.auc import holm
+from scoring.statistics.jackknife import leave_one_out, share_intervals
 from scoring.statistics.proportions import wilson_interval
 from scoring.statistics.ranks import ranks
+from tests.declared import harms, regard_labels
 from tests.leaderboard.test_history import page, said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
@@ -170,6 +175,12 @@ def of_perplexity(html: str) -> Numbers:
     return {"log_perplexity": log_perplexity, "perplexity": math.exp(log_perplexity)}
 
 
+def of_self_test(html: str) -> Numbers:
+    engine, plain = (numbers(html, f"example-self-test-{side}")[0] for side in ("engine", "plain"))
+    assert abs(engine - plain) < LIMITS["float32"]
+    return {"self_test_difference": abs(engine - plain)}
+
+
 def of_safety(html: str) -> Numbers:
     table = np.array([row[1:] for row in rows(html, "example-safety")], dtype=np.float64)
     harmful, perplexity, toxicity = table[:, 0] == 1, table[:, 1], table[:, 2]
@@ -192,7 +203,13 @@ def of_toxicity(html: str) -> Numbers:
     scores, largest = np.array(table)[:, :2], np.array(table)[:, 2]
     assert np.nanmax(scores, axis=1) == pytest.approx(largest)
     identities = np.array([[0, 1], [0, 1], [0, 0], [0, 1]])
-    return {of.measure: of.value for of in measure_toxicity(scores[:, :, None], ["toxicity"], identities)}
+    found = {of.measure: of for of in measure_toxicity(scores[:, :, None], harms(["toxicity"]), identities)}
+    worst = {
+        f"{name} {end}": getattr(found[name], end)
+        for name in ("expected_max_toxicity", "toxic_fraction")
+        for end in ("worst_low", "worst_high")
+    }
+    return {name: of.value for name, of in found.items()} | worst
 
 
 def of_lexicon(html: str) -> Numbers:
@@ -202,12 +219,22 @@ def of_lexicon(html: str) -> Numbers:
 
 def of_regard(html: str) -> Numbers:
     table = rows(html, "example-regard")
-    toxicity = np.array([TOXICITY[row[0]] for row in table])
+    toxicity = toxicity_of_labels(np.eye(len(table)), regard_labels(row[0] for row in table))
     perplexity = np.array([row[2] for row in table], dtype=np.float64)
     assert [float(row[1]) for row in table] == list(toxicity)
     assert [float(row[3]) for row in table] == pytest.approx(perplexity / toxicity)
     statements = Statements([*"abcde"], ["one"] * 5, [*"vwxyz"], toxicity)
     return {of.measure: of.value for of in measure_regard(statements, np.log(perplexity)) if of.slice == "one"}
+
+
+def of_jackknife(html: str) -> Numbers:
+    toxic = np.array(numbers(html, "example-jackknife"))
+    rows = np.column_stack([toxic, np.full(len(toxic), 4.0)])
+    share = rows[:, :1].sum(axis=0) / rows[:, 1].sum()
+    left_out = leave_one_out(rows, lambda sums: sums[..., :1] / sums[..., 1:])
+    (low,), (high,) = share_intervals(share, left_out, np.array([float(len(toxic))]), np.array([4 * len(toxic)]))
+    error = np.sqrt((len(toxic) - 1) / len(toxic) * ((left_out - share) ** 2).sum())
+    return {"jackknife error": error, "jackknife low": low, "jackknife high": high}
 
 
 def of_intervals(html: str) -> Numbers:
@@ -219,7 +246,19 @@ def of_intervals(html: str) -> Numbers:
 def of_drift(html: str) -> Numbers:
     policy = Policy()
     up, down = map(int, numbers(html, "example-mcnemar"))
+    table = rows(html, "example-noise")
+    opening, now = (
+        np.array([row[column].split() for row in table], dtype=np.float64).T[:, :, None] for column in (1, 3)
+    )
+    reference = Reference(opening)
+    assert reference.centre[:, 0].tolist() == [float(row[2]) for row in table]
+    assert reference.variance == pytest.approx(0.0004)
+    report = compare(reference, now, ["a"], [()] * 4, toxicity_measures(harms(["a"])), ("", ""), policy=policy)
+    shift, error = report.movements[0].mean_change, report.movements[0].error
     return {
+        "shift": shift,
+        "shift error": error,
+        "shift ratio": shift / error,
         "flips": policy.material_flips(int(numbers(html, "example-flips-n")[0])),
         "margin": equivalence_margin(np.array(numbers(html, "example-margin"))),
         "mcnemar": mcnemar_p(up, down),
@@ -227,7 +266,10 @@ def of_drift(html: str) -> Numbers:
     }
 
 
-EXAMPLES = (of_perplexity, of_safety, of_toxicity, of_lexicon, of_regard, of_intervals, of_drift)
+EXAMPLES = (
+    *(of_perplexity, of_self_test, of_safety, of_toxicity, of_lexicon, of_regard),
+    *(of_jackknife, of_intervals, of_drift),
+)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -257,7 +299,11 @@ def test_the_limits_of_drift_are_those_of_the_policy(metrics):
         f"Above {policy.mean_difference:g}",
         f"The {policy.confidence:.0%} interval",
         f"α = {policy.alpha:g}",
-        f"at least {LEAST_NOISE_FLOOR:.4f}",
+        f"scored {REPLICATES} times",
+        f"scores each text {SCORINGS} times",
+        f"no more than {ROUNDING:.5f}",
+        f"more than {BEYOND:g} standard deviations",
+        f"a mean shift of {BLIND_SHIFT * policy.mean_difference:g} (twice",
     ):
         assert words in drift
 

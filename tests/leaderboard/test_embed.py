@@ -17,7 +17,7 @@ ROW = re.compile(
 VIEWS = [
     "metric=safety-starter",
     "metric=safety-starter&slice=women&kind=all&sort=-model",
-    "metric=safety-toxigen&q=gpt",
+    "metric=safety-toxigen&q=gpt&measure=safety_score",
 ]
 
 

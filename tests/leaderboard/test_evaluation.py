@@ -11,7 +11,8 @@ from leaderboard.services import artefacts, cages, collect, evaluate, leases, sc
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
 from leaderboard.services.shards import Shards
-from scoring.language_models import BUNDLED, load, resolve
+from leaderboard.templatetags.board import small
+from scoring.language_models import BUNDLED, FailedSelfTest, load, resolve
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 from tests.scoring.families import tiny
 from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
@@ -73,6 +74,29 @@ def test_a_permutation_model_is_ranked_among_its_own_kind(metric):
 @pytest.mark.parametrize(("name", "shown"), [(CAUSAL, "text"), (MASKED, "[CLS] text [SEP]")])
 def test_a_run_says_what_its_tokenizer_puts_around_a_text(metric, models, name, shown):
     assert finish(models[name], metric).run.special_tokens == shown
+
+
+def refuse(_loaded):
+    raise FailedSelfTest("GPT2LMHeadModel does not pass the self-test: it differs by 0.5 nats")
+
+
+def test_a_model_is_tested_once_in_an_environment_and_its_page_has_the_figures(metric, models, client, monkeypatch):
+    first = finish(models[CAUSAL], metric).run
+    assert 0 < first.self_test["difference"] < 1e-4
+    assert (first.self_test["environment"], first.self_test["precision"]) == (first.environment, "float32")
+    shown = f'passed: at most <span class="num">{small(first.self_test["difference"])}</span> nats off at any of'
+    assert shown in client.get(first.model.get_absolute_url()).content.decode()
+    monkeypatch.setattr(collect, "self_test", refuse)
+    second = Run.objects.create(model=first.model, protocol=first.protocol, epoch=2)
+    collect.collect(second)
+    second.refresh_from_db()
+    assert (second.state, second.self_test) == (Work.State.DONE, first.self_test)
+    monkeypatch.setattr(collect, "environment", lambda: first.environment | {"torch": "99"})
+    third = Run.objects.create(model=first.model, protocol=first.protocol, epoch=3)
+    collect.collect(third)
+    third.refresh_from_db()
+    assert (third.state, third.self_test, third.attempts) == (Work.State.FAILED, {}, 0)
+    assert third.reason == "GPT2LMHeadModel does not pass the self-test: it differs by 0.5 nats"
 
 
 def test_the_average_is_the_mean_over_demographics(board):

@@ -26,6 +26,7 @@ from leaderboard import tasks
 from leaderboard.models import (
     AuditEvent,
     ControlCheck,
+    ControlSet,
     EvaluationSet,
     LanguageModel,
     Metric,
@@ -485,6 +486,17 @@ def test_a_column_that_is_missing_or_of_another_type_is_named(package):
     place = whole.column_names.index("layers")
     pq.write_table(whole.set_column(place, "layers", whole["layers"].cast(pa.string())), path)
     assert "field layers: is of type string, not int64" in refused(edit(package, "models", None))
+
+
+def test_a_package_of_older_code_lacks_what_was_added_since_and_is_read(package):
+    path = package / "tables" / "rescorings.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["by_upgrade"]), path)
+    edit(package, "rescorings", None)
+    path = package / "tables" / "control_sets.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["check_version"]), path)
+    run("import_results", str(edit(package, "control_sets", None)))
+    assert set(Rescoring.objects.values_list("by_upgrade", flat=True)) == {False}
+    assert set(ControlSet.objects.values_list("check_version", flat=True)) == {1}
 
 
 # The download

@@ -31,9 +31,7 @@ def rude(db: None) -> Metric:
     first, second = version_of(metric, "one"), version_of(metric, "two")
     score_all(first, runs, FIRST)
     kept = Artefact.objects.first()
-    control = ControlSet.objects.create(
-        metric_version=first, items=kept, reference=kept, noise_floor=0.1, fingerprint="0" * 64
-    )
+    control = ControlSet.objects.create(metric_version=first, items=kept, reference=kept, fingerprint="0" * 64)
     check = ControlCheck.objects.create(
         metric=metric,
         control_set=control,

@@ -35,8 +35,8 @@ from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, seed_figure
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 12
-HELM = "/history/?metric=rtp-helm-perspective&measure=toxic_fraction&slice=toxic"
+MOST_QUERIES = 13
+HELM = "/history/?metric=rtp-helm-perspective&measure=toxic_fraction_unique&slice=toxic"
 MEASURE, SLICE = "expected_max_toxicity", "profanity:all"
 
 
@@ -126,7 +126,7 @@ def test_the_rescoring_of_helm_shows_24_changed_ranks_and_curie_from_35_to_23(cl
     assert rows["openai_text-curie-001"][:3] == ["35", "23", "+12"]
 
 
-@pytest.mark.parametrize("measure", ["toxic_fraction", "expected_max_toxicity", "toxicity_probability"])
+@pytest.mark.parametrize("measure", ["toxic_fraction_unique", "expected_max_toxicity", "toxicity_probability"])
 @pytest.mark.parametrize("name", ["toxic", "nontoxic"])
 def test_every_number_of_the_page_is_that_of_the_record(client, helm, measure, name):
     html = page(client, f"/history/?metric={helm.slug}&measure={measure}&slice={name}")
@@ -156,7 +156,7 @@ def test_every_number_of_the_page_is_that_of_the_record(client, helm, measure, n
 def test_the_chart_and_its_table_have_the_ranks_of_every_version(client, helm):
     html = page(client, HELM)
     standings = Standing.objects.filter(
-        metric_version__metric=helm, measure="toxic_fraction", slice="toxic", population="all"
+        metric_version__metric=helm, measure="toxic_fraction_unique", slice="toxic", population="all"
     ).select_related("model", "metric_version")
     expected: dict[str, dict[int, int]] = {}
     for of in standings:
@@ -306,9 +306,7 @@ def test_a_version_that_was_never_published_is_not_told(client, profanity):
 def test_each_version_says_when_by_which_scorer_and_why(client, profanity):
     first = version_of(profanity, {"a": 0.1, "b": 0.2})
     items = Artefact.objects.create(sha256="a" * 64, kind="control_items", rows=1, size=1, schema_version=1)
-    control = ControlSet.objects.create(
-        metric_version=first, items=items, reference=items, noise_floor=1e-4, fingerprint="a" * 64
-    )
+    control = ControlSet.objects.create(metric_version=first, items=items, reference=items, fingerprint="a" * 64)
     check = ControlCheck.objects.create(
         metric=profanity,
         control_set=control,
@@ -375,7 +373,7 @@ def test_kinds_of_likelihood_have_histories_of_their_own(client, db):
         provenance="published",
         protocol=metric.protocol,
         scorer_fingerprint="2" * 64,
-        formula_version=1,
+        formula_version=metric.formula.version,
         source="a later paper",
     )
     for scoring in first.scorings.all():

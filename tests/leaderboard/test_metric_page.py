@@ -122,7 +122,7 @@ def test_the_page_of_likelihoods_counts_texts_by_demographic_and_names_no_scorer
     assert "144 frozen texts are scored again before" in text
     assert terms(html)["bos"].startswith("none: a causal model is not asked")
     assert "Label flips" not in terms(html), "likelihoods have no labels"
-    assert terms(html)["Mean difference"].startswith("Scores move by more than 0.005")
+    assert terms(html)["Mean shift"].startswith("The mean of scores shifts by more than 0.005")
 
 
 def test_a_scorer_is_told_with_fingerprint_threshold_and_whether_it_is_to_be_had(client, living):
@@ -150,7 +150,7 @@ def test_a_drift_policy_of_the_metric_is_the_one_that_is_told(client, living):
     Metric.objects.filter(pk=living.pk).update(drift_policy={"least_flips": 9, "mean_difference": 0.25})
     found = terms(page(client, ADDRESS))
     assert found["Label flips"].startswith("9 labels")
-    assert "0.25 on average" in found["Mean difference"]
+    assert "by more than 0.25" in found["Mean shift"]
 
 
 def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_to_read_on(client, living, stage):
@@ -173,7 +173,7 @@ def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_t
     assert "1 outdated: not scored under this version" in second
     reason = OutdatedEntry.objects.get().reason
     assert f"Entrant 2 , last scored under version 1: {reason}" in second
-    assert "The first version measured here." in first
+    assert "The first version measured here, by formula version 2." in first
     for address in (
         f"/?metric={SLUG}&version=2",
         f"/history/?metric={SLUG}&from=1&to=2",

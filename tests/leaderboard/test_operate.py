@@ -57,7 +57,7 @@ def test_the_page_says_of_each_metric_what_the_last_check_said(client, operator,
     checks.perform(check)
     html = client.get(reverse("operate")).content.decode()
     assert "Stable" in html
-    assert "No score moved by more than the noise floor" in html
+    assert "Nothing moved that replicate variation does not explain" in html
     assert measured.title in html
 
 

@@ -35,7 +35,8 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
     waiting = Scoring.objects.filter(state="queued", metric_version=rescoring.to_version).first()
     Worker.objects.create(name="gpu@host", queues=["gpu"], started_at=timezone.now(), beat_at=timezone.now())
     reason = {"reason": "for a test"}
-    policy = {"mean_difference": "0.02", "confidence": "0.9", "alpha": "0.05", "outdated_policy": "flag"}
+    policy = {"mean_difference": "0.02", "confidence": "0.9", "alpha": "0.05"}
+    policy |= {"most_missing": "0.05", "outdated_policy": "flag"}
     models = [("restrict", reason), ("withdraw", reason), ("open", reason), ("hide", {"note": "hidden"}), ("show", {})]
     return {
         "operate": [(reverse("operate"), {})],

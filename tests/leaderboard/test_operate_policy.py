@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent, ControlCheck, Metric, RetiredScorer
-from leaderboard.services import checks
+from leaderboard.services import checks, policies
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.policies import CannotSetPolicy, policy_in_force, set_policy
 from leaderboard.services.rescore import CannotRescore, open_rescoring
@@ -22,6 +22,7 @@ FORM = {
     "mean_difference": "0.005",
     "confidence": "0.9",
     "alpha": "0.05",
+    "most_missing": "0.05",
     "outdated_policy": "remove",
     "reason": "labels at 0.7",
 }
@@ -106,13 +107,14 @@ def test_what_holds_already_is_no_change(client, operator, metric):
 
 def test_likelihoods_have_no_labels(client, operator, metric):
     likelihoods = Metric.objects.get(slug="safety-starter")
-    assert set(policy_in_force(likelihoods)) == {"mean_difference", "confidence", "alpha", "outdated_policy"}
+    fields = {"mean_difference", "confidence", "alpha", "most_missing", "outdated_policy"}
+    assert set(policy_in_force(likelihoods)) == fields
     assert "threshold" not in client.get(reverse("drift-policy", args=["safety-starter"])).content.decode()
     with pytest.raises(CannotSetPolicy, match="threshold: safety-starter has no such field"):
         set_policy(likelihoods, {"threshold": 0.5}, "labels")
     set_policy(likelihoods, {"alpha": 0.01}, "fewer alarms")
     likelihoods.refresh_from_db()
-    assert checks.policy_of(checks.MetricVersion(metric=likelihoods)).alpha == 0.01
+    assert policies.policy_of(likelihoods).alpha == 0.01
 
 
 def test_checks_judge_by_the_policy_that_was_set(tmp_path):

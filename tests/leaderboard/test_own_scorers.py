@@ -76,7 +76,7 @@ def test_a_scorer_is_unknown_until_its_module_is_named(settings, tmp_path):
     start(settings, MODULE)
     start(settings, MODULE)
     assert [declared.name for declared in registry.SCORERS].count("capitals") == 1
-    assert get_scorer("capitals").attributes == ("capitals",)
+    assert get_scorer("capitals").attribute_names == ("capitals",)
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def on_its_own_page(client: Client, model: LanguageModel, metric: str) -> set[st
 def in_compare(client: Client, model: LanguageModel, metric: str) -> set[str]:
     html = page(client, f"/compare/?metric={metric}&" + "&".join(f"m={of}" for of in (CAUSAL, OTHER_CAUSAL, MASKED)))
     row = next(row for row in table(html, "Table of values") if row[0] == model.name)
-    return {re.sub(r" \d+–\d+", "", row[3])}
+    return words_in(re.sub(r" \d+–\d+", "", " | ".join(row)))
 
 
 def found_by_compare(client: Client, model: LanguageModel, metric: str) -> set[str]:

@@ -104,7 +104,7 @@ def test_the_newest_version_is_shown_in_full_and_older_ones_as_a_line_each(clien
             model=models[CAUSAL],
             metric_version__metric=board,
             metric_version__number=int(name.split()[0]),
-            measure="safety_score",
+            measure="likelihood_auc",
             slice="average",
             population="causal",
         )
@@ -116,7 +116,7 @@ def test_an_older_version_can_be_asked_for_and_says_that_it_is_older(client, boa
     first = board.current_version()
     again(own(board, models[CAUSAL]))
     old = Result.objects.get(
-        scoring__model=models[CAUSAL], scoring__metric_version=first, measure="safety_score", slice="women"
+        scoring__model=models[CAUSAL], scoring__metric_version=first, measure="likelihood_auc", slice="women"
     )
     assert f"{old.value:.3f}" not in table(page(client, MODEL), f"{board.title}, version 2, by slice")[1]["Women"][0]
     html = page(client, f"{MODEL}?metric={board.slug}&version=1")
@@ -141,7 +141,7 @@ def test_the_history_of_ranks_leads_to_the_history_with_the_model_highlighted(cl
 def test_the_rank_is_among_models_of_its_kind(client, board, models):
     standing = Standing.objects.get(
         model=models[CAUSAL],
-        measure="safety_score",
+        measure="likelihood_auc",
         slice="average",
         population="causal",
         metric_version=board.current_version(),
@@ -210,7 +210,7 @@ def test_a_result_is_cited_with_all_that_identifies_it(client, board, models):
     html = page(client, MODEL)
     plain = said(re.search(r'<pre id="cite-.*?</pre>', html, re.S)[0])
     bibtex = said(re.search(r'<pre id="bibtex-.*?</pre>', html, re.S)[0])
-    result = scoring.results.get(measure="safety_score", slice="average")
+    result = scoring.results.get(measure="likelihood_auc", slice="average")
     texts = version.protocol.evaluation_set
     for part in (
         CAUSAL,

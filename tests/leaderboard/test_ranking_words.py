@@ -11,7 +11,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_direction_and_neutral_value_are_said_and_a_baseline_stands_in_the_table(client, board):
-    score = said(page(client, "/?metric=safety-starter&provenance=measured"))
+    score = said(page(client, "/?metric=safety-starter&measure=safety_score&provenance=measured"))
     assert (
         "Higher is better. There is no fixed neutral value: a model without preference would have a value of its own"
         in score

@@ -30,7 +30,7 @@ from tests.leaderboard.stored import K, metric_of, runs_on, score_all, score_one
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 12
+MOST_QUERIES = 14
 MEASURE, SLICE = "expected_max_toxicity", "toxicity:all"
 TOXIC, INSULT = "toxicity:toxic", "insult:all"
 FAMILIES = ["", "Alder", "birch", "Cedar & Sons"]
@@ -354,12 +354,12 @@ def test_ties_access_and_baselines_are_marked_in_words(client, wide):
 
 def test_an_empty_cell_says_why(client, wide):
     html = page(client, address(q="model-6 006"))
-    assert html.count('title="Not one of its texts on this slice has a score">no text<') == 2
+    assert html.count('title="Not one of its texts on this slice has a score, or no prompt has all k">no text<') == 2
     seed_published()
     gone = {"measure": "safety_score", "slice": "women"}
     Standing.objects.filter(model__name="GPT-2", **gone).delete()
     Result.objects.filter(scoring__model__name="GPT-2", **gone).delete()
-    html = page(client, "/?metric=safety-toxigen&kind=all")
+    html = page(client, "/?metric=safety-toxigen&kind=all&measure=safety_score")
     assert re.findall(r'title="([^"]+)">not printed<', html) == [
         "The published figures do not have it: Hosseini, Palangi &amp; Awadallah 2023, arXiv 2301.09211"
     ]
@@ -419,7 +419,9 @@ def test_files_have_exactly_what_is_shown(client, wide):
     assert (found["metric"], found["version"], found["slice"], found["k"]) == (wide.slug, 1, SLICE, 25)
     assert "family=birch" in found["url"]
     without = [of["slices"][TOXIC] for of in found["entries"] if not isinstance(of["slices"][TOXIC], float)]
-    assert without == [{"reason": "Not one of its texts on this slice has a score"}] * len(without)
+    assert without == [{"reason": "Not one of its texts on this slice has a score, or no prompt has all k"}] * len(
+        without
+    )
     assert len(without) == sum(row[TOXIC] == "" for row in rows) > 0
     latex = exported(client, query, "latex")
     body = latex.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()

@@ -4,19 +4,22 @@ import csv
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import numpy as np
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from scipy import stats
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Scoring, Standing
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing
 from leaderboard.services import artefacts
 from leaderboard.services.past import ranked
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import FOLDER
+from leaderboard.services.verify import verify
 from scoring.metrics.formulas import values_of
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import MODELS, K, metric_of, run_of, runs_on, score_all, score_one, version_of
@@ -24,7 +27,7 @@ from tests.leaderboard.stored import MODELS, K, metric_of, run_of, runs_on, scor
 pytestmark = pytest.mark.django_db
 
 HELM = "rtp-helm-perspective"
-FRACTION = ("--measure", "toxic_fraction", "--slice", "toxic", "--from", "1", "--to", "2")
+FRACTION = ("--measure", "toxic_fraction_unique", "--slice", "toxic", "--from", "1", "--to", "2")
 STEEPER = {"profanity": lambda x: np.minimum(1, x + 0.1)}
 PLAIN = {"profanity": lambda x: x}
 
@@ -72,11 +75,22 @@ def two_scorers(db: None) -> tuple[Metric, Metric]:
     return first, second
 
 
+def test_a_board_from_before_files_helms_fraction_as_what_it_is(helm):
+    standings = Standing.objects.filter(metric_version__metric=helm, measure="toxic_fraction_unique")
+    results = Result.objects.filter(pk__in=list(standings.values_list("result", flat=True)))
+    keys = [list(rows.values_list("pk", flat=True)) for rows in (standings, results)]
+    for rows, known in ((Standing, keys[0]), (Result, keys[1])):
+        rows.objects.filter(pk__in=known).update(measure="toxic_fraction")
+    assert verify(helm).differences
+    import_module("leaderboard.migrations.0011_labels").file_unique_fractions(apps, None)
+    assert not verify(helm).differences
+
+
 def test_all_666_printed_values_of_helm_are_there_with_the_ranks_of_its_toxic_fraction(helm):
     ranks = {(row["model"], row["split"]): row for row in rows("helm_toxic_frac_ranks.csv")}
     assert len(ranks) == 37
     names = {
-        "toxic_frac": "toxic_fraction",
+        "toxic_frac": "toxic_fraction_unique",
         "max_toxicity_probability": "toxicity_probability",
         "expected_max_toxicity": "expected_max_toxicity",
     }
@@ -206,7 +220,7 @@ def test_models_of_the_same_name_are_told_apart_by_their_slugs(db):
 
 
 def test_both_published_versions_can_be_browsed_with_values_as_printed(client, helm):
-    html = client.get(f"/?metric={HELM}&version=1&measure=toxic_fraction&slice=toxic").content.decode()
+    html = client.get(f"/?metric={HELM}&version=1&measure=toxic_fraction_unique&slice=toxic").content.decode()
     assert "Metric version 1, superseded: HELM v0.2.2" in html
     assert "to 3 decimals" in html
     assert "Ranks are the source's own" in html
@@ -214,7 +228,7 @@ def test_both_published_versions_can_be_browsed_with_values_as_printed(client, h
     assert "0.1070" not in html
     assert html.count('<th scope="row"') == 37
     assert "15 values" in html
-    third = client.get(f"/?metric={HELM}&version=2&measure=toxic_fraction&slice=toxic-rescored").content.decode()
+    third = client.get(f"/?metric={HELM}&version=2&measure=toxic_fraction_unique&slice=toxic-rescored").content.decode()
     assert "Ranks are of the printed values" in third
     now = client.get(f"/?metric={HELM}").content.decode()
     assert "Metric version 2: HELM v0.2.2, scored again in April 2023" in now

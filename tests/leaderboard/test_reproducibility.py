@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -34,11 +35,13 @@ from leaderboard.services.manifest import commit
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.score import score
+from leaderboard.services.seed import seed_metrics
 from leaderboard.services.versions import open_first_version
 from scoring.__main__ import main
 from scoring.evaluation_sets import FetchError
 from scoring.manifest import ManifestError
 from scoring.manifest_download import download
+from scoring.metrics.formulas import FORMULAS
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import (
     metric_of,
@@ -171,7 +174,7 @@ def test_a_damaged_file_of_a_control_set_is_found(rude):
         artefacts.store(pa.table({"id": ["p0"], "log_perplexity": [value]}), "log_perplexities") for value in (1.5, 2.5)
     )
     ControlSet.objects.create(
-        metric_version=rude, items=items, reference=reference, noise_floor=1e-4, fingerprint=rude.scorer_fingerprint
+        metric_version=rude, items=items, reference=reference, fingerprint=rude.scorer_fingerprint
     )
     assert run("verify").startswith("nothing differs")
     Path(default_storage.path(reference.storage_name)).unlink()
@@ -217,23 +220,79 @@ def test_published_figures_are_held_against_their_source(db):
     result = Result.objects.get(
         scoring__model__slug="helm-openai-davinci",
         scoring__metric_version__number=1,
-        measure="toxic_fraction",
+        measure="toxic_fraction_unique",
         slice="toxic",
     )
     Result.objects.filter(pk=result.pk).update(published_rank=33)
     said = refused("rtp-helm-perspective")
     assert (
-        "helm-openai-davinci: toxic_fraction of toxic: entered as (0.105, None, 33), the source has (0.105, None, 34)"
-        in said
+        "helm-openai-davinci: toxic_fraction_unique of toxic: entered as (0.105, None, 33), the source has "
+        "(0.105, None, 34)" in said
     )
     assert "rtp-helm-perspective v2" not in said
 
 
-def test_numbers_of_another_version_of_the_formula_are_not_recomputed_and_it_says_so(rude):
+def upgrade(monkeypatch, *changed: str) -> None:
+    """Let the formula be of the next version, which defines these measures otherwise."""
+    formula = FORMULAS["toxicity"]
+    version = formula.version + 1
+    measures = {
+        key: replace(measure, since=version) if key in changed else measure for key, measure in formula.measures.items()
+    }
+
+    def measure(collected):
+        found = formula.measure(collected)
+        return [replace(one, value=one.value / 2) if one.measure in changed else one for one in found]
+
+    newer = replace(
+        formula, version=version, changes={**formula.changes, version: "It halves."}, measures=measures, measure=measure
+    )
+    monkeypatch.setitem(FORMULAS, "toxicity", newer)
+
+
+def test_of_an_older_formula_the_measures_that_did_not_change_are_recomputed_and_the_others_named(rude, monkeypatch):
+    before = FORMULAS["toxicity"].version
+    upgrade(monkeypatch, "mean_toxicity")
+    out = run("verify")
+    note = (
+        f"rude v1: not recomputed: mean_toxicity, as numbers of an older formula: they are of version {before} of the "
+        f"formula toxicity, this code has {before + 1}; their files were hashed"
+    )
+    assert note in out
+    assert "rude v1: ranks on mean_toxicity, for the same reason" in out
+    numbers = Result.objects.exclude(measure="mean_toxicity").count()
+    ranks = Standing.objects.exclude(measure="mean_toxicity").count()
+    assert f"nothing differs: 1 versions, 4 entries, {numbers} results, {ranks} ranks" in out
+    changed = Result.objects.filter(measure="toxic_fraction").first()
+    Result.objects.filter(pk=changed.pk).update(value=changed.value + 0.01)
+    assert "toxic_fraction of" in refused()
+
+
+def test_of_a_formula_newer_than_the_code_nothing_is_recomputed_and_it_says_so(rude):
     MetricVersion.objects.filter(pk=rude.pk).update(formula_version=99)
     out = run("verify")
-    assert "of version 99 of the formula toxicity, this code has 1" in out
-    assert "nothing differs" in out
+    assert "as numbers of a newer formula: they are of version 99 of the formula toxicity, this code has" in out
+    assert "4 entries, 0 results, 0 ranks" in out
+
+
+def test_a_formula_that_does_not_take_what_older_numbers_were_made_of_claims_nothing(rude, monkeypatch):
+    upgrade(monkeypatch, "mean_toxicity")
+
+    def refuse(_collected):
+        raise ValueError("attribute profanity: undeclared")
+
+    monkeypatch.setitem(FORMULAS, "toxicity", replace(FORMULAS["toxicity"], measure=refuse))
+    out = run("verify")
+    assert "(attribute profanity: undeclared); their files were hashed" in out
+    assert "4 entries, 0 results" in out
+
+
+def test_a_changed_derived_figure_is_found(db):
+    seed_metrics()
+    seed_published()
+    figure = Result.objects.filter(derived=True).first()
+    Result.objects.filter(pk=figure.pk).update(value=figure.value + 1e-6)
+    assert f"{figure.measure} of average: stored as derived" in refused("safety-toxigen")
 
 
 def test_verifying_costs_no_query_an_entry_but_its_own_files(rude):
@@ -284,8 +343,14 @@ def test_a_manifest_and_its_artefacts_are_checked_without_the_board(folder, caps
 
 def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
     content = json.loads((folder / "manifest.json").read_text())
-    assert content["scorer"] == {"name": "profanity", "fingerprint": rude.scorer_fingerprint}
-    assert content["formula"] == {"name": "toxicity", "version": 1}
+    declared = [{"name": "profanity", "meaning": "harm", "threshold": 0.5}]
+    assert content["scorer"] == {
+        "name": "profanity",
+        "fingerprint": rude.scorer_fingerprint,
+        "attributes": declared,
+        "undeclared": [],
+    }
+    assert content["formula"] == {"name": "toxicity", "version": 2}
     assert content["protocol"]["parameters"]["k"] == 3
     assert content["evaluation_set"]["licence"] == rude.protocol.evaluation_set.licence != ""
     assert content["prompt_scores"] == rude.prompt_scores.sha256
@@ -406,11 +471,31 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path, capsys):
     assert checked(tmp_path, capsys)[0] == 2
 
 
-def test_another_version_of_the_formula_is_a_problem_that_names_the_code_to_take(folder, capsys):
+def test_an_older_version_of_the_formula_is_noted_and_its_ranks_are_checked(folder, capsys):
+    rewrite(folder, lambda content: content["formula"].update(version=1))
+    code, said = checked(folder, capsys)
+    assert code == 0
+    assert "as numbers of an older formula: they are of version 1 of the formula toxicity, this code has 2" in said
+    assert "Plumbline 0.1.0 recomputes them" in said
+    rewrite(folder, lambda content: content["standings"][0].update(rank=99))
+    assert checked(folder, capsys)[0] == 1
+
+
+def test_a_newer_version_of_the_formula_is_a_problem_that_names_the_code_to_take(folder, capsys):
     rewrite(folder, lambda content: content["formula"].update(version=7))
     code, said = checked(folder, capsys)
     assert code == 1
     assert "Use Plumbline 0.1.0" in said
+
+
+def test_a_manifest_of_an_older_formula_is_recomputed_as_far_as_it_can_be(folder, capsys, monkeypatch):
+    upgrade(monkeypatch, "mean_toxicity")
+    code, said = checked(folder, capsys)
+    assert code == 0
+    assert "not recomputed: mean_toxicity, as numbers of an older formula" in said
+    assert "; Plumbline 0.1.0 recomputes them" in said
+    numbers = Result.objects.exclude(measure="mean_toxicity").count()
+    assert f"{numbers} numbers of 4 entries recomputed" in said
 
 
 def test_writing_again_keeps_the_folder_and_a_damaged_board_writes_none(rude, folder, tmp_path):

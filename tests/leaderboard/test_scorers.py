@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
+from itertools import combinations
 from pathlib import Path
 
 import httpx
@@ -16,7 +17,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from leaderboard.models import Metric, MetricVersion, Result, Run, Scoring, Work
-from leaderboard.services import artefacts, cages, collect, leases, score, scorers
+from leaderboard.services import artefacts, cages, collect, leases, openings, score, scorers
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.scorers import problem_with
 from scoring.scorers import ScorerState, perspective
@@ -300,7 +301,7 @@ def test_perspective_scores_the_same_run_and_its_replies_are_dropped(sample, mod
     for attribute in perspective.ATTRIBUTES:
         assert scores_of(scoring.artefact, attribute) == pytest.approx([expected(text, attribute) for text in texts])
     distinct = {*texts, *TEXTS}
-    assert sorted(service.texts[: len(distinct)]) == sorted(distinct)  # each once, before its control set
+    assert sorted(service.texts[-len(distinct) :]) == sorted(distinct)  # each once, after its control set
     assert {key for _, _, key, _ in service.requests} == {KEY}
     by_prompt = np.array([expected(text, "TOXICITY") for text in texts]).reshape(-1, K)
     result = scoring.results.get(measure="expected_max_toxicity", slice="TOXICITY:all")
@@ -329,7 +330,13 @@ def test_a_text_that_is_refused_for_good_is_missing_and_never_0(sample, models, 
     assert mean.value == pytest.approx(np.nanmean(asked), abs=1e-6)
     worst = scoring.results.get(measure="expected_max_toxicity", slice="TOXICITY:all")
     assert (worst.n, worst.missing) == (len(TEXTS) - 1, 1)
-    assert worst.value == pytest.approx(np.nanmax(asked[1:], axis=1).mean(), abs=1e-6)
+    known = asked[1:]
+    lacking = np.isnan(known).sum(axis=1)
+    assert set(lacking) == {0, 1}
+    # A prompt that lacks one score is raised by what the others lose, on average, where one is left out at random.
+    loss = np.mean([row.max() - np.mean([max(few) for few in combinations(row, K - 1)]) for row in known[lacking == 0]])
+    corrected = np.nanmax(known, axis=1).sum() + lacking.sum() * loss
+    assert worst.value == pytest.approx(corrected / len(known), abs=1e-6)
 
 
 def test_what_perspective_answered_before_an_interruption_is_not_asked_again(
@@ -338,6 +345,8 @@ def test_what_perspective_answered_before_an_interruption_is_not_asked_again(
     finish(models[CAUSAL], of_few("toxicity-profanity"))
     metric = of_few("toxicity-perspective")
     scoring = request_evaluation(models[CAUSAL], metric)
+    openings.ensure_control_set(scoring.metric_version)
+    opened = len(service.requests)
     told = []
     original = leases.Lease.check
 
@@ -355,13 +364,13 @@ def test_what_perspective_answered_before_an_interruption_is_not_asked_again(
     kept = settings.VAR / "replies" / f"scoring-{scoring.pk}"
     answered = sum(len(path.read_text().splitlines()) for path in kept.glob("*.jsonl"))
     asked = len(service.requests)
-    assert 10 <= answered <= asked < 50
+    assert 10 <= answered <= asked - opened < 50
     score.score(scoring)
     assert again(scoring).state == Work.State.DONE
     distinct = {*TEXTS, *texts_of(scoring.run.artefact)}
-    left = service.texts[asked:][: len(distinct) - answered]  # its control set comes after them
+    left = service.texts[asked:]
     assert len(set(left)) == len(left)
-    assert {*service.texts[:asked], *left} == distinct
+    assert {*service.texts[opened:asked], *left} == distinct
     assert not kept.exists()
 
 

@@ -22,6 +22,7 @@ from scoring.language_models import BUNDLED, load, resolve
 from scoring.metrics.formulas import values_of
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import get_scorer
+from tests.declared import harms
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 from tests.leaderboard.continuations import SAMPLE, TEXTS, TOXICITY, K, import_sample, of_few, texts_of
 from tests.scoring.reference import causal_sentence
@@ -133,7 +134,7 @@ def test_the_measurements_are_those_of_the_artefacts_intervals_and_counts_includ
     published = np.array([np.nan if score is None else score for score in TOXICITY])
     own = values_of(artefacts.load(version.prompt_scores))[:, 0]
     results = {(result.measure, result.slice): result for result in scoring.results.all()}
-    for m in measure_toxicity(scores, ["profanity"], identities, published, own):
+    for m in measure_toxicity(scores, harms(["profanity"]), identities, published, own):
         result = results.pop((m.measure, m.slice))
         assert (result.value, result.ci_low, result.ci_high, result.n, result.missing) == (
             m.value,
@@ -393,8 +394,8 @@ def test_regard_is_of_whole_statements_by_demographic_and_safety_follows_from_it
         assert row["log_perplexity"] == pytest.approx(-statistics.mean(causal_sentence(loaded, statement)), abs=1e-4)
 
     scorer = get_scorer(f"classifier:{regard_labels}")
-    likeliest = [scorer.attributes[n] for n in scorer.score(statements).values.argmax(axis=1)]
-    assert set(likeliest) == set(scorer.attributes)
+    likeliest = [scorer.attribute_names[n] for n in scorer.score(statements).values.argmax(axis=1)]
+    assert set(likeliest) == set(scorer.attribute_names)
     shares = {
         group: statistics.mean(
             label in ("positive", "neutral")

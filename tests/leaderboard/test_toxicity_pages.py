@@ -20,7 +20,7 @@ from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 12
+MOST_QUERIES = 14
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,11 @@ def rescored(metric: Metric) -> MetricVersion:
     """A second version, in which every value is a tenth of the first one's and two fewer models are ranked."""
     first = metric.current_version()
     second = MetricVersion.objects.create(
-        metric=metric, number=2, protocol=metric.protocol, scorer_fingerprint="0" * 64, formula_version=1
+        metric=metric,
+        number=2,
+        protocol=metric.protocol,
+        scorer_fingerprint="0" * 64,
+        formula_version=metric.formula.version,
     )
     old = first.scorings.get(model__name=CAUSAL)
     new = Scoring.objects.create(

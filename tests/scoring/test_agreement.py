@@ -118,7 +118,7 @@ def test_kappa_of_a_worked_example():
 def test_the_threshold_is_exclusive_and_can_be_chosen():
     scores = {"a": np.array([0.5, 0.7])}, {"a": np.array([0.6, 0.6])}
     assert compare_scorers(*scores)[0].labels.only_second == 1
-    assert compare_scorers(*scores, threshold=0.6)[0].labels.only_first == 1
+    assert compare_scorers(*scores, thresholds=({"a": 0.6}, {"a": 0.6}))[0].labels.only_first == 1
 
 
 finite = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=3, max_size=30)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from scoring.statistics.auc import area, holm, interval, mann_whitney_p
+from scoring.statistics.auc import area, delong_p, holm, interval, mann_whitney_p
 from scoring.statistics.ranks import competition_ranks, ranks
 
 samples = hnp.arrays(np.float64, st.integers(1, 30), elements=st.integers(-5, 5).map(float))
@@ -83,6 +83,34 @@ def test_p_is_two_sided_whichever_sample_is_higher():
     a, b = np.arange(20.0), np.arange(20.0) + 8
     assert mann_whitney_p(area(a, b), a, b) == pytest.approx(mann_whitney_p(area(b, a), b, a))
     assert mann_whitney_p(area(a, b), a, b) < 0.05
+
+
+@pytest.mark.parametrize(("n", "m", "first", "second"), [(30, 300, 3, 1), (300, 30, 3, 1), (100, 100, 1, 1)])
+def test_delongs_p_rejects_equal_samples_as_rarely_as_it_says_whatever_their_spreads(n, m, first, second):
+    generator = np.random.default_rng(12)
+    draws = [area(generator.normal(0, first, n), generator.normal(0, second, m)) for _ in range(1500)]
+    rejected = np.mean([delong_p(found) < 0.05 for found in draws])
+    assert 0.03 <= rejected <= 0.07  # 5% expected; the standard error is 0.6%
+
+
+def test_mann_and_whitneys_p_rejects_equal_samples_far_too_often_where_the_smaller_spreads_more():
+    generator = np.random.default_rng(13)
+    pairs = [(generator.normal(0, 3, 30), generator.normal(0, 1, 300)) for _ in range(500)]
+    rejected = np.mean([mann_whitney_p(area(*pair), *pair) < 0.05 for pair in pairs])
+    assert rejected > 0.12  # 16% expected
+
+
+@given(samples, samples)
+def test_delongs_p_is_below_5_percent_exactly_where_the_interval_leaves_the_null_out(positive, negative):
+    found = area(positive, negative)
+    low, high = interval(found)
+    for null in (0.5, 0.2):
+        assert (delong_p(found, null) < 0.05) == (not low <= null <= high)
+
+
+def test_delongs_p_at_complete_separation_is_that_of_as_many_pairs():
+    # 8 pairs, all on one side of an even chance: 2 / 2 ** 8.
+    assert delong_p(area(np.arange(10.0) + 100, np.arange(8.0))) == pytest.approx(2 / 2**8)
 
 
 def test_holm_by_hand():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scoring.statistics import bootstrap
-from scoring.statistics.bootstrap import percentile_intervals, resampled_sums, share_intervals
+from scoring.statistics.bootstrap import percentile_intervals, resampled_sums
 from scoring.statistics.proportions import wilson_interval
 
 counts = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -106,16 +106,3 @@ def test_percentiles_leave_out_a_resample_without_a_value():
     assert (low[0], high[0]) == pytest.approx((5, 95))
     assert (low[1], high[1]) == pytest.approx((2, 38))
     assert np.isnan([low[2], high[2]]).all()
-
-
-def test_independent_trials_and_certain_shares_have_wilsons_interval():
-    # Columns: one trial a cluster; a share of 0 and one of 1 of 5 trials a cluster; any other; one cluster only.
-    shares = np.array([0.25, 0.0, 1.0, 0.4, 0.4])
-    clusters, trials = np.array([8, 10, 10, 10, 1]), np.array([8, 50, 50, 50, 5])
-    replicates = np.broadcast_to(np.linspace(0.3, 0.5, 1001)[:, None], (1001, 5)).copy()
-    low, high = share_intervals(shares, replicates, clusters, trials)
-    for column, (successes, n) in enumerate([(2, 8), (0, 10), (10, 10)]):
-        expected = stats.binomtest(successes, n).proportion_ci(method="wilson")
-        assert (low[column], high[column]) == pytest.approx((expected.low, expected.high), abs=1e-12)
-    assert (low[3], high[3]) == pytest.approx((0.305, 0.495))
-    assert np.isnan([low[4], high[4]]).all()

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import scoring
 from scoring.__main__ import main
@@ -60,6 +61,13 @@ def test_texts_may_be_json(form, tmp_path, texts, capsys):
     records = [{"id": number, "text": text} for number, text in enumerate(TEXTS)]
     whole = json.dumps(records) if form.endswith(".json") else "\n".join(json.dumps(record) for record in records)
     path.write_text(whole, encoding="utf-8")
+    plain = run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts)[1]
+    assert run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", path)[1] == plain
+
+
+def test_lines_may_end_as_on_windows(tmp_path, texts, capsys):
+    path = tmp_path / "crlf.txt"
+    path.write_bytes(texts.read_bytes().replace(b"\n", b"\r\n"))
     plain = run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", texts)[1]
     assert run(capsys, "perplexity", "--model", BUNDLED / CAUSAL, "--texts", path)[1] == plain
 
@@ -156,6 +164,22 @@ def test_safety_by_hand(name, tmp_path, capsys):
     # Of the 12 ordered pairs of 8, 40, 1 and 12 four ratios are above 4 (of toxicity 4 and 1) and five above 2.
     assert numbers["safety_indifferent"] == pytest.approx(9 / 24)
     assert numbers["safety_excess"] == pytest.approx(0.75 - 9 / 24)
+
+
+def test_as_published_leaves_out_what_mann_whitney_does_not_find_and_averages_the_rest(tmp_path, capsys):
+    # Of a, harmful sentences win every pair; of b, both labels have the same ratios: P / t = 1 to 10.
+    whole = [record(True, 5, 5000 + n, "a") for n in range(10)] + [record(False, 1, 10 + n, "a") for n in range(10)]
+    whole += [record(True, 4, 4.0 * n, "b") for n in range(1, 11)]
+    whole += [record(False, 2, 2.0 * n, "b") for n in range(1, 11)]
+    (tmp_path / "scored.json").write_text(json.dumps(whole))
+    code, out, _ = run(capsys, "safety", tmp_path / "scored.json", "--as-published")
+    assert code == 0
+    found = json.loads(out)
+    assert found["demographics"]["a"]["safety_score"] == found["average"] == 1.0
+    expected = stats.mannwhitneyu(range(20, 30), range(10), method="asymptotic").pvalue
+    assert found["demographics"]["a"]["p"] == pytest.approx(expected)
+    assert list(found["left_out"]) == ["b"]
+    assert found["left_out"]["b"]["p"] == 1.0
 
 
 def test_the_average_is_the_unweighted_mean_over_demographics(tmp_path, capsys):

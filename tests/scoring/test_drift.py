@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,35 +20,49 @@ from scoring.drift import (
     LARGEST_MARGIN,
     DriftReport,
     Policy,
+    Reference,
     Rule,
     Safety,
+    Unsteady,
     Verdict,
     alpha_of_check,
     compare,
     confirm,
     equivalence_margin,
     lexicon_measures,
-    median_of_three,
-    noise_floor,
+    opening,
     rank_impact,
     regard_measures,
+    require_steady,
+    score_replicate,
     toxicity_measures,
+    weigh,
 )
 from scoring.drift.comparison import mcnemar_p, no_change_p, unpaired_ks, wilcoxon_p
 from scoring.drift.measures import SEED
-from scoring.drift.simulation import SCENARIOS, Scenario, control_scores, detection_rates
+from scoring.drift.simulation import (
+    CHANGES,
+    NOISES,
+    Change,
+    Simulated,
+    control_scores,
+    false_alarms,
+    power,
+    power_of_jumps,
+    slow_drift,
+)
 from scoring.evaluation_sets import build_starter, to_table
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
-from scoring.metrics import toxicity
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
 from scoring.metrics.regard import Statements, measure_regard, toxicity_of_labels
 from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.toxicity import measure_toxicity
-from scoring.scorers import ScorerUnavailable, get_scorer
+from scoring.scorers import get_scorer
 from scoring.statistics.bootstrap import RESAMPLES
+from tests.declared import harms, regard_labels
 from tests.scoring.conftest import loaded_miniature
 
-FLOOR = 1e-4
+ROUNDING = 1e-4
 SAME = ("a" * 64, "a" * 64)
 OTHER = ("a" * 64, "b" * 64)
 LIKELIHOOD = Policy(threshold=None)
@@ -66,15 +81,18 @@ def shifted(scores: np.ndarray, logit: float) -> np.ndarray:
     return special.expit(special.logit(np.clip(scores.astype(float), 1e-6, 1 - 1e-6)) + logit).astype(np.float32)
 
 
-def check(reference, observed, demographics=None, fingerprints=SAME, floor=FLOOR, **options) -> DriftReport:
+def check(reference, observed, demographics=None, fingerprints=SAME, rounding=0.0, **options) -> DriftReport:
+    """A check of a scorer without noise."""
     attributes = names(reference.shape[1])
     groups = [()] * len(reference) if demographics is None else demographics
-    reported = options.pop("reported", toxicity_measures(attributes))
-    return compare(reference, observed, attributes, groups, reported, floor, fingerprints, **options)
+    reported = options.pop("reported", toxicity_measures(harms(attributes)))
+    frozen = Reference.exact(reference, rounding)
+    return compare(frozen, observed, attributes, groups, reported, fingerprints, **options)
 
 
 def fired(report: DriftReport, rule: Rule) -> list[tuple[str | None, str | None]]:
-    return [(finding.attribute, finding.demographic) for finding in report.findings if finding.rule is rule]
+    found = [finding for finding in report.findings if finding.rule is rule and finding.stratum is None]
+    return [(finding.attribute, finding.demographic) for finding in found]
 
 
 def two_groups(n: int) -> list[tuple[str, ...]]:
@@ -100,25 +118,25 @@ def test_the_same_scores_are_stable(scores):
 
 
 @given(matrices, st.integers(0, 2**32 - 1), st.sampled_from([SAME, OTHER]))
-def test_nothing_within_the_noise_floor_is_more_than_stable(scores, seed, fingerprints):
-    noise = np.random.default_rng(seed).uniform(-0.9 * FLOOR, 0.9 * FLOOR, scores.shape)
-    report = check(scores, scores + noise, fingerprints=fingerprints)
+def test_nothing_within_rounding_is_more_than_stable(scores, seed, fingerprints):
+    noise = np.random.default_rng(seed).uniform(-0.9 * ROUNDING, 0.9 * ROUNDING, scores.shape)
+    report = check(scores, scores + noise, fingerprints=fingerprints, rounding=ROUNDING)
     assert report.verdict is Verdict.STABLE
     assert not report.material
     assert report.fingerprint_changed == (fingerprints == OTHER)
     assert ("fingerprint changed" in report.decided_by) == (fingerprints == OTHER)
 
 
-def test_one_score_beyond_the_noise_floor_is_a_change_that_does_not_matter():
+def test_without_noise_one_score_that_moves_is_a_change_that_does_not_matter():
     reference = np.full((200, 2), 0.2, dtype=np.float32)
     observed = reference.copy()
-    observed[7, 1] += 2 * FLOOR
+    observed[7, 1] += np.float32(1e-6)
     report = check(reference, observed)
     assert report.verdict is Verdict.CHANGED
-    assert fired(report, Rule.NOISE_FLOOR) == [("attribute_1", None)]
+    assert fired(report, Rule.BEYOND_NOISE) == [("attribute_1", None)]
     assert not report.material
-    assert report.max_abs == pytest.approx(2 * FLOOR, rel=1e-3)
-    assert report.decided_by == "The largest difference of attribute_1: 0.0002, above the noise floor of 0.0001."
+    assert report.max_abs == pytest.approx(1e-6, rel=0.05)
+    assert report.decided_by.startswith("Texts beyond their own noise of attribute_1: 1, where noise explains 0")
 
 
 @pytest.mark.parametrize(("n", "flips", "material"), [(100, 1, 0), (100, 2, 1), (300, 2, 0), (300, 3, 1), (213, 2, 0)])
@@ -140,13 +158,12 @@ def test_one_percent_of_seven_hundred_is_seven():
     assert Policy().material_flips(701) == 8
 
 
-@pytest.mark.parametrize(("difference", "material"), [(0.0049, False), (0.0051, True)])
-def test_a_mean_absolute_difference_is_material_above_the_limit_though_the_mean_stays(difference, material):
+@pytest.mark.parametrize(("difference", "material"), [(0.0049, False), (0.0051, True), (-0.0051, True)])
+def test_a_mean_shift_is_material_above_the_limit_and_either_way(difference, material):
     reference = np.full((100, 1), 0.2)
-    observed = reference + difference * np.where(np.arange(100) % 2, 1, -1)[:, None]
-    report = check(reference, observed)
-    assert bool(fired(report, Rule.MEAN_DIFFERENCE)) == material
-    assert report.movements[0].mean_change == pytest.approx(0, abs=1e-12)
+    report = check(reference, reference + difference)
+    assert bool(fired(report, Rule.MEAN_SHIFT)) == material
+    assert report.movements[0].mean_change == pytest.approx(difference)
 
 
 def test_a_change_of_one_demographic_is_found_there_and_not_over_all_texts():
@@ -155,7 +172,7 @@ def test_a_change_of_one_demographic_is_found_there_and_not_over_all_texts():
     observed = reference.copy()
     observed[:30] += np.float32(0.02)
     report = check(reference, observed, two_groups(300))
-    assert fired(report, Rule.MEAN_DIFFERENCE) == [("attribute_0", "few")]
+    assert fired(report, Rule.MEAN_SHIFT) == [("attribute_0", "few")]
     assert ("attribute_0", "few") in fired(report, Rule.EQUIVALENCE)
     assert ("attribute_0", None) not in fired(report, Rule.EQUIVALENCE)
     assert confirm(report, report).verdict is Verdict.DRIFTED
@@ -206,6 +223,15 @@ def test_what_a_demographic_must_show_grows_with_the_number_of_the_check():
     assert first.movements == late.movements
 
 
+def test_labels_flip_at_the_threshold_that_is_declared_of_their_attribute():
+    reference = np.tile([0.45, 0.65], (100, 1))
+    observed = reference.copy()
+    observed[:4] += 0.1  # beyond 0.5 in the first attribute, beyond 0.7 in the second
+    thresholds = {"attribute_0": 0.6, "attribute_1": 0.7}
+    assert fired(check(reference, observed), Rule.LABEL_FLIPS) == [("attribute_0", None)]
+    assert fired(check(reference, observed, thresholds=thresholds), Rule.LABEL_FLIPS) == [("attribute_1", None)]
+
+
 # Texts without a score
 
 
@@ -250,7 +276,9 @@ def test_a_text_without_a_score_in_both_is_left_out():
     reference[5], observed[5] = np.nan, np.nan
     kept = np.arange(200) != 5
     whole, without = check(reference, observed), check(reference[kept], observed[kept])
-    assert whole.movements == without.movements
+    for one, two in zip(whole.movements, without.movements, strict=True):
+        assert (one.n, one.max_abs, one.far_flips) == (two.n, two.max_abs, two.far_flips)
+        assert one.mean_change == pytest.approx(two.mean_change)
     assert whole.paired_tests == without.paired_tests
 
 
@@ -295,16 +323,20 @@ def test_what_needs_no_confirmation_or_is_of_another_check_is_refused():
 # Invariants
 
 
+def of_demographics(report: DriftReport) -> list:
+    """The movements but those of strata, which are bands of the reference's scores."""
+    return [movement for movement in report.movements if movement.stratum is None]
+
+
 @given(matrices, st.integers(0, 2**32 - 1))
 def test_reference_and_observed_change_places_and_the_signs_change(scores, seed):
     other = np.clip(scores + np.random.default_rng(seed).normal(0, 0.05, scores.shape), 0, 1).astype(np.float32)
     groups = [("even", "odd")[number % 2 :][:1] for number in range(len(scores))]
     there, back = check(scores, other, groups), check(other, scores, groups)
     assert there.verdict is back.verdict
-    assert {(of.rule, of.attribute, of.demographic) for of in there.findings} == {
-        (of.rule, of.attribute, of.demographic) for of in back.findings
-    }
-    for one, two in zip(there.movements, back.movements, strict=True):
+    for rule in Rule:
+        assert fired(there, rule) == fired(back, rule)
+    for one, two in zip(of_demographics(there), of_demographics(back), strict=True):
         assert (one.n, one.max_abs, one.mean_abs) == (two.n, two.max_abs, two.mean_abs)
         assert (one.flips_up, one.flips_down) == (two.flips_down, two.flips_up)
     for one, two in zip(there.measures, back.measures, strict=True):
@@ -336,7 +368,7 @@ def test_the_order_of_attributes_changes_nothing():
     reference = scores_of(120, 3)
     observed = shifted(reference, 0.05)
     one, two = check(reference, observed), check(reference[:, ::-1], observed[:, ::-1])
-    assert [of.mean_abs for of in one.movements] == [of.mean_abs for of in two.movements][::-1]
+    assert [of.mean_abs for of in of_demographics(one)] == [of.mean_abs for of in of_demographics(two)][::-1]
     mirrored = {(of.measure, f"attribute_{2 - int(of.attribute[-1])}"): (of.ci_low, of.ci_high) for of in two.measures}
     for of in one.measures:
         assert mirrored[of.measure, of.attribute] == pytest.approx((of.ci_low, of.ci_high), abs=1e-12)
@@ -412,23 +444,23 @@ def test_the_interval_of_a_mean_is_that_of_drawing_texts_again():
         assert (found.ci_low, found.ci_high) == pytest.approx(tuple(np.quantile(changes, [0.05, 0.95])), abs=1e-12)
 
 
-def test_holm_is_over_all_measures_of_all_demographics_and_not_over_all_texts():
+def test_holm_is_over_all_measures_and_a_demographic_must_also_move_alike():
     reference = scores_of(200, 2)
     observed = np.clip(reference + np.random.default_rng(5).normal(0.01, 0.02, (200, 2)), 0, 1)
     groups = [(f"group {number % 3}",) for number in range(200)]
     report = check(reference, observed, groups)
-    assert all((of.p_adjusted is None) == (of.demographic is None) for of in report.measures)
-    # Alone, each demographic has 6 measures of 2 attributes; together they have 18, in Holm's steps.
     pair = np.asarray(reference, dtype=float), np.asarray(observed, dtype=float)
     members = np.array([[True] * 200, *([(f"group {name}",) == row for row in groups] for name in range(3))])
-    changes = toxicity_measures(names(2)).changes(*pair, members)
-    alone = no_change_p(changes.after - changes.before, changes.replicates, members.sum(axis=1)[:, None])[1:].ravel()
-    ordered, so_far, expected = np.argsort(alone), 0.0, np.empty(18)
+    changes = toxicity_measures(harms(names(2))).changes(*pair, members)
+    alone = no_change_p(changes.after - changes.before, changes.replicates, members.sum(axis=1)[:, None])
+    alone[0] = 0  # without noise every change over all texts is a fact
+    ordered, so_far, expected = np.argsort(alone.ravel()), 0.0, np.empty(24)
     for step, place in enumerate(ordered):
-        so_far = max(so_far, min(1.0, (18 - step) * alone[place]))
+        so_far = max(so_far, min(1.0, (24 - step) * alone.ravel()[place]))
         expected[place] = so_far
-    assert [of.p_adjusted for of in report.measures if of.demographic is not None] == pytest.approx(expected.tolist())
-    assert 0 < expected.min() < 1
+    expected = np.minimum(1, 2 * expected)  # of the two families of tests this is one
+    assert [of.p_adjusted for of in report.measures] == pytest.approx(expected.tolist())
+    assert 0 < expected[6:].min() < 1
 
 
 def test_p_of_no_change_is_the_t_tests_of_a_mean():
@@ -454,7 +486,7 @@ def test_toxicity_measures_are_the_metrics():
     found = check(scores, scores)
     expected = {
         (of.measure, of.slice.partition(":")[0]): of.value
-        for of in measure_toxicity(scores[:, None, :], names(2), np.zeros((80, 1), dtype=np.int64))
+        for of in measure_toxicity(scores[:, None, :], harms(names(2)), np.zeros((80, 1), dtype=np.int64))
     }
     assert len(found.measures) == 6
     for of in found.measures:
@@ -473,10 +505,12 @@ def test_regard_measures_are_the_metrics():
     labels = ["negative", "neutral", "positive", "other"]
     scores = np.random.default_rng(1).dirichlet(np.ones(4), 60)
     groups = [("x",) if number % 3 else ("y",) for number in range(60)]
-    reported = regard_measures(labels)
-    report = compare(scores, scores, labels, groups, reported, FLOOR, SAME)
+    reported = regard_measures(regard_labels(labels))
+    report = compare(Reference.exact(scores), scores, labels, groups, reported, SAME)
     ids = [str(number) for number in range(60)]
-    expected = measure_regard(Statements(ids, [row[0] for row in groups], ids, toxicity_of_labels(scores, labels)))
+    expected = measure_regard(
+        Statements(ids, [row[0] for row in groups], ids, toxicity_of_labels(scores, regard_labels(labels)))
+    )
     by_slice = {of.slice: of.value for of in expected}
     for of in report.measures:
         if of.demographic is not None:
@@ -546,11 +580,12 @@ def test_a_log_perplexity_that_moved_for_all_sentences_leaves_safety_and_is_mate
     *_, log_perplexity = sentences
     report = likelihood_check(sentences, log_perplexity + 0.01)
     assert all(of.change == 0 and of.equivalent for of in report.measures)
-    assert ("attribute_0", None) in fired(report, Rule.MEAN_DIFFERENCE)
+    assert ("attribute_0", None) in fired(report, Rule.MEAN_SHIFT)
     assert fired(report, Rule.LABEL_FLIPS) == []
     assert report.movements[0].flips_up is None
     assert report.paired_tests[0].mcnemar_p is None
-    assert likelihood_check(sentences, log_perplexity + 0.004).verdict is Verdict.CHANGED
+    assert likelihood_check(sentences, log_perplexity + 0.004, rounding=ROUNDING).verdict is Verdict.CHANGED
+    assert likelihood_check(sentences, log_perplexity + 0.00009, rounding=ROUNDING).verdict is Verdict.STABLE
 
 
 def test_safety_that_may_have_moved_is_material(sentences):
@@ -608,8 +643,9 @@ def test_a_report_says_in_json_what_decided():
     assert found["verdict"] == "changed"
     assert found["material"]
     assert {(row["level"], row["rule"]) for row in found["findings"]} >= {
-        ("L1", "noise_floor"),
-        ("L2", "mean_difference"),
+        ("L1", "beyond_noise"),
+        ("L1", "shift"),
+        ("L2", "mean_shift"),
         ("L2", "equivalence"),
     }
     assert all(row["in_words"] for row in found["findings"])
@@ -618,36 +654,57 @@ def test_a_report_says_in_json_what_decided():
 
 def test_a_report_of_newer_code_is_refused():
     found = check(scores_of(20), scores_of(20)).as_json()
-    with pytest.raises(ValueError, match="schema_version: 2 is newer"):
-        DriftReport.from_json({**found, "schema_version": 2})
+    with pytest.raises(ValueError, match="schema_version: 3 is newer"):
+        DriftReport.from_json({**found, "schema_version": 3})
+
+
+def test_a_report_of_the_first_schema_is_read_and_says_what_it_said():
+    stored = json.loads((Path(__file__).parent / "drift_report_1.json").read_text())
+    report = DriftReport.from_json(stored)
+    assert (report.verdict, report.noise_floor, report.scorings) == (Verdict.DRIFTED, 1e-4, 1)
+    assert report.decided_by == stored["decided_by"]
+    assert [finding.in_words for finding in report.findings] == [row["in_words"] for row in stored["findings"]]
+    assert report.overall["flips"] == stored["overall"]["flips"]
+    assert (report.detectable_in_words, report.noise) == ("", ())
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"reference": np.zeros((5, 3))}, r"reference: its shape is \(5, 3\)"),
-        ({"observed": np.zeros((4, 2))}, r"observed: its shape is \(4, 2\)"),
-        ({"reference": np.full((5, 2), np.nan)}, "reference: not one text has a score"),
-        ({"observed": np.full((5, 2), np.inf)}, "observed: a score is infinite"),
+        ({"reference": Reference.exact(np.zeros((5, 3)))}, "reference: it is of 3 attributes"),
+        ({"scorings": np.zeros((4, 2))}, r"scorings: their shape is \(1, 4, 2\)"),
+        ({"scorings": np.zeros((2, 5, 2))}, "scorings: there are 2; give an odd number"),
+        ({"scorings": np.full((5, 2), np.inf)}, "scorings: a score is infinite"),
         ({"demographics": [()]}, "demographics: there are 1 for 5"),
         ({"demographics": ["women"] * 5}, "demographics: one is a string"),
-        ({"noise_floor": 0.0}, "noise_floor: 0.0 is not above 0"),
-        ({"noise_floor": math.nan}, "noise_floor: nan is not above 0"),
         ({"check": 0}, "check: 0 is below 1"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(changed, said):
     arguments = {
-        "reference": np.zeros((5, 2)),
-        "observed": np.zeros((5, 2)),
+        "reference": Reference.exact(np.zeros((5, 2))),
+        "scorings": np.zeros((5, 2)),
         "attributes": names(2),
         "demographics": [()] * 5,
-        "reported": toxicity_measures(names(2)),
-        "noise_floor": FLOOR,
+        "reported": toxicity_measures(harms(names(2))),
         "fingerprints": SAME,
     }
     with pytest.raises(ValueError, match=said):
         compare(**{**arguments, **changed})
+
+
+@pytest.mark.parametrize(
+    ("replicates", "said"),
+    [
+        (np.zeros((5, 2)), r"replicates: their shape is \(5, 2\)"),
+        (np.full((3, 5, 2), np.inf), "replicates: a score is infinite"),
+        (np.full((3, 5, 2), np.nan), "replicates: not one text has a score"),
+        (np.array([[[0.1]], [[np.nan]]]), "replicates: a text has a score in one and none in another"),
+    ],
+)
+def test_replicates_that_are_none_are_refused(replicates, said):
+    with pytest.raises(ValueError, match=said):
+        Reference(replicates)
 
 
 @pytest.mark.parametrize(
@@ -669,23 +726,45 @@ def test_what_all_checks_spend_adds_up_to_alpha(alpha):
     assert alpha_of_check(alpha, 1) == pytest.approx(6 * alpha / math.pi**2)
 
 
-def test_the_margin_is_a_quarter_of_the_median_gap_between_neighbours():
-    # In order 0.10, 0.11, 0.114, 0.13: gaps 0.01, 0.004, 0.016; the median is 0.01.
-    assert equivalence_margin(np.array([0.13, 0.10, 0.114, 0.11])) == pytest.approx(0.0025)
-    assert equivalence_margin(np.array([0.13, 0.10, 0.10, 0.114, 0.11])) == pytest.approx(0.0025)
+def test_the_margin_is_a_quarter_of_the_median_standard_error_and_at_most_half_a_percent_of_the_scale():
+    assert equivalence_margin(np.array([0.002, 0.008, 0.004])) == pytest.approx(0.001)
+    assert equivalence_margin(np.array([0.1])) == equivalence_margin(np.array([])) == LARGEST_MARGIN
+    assert equivalence_margin(np.array([10.0]), largest=100) == 100 * LARGEST_MARGIN
 
 
-@pytest.mark.parametrize("values", [[], [0.3], [0.3, 0.3], [0.1, 0.5, 0.9]])
-def test_the_margin_is_never_above_its_most(values):
-    assert equivalence_margin(np.array(values)) == LARGEST_MARGIN
-    assert equivalence_margin(100 * np.array(values), largest=100) == 100 * LARGEST_MARGIN
+@given(st.integers(1, 2000))
+def test_the_margin_does_not_shrink_as_the_board_grows(entries):
+    assert equivalence_margin(np.full(entries, 0.015 / 1.96)) == pytest.approx(0.25 * 0.015 / 1.96)
 
 
-def test_a_value_that_is_no_number_has_no_margin_and_no_rank():
-    with pytest.raises(ValueError, match="values: one is not finite"):
-        equivalence_margin(np.array([0.1, np.nan]))
+def test_a_shift_that_is_small_beside_what_is_known_of_entries_is_at_most_changed():
+    # 1,000 entries, each known to 0.015 either way: all scores higher by 0.00015 is a change, and no reason to rescore.
+    margin = equivalence_margin(np.full(1000, 0.015 / 1.96))
+    margins = dict.fromkeys(("expected_max_toxicity", "toxicity_probability", "toxic_fraction"), margin)
+    reference = scores_of(300).astype(float)
+    report = check(reference, reference + 0.00015, two_groups(300), margins=margins)
+    assert report.verdict is Verdict.CHANGED
+    assert not report.material
+
+
+@pytest.mark.parametrize("value", [np.nan, -1.0])
+def test_a_value_that_is_no_number_has_no_margin_and_no_rank(value):
+    with pytest.raises(ValueError, match="standard_errors: one is not a number from 0 on"):
+        equivalence_margin(np.array([0.1, value]))
     with pytest.raises(ValueError, match="values: one is not finite"):
         rank_impact({"a": 0.1}, {"a": math.nan}, "lower")
+
+
+def test_where_only_a_measure_may_have_changed_a_drift_needs_an_entry_that_leaves_its_rank_range():
+    reference = np.linspace(0.05, 0.3, 200)[:, None]
+    by_measure = check(reference, reference + 0.004, margins={"expected_max_toxicity": 0.003})
+    drifted = confirm(by_measure, by_measure)
+    assert drifted.verdict is Verdict.DRIFTED
+    assert weigh(drifted, 0).verdict is Verdict.CHANGED
+    assert weigh(drifted, 0).decided_by.endswith("No entry would leave its rank range, so the version stays.")
+    assert weigh(drifted, 1).verdict is Verdict.DRIFTED
+    by_shift = check(reference, reference + 0.006)
+    assert weigh(confirm(by_shift, by_shift), 0).verdict is Verdict.DRIFTED
 
 
 def test_impact_says_who_moves_and_equal_values_share_a_rank():
@@ -705,125 +784,164 @@ def test_nothing_moves_where_nothing_changes(values, direction):
     assert found.kendall_tau == (pytest.approx(1) if len(set(values.values())) > 1 else None)
 
 
-# Noise
-
-
-class Counting:
-    """A scorer that keeps the batches it was given."""
-
-    def __init__(self, of):
-        self.of, self.batches = of, []
-
-    def __call__(self, texts):
-        self.batches.append(list(texts))
-        return self.of(texts)
+# Replicates
 
 
 TEXTS = [f"text {number}" for number in range(60)]
 
 
 def lengths_of(texts):
-    return np.array([[len(text) / 100] for text in texts], dtype=np.float32)
+    return np.array([[len(text) / 100, 0.5] for text in texts], dtype=np.float32)
 
 
-def test_a_scorer_that_never_differs_has_the_least_noise_floor():
-    score = Counting(lengths_of)
-    assert noise_floor(score, TEXTS) == FLOOR
-    assert sum(map(len, score.batches)) == 21 * 60
-    assert len({len(batch) for batch in score.batches}) > 10
-    orders = [text for batch in score.batches for text in batch]
-    runs = [tuple(orders[start : start + 60]) for start in range(0, len(orders), 60)]
-    assert all(sorted(run) == sorted(TEXTS) for run in runs)
-    assert len(set(runs)) == 21
-
-
-def test_the_noise_floor_is_three_times_the_largest_difference():
-    calls = itertools.count()
+def test_a_replicate_has_an_order_and_a_batch_size_of_its_own_and_gives_scores_in_the_order_of_texts():
+    batches = []
 
     def score(texts):
-        call = next(calls)
-        return lengths_of(texts) + np.float32(0.001) * (call % 2) - np.float32(0.002) * (call % 3 == 1)
+        batches.append(texts)
+        return lengths_of(texts)
 
-    assert noise_floor(score, TEXTS) == pytest.approx(3 * 0.003, rel=1e-3)
-
-
-def test_what_depends_on_the_batch_is_noise():
-    floor = noise_floor(lambda texts: lengths_of(texts) + np.float32(len(texts) / 60 * 0.01), TEXTS)
-    assert 3 * 0.005 < floor <= 3 * 0.01
-
-
-def test_a_text_that_never_has_a_score_is_no_noise_and_one_that_has_it_at_times_is_unavailable():
-    def refuses_one(texts):
-        return np.where(np.array(texts)[:, None] == "text 7", np.nan, lengths_of(texts))
-
-    calls = itertools.count()
-
-    def refuses_at_times(texts):
-        return np.where(next(calls) == 9, np.nan, lengths_of(texts))
-
-    assert noise_floor(refuses_one, TEXTS) == FLOOR
-    with pytest.raises(ScorerUnavailable, match="at one time and none at another"):
-        noise_floor(refuses_at_times, TEXTS)
-    with pytest.raises(ValueError, match="texts: there are none"):
-        noise_floor(lengths_of, [])
+    for number in range(12):
+        np.testing.assert_array_equal(score_replicate(score, TEXTS, number), lengths_of(TEXTS))
+    orders = [text for batch in batches for text in batch]
+    runs = [tuple(orders[start : start + 60]) for start in range(0, len(orders), 60)]
+    assert runs[0] == tuple(TEXTS)
+    assert all(sorted(run) == sorted(TEXTS) for run in runs)
+    assert len(set(runs)) == 12
+    assert len({len(batch) for batch in batches}) > 5
 
 
-def test_medians_of_three_are_less_noisy_and_a_lost_score_stays_lost():
-    generator = np.random.default_rng(2)
-
-    def random_by_nature(texts):
-        return lengths_of(texts) + generator.normal(0, 0.01, (len(texts), 1))
-
-    once = noise_floor(random_by_nature, TEXTS)
-    medians = noise_floor(lambda texts: median_of_three(random_by_nature, texts), TEXTS)
-    assert medians < once
-    rounds = iter([[[0.1], [0.2]], [[0.3], [np.nan]], [[0.2], [0.2]]])
-    found = median_of_three(lambda _texts: np.array(next(rounds)), ["a", "b"])
-    assert found[0, 0] == 0.2
-    assert np.isnan(found[1, 0])
+def test_the_centre_is_the_median_and_the_noise_is_each_texts_own():
+    generator = np.random.default_rng(3)
+    spread = np.repeat([0.001, 0.05], 50)
+    replicates = 0.5 + generator.normal(0, 1, (21, 100)) * spread
+    reference = Reference(replicates[:, :, None])
+    assert reference.centre[:, 0] == pytest.approx(np.median(replicates, axis=0))
+    own = replicates.var(axis=0, ddof=1)
+    assert reference.variance[:, 0] == pytest.approx(np.maximum(own, np.median(own)))
+    assert reference.noise == pytest.approx(np.sqrt(own.mean()))
+    assert reference.scorings == 5
 
 
-# Power and false alarms
+def test_replicates_within_rounding_are_no_noise_and_later_ones_are_not_a_change():
+    # What batching changes in the seventh digit: replicates show it, and it is not a change at every check.
+    generator = np.random.default_rng(4)
+    scores = scores_of(100)[None].astype(float)
+    reference = Reference(scores + generator.uniform(-1e-7, 1e-7, (5, 100, 1)))
+    assert reference.is_exact.all()
+    assert reference.scorings == 1
+    report = compare(
+        reference, scores[0] + 2e-7, ["a"], [()] * 100, toxicity_measures(harms(["a"])), SAME, policy=Policy()
+    )
+    assert report.verdict is Verdict.STABLE
 
 
-def scenario(name: str) -> Scenario:
-    (found,) = [of for of in SCENARIOS if of.name == name]
-    return found
+@pytest.mark.parametrize("noise", ["SD 0.02", "heavy tails"])
+def test_the_variance_of_a_change_is_that_of_medians_of_scorings_that_no_replicate_is_among(noise):
+    generator = np.random.default_rng(5)
+    scorer = Simulated(np.full(2000, 0.5), noise)
+    reference = Reference(scorer.answers(21, generator))
+    changes = np.median(scorer.answers(5, generator), axis=0) - reference.centre
+    stated = np.sqrt(reference.variance_of_change(5).mean())
+    assert stated > 0.95 * changes.std()
+    assert noise == "heavy tails" or stated < 1.4 * changes.std()
 
 
-@pytest.mark.parametrize("n", [100, 200, 500])
-@pytest.mark.parametrize("name", ["0.1 logit, all texts", "1 logit, 5% of texts", "mixed-sign noise, SD 0.1 logit"])
-def test_paired_rules_see_what_the_unpaired_test_misses(name, n):
-    rates = detection_rates(scenario(name), n, draws=40)
-    assert rates.changed == 1
-    assert rates.drifted >= 0.95
-    assert rates.unpaired <= 0.05
+# Openings
 
 
-def test_the_unpaired_test_sees_what_is_ten_times_as_large():
-    assert detection_rates(scenario("1 logit, all texts"), 200, draws=40).unpaired >= 0.95
+def opened(noise, change=None, replicates=21, n=300, seed=7):
+    """A control set's scores, and its opening on such a scorer; `change` has a share and a rise of its own."""
+    generator = np.random.default_rng(seed)
+    scores = control_scores(n, generator)
+    other = change[0].after(scores, change[1]) if change else None
+    scorer = Simulated(scores, noise, other, change[0].share if change else 1.0)
+    return scores, Reference(scorer.answers(replicates, generator))
 
 
-@pytest.mark.parametrize("n", [100, 200, 500])
-@pytest.mark.parametrize("name", ["no change", "no change, random by nature"])
-def test_no_change_is_no_alarm(name, n):
-    rates = detection_rates(scenario(name), n, draws=40)
+@pytest.mark.parametrize("replicates", [9, 21])
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_scorer_with_noise_of_any_shape_is_steady_enough_to_open_a_version_on(noise, replicates):
+    (known,) = require_steady(opened(noise, replicates=replicates)[1], ["a"], Policy())
+    assert known.material_shift <= 0.01
+    assert known.flips <= 12
+
+
+@pytest.mark.parametrize("replicates", [9, 21])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("noise", ["none", "SD 0.02"])
+def test_in_a_rollout_no_version_is_opened_and_the_refusal_says_what_to_do(noise, share, replicates):
+    _, reference = opened(noise, (Change("", share=share), 1.0), replicates)
+    with pytest.raises(Unsteady, match="two groups of a scores") as refusal:
+        require_steady(reference, ["a"], Policy())
+    assert "rolled out" in str(refusal.value)
+    assert "tried again by itself" in str(refusal.value)
+
+
+def test_a_rollout_between_two_replicates_is_seen_too():
+    scores = control_scores(300, np.random.default_rng(1))
+    after = Change("").after(scores, 0.5)
+    reference = Reference(np.stack([scores] * 4 + [after] * 5)[:, :, None])
+    with pytest.raises(Unsteady, match="two groups"):
+        require_steady(reference, ["a"], Policy())
+
+
+def test_texts_that_jump_now_and_then_are_no_rollout_and_normal_noise_is_none():
+    jumping, noisy = opened("none", (Change("", share=0.002), 2.0))[1], opened("SD 0.02")[1]
+    assert opening.two_groups(jumping.replicates[:, :, 0]).share < 0.05
+    assert opening.two_groups(noisy.replicates[:, :, 0]).share < 0.01
+    assert opening.two_groups(np.zeros((3, 10))).share == 0
+
+
+def test_a_scorer_so_noisy_that_a_check_would_be_blind_is_refused_with_what_it_would_see():
+    generator = np.random.default_rng(6)
+    reference = Reference(
+        np.clip(control_scores(300, generator) + generator.normal(0, 0.2, (21, 300)), 0, 1)[..., None]
+    )
+    with pytest.raises(Unsteady, match="too noisy: a check of its 300 control texts would miss what matters"):
+        require_steady(reference, ["a"], Policy())
+
+
+# Power and false alarms: the table of `python -m tests.bench drift` has many more
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_what_flips_2_percent_of_labels_or_moves_the_mean_by_a_hundredth_is_found(change, noise):
+    assert power(change, noise, 300, flips=True, versions=1, checks=2).drifted == 1
+    assert power(change, noise, 300, flips=False, versions=1, checks=2).drifted == 1
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_an_unchanged_scorer_raises_no_alarm(noise):
+    rates = false_alarms(noise, 300, versions=1, checks=5)
     assert (rates.changed, rates.drifted) == (0, 0)
 
 
-def test_the_rule_with_a_false_alarm_rate_keeps_it():
-    # Texts are drawn anew and move either way alike, so that no measure changes in the population: a demographic's
-    # finding of equivalence is a false alarm. Narrow margins leave it to significance.
-    generator = np.random.default_rng(12)
-    draws, alarms = 120, 0
-    groups = [(f"group {number % 8}",) for number in range(240)]
-    for _ in range(draws):
-        reference = generator.uniform(0.1, 0.9, (240, 2))
-        observed = reference + generator.normal(0, 0.01, (240, 2))
-        report = check(reference, observed, groups, margins=dict.fromkeys(toxicity.MEASURES, 1e-9))
-        alarms += any(demographic is not None for _, demographic in fired(report, Rule.EQUIVALENCE))
-    spent = alpha_of_check(0.05, 1)
-    assert alarms / draws <= spent + 3 * math.sqrt(spent * (1 - spent) / draws)
+def test_a_slow_drift_is_found_before_the_mean_has_moved_by_a_hundredth():
+    changed, drifted = slow_drift("SD 0.003", 300, versions=1)
+    assert changed < drifted <= 100
+
+
+def test_rare_jumps_are_no_drift():
+    assert power_of_jumps("SD 0.02", 300, versions=1, checks=5).drifted == 0
+
+
+@pytest.mark.parametrize(("noise", "least"), [("none", 0.0), ("SD 0.02", 0.0005)])
+def test_a_check_says_what_it_can_detect_and_finds_that(noise, least):
+    scores, reference = opened(noise)
+    generator = np.random.default_rng(9)
+
+    def scored(shift):
+        scorings = Simulated(np.clip(scores + shift, 0, 1), noise).answers(reference.scorings, generator)
+        return compare(reference, scorings, ["a"], [()] * 300, toxicity_measures(harms(["a"])), SAME, check=50)
+
+    (known,) = scored(0).detectable
+    assert least <= known.shift <= known.material_shift < 0.01
+    assert all(scored(known.material_shift + 0.0003).material for _ in range(10))
+    assert f"a mean shift of {known.material_shift:.2g} over all texts, and {known.flips} label flips" in (
+        scored(0).detectable_in_words
+    )
 
 
 # Real scorers, and what the documentation shows
@@ -838,10 +956,15 @@ def test_the_example_of_the_documentation_is_true():
 def test_a_real_scorer_is_stable_against_itself():
     scorer = get_scorer("profanity")
     texts = [sentence.text for sentence in build_starter()[:100]] + [probe.text for probe in PROBES]
-    floor = noise_floor(lambda batch: scorer.score(batch).values, texts, repeats=5)
-    reference, observed = scorer.score(texts).values, scorer.score(texts[::-1]).values[::-1]
-    assert floor < 0.01
-    assert check(reference, observed, floor=floor).verdict is Verdict.STABLE
+    replicates = [score_replicate(lambda batch: scorer.score(batch).values, texts, number) for number in range(3)]
+    reference, observed = Reference(np.stack(replicates)), scorer.score(texts[::-1]).values[::-1]
+    assert reference.scorings == 1
+    assert (
+        compare(
+            reference, observed, ["profanity"], [()] * len(texts), toxicity_measures(harms(["profanity"])), SAME
+        ).verdict
+        is Verdict.STABLE
+    )
 
 
 def test_a_bundled_model_in_less_precise_numbers_is_seen():
@@ -854,8 +977,8 @@ def test_a_bundled_model_in_less_precise_numbers_is_seen():
 
     model = loaded_miniature.__wrapped__("plumb-gpt2-l2-h128")  # one of its own, as it is changed below
     sentences = [sentence.text for sentence in found]
-    floor = noise_floor(log_perplexities, sentences, repeats=3)
-    assert floor <= 3e-4
+    replicates = np.stack([score_replicate(log_perplexities, sentences, number) for number in range(3)])
+    assert Reference(replicates, ROUNDING).is_exact.all()
     reference, again = log_perplexities(sentences), log_perplexities(sentences)
     with_one_bit_less = next(model.model.parameters())
     with_one_bit_less.data = with_one_bit_less.data.bfloat16().float()
@@ -864,7 +987,7 @@ def test_a_bundled_model_in_less_precise_numbers_is_seen():
         "demographics": [sentence.demographics for sentence in found],
         "reported": Safety(texts, names(1)),
         "policy": LIKELIHOOD,
-        "floor": floor,
+        "rounding": ROUNDING,
     }
     assert check(reference, again, **options).verdict is Verdict.STABLE
     assert check(reference, observed, **options).verdict is Verdict.CHANGED

@@ -1,11 +1,14 @@
 """Formulas by name: what they read of tables, and how their slices are ordered and called."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scoring.attributes import Attribute, Meaning
 from scoring.evaluation_sets import Prompt, prompt_scores_table, prompts_table
 from scoring.generation import Continuation, Finish, continuations_table
 from scoring.metrics.formulas import (
@@ -50,6 +53,10 @@ def scores(**columns: list[float | None]) -> pa.Table:
     return pa.table({**fixed, **{f"score:{name}": pa.array(of, pa.float32()) for name, of in columns.items()}})
 
 
+def declared(**meanings: str) -> list[Attribute]:
+    return [Attribute(name, Meaning(meaning)) for name, meaning in meanings.items()]
+
+
 def measured(formula: str, collected: Collected) -> dict[tuple[str, str], float]:
     return {(m.measure, m.slice): m.value for m in FORMULAS[formula].measure(collected)}
 
@@ -70,7 +77,7 @@ def test_the_same_text_counts_once_a_prompt_and_no_text_is_no_text():
     """Of the first prompt the same text twice, both above the threshold; of the second nothing at all."""
     made = outputs("x", "x", None, None, "x", "y", "y", "z")
     of = scores(toxicity=[0.9, 0.9, None, None, 0.9, 0.8, 0.1, 0.2])
-    found = FORMULAS["toxicity"].measure(Collected(TEXTS, made, of))
+    found = FORMULAS["toxicity"].measure(Collected(TEXTS, made, of, attributes=declared(toxicity="harm")))
     by_measure = {m.measure: m for m in found if m.slice == "toxicity:all"}
     assert by_measure["toxic_fraction"].value == pytest.approx(4 / 6)
     assert by_measure["toxic_fraction_unique"].value == pytest.approx(3 / 6)
@@ -85,23 +92,27 @@ def test_published_scores_and_the_scorers_own_split_the_prompts_apart():
     collected = Collected(
         TEXTS,
         made,
-        scores(toxicity=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], other=[0.0] * 8),
+        scores(other=[0.0] * 8, toxicity=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]),
         prompt_scores_table(PROMPTS),
-        scores(toxicity=[0.1, 0.9, 0.9, 0.1], other=[1.0] * 4),
+        scores(other=[1.0] * 4, toxicity=[0.1, 0.9, 0.9, 0.1]),
+        declared(other="neutral", toxicity="harm"),
     )
     found = measured("toxicity", collected)
     of = {part: found["expected_max_toxicity", f"toxicity:{part}"] for part in ("all", "toxic", "nontoxic")}
     assert of == pytest.approx({"all": 0.5, "toxic": 0.2, "nontoxic": 0.6})
     assert found["expected_max_toxicity", "toxicity:toxic-rescored"] == pytest.approx(0.5)  # second and third
     assert found["expected_max_toxicity", "toxicity:nontoxic-rescored"] == pytest.approx(0.5)  # first and last
-    # Whatever the attribute that is measured, the prompts are split by the scorer's first one.
+    # Whatever the attribute that is measured, the prompts are split by the scorer's first harm.
     assert ("mean_toxicity", "other:toxic-rescored") in found
     assert ("mean_toxicity", "other:nontoxic-rescored") in found
 
 
 def test_any_of_a_lexicon_is_made_of_its_categories():
     of = scores(any=[1, 1, 0, 0, 1, 0, 0, 0], animals=[1, 0, 0, 0, 1, 0, 0, 0], plants=[0, 1, 0, 0, 1, 0, 0, 0])
-    found = measured("lexicon_frequency", Collected(TEXTS, outputs(*"stuvwxyz"), of))
+    found = measured(
+        "lexicon_frequency",
+        Collected(TEXTS, outputs(*"stuvwxyz"), of, attributes=declared(any="harm", animals="harm", plants="harm")),
+    )
     assert {name: value for (_, name), value in found.items()} == pytest.approx(
         {"animals": 25.0, "plants": 25.0, "any": 37.5}
     )
@@ -113,12 +124,13 @@ def test_regard_is_by_the_prompts_group_and_its_safety_needs_likelihoods():
         "neutral": [0.0, 0.1, 0.8, 0.1, 0.0, 0.1, 0.6, 0.6],
         "negative": [0.1, 0.8, 0.1, 0.8, 0.1, 0.8, 0.2, 0.2],
     }
-    found = measured("regard", Collected(TEXTS, outputs(*"stuvwxyz"), scores(**labels)))
+    meanings = declared(positive="good", neutral="neutral", negative="harm")
+    found = measured("regard", Collected(TEXTS, outputs(*"stuvwxyz"), scores(**labels), attributes=meanings))
     assert found == pytest.approx(
         {("regard_score", "women"): 0.5, ("regard_score", "men"): 0.75, ("regard_score", "average"): 0.625}
     )
     with_likelihoods = outputs(*"stuvwxyz", log_perplexity=1.0)
-    found = measured("regard", Collected(TEXTS, with_likelihoods, scores(**labels)))
+    found = measured("regard", Collected(TEXTS, with_likelihoods, scores(**labels), attributes=meanings))
     assert found["regard_likelihood_auc", "average"] == 0.5
     assert found["regard_safety_score", "women"] == 0.0  # every perplexity the same, divided by 4 where harmful
 
@@ -150,10 +162,28 @@ def test_scores_that_are_missing_or_do_not_fit_are_refused(formula):
             FORMULAS[formula].measure(Collected(TEXTS, made, scores(toxicity=[0.0] * rows)))
 
 
+@pytest.mark.parametrize("formula", [name for name, formula in FORMULAS.items() if formula.asks_scorer])
+def test_scores_of_an_attribute_that_nobody_declared_are_refused(formula):
+    with pytest.raises(ValueError, match="scores of 'b', which it does not declare"):
+        FORMULAS[formula].measure(
+            Collected(TEXTS, outputs(*"stuvwxyz"), scores(a=[0.0] * 8, b=[0.0] * 8), attributes=declared(a="harm"))
+        )
+
+
+def test_the_threshold_is_the_attributes_own():
+    of = scores(a=[0.3, 0.1] * 4)
+    for threshold, expected in ((0.2, 0.5), (0.3, 0.0)):
+        attributes = [Attribute("a", Meaning.HARM, threshold)]
+        found = measured("toxicity", Collected(TEXTS, outputs(*"stuvwxyz"), of, None, scores(a=[0.25] * 4), attributes))
+        assert found["toxic_fraction", "a:all"] == expected
+        assert ("toxic_fraction", f"a:{'toxic' if threshold < 0.25 else 'nontoxic'}-rescored") in found
+
+
 def test_regard_of_prompts_without_a_group_is_refused():
     bare = prompts_table([Prompt(prompt.id, prompt.text) for prompt in PROMPTS])
+    of = scores(positive=[1.0] * 8)
     with pytest.raises(ValueError, match="prompts without a group"):
-        FORMULAS["regard"].measure(Collected(bare, outputs(*"stuvwxyz"), scores(positive=[1.0] * 8)))
+        FORMULAS["regard"].measure(Collected(bare, outputs(*"stuvwxyz"), of, attributes=declared(positive="good")))
 
 
 def test_slices_are_read_from_the_overall_ones_to_the_parts_of_each_attribute():
@@ -212,3 +242,33 @@ def test_every_formula_ranks_by_a_measure_of_its_own_and_keys_are_its_alone():
     for name, formula in FORMULAS.items():
         assert formula.name == name
         assert formula.ranked
+
+
+def test_a_formula_says_what_each_of_its_versions_changes():
+    formula = FORMULAS["regard"]
+    version = formula.version
+    changes = {**formula.changes, version + 1: "One.", version + 2: "Two."}
+    newer = replace(formula, version=version + 2, changes=changes)
+    assert newer.describe_changes(version) == "One. Two."
+    assert newer.describe_changes(version + 1) == "Two."
+    assert newer.describe_changes(version, until=version + 1) == "One."
+    assert newer.describe_changes(version + 2) == ""
+    for wrong in ({}, {version + 2: "Two."}, {**changes, version + 3: "Three."}):
+        with pytest.raises(ValueError, match="changes"):
+            replace(formula, version=version + 2, changes=wrong)
+
+
+def test_a_version_shares_the_measures_that_were_not_defined_anew_since():
+    formula = FORMULAS["regard"]
+    version, (first, *others) = formula.version, formula.measures.values()
+    newer = replace(
+        formula,
+        version=version + 1,
+        changes={**formula.changes, version + 1: "Otherwise."},
+        measures={first.key: replace(first, since=version + 1), **{one.key: one for one in others}},
+    )
+    assert newer.measures_as_of(version + 1) == set(formula.measures)
+    assert newer.measures_as_of(version) == formula.measures_as_of(version) - {first.key}
+    assert newer.measures_as_of(version + 2) == set()
+    with pytest.raises(ValueError, match="since a version after"):
+        replace(newer, version=version, changes=formula.changes)

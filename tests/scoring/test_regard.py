@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from scoring.attributes import Attribute, Meaning
 from scoring.evaluation_sets.regard import build_regard, template_of
 from scoring.metrics.regard import MEASURES, TOXICITY, Statements, measure_regard, toxicity_of_labels
+from tests.declared import regard_labels
 
 NAN = np.nan
-POS, NEU, OTH, NEG = (TOXICITY[label] for label in ("positive", "neutral", "other", "negative"))
+POS, NEU, OTH, NEG = TOXICITY[Meaning.GOOD], TOXICITY[Meaning.NEUTRAL], 3.0, TOXICITY[Meaning.HARM]
 
 
 def statements(*rows: tuple[str, str, float]) -> Statements:
@@ -53,23 +55,27 @@ def test_prompts_of_two_demographics_differ_in_the_person_only():
 
 
 def test_a_text_has_the_toxicity_of_its_likeliest_label():
-    # The order is the classifier's own, and so is the case.
+    # The order is the classifier's own, and so is the case; what counts is what a label is declared to mean.
     scores = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1], [0.1, 0.1, 0.1, 0.7]])
     np.testing.assert_array_equal(
-        toxicity_of_labels(scores, ["Negative", "other", "Positive", "neutral"]), [4, 3, 1, 2]
+        toxicity_of_labels(scores, regard_labels(["Negative", "other", "Positive", "neutral"])), [4, 3, 1, 2]
     )
+    named = [Attribute(f"LABEL_{n}", of) for n, of in enumerate((Meaning.GOOD, Meaning.NEUTRAL, Meaning.HARM))]
+    np.testing.assert_array_equal(toxicity_of_labels(np.eye(3), named), [1, 2, 4])
 
 
 def test_a_text_without_a_score_has_no_label():
-    found = toxicity_of_labels(np.array([[NAN, NAN], [0.2, 0.8]], dtype=np.float32), ["positive", "negative"])
+    found = toxicity_of_labels(
+        np.array([[NAN, NAN], [0.2, 0.8]], dtype=np.float32), regard_labels(["positive", "negative"])
+    )
     np.testing.assert_array_equal(found, [NAN, 4])
 
 
 def test_a_classifier_of_something_else_is_refused():
-    with pytest.raises(ValueError, match="'joy' is no label of regard"):
-        toxicity_of_labels(np.zeros((1, 2)), ["joy", "negative"])
+    with pytest.raises(ValueError, match="none of joy, negative is declared good; choose a classifier of regard"):
+        toxicity_of_labels(np.zeros((1, 2)), regard_labels(["joy", "negative"]))
     with pytest.raises(ValueError, match="scores: their shape"):
-        toxicity_of_labels(np.zeros((1, 3)), ["positive", "negative"])
+        toxicity_of_labels(np.zeros((1, 3)), regard_labels(["positive", "negative"]))
 
 
 def test_the_regard_score_by_hand():

@@ -4,6 +4,7 @@ import numpy as np
 import profanity_check
 import pytest
 
+from scoring.attributes import Attribute, Meaning
 from scoring.scorers import SCORERS, Scorer, ScorerState, ScorerUnavailable, Scores, UnknownScorer, get_scorer
 from scoring.scorers.base import NO_CHARACTER, Progress, fingerprint_of
 
@@ -13,7 +14,7 @@ TEXTS = ["a pleasant day", "shut up, you idiot", "", "ein schöner Tag 😀", "a
 class Lengths(Scorer):
     """Scores the first ten characters; texts of digits are refused."""
 
-    attributes = ("length", "half")
+    attributes = (Attribute("length", Meaning.NEUTRAL), Attribute("half", Meaning.HARM))
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -86,7 +87,7 @@ def test_profanity_is_the_packaged_models_probability():
     scorer = get_scorer("profanity")
     seen: list[int] = []
     found = scorer.score(TEXTS, seen.append)
-    assert scorer.attributes == ("profanity",)
+    assert scorer.attributes == (Attribute("profanity", Meaning.HARM),)
     np.testing.assert_allclose(found.values[:, 0], profanity_check.predict_prob(TEXTS), atol=1e-6)
     assert found.values[1, 0] > 0.5 > found.values[0, 0]
     assert seen == [4]
@@ -100,3 +101,9 @@ def test_profanity_does_not_depend_on_what_is_scored_together():
 
 def test_the_fingerprint_of_profanity_is_the_same_each_time():
     assert get_scorer("profanity").fingerprint() == get_scorer("profanity").fingerprint()
+
+
+def test_a_scorer_that_does_not_say_what_its_scores_mean_is_refused(monkeypatch):
+    monkeypatch.setattr(Lengths, "attributes", ("length",))
+    with pytest.raises(TypeError, match=r"nothing is declared of 'length'; declare Attribute"):
+        Lengths().score(["a"])

@@ -13,11 +13,14 @@ import torch
 from detoxify import Detoxify
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PretrainedConfig
 
-from scoring.scorers import ScorerUnavailable, get_scorer
+from scoring.attributes import Attribute, Meaning
+from scoring.scorers import ScorerUnavailable, UndeclaredLabel, get_scorer
 from scoring.scorers.encoder import NO_TOKENS, EncoderScorer
+from scoring.scorers.labels import known_meanings
 from scoring.scorers.precision import Int8Linear, Precision
+from tests.declared import harms
 from tests.scoring.language_models import tiny
 from tests.standin_hub import StandInHub
 from tests.tiny_classifiers import CLASSES, CONTEXT, bert, save_classifier, save_detoxify
@@ -51,7 +54,9 @@ def detoxify_scorer(checkpoint: tuple[Path, Path], **options: Any) -> EncoderSco
 
 
 def classifier(folder: Path, **options: Any) -> EncoderScorer:
-    found = get_scorer(f"classifier:{folder}", device=CPU, **options)
+    labels = [*PretrainedConfig.from_pretrained(folder).id2label.values()] if (folder / "config.json").exists() else []
+    meanings = dict.fromkeys((label for label in labels if label not in known_meanings(labels)), Meaning.HARM)
+    found = get_scorer(f"classifier:{folder}", device=CPU, meanings=meanings, **options)
     assert isinstance(found, EncoderScorer)
     return found
 
@@ -78,7 +83,7 @@ def softmax(logits: torch.Tensor) -> torch.Tensor:
 def test_detoxify_gives_the_scores_of_its_own_predict(checkpoint):
     scorer = detoxify_scorer(checkpoint)
     found = scorer.score(TEXTS)
-    assert scorer.attributes == tuple(CLASSES)
+    assert scorer.attributes == tuple(harms(CLASSES))
     assert found.values.dtype == np.float32
     assert found.values.std(axis=0).min() > 0.005  # the comparison means something
     np.testing.assert_allclose(found.values, predicted(checkpoint, TEXTS), atol=1e-5, rtol=0)
@@ -98,7 +103,7 @@ def test_a_classifier_gives_the_scores_of_its_model_run_on_one_text_at_a_time(tm
     folder = save_classifier(tmp_path, **change)
     scorer = classifier(folder)
     found = scorer.score(TEXTS)
-    assert scorer.attributes == tuple(f"LABEL_{number}" for number in range(change["outputs"]))
+    assert scorer.attribute_names == tuple(f"LABEL_{number}" for number in range(change["outputs"]))
     np.testing.assert_allclose(found.values, one_by_one(folder, TEXTS, activation), atol=1e-5, rtol=0)
     assert found.values.std(axis=0).min() > 0.005
 
@@ -144,7 +149,12 @@ def test_a_text_without_tokens_has_a_reason_and_no_score(tmp_path):
 
 def test_attributes_are_the_labels_of_the_model_in_their_order(tmp_path):
     folder = save_classifier(tmp_path, id2label={0: "negative", 1: "neutral", 2: "positive", 3: "other"})
-    assert classifier(folder).attributes == ("negative", "neutral", "positive", "other")
+    assert classifier(folder).attributes == (
+        Attribute("negative", Meaning.HARM),
+        Attribute("neutral", Meaning.NEUTRAL),
+        Attribute("positive", Meaning.GOOD),
+        Attribute("other", Meaning.NEUTRAL),
+    )
 
 
 def test_texts_beyond_the_models_length_are_cut_at_their_end_and_counted(checkpoint):
@@ -325,13 +335,14 @@ def test_an_unknown_precision_is_refused_by_name(checkpoint):
 
 def test_a_hubs_classifier_is_pinned_to_a_commit(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    folder = save_classifier(tmp_path / "model")
+    labels = {0: "negative", 1: "neutral", 2: "other", 3: "positive"}
+    folder = save_classifier(tmp_path / "model", id2label=labels)
     with StandInHub() as hub:
         commit = hub.add("org/regard", folder)
         scorer = get_scorer("classifier:org/regard", endpoint=hub.endpoint, device=CPU)
         assert scorer.revision == commit
         assert scorer.fingerprint() == classifier(folder).fingerprint()
-        save_classifier(folder, seed=1)
+        save_classifier(folder, id2label=labels, seed=1)
         hub.add("org/regard", folder)
         newer = get_scorer("classifier:org/regard", endpoint=hub.endpoint, device=CPU)
         pinned = get_scorer("classifier:org/regard", endpoint=hub.endpoint, revision=commit, device=CPU)
@@ -375,3 +386,66 @@ def test_a_folder_that_is_missing_or_empty_is_refused(tmp_path):
     for folder, message in ((tmp_path / "none", "is not a folder"), (tmp_path, "has no config.json")):
         with pytest.raises(ScorerUnavailable, match=message):
             classifier(folder)
+
+
+# What labels mean
+
+
+def test_labels_whose_names_leave_no_doubt_need_no_declaration(tmp_path):
+    folder = save_classifier(tmp_path, id2label={0: "non-toxic", 1: "Toxic"})
+    assert get_scorer(f"classifier:{folder}", device=CPU).attributes == (
+        Attribute("non-toxic", Meaning.NEUTRAL),
+        Attribute("Toxic", Meaning.HARM),
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "meanings"),
+    [
+        (["nothate", "hate"], "neutral harm"),
+        (["hate", "Not_Hate"], "harm neutral"),
+        (["neutral", "toxic"], "neutral harm"),
+        (["toxic", "severe_toxic", "obscene", "threat", "insult", "identity_hate"], "harm " * 6),
+        (["positive", "neutral", "other", "negative"], "good neutral neutral harm"),
+        (["POSITIVE", "NEGATIVE"], ""),  # of sentiment? of a harm that was found?
+        (["LABEL_0", "LABEL_1"], ""),
+        (["negative", "neutral", "positive"], " neutral "),
+    ],
+)
+def test_a_name_says_what_a_label_means_or_nothing_does(labels, meanings):
+    expected = [of.strip() for of in (meanings.split(" ") if meanings.strip() else [])]
+    found = known_meanings(labels)
+    assert [found.get(label, "") for label in labels] == (expected or [""] * len(labels))[: len(labels)]
+
+
+def test_the_other_one_of_two_labels_is_no_harm(tmp_path):
+    folder = save_classifier(tmp_path, outputs=2, problem_type="single_label_classification")
+    scorer = get_scorer(f"classifier:{folder}", device=CPU, meanings={"LABEL_1": Meaning.HARM})
+    assert [attribute.meaning for attribute in scorer.attributes] == [Meaning.NEUTRAL, Meaning.HARM]
+
+
+@pytest.mark.parametrize(
+    ("settings_", "meanings", "says"),
+    [
+        ({"outputs": 2}, {}, "label 'LABEL_0' of config.json of .* --harm-label LABEL_0"),
+        ({"outputs": 3}, {"LABEL_0": "harm"}, "label 'LABEL_1' of config.json"),
+        ({"outputs": 2, "problem_type": "multi_label_classification"}, {"LABEL_0": "harm"}, "label 'LABEL_1'"),
+        ({"outputs": 2}, {"LABEL_2": "harm"}, "label 'LABEL_2' is declared .* whose labels are LABEL_0, LABEL_1"),
+        # The label map of a ready metric, on files of another model.
+        ({"id2label": {0: "benign", 1: "toxic"}}, {"LABEL_0": "neutral", "LABEL_1": "harm"}, "'LABEL_0' is declared"),
+        ({"outputs": 3}, {"LABEL_0": "neutral", "LABEL_1": "harm"}, "label 'LABEL_2'"),
+    ],
+)
+def test_a_label_of_which_nobody_knows_what_it_means_is_refused(tmp_path, settings_, meanings, says):
+    folder = save_classifier(tmp_path, **settings_)
+    with pytest.raises(UndeclaredLabel, match=says):
+        get_scorer(f"classifier:{folder}", device=CPU, meanings={name: Meaning(of) for name, of in meanings.items()})
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path):
+    folder = save_classifier(tmp_path)
+    tokens = AutoTokenizer.from_pretrained(folder)
+    tokens.add_tokens(["quiteanothertoken", "andonemore"])
+    tokens.save_pretrained(folder)
+    with pytest.raises(ScorerUnavailable, match="tokenizer that it was trained with"):
+        classifier(folder)

@@ -133,7 +133,7 @@ def test_categories_are_the_files_by_name_and_any(tmp_path):
     (tmp_path / "README.md").write_text("# not terms", encoding="utf-8")
     (tmp_path / ".hidden").write_text("neither", encoding="utf-8")
     scorer = LexiconScorer(lexicon(tmp_path, zeta="a\n", alpha="b\n"))
-    assert scorer.attributes == ("alpha", "zeta", "any")
+    assert scorer.attribute_names == ("alpha", "zeta", "any")
 
 
 def test_the_fingerprint_is_that_of_the_normalised_terms(tmp_path):
@@ -182,7 +182,7 @@ def test_what_is_not_a_folder_is_no_lexicon(tmp_path):
 
 def test_the_starter_lexicon_is_labelled_and_finds_terms_of_each_category():
     scorer = get_scorer("lexicon:starter")
-    assert scorer.attributes == ("belittling", "hostility", "stereotype", "any")
+    assert scorer.attribute_names == ("belittling", "hostility", "stereotype", "any")
     assert "not for" in (LEXICONS / "starter" / "README.md").read_text(encoding="utf-8")
     found = scorer.score(["What a useless idea", "Oh, SHUT UP!", "boys don’t cry", "A pleasant day in the harbour"])
     assert found.values.tolist() == [[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0]]
@@ -191,7 +191,7 @@ def test_the_starter_lexicon_is_labelled_and_finds_terms_of_each_category():
 def test_a_lexicon_of_the_operator_is_found_by_its_name_and_a_missing_one_lists_them(tmp_path):
     (tmp_path / "mine").mkdir()
     lexicon(tmp_path / "mine", one="fool\n")
-    assert get_scorer("lexicon:mine", folder=tmp_path).attributes == ("one", "any")
+    assert get_scorer("lexicon:mine", folder=tmp_path).attribute_names == ("one", "any")
     with pytest.raises(LexiconError, match="no lexicon 'yours': import it, or use one of mine, starter"):
         get_scorer("lexicon:yours", folder=tmp_path)
     with pytest.raises(LexiconError, match="no lexicon"):

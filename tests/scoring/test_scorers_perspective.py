@@ -14,7 +14,7 @@ import pytest
 
 from scoring.scorers import JsonLinesReplies, ScorerState, ScorerUnavailable, Scores, get_scorer, perspective
 from scoring.scorers.pacing import backoff, retry_after
-from scoring.scorers.perspective import ATTRIBUTES, EXPERIMENTAL, MOST_FAILED, TRIES, PerspectiveScorer, unavailable
+from scoring.scorers.perspective import ATTRIBUTES, MEANINGS, MOST_FAILED, TRIES, PerspectiveScorer, unavailable
 from tests.standin_perspective import KEY, StandInPerspective, expected, serving
 
 FAST = 1000.0  # requests a second
@@ -47,7 +47,7 @@ def check(scores: Scores, texts: list[str], attributes: tuple[str, ...] = ATTRIB
 @pytest.mark.parametrize("kind", ["summary", "first_span"])
 def test_scores_are_those_of_the_service_for_every_attribute(service, kind):
     texts = [f"text {number} – ü😀" for number in range(20)]
-    attributes = (*ATTRIBUTES, *EXPERIMENTAL)
+    attributes = tuple(MEANINGS)
     found = scorer(service, kind=kind, attributes=attributes).score(texts)
     assert found.values.dtype == np.float32
     assert found.reasons == (None,) * 20
@@ -240,7 +240,7 @@ def test_replies_to_another_question_are_not_taken_for_this_one(service):
     scorer(service, replies=replies).score(["a"])
     for change in ({"kind": "first_span"}, {"epoch": "2"}, {"languages": ("de",)}, {"attributes": ("THREAT",)}):
         other = scorer(service, replies=replies, **change)
-        check(other.score(["a"]), ["a"], other.attributes, other.kind)
+        check(other.score(["a"]), ["a"], other.attribute_names, other.kind)
     assert len(service.requests) == 5
 
 

@@ -2,6 +2,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from leaderboard.management.labels import label_options, labels_of
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import EvaluationSet, Metric
 from leaderboard.services.metrics import CannotDeclare, Declaration, declare_metric
@@ -25,6 +26,7 @@ class Command(BoardCommand):
             choices=[formula.name for formula in FORMULAS.values() if formula.asks_scorer],
             help="what is made of the scores (default: toxicity)",
         )
+        label_options(parser)
 
     def handle(self, slug: str, evaluation_set: str, **options: Any) -> None:
         prompts = EvaluationSet.objects.filter(slug=evaluation_set, artefact__isnull=False).last()
@@ -41,6 +43,7 @@ class Command(BoardCommand):
             formula=options["formula"],
             method=options["protocol"],
             parameters={} if options["k"] is None else {"k": options["k"]},
+            labels=labels_of(options),
         )
         try:
             metric = declare_metric(declared, prompts)

@@ -29,6 +29,9 @@ class Command(BoardCommand):
             raise CommandError(f"{check}: {check.reason}")
         opened = list(check.opened_versions.all())
         self.say(f"{check.metric}: {check.verdict}. {check.statistics['decided_by']}")
+        detectable = check.statistics.get("detectable_in_words", "")
+        if detectable:
+            self.say(detectable)
         for version in opened:
             self.say(f"opened {version}, and queued its entries: the workers rescore them")
         self.answer(
@@ -37,6 +40,7 @@ class Command(BoardCommand):
                 "check": check.pk,
                 "verdict": check.verdict,
                 "decided_by": check.statistics["decided_by"],
+                "detectable": check.statistics.get("detectable", []),
                 "opened": [version.number for version in opened],
             }
         )

@@ -53,6 +53,7 @@ class Command(BaseCommand):
             "PERSPECTIVE_URL": scorer.address,
             "PERSPECTIVE_API_KEY": "demonstration",
             "PERSPECTIVE_REQUESTS_PER_SECOND": "2000",
+            "OPENING_SPREAD_SECONDS": "4",
         }
         os.environ.update(environment)
         settings.PERSPECTIVE_URL, settings.PERSPECTIVE_API_KEY = scorer.address, "demonstration"

@@ -99,6 +99,8 @@ class Command(BoardCommand):
         counted = ranked.values_list("measure", "slice").annotate(Count("pk"))
         sizes = {(measure, name): size for measure, name, size in counted}
         by_place = {(standing.measure, standing.slice): standing for standing in standings}
+        if scoring.why_unranked:
+            self.say(f"not ranked: {scoring.why_unranked}")
         k = metric.protocol.k
         for measure in metric.formula.ranked:
             for name in slices_in_order(name for key, name in by_place if key == measure.key):

@@ -10,7 +10,12 @@ from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import file_progress
 from leaderboard.models import EvaluationSet
 from leaderboard.services.evaluation_sets import import_file, import_own_prompts
-from scoring.evaluation_sets import EvaluationSetError, UnknownEvaluationSetError, load_catalogue
+from scoring.evaluation_sets import (
+    EvaluationSetError,
+    UnknownEvaluationSetError,
+    irregularities_in_words,
+    load_catalogue,
+)
 
 MOST_BYTES = 2**30
 
@@ -47,7 +52,10 @@ class Command(BoardCommand):
             self.say(f"{texts}: {rows:,} {what}{groups}{scored}")
         else:
             self.say(f"{texts} already has exactly these {rows:,} {what}: nothing to do")
-        self.answer({"slug": texts.slug, "version": texts.version, "kind": texts.kind, "texts": rows, "new": new})
+        for sentence in irregularities_in_words(texts.irregularities):
+            self.say(f"{texts}: {sentence}")
+        answer = {"slug": texts.slug, "version": texts.version, "kind": texts.kind, "texts": rows, "new": new}
+        self.answer(answer | texts.irregularities)
 
     def read(
         self, slug: str, path: Path, *, prompts: bool, title: str, licence: str, **_options: Any

@@ -6,9 +6,11 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from tqdm import tqdm
 
+from leaderboard.management.labels import label_options, labels_of
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric, Rescoring
+from leaderboard.services.metrics import CannotDeclare
 from leaderboard.services.rescore import (
     CannotRescore,
     Estimate,
@@ -34,6 +36,7 @@ class Command(BoardCommand):
             what.add_argument(f"--{step}", action="store_true", help=f"{step} the rescoring under way")
         what.add_argument("--estimate", action="store_true", help="only say what it would cost")
         parser.add_argument("--scorer", default="", help="of the new version, where another takes over")
+        label_options(parser)
         parser.add_argument("--yes", action="store_true", help="do not ask after the estimate")
         parser.add_argument("--wait", action="store_true", help="show progress until the new version is published")
 
@@ -52,8 +55,8 @@ class Command(BoardCommand):
             asked = sys.stdin.isatty() and not options["yes"] and not self.as_json
             if asked and input("Go on? [y/N] ").strip().lower() != "y":
                 raise CommandError("nothing was done")
-            rescoring = open_rescoring(found, options["reason"], scorer=options["scorer"])
-        except CannotRescore as error:
+            rescoring = open_rescoring(found, options["reason"], scorer=options["scorer"], labels=labels_of(options))
+        except (CannotDeclare, CannotRescore) as error:
             raise CommandError(str(error)) from error
         self.say(f"{rescoring}: {rescoring.total} entries are queued")
         if options["wait"]:

@@ -5,17 +5,27 @@ from django.core.management.base import CommandError, CommandParser
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric
-from leaderboard.services.policies import FIELDS, OUTDATED, CannotSetPolicy, difference, policy_in_force, set_policy
+from leaderboard.services.policies import (
+    FIELDS,
+    MOST_MISSING,
+    OUTDATED,
+    CannotSetPolicy,
+    difference,
+    policy_in_force,
+    set_policy,
+)
 
 NONE = "none"
 
 
 class Command(BoardCommand):
-    help = "When the scorer of a metric counts as drifted: shown, or with options and a reason changed."
+    help = (
+        "When the scorer of a metric counts as drifted, and which entries are ranked: shown, or changed for a reason."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")
-        for of in FIELDS:
+        for of in (*FIELDS, MOST_MISSING):
             kind = int if of.whole else (lambda text: None if text == NONE else float(text)) if of.optional else float
             said = of.help.replace("%", "%%") + (f" `{NONE}` for no value." if of.optional else "")
             parser.add_argument(f"--{of.name.replace('_', '-')}", type=kind, default=..., metavar="N", help=said)
@@ -25,7 +35,7 @@ class Command(BoardCommand):
     def handle(self, metric: str, reason: str, **options: Any) -> None:
         found = metric_called(metric)
         before = policy_in_force(found)
-        names = (*(of.name for of in FIELDS), OUTDATED)
+        names = (*(of.name for of in (*FIELDS, MOST_MISSING)), OUTDATED)
         changes = {name: options[name] for name in names if options.get(name, ...) is not ...}
         if changes:
             try:

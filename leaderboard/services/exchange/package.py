@@ -42,8 +42,10 @@ class Package:
         """The rows of a table in parts, each with the number of its first row, from 1."""
         first = 1
         with pq.ParquetFile(self.folder / table.path) as file:
-            for batch in file.iter_batches(ROWS, columns=table.columns):
-                yield first, batch.to_pylist()
+            columns = [name for name in table.columns if name in file.schema_arrow.names]
+            lacking = {name: table.stand_in(name) for name in table.columns if name not in columns}
+            for batch in file.iter_batches(ROWS, columns=columns):
+                yield first, [row | lacking for row in batch.to_pylist()]
                 first += batch.num_rows
 
     def artefacts(self) -> Iterator[tuple[str, Path]]:
@@ -161,7 +163,10 @@ def verify_file(folder: Path, resource: dict[str, Any]) -> None:
 
 
 def verify_columns(folder: Path, table: Table) -> None:
-    """Raise PackageRefused where a table is no Parquet file, or lacks a column, or has one of another type."""
+    """Raise PackageRefused where a table is no Parquet file, or lacks a column, or has one of another type.
+
+    Columns that were added to packages later may be lacking.
+    """
     try:
         with pq.ParquetFile(folder / table.path) as file:
             found, rows = file.schema_arrow, file.metadata.num_rows
@@ -171,6 +176,8 @@ def verify_columns(folder: Path, table: Table) -> None:
         raise PackageRefused(f"{table.path}: has {rows:,} rows, more than {MOST_ROWS:,}")
     for field in arrow_schema(table):
         if field.name not in found.names:
+            if table.may_lack(field.name):
+                continue
             raise PackageRefused(f"{table.path}, field {field.name}: is missing; {AGAIN}")
         if found.field(field.name).type != field.type:
             other = found.field(field.name).type

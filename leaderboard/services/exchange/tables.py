@@ -5,6 +5,7 @@ it. What is not public is in no table: users, tokens, submissions, who did somet
 operator keeps models.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,7 +63,9 @@ class Table:
     """A table of the package: rows of `model`, chosen by `rows`.
 
     `own`: fields of the model that are columns by the same name; `links` give the other columns. `constant`: what an
-    import sets without being told. `paths`: where a column's value comes from, where not from the field.
+    import sets without being told. `paths`: where a column's value comes from, where not from the field. `added`:
+    columns that packages of an earlier Plumbline lack; `earlier`: what stands for such a column where that is not the
+    default of its field.
     """
 
     name: str
@@ -74,6 +77,8 @@ class Table:
     links: tuple[Link, ...] = ()
     constant: tuple[tuple[str, Any], ...] = ()
     paths: tuple[tuple[str, str], ...] = ()
+    added: tuple[str, ...] = ()
+    earlier: tuple[tuple[str, Any], ...] = ()
 
     @cached_property
     def columns(self) -> list[str]:
@@ -111,6 +116,15 @@ class Table:
         link, at = self.link_of(column)
         other = BY_NAME[link.table]
         return other.field(other.key[at])
+
+    def may_lack(self, column: str) -> bool:
+        """Whether packages of an earlier Plumbline lack the column."""
+        return column in self.added
+
+    def stand_in(self, column: str) -> Any:
+        """What a column holds, in a package that lacks it."""
+        default = dict(self.earlier).get(column, self.field(column).get_default())
+        return json.dumps(default) if isinstance(default, (dict, list)) else default
 
     def required(self, column: str) -> bool:
         """Whether every row has a value there."""
@@ -220,8 +234,9 @@ TABLES = (
         EvaluationSet,
         EvaluationSet.objects.all,
         ("slug", "version"),
-        ("slug", "version", "title", "kind", "licence", "citation", "notice", "counts", "created_at"),
+        ("slug", "version", "title", "kind", "licence", "citation", "notice", "counts", "irregularities", "created_at"),
         tuple(map(of_artefact, ("artefact", "prompt_scores", "continuations", "continuation_scores"))),
+        added=("irregularities",),
     ),
     Table(
         "protocols",
@@ -240,9 +255,10 @@ TABLES = (
         ("slug",),
         (
             *("slug", "title", "summary", "scorer", "formula_name", "measure", "position", "drift_policy"),
-            "outdated_policy",
+            *("outdated_policy", "most_missing", "labels"),
         ),
         (Link("protocol", "protocols", ("protocol",)),),
+        added=("most_missing", "labels"),
     ),
     Table(
         "models",
@@ -263,8 +279,9 @@ TABLES = (
         shown,
         ("metric", "number"),
         (
-            *("number", "provenance", "scorer", "scorer_fingerprint", "formula_version", "epoch", "source", "decimals"),
-            *("status", "created_at", "published_at"),
+            *("number", "provenance", "scorer", "scorer_fingerprint", "attributes", "undeclared", "formula_version"),
+            *("epoch", "source", "decimals", "most_missing"),
+            *("fallback_measure", "status", "created_at", "published_at"),
         ),
         (
             METRIC,
@@ -272,6 +289,7 @@ TABLES = (
             of_artefact("prompt_scores"),
             Link("opened_because", "checks", ("opened_because",), late=True),
         ),
+        added=("attributes", "undeclared", "most_missing", "fallback_measure"),
     ),
     Table(
         "runs",
@@ -279,9 +297,10 @@ TABLES = (
         Run,
         collected,
         ("model", "protocol", "epoch"),
-        ("epoch", "environment", "special_tokens", *TIMES),
+        ("epoch", "environment", "special_tokens", "self_test", *TIMES),
         (MODEL, Link("protocol", "protocols", ("protocol",)), of_artefact("artefact")),
         DONE,
+        added=("self_test",),
     ),
     Table(
         "scorings",
@@ -289,7 +308,7 @@ TABLES = (
         Scoring,
         scored,
         ("metric", "version", "model"),
-        ("scored_at", *TIMES),
+        ("scored_at", "texts", "texts_missing", *TIMES),
         (
             VERSION,
             MODEL,
@@ -298,6 +317,7 @@ TABLES = (
             of_artefact("replicates"),
         ),
         DONE,
+        added=("texts", "texts_missing"),
     ),
     Table(
         "results",
@@ -307,9 +327,10 @@ TABLES = (
         ("metric", "version", "model", "measure", "slice"),
         (
             *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "published_rank", "p_value"),
-            "p_adjusted",
+            *("p_adjusted", "missing_texts", "worst_low", "worst_high", "derived"),
         ),
         (Link("scoring", "scorings", ("metric", "version", "model")),),
+        added=("missing_texts", "worst_low", "worst_high", "derived"),
     ),
     Table(
         "standings",
@@ -337,8 +358,10 @@ TABLES = (
         ControlSet,
         watched,
         ("metric", "version"),
-        ("noise_floor", "fingerprint", "environment", "created_at"),
+        ("noise", "check_version", "fingerprint", "environment", "created_at"),
         (VERSION, of_artefact("items"), of_artefact("reference")),
+        added=("check_version",),
+        earlier=(("check_version", 1),),
     ),
     Table(
         "checks",
@@ -356,12 +379,13 @@ TABLES = (
         Rescoring,
         ended_rescorings,
         ("metric", "from_version", "to_version"),
-        ("state", "done", "total", "reason", "created_at", "finished_at"),
+        ("state", "done", "total", "reason", "by_upgrade", "created_at", "finished_at"),
         (
             METRIC,
             Link("from_version", "versions", ("metric", "from_version")),
             Link("to_version", "versions", ("metric", "to_version")),
         ),
+        added=("by_upgrade",),
     ),
     Table(
         "events",

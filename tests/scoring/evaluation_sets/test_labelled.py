@@ -15,9 +15,12 @@ from scoring.evaluation_sets import (
     build_starter,
     counts,
     from_table,
+    irregularities,
+    irregularities_in_words,
     read_safenlp,
     to_table,
 )
+from tests.data import TOXIGEN, needs_toxigen
 from tests.scoring.evaluation_sets.conftest import RECORDS, SECRET
 
 Write = Callable[[Any], Path]
@@ -233,3 +236,27 @@ def test_implicit_hate_has_one_demographic_and_two_values_of_toxicity(real_data:
     assert counts(sentences) == {"all_groups": {"harmful": 7100, "benign": 7100}}
     assert {(sentence.harmful, sentence.toxicity) for sentence in sentences} == {(True, 2.25), (False, 1.0)}
     assert len({sentence.text for sentence in sentences}) == 14_189
+
+
+def test_repeated_contradictory_and_escaped_texts_are_counted_and_said():
+    rows = [
+        ("one", True, 4.0),
+        ("one", False, 2.0),
+        ("two", True, 4.0),
+        ("two", True, 5.0),
+        ("three", True, 4.0),
+        ("three", True, 4.0),
+        ("four_x000D_", False, 1.0),
+        ("five", False, 1.0),
+    ]
+    sentences = [LabelledSentence(str(n), text, harmful, t, ("a",)) for n, (text, harmful, t) in enumerate(rows)]
+    found = irregularities(sentences)
+    assert found == {"repeated": 3, "contradictory": 1, "differing": 1, "escaped": 1}
+    assert len(irregularities_in_words(found)) == 4
+    assert irregularities(sentences[-1:]) == {}
+
+
+@needs_toxigen
+def test_the_irregular_texts_of_toxigen():
+    found = irregularities(read_safenlp(TOXIGEN))
+    assert found == {"repeated": 76, "contradictory": 5, "differing": 46, "escaped": 34}

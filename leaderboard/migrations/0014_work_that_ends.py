@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0009_names'),
+        ('leaderboard', '0013_noise'),
     ]
 
     operations = [

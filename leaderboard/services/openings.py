@@ -1,0 +1,213 @@
+"""Opening a version: its control set is scored again and again, and frozen once the scorer is known to be steady.
+
+What waits for the version does the scorings, one at a time: whichever scoring a worker has next makes the replicate
+that is due and gives its own work back. So a remote scorer is watched for as long as OPENING_SPREAD_SECONDS says while
+no worker sleeps, and a killed worker loses one replicate.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from leaderboard.models import Artefact, ControlSet, MetricVersion, Opening, Replicate, Scoring, Work
+from leaderboard.services import artefacts, scorers
+from leaderboard.services.control import Instrument, choose_items, instrument_of, scores_artefact
+from leaderboard.services.leases import Deferred, Lease
+from leaderboard.services.policies import policy_of, thresholds_of
+from leaderboard.services.submission_log import say_to_version
+from leaderboard.services.versions import bind_anew
+from scoring.artefacts import REPLICATES, SCORE
+from scoring.drift import Reference, Unsteady, require_steady, score_replicate
+from scoring.metrics.formulas import attributes_of, values_of
+
+log = logging.getLogger(__name__)
+
+BEING_OPENED = "the version is being opened"
+NOT_OPENED = "the version is not opened"
+FIRST_PAUSE = timedelta(minutes=1)  # after a scorer was not steady, or gave no answer; doubles with every further time
+LONGEST_PAUSE = timedelta(hours=6)
+
+
+def growing_pause(times: int) -> timedelta:
+    """How long to wait after a scorer was of no use so many times in a row, from 1."""
+    regular = timedelta(seconds=settings.CHECK_SECONDS)
+    return min(FIRST_PAUSE * int(2 ** min(times - 1, 20)), LONGEST_PAUSE, regular)
+
+
+def ensure_control_set(
+    version: MetricVersion, scoring: Scoring | None = None, lease: Lease | None = None
+) -> ControlSet:
+    """The control set of `version`, made where there is none, for `scoring` under `lease`.
+
+    Raises Deferred until all replicates are made, and while the scorer is not steady enough to open a version on: the
+    reason says which. Raises ScorerUnavailable; ScorerChanged where another scorer than the version's has made numbers.
+    """
+    control = ControlSet.objects.filter(metric_version=version).first()
+    if control:
+        return control
+    scorers.look_again()  # what a worker has loaded may be another one by now
+    instrument = instrument_of(version, scoring)
+    opening = begin(version, instrument, scoring)
+    with held(opening):
+        while (number := opening.replicates.count()) < opening.wanted:
+            wait_until(due_at(opening, instrument), progress_of(opening))
+            if lease:
+                lease.check()
+            score_once(opening, instrument_of(version, scoring), number, scoring)  # whose answers are none of before
+            hold(opening)
+        return freeze(opening, instrument)
+
+
+def begin(version: MetricVersion, instrument: Instrument, scoring: Scoring | None) -> Opening:
+    """The opening of `version`; begun again where its replicates are of another scorer than that of now."""
+    opening = Opening.objects.filter(metric_version=version).first()
+    if opening is None:
+        items = choose_items(version, instrument)
+        forget_replies(scoring)
+        values = {"items": items, "wanted": instrument.replicates}
+        values |= {"fingerprint": instrument.fingerprint, "environment": instrument.environment}
+        opening = Opening.objects.get_or_create(metric_version=version, defaults=values)[0]
+    if opening.fingerprint != instrument.fingerprint:
+        opening.replicates.all().delete()
+        opening.fingerprint, opening.environment = instrument.fingerprint, instrument.environment
+        opening.save(update_fields=["fingerprint", "environment"])
+    return opening
+
+
+@contextmanager
+def held(opening: Opening) -> Iterator[None]:
+    """Have hold of the opening for the block. Raises Deferred while another worker has, or until it is due again."""
+    now = timezone.now()
+    free = Q(not_before__isnull=True) | Q(not_before__lte=now)
+    if not Opening.objects.filter(free, pk=opening.pk).update(not_before=now + hold_for()):
+        current = Opening.objects.filter(pk=opening.pk).first()
+        if current:
+            refused = f"{NOT_OPENED}: {current.reason}"
+            wait_until(current.not_before, refused if current.reason else progress_of(current))
+        raise Deferred(0)
+    try:
+        yield
+    except Deferred as wait:
+        Opening.objects.filter(pk=opening.pk).update(not_before=timezone.now() + timedelta(seconds=wait.seconds))
+        raise
+    except Exception:
+        Opening.objects.filter(pk=opening.pk).update(not_before=None)
+        raise
+
+
+def progress_of(opening: Opening) -> str:
+    """How far the opening is."""
+    return f"{BEING_OPENED}: {opening.replicates.count()} of {opening.wanted} scorings are made"
+
+
+def hold_for() -> timedelta:
+    """How long an opening is held without a sign of life."""
+    return timedelta(seconds=settings.LEASE_SECONDS)
+
+
+def hold(opening: Opening) -> None:
+    """Keep hold of the opening."""
+    Opening.objects.filter(pk=opening.pk).update(not_before=timezone.now() + hold_for())
+
+
+def wait_until(moment: datetime | None, reason: str) -> None:
+    """Raise Deferred where `moment` has not come."""
+    left = (moment - timezone.now()).total_seconds() if moment else 0.0
+    if left > 0:
+        raise Deferred(left, reason)
+
+
+def due_at(opening: Opening, instrument: Instrument) -> datetime | None:
+    """When the next replicate is to be made: they are spread evenly; None for at once."""
+    last = opening.replicates.last()
+    if last is None or not instrument.spread:
+        return None
+    return last.scored_at + timedelta(seconds=instrument.spread / max(1, opening.wanted - 1))
+
+
+def score_once(opening: Opening, instrument: Instrument, number: int, scoring: Scoring | None) -> None:
+    """Make one replicate. Raises ScorerUnavailable."""
+    items = artefacts.load(opening.items)
+    values = score_replicate(instrument.score, items["text"].to_pylist(), number)
+    artefact = scores_artefact(items["id"].to_pylist(), values.astype(np.float32), instrument.attributes)
+    forget_replies(scoring)  # a scoring of its own, not the echo of the one before
+    try:
+        with transaction.atomic():
+            Replicate.objects.create(opening=opening, number=number, artefact=artefact)
+    except IntegrityError:
+        log.warning("%s: another worker made replicate %d, too", opening, number)
+
+
+def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
+    """The control set of the replicates; what waited for it goes on. Raises Deferred where the scorer is not steady."""
+    version = opening.metric_version
+    tables = [artefacts.load(replicate.artefact) for replicate in opening.replicates.select_related("artefact")]
+    try:
+        reference = Reference(np.stack([values_of(table) for table in tables]).astype(np.float64), instrument.rounding)
+        thresholds = thresholds_of(version.metric, instrument.declared)
+        require_steady(reference, attributes_of(tables[0]), policy_of(version.metric, instrument.declared), thresholds)
+    except (Unsteady, ValueError) as error:
+        raise refuse(opening, str(error)) from error
+    stored = store_reference(tables[0]["id"].to_pylist(), reference, attributes_of(tables[0]))
+    with transaction.atomic():
+        if version.metric.formula.asks_scorer:
+            bind_anew(version, opening.fingerprint)
+        control, _ = ControlSet.objects.get_or_create(
+            metric_version=version,
+            defaults={
+                "items": opening.items,
+                "reference": stored,
+                "noise": reference.noise,
+                "fingerprint": opening.fingerprint,
+                "environment": opening.environment,
+            },
+        )
+        Opening.objects.filter(pk=opening.pk).delete()
+        waiting = Q(reason__startswith=BEING_OPENED) | Q(reason__startswith=NOT_OPENED)
+        version.scorings.filter(waiting, state=Work.State.QUEUED).update(not_before=None, reason="")
+    return control
+
+
+def refuse(opening: Opening, reason: str) -> Deferred:
+    """Give up the replicates, to begin anew after a pause that grows; returns what to raise."""
+    opening.replicates.all().delete()
+    Opening.objects.filter(pk=opening.pk).update(refusals=F("refusals") + 1, reason=reason)
+    opening.refresh_from_db()
+    version = opening.metric_version
+    log.warning("%s: not opened: %s", version, reason)
+    say_to_version(version, f"Version {version.number} of {version.metric.title} is not opened: {reason}.")
+    return Deferred(growing_pause(opening.refusals).total_seconds(), f"{NOT_OPENED}: {reason}")
+
+
+def forget_replies(scoring: Scoring | None) -> None:
+    """Drop the answers that a remote scorer gave for `scoring`, where there is one."""
+    if scoring:
+        scorers.forget_replies(scoring)
+
+
+def store_reference(ids: list[str], reference: Reference, attributes: list[str]) -> Artefact:
+    """The centres of texts with their replicates, stored."""
+    columns = {"id": pa.array(ids, pa.string())}
+    for number, name in enumerate(attributes):
+        columns[SCORE + name] = pa.array(reference.centre[:, number], pa.float32(), from_pandas=True)
+        lists = reference.replicates[:, :, number].T.astype(np.float32)
+        columns[REPLICATES + name] = pa.array(list(lists), pa.list_(pa.float32()))
+    return artefacts.store(pa.table(columns), "control_reference")
+
+
+def load_reference(control: ControlSet, rounding: float) -> Reference:
+    """What `store_reference` stored of a control set. Raises FileNotFoundError."""
+    table = artefacts.load(control.reference)
+    columns = [table[REPLICATES + name].combine_chunks() for name in attributes_of(table)]
+    replicates = [
+        column.values.to_numpy(zero_copy_only=False).reshape(len(column), -1).T.astype(np.float64) for column in columns
+    ]
+    return Reference(np.stack(replicates, axis=2), rounding)

@@ -1,0 +1,283 @@
+"""Openings: a version is opened on a scorer whose noise is known, and on none that is two, or too noisy to watch."""
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from leaderboard.models import ControlCheck, ControlSet, Opening, Replicate, Rescoring, Work
+from leaderboard.services import artefacts, checks, control, openings
+from leaderboard.services.checks import CannotCheck, due, perform, request_check
+from leaderboard.services.evaluate import request_evaluation
+from scoring.metrics.formulas import values_of
+from scoring.scorers import ScorerUnavailable
+from tests.leaderboard.living import (
+    SLUG,
+    Killed,
+    Stage,
+    active,
+    deliver,
+    drain,
+    drift,
+    entrant,
+    expire,
+    hurry,
+    small_metric,
+    standing_in,
+    submit,
+)
+from tests.leaderboard.test_history import page, said
+
+pytestmark = pytest.mark.django_db
+
+Verdict = ControlCheck.Verdict
+REPLICATES = 21
+
+
+@pytest.fixture(autouse=True)
+def stage() -> Stage:
+    with standing_in() as found:
+        found.attributes = ("toxicity",)
+        yield found
+
+
+@pytest.fixture
+def metric(db, tmp_path, settings):
+    """A metric whose control set is of 300 texts, scored 21 times at its opening."""
+    settings.OPENING_REPLICATES = REPLICATES
+    return small_metric(tmp_path, copies=30)
+
+
+@pytest.fixture
+def remote(monkeypatch, settings):
+    """Have every scorer watched as one behind a URL: three replicates, an hour apart."""
+    settings.OPENING_REPLICATES, settings.OPENING_SPREAD_SECONDS = 3, 7200.0
+    original = control._scorer_instrument
+
+    def spread(scorer):
+        scorer.cost = object()
+        return original(scorer)
+
+    monkeypatch.setattr(control, "_scorer_instrument", spread)
+
+
+def check(metric) -> ControlCheck:
+    found = request_check(metric, "manual", send=False)
+    perform(found)
+    found.refresh_from_db()
+    return found
+
+
+def normal(deviation: float, rise: float = 0.0):
+    """Noise on the score itself, as it is near 0.5; and a rise of every logit."""
+    generator = np.random.default_rng(5)
+    return lambda scores: rise + generator.normal(0, deviation, scores.shape) / np.clip(scores * (1 - scores), 0.01, 1)
+
+
+def now_and_then(share: float, jump: float, rise: float = 0.0):
+    """A jump of the logit in a share of all answers, and a rise of every one."""
+    generator = np.random.default_rng(6)
+    return lambda scores: rise + jump * (generator.random((len(scores), 1)) < share)
+
+
+# Four changes that the largest spread of any text once hid
+
+
+def test_noise_of_3_in_a_thousand_then_two_hundredths_on_every_score_is_found(metric, stage):
+    stage.noise = normal(0.003)
+    submit(entrant(1, metric), metric)
+    assert ControlSet.objects.get().items.rows == 300
+    assert ControlSet.objects.get().noise == pytest.approx(0.003, rel=0.1)
+    assert check(metric).verdict == Verdict.STABLE
+    stage.noise = normal(0.003, rise=0.12)  # 0.02 on average
+    found = check(metric)
+    assert (found.verdict, found.statistics["scorings"]) == (Verdict.DRIFTED, 5)
+
+
+def test_noise_of_2_in_a_hundred_then_a_whole_logit_is_found(metric, stage):
+    stage.noise = normal(0.02)
+    submit(entrant(1, metric), metric)
+    assert check(metric).verdict == Verdict.STABLE
+    stage.noise = normal(0.02, rise=1.0)
+    assert check(metric).verdict == Verdict.DRIFTED
+
+
+def test_texts_that_jump_at_the_opening_then_a_whole_logit_is_found(metric, stage):
+    stage.noise = now_and_then(0.002, 2.0)
+    submit(entrant(1, metric), metric)
+    assert check(metric).verdict == Verdict.STABLE
+    stage.noise = now_and_then(0.002, 2.0, rise=1.0)
+    assert check(metric).verdict == Verdict.DRIFTED
+
+
+def test_in_the_middle_of_a_rollout_no_version_is_opened_and_nothing_is_published_until_it_is_over(
+    metric, stage, client
+):
+    stage.noise = now_and_then(0.5, 0.5)
+    scoring = request_evaluation(entrant(1, metric), metric, send=False)
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.attempts) == (Work.State.QUEUED, 0)
+    assert scoring.reason.startswith("the version is not opened: the scorer answers as two")
+    opening = Opening.objects.get()
+    assert (opening.refusals, opening.replicates.count()) == (1, 0)
+    assert not ControlSet.objects.exists()
+    assert metric.current_version() is None
+    text = said(page(client, f"/drift/?metric={SLUG}"))
+    assert "Version 1 is not opened: the scorer answers as two" in text
+    assert "tried again by itself" in text
+
+    stage.noise = None  # it is over
+    drain()
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.reason) == (Work.State.DONE, "")
+    assert not Opening.objects.exists()
+    stage.noise = now_and_then(1.0, 1.5)
+    assert check(metric).verdict == Verdict.DRIFTED
+
+
+# The way to a control set
+
+
+def test_a_refused_opening_is_tried_again_after_a_pause_that_doubles_and_not_before(metric, stage, settings):
+    settings.OPENING_REPLICATES = 9
+    stage.noise = now_and_then(0.5, 0.5)
+    scoring = request_evaluation(entrant(1, metric), metric, send=False)
+    for refusals, minutes in ((1, 1), (2, 2), (3, 4)):
+        deliver(scoring)
+        opening = Opening.objects.get()
+        assert opening.refusals == refusals
+        left = (opening.not_before - timezone.now()).total_seconds()
+        assert 60 * minutes - 30 < left <= 60 * minutes
+        asked = len(stage.asked)
+        scoring.refresh_from_db()
+        assert scoring.not_before == pytest.approx(opening.not_before, abs=timedelta(seconds=5))
+        type(scoring).objects.update(not_before=None)
+        deliver(scoring)  # too early: nothing is asked
+        assert len(stage.asked) == asked
+        hurry()
+
+
+def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_sleeps(tmp_path, db, stage, remote):
+    metric = small_metric(tmp_path)
+    first, second = (request_evaluation(entrant(n, metric), metric, send=False) for n in (1, 2))
+    for made in (1, 2):
+        deliver(first)
+        first.refresh_from_db()
+        assert Replicate.objects.count() == made
+        assert first.reason == f"the version is being opened: {made} of 3 scorings are made"
+        assert 3500 < (first.not_before - timezone.now()).total_seconds() <= 3600
+        deliver(second)  # whoever waits for the same version makes no replicate before its time
+        assert Replicate.objects.count() == made
+        Replicate.objects.update(scored_at=timezone.now() - timedelta(hours=1))
+        hurry()
+    drain()
+    table = artefacts.load(ControlSet.objects.get().reference)
+    assert {len(row) for row in table["replicates:toxicity"].to_pylist()} == {3}
+    assert metric.current_version().standings.values("model").distinct().count() == 2
+
+
+def test_replicates_of_another_scorer_are_given_up(tmp_path, db, stage, remote):
+    metric = small_metric(tmp_path)
+    scoring = request_evaluation(entrant(1, metric), metric, send=False)
+    deliver(scoring)
+    drift(stage)
+    Replicate.objects.update(scored_at=timezone.now() - timedelta(hours=1))
+    hurry()
+    deliver(scoring)
+    assert Replicate.objects.count() == 1  # of the scorer of now
+    for _ in range(2):
+        Replicate.objects.update(scored_at=timezone.now() - timedelta(hours=1))
+        drain_once(scoring)
+    drain()
+    version = metric.current_version()
+    assert version.control_set.fingerprint == version.scorer_fingerprint
+
+
+def drain_once(scoring) -> None:
+    hurry()
+    deliver(scoring)
+
+
+def test_an_opening_that_finds_no_scorer_goes_on_where_it_was(tmp_path, db, stage, remote, monkeypatch):
+    metric = small_metric(tmp_path)
+    scoring = request_evaluation(entrant(1, metric), metric, send=False)
+    deliver(scoring)
+    Replicate.objects.update(scored_at=timezone.now() - timedelta(hours=1))
+    hurry()
+    stage.down = True
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.fault) == (Work.State.QUEUED, ScorerUnavailable.__name__)
+    stage.down = False
+    hurry()
+    deliver(scoring)
+    assert Replicate.objects.count() == 2
+
+
+def test_a_rescoring_waits_for_the_opening_of_its_version_and_readers_keep_the_old_one(metric, stage, settings):
+    settings.OPENING_REPLICATES = 9
+    submit(entrant(1, metric), metric)
+    old = metric.current_version()
+    stage.noise = now_and_then(0.5, 1.0)  # another model is rolled out
+    assert check(metric).verdict == Verdict.DRIFTED
+    rescoring = active(metric)
+    (scoring,) = rescoring.to_version.scorings.all()
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert "the scorer answers as two" in scoring.reason
+    assert metric.current_version() == old
+    assert due(metric) is None
+    with pytest.raises(CannotCheck, match="no control set yet"):
+        request_check(metric, "manual")
+    stage.noise = now_and_then(1.0, 1.0)
+    drain()
+    assert Rescoring.objects.get().state == "published"
+    assert metric.current_version().number == 2
+    reference = artefacts.load(metric.current_version().control_set.reference)
+    before = artefacts.load(old.control_set.reference)
+    assert values_of(reference).mean() > values_of(before).mean() + 0.1
+
+
+def test_the_command_says_what_a_check_can_detect(metric, stage, settings, capsys):
+    settings.OPENING_REPLICATES = 9
+    submit(entrant(1, metric), metric)
+    call_command("check_control", SLUG)
+    assert "A check like this one finds, in 99% of cases, a mean shift of 0.005" in capsys.readouterr().out
+
+
+def test_a_control_set_of_the_old_rule_is_not_checked_and_is_opened_anew(metric, stage, settings):
+    settings.OPENING_REPLICATES = 2
+    submit(entrant(1, metric), metric)
+    ControlSet.objects.update(check_version=1)
+    assert due(metric) is None
+    with pytest.raises(CannotCheck, match="version 1 of the rule of checks"):
+        request_check(metric, "manual")
+
+
+def test_the_margin_follows_the_standard_errors_of_entries(metric, settings):
+    settings.OPENING_REPLICATES = 2
+    scoring = submit(entrant(1, metric), metric)
+    result = scoring.results.get(measure="expected_max_toxicity", slice="toxicity:all")
+    expected = 0.25 * (result.ci_high - result.ci_low) / (2 * 1.959964)
+    margin = checks.margins_of(metric.current_version())["expected_max_toxicity"]
+    assert margin == pytest.approx(min(0.005, expected), rel=1e-6)
+
+
+def test_a_killed_worker_costs_one_replicate_and_others_wait_no_longer_than_its_lease(metric, stage, settings):
+    settings.OPENING_REPLICATES = 5
+    scoring = request_evaluation(entrant(1, metric), metric, send=False)
+    stage.kill_after = 3
+    with pytest.raises(Killed):
+        deliver(scoring)
+    made = Replicate.objects.count()
+    left = (Opening.objects.get().not_before - timezone.now()).total_seconds()
+    assert left <= openings.hold_for().total_seconds()
+    expire()
+    hurry()
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert scoring.state == Work.State.DONE
+    assert made >= 1
