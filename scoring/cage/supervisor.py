@@ -1,5 +1,6 @@
 """Cages, from the side that keeps the secrets: starting them, talking to them, ending them."""
 
+import atexit
 import contextlib
 import json
 import os
@@ -281,6 +282,7 @@ class Nursery:
 
 
 NURSERY = Nursery()
+atexit.register(NURSERY.stop)
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

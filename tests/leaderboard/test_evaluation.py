@@ -12,6 +12,7 @@ from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
 from leaderboard.services.shards import Shards
 from leaderboard.templatetags.board import small
+from scoring.cage import CagedModel
 from scoring.language_models import BUNDLED, FailedSelfTest, load, resolve
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 from tests.scoring.families import tiny
@@ -76,7 +77,7 @@ def test_a_run_says_what_its_tokenizer_puts_around_a_text(metric, models, name, 
     assert finish(models[name], metric).run.special_tokens == shown
 
 
-def refuse(_loaded):
+def refuse(_caged):
     raise FailedSelfTest("GPT2LMHeadModel does not pass the self-test: it differs by 0.5 nats")
 
 
@@ -86,7 +87,7 @@ def test_a_model_is_tested_once_in_an_environment_and_its_page_has_the_figures(m
     assert (first.self_test["environment"], first.self_test["precision"]) == (first.environment, "float32")
     shown = f'passed: at most <span class="num">{small(first.self_test["difference"])}</span> nats off at any of'
     assert shown in client.get(first.model.get_absolute_url()).content.decode()
-    monkeypatch.setattr(collect, "self_test", refuse)
+    monkeypatch.setattr(CagedModel, "self_test", refuse)
     second = Run.objects.create(model=first.model, protocol=first.protocol, epoch=2)
     collect.collect(second)
     second.refresh_from_db()
@@ -95,7 +96,7 @@ def test_a_model_is_tested_once_in_an_environment_and_its_page_has_the_figures(m
     third = Run.objects.create(model=first.model, protocol=first.protocol, epoch=3)
     collect.collect(third)
     third.refresh_from_db()
-    assert (third.state, third.self_test, third.attempts) == (Work.State.FAILED, {}, 0)
+    assert (third.state, third.self_test, third.attempts) == (Work.State.FAILED, {}, 1)
     assert third.reason == "GPT2LMHeadModel does not pass the self-test: it differs by 0.5 nats"
 
 
