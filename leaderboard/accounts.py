@@ -1,6 +1,5 @@
 """How this board uses django-allauth: who may sign up, what a newcomer gets, and who need not confirm an address."""
 
-import logging
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -8,18 +7,17 @@ from allauth.account.stages import EmailVerificationStage
 from allauth.core import context as current
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
-from django.contrib import messages
 from django.contrib.auth.models import User
+from django.contrib.sites.shortcuts import get_current_site
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from leaderboard.models import Invitation
 from leaderboard.services.accounts import needs_invitation
+from leaderboard.services.courier import post
 from leaderboard.services.invitations import InvitationSpent, use_invitation
 from leaderboard.services.roles import NEWCOMER, set_role
-
-log = logging.getLogger(__name__)
 
 INVITATION = "invitation"  # in the session, which the server keeps: the invitation somebody came with
 WRONG_LOG_IN = "There is no account with this name or e-mail address and this password."
@@ -56,12 +54,10 @@ class AccountAdapter(DefaultAccountAdapter):
         return self.get_login_redirect_url(request)
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """Send it; where no mail can be sent the page says so, and whatever it was about is done all the same."""
-        try:
-            super().send_mail(template_prefix, email, context)
-        except OSError as error:
-            log.error("%s could not be mailed: %s; see EMAIL_URL", template_prefix, type(error).__name__)
-            messages.error(current.request, "The e-mail could not be sent. Try again in some minutes.")
+        """Queue it: the page takes as long whether or not there is an account to write to, or a mail server."""
+        site = {"request": current.request, "email": email, "current_site": get_current_site(current.request)}
+        message = self.render_mail(template_prefix, email, site | context)
+        post(email, str(message.subject), str(message.body))
 
 
 class SocialAccountAdapter(DefaultSocialAccountAdapter):

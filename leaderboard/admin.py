@@ -379,6 +379,21 @@ class IncidentAdmin(ReadOnly):
     search_fields = ("subject", "summary")
 
 
+@admin.register(board.OutgoingLetter)
+class OutgoingLetterAdmin(ReadOnly):
+    """Without what it says: that may be a link which lets one in."""
+
+    list_display = ("pk", "subject", "attempts", "not_before")
+    search_fields = ("subject",)
+    exclude = ("body",)
+
+
+@admin.register(board.CacheEntry)
+class CacheEntryAdmin(ReadOnly):
+    list_display = ("key", "expires_at")
+    search_fields = ("key",)
+
+
 @admin.register(board.AlertMessage)
 class AlertMessageAdmin(ReadOnly):
     list_display = ("incident", "event", "receiver", "attempts", "sent_at")

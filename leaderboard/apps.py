@@ -14,6 +14,8 @@ class LeaderboardConfig(AppConfig):
     name = "leaderboard"
 
     def ready(self) -> None:
+        from leaderboard import checks  # noqa: F401 (importing registers them)
+
         post_migrate.connect(_seed_roles, sender=self)
         if settings.SCORER_MODULES:
             _load_scorers()

@@ -76,8 +76,10 @@ def note_leaving(sender: Any, **_kwargs: object) -> None:
 
 
 @beat_init.connect
-def look_for_incidents(**_kwargs: object) -> None:
-    """Beat looks too, in a thread: where no worker lives, nobody does the task that would find that out."""
+def look_for_incidents_and_send_letters(**_kwargs: object) -> None:
+    """Beat does both, in threads: it lives where no worker does, and no worker needs the mail server's password."""
     from leaderboard.services.alerts import keep_looking
+    from leaderboard.services.courier import keep_sending
 
     threading.Thread(target=keep_looking, name="incidents", daemon=True).start()
+    threading.Thread(target=keep_sending, name="letters", daemon=True).start()

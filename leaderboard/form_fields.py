@@ -12,7 +12,10 @@ UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn")  # categories of characters that show no
 
 
 class Words(forms.CharField):
-    """A line of plain text; many blanks are one. Nothing that a spreadsheet would run: names stand in exports."""
+    """A line of plain text, normalised (NFKC); many blanks are one.
+
+    Nothing that a spreadsheet would run: names stand in exports.
+    """
 
     def __init__(self, *, label: str, most: int, missing: str = "Fill it in.", **options: Any) -> None:
         self.most = most
@@ -20,7 +23,7 @@ class Words(forms.CharField):
         self.widget.attrs["maxlength"] = most
 
     def clean(self, value: Any) -> str:
-        text = " ".join(str(value or "").split())
+        text = " ".join(unicodedata.normalize("NFKC", str(value or "")).split())
         if any(unicodedata.category(character) in UNSEEN for character in text):
             raise ValidationError("It has characters that cannot be seen: write it in plain letters.")
         if text.startswith(FORMULA):

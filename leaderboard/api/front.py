@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
-from leaderboard.api.limits import seconds_to_wait
+from leaderboard.api.limits import count_refused_token, seconds_to_wait, seconds_to_wait_before_tokens
 from leaderboard.api.problems import Fault, nothing_here, problem, said, unauthorised
 from leaderboard.services.tokens import TokenRefused
 from leaderboard.views.authentication import user_of
@@ -55,14 +55,20 @@ def readable_anywhere(response: HttpResponseBase) -> HttpResponseBase:
 
 def refusal(request: HttpRequest) -> HttpResponse | None:
     """The answer to who sent a token that is not good, or asks too often."""
+    if "Authorization" in request.headers and (seconds := seconds_to_wait_before_tokens(request)):
+        return too_many(seconds)
     try:
         owner = user_of(request)
     except TokenRefused as error:
+        count_refused_token(request)
         return unauthorised(str(error))
     request.token_owner = owner  # type: ignore[attr-defined]
     seconds = seconds_to_wait(request, owner)
-    if not seconds:
-        return None
+    return too_many(seconds) if seconds else None
+
+
+def too_many(seconds: int) -> HttpResponse:
+    """The answer to who asks too often, and has to wait so long."""
     message = "There were more requests in this minute than one reader may make."
     remedy = f"Wait {seconds} s. Send a token for more, and If-None-Match for what you have already."
     response = problem(429, Fault(field=None, value=None, message=message, remedy=remedy))

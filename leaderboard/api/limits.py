@@ -1,18 +1,11 @@
 """How often a reader may ask: so many requests a minute, counted for all web processes together."""
 
-import hashlib
-from math import ceil
-from time import time
-
-from allauth.account.adapter import get_adapter
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.cache import cache
-from django.core.exceptions import PermissionDenied
+from django.core.cache import cache, caches
 from django.http import HttpRequest
 
-MINUTE = 60
-FORGOTTEN = 2 * MINUTE
+from leaderboard.counting import client_address, count_request, seconds_left
 
 
 def seconds_to_wait(request: HttpRequest, owner: User | None) -> int:
@@ -21,19 +14,18 @@ def seconds_to_wait(request: HttpRequest, owner: User | None) -> int:
     Not one of ninja's throttles: these keep the request at hand on an object that all threads share.
     """
     most = settings.API_REQUESTS_A_MINUTE_WITH_TOKEN if owner else settings.API_REQUESTS_A_MINUTE
-    now = time()
-    who = f"user {owner.pk}" if owner else f"address {address_of(request)}"
-    key = f"api-{hashlib.sha256(who.encode()).hexdigest()[:32]}-{int(now // MINUTE)}"
-    if cache.get(key, 0) >= most:
-        return ceil(MINUTE - now % MINUTE)
-    if not cache.add(key, 1, FORGOTTEN):
-        cache.incr(key)
-    return 0
+    return count_request(cache, f"user {owner.pk}" if owner else f"address {client_address(request)}", most)
 
 
-def address_of(request: HttpRequest) -> str:
-    """Where a request comes from, past the proxies that are trusted; all of whom that is not known share one."""
-    try:
-        return str(get_adapter().get_client_ip(request))
-    except PermissionDenied:
-        return "unknown"
+def seconds_to_wait_before_tokens(request: HttpRequest) -> int:
+    """How long an address has to wait that sent too many wrong tokens, whatever it sends now."""
+    return seconds_left(caches["visits"], _tokens_of(request), settings.API_REQUESTS_A_MINUTE)
+
+
+def count_refused_token(request: HttpRequest) -> None:
+    """Note that an address sent a token which is not good."""
+    count_request(caches["visits"], _tokens_of(request), settings.API_REQUESTS_A_MINUTE)
+
+
+def _tokens_of(request: HttpRequest) -> str:
+    return f"wrong tokens of {client_address(request)}"

@@ -14,7 +14,7 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance,
 from leaderboard.queries.ranking_rows import rankings
 from leaderboard.queries.ranking_view import View
 from leaderboard.queries.rankings import Wanted, current_versions, metrics_with_versions, slices_of
-from leaderboard.services.past import current_at, end_of
+from leaderboard.services.past import FIRST_DAY, LAST_DAY, current_at, end_of
 from leaderboard.views.ranking_address import populations, published_versions
 from scoring.metrics.formulas import MEASURES, slices_in_order
 
@@ -104,7 +104,9 @@ class Asked(Span):
     """Which ranking."""
 
     version: int | None = number("A version by its number; without it, the current one.")
-    as_of: date | None = Query(None, description="As it stood at the end of that day (UTC), as in 2026-11-21.")
+    as_of: date | None = Query(
+        None, ge=FIRST_DAY, le=LAST_DAY, description="As it stood at the end of that day (UTC), as in 2026-11-21."
+    )
     measure: str | None = text("Its key; without it, the one that the metric shows first.")
     slice: str | None = text(
         "A demographic, a part of the prompts, or an attribute on one; without it, the overall one."

@@ -1,11 +1,15 @@
 """Things by the names that people type."""
 
+from argparse import ArgumentTypeError
+from datetime import date
+
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db.models import Q
 
 from leaderboard.models import LanguageModel, Metric, Run, Scoring
 from leaderboard.queries.work import KINDS
+from leaderboard.services.past import parse_day
 
 
 def metric_called(slug: str) -> Metric:
@@ -40,3 +44,11 @@ def work_called(kind: str, pk: int) -> Run | Scoring:
     if found is None:
         raise CommandError(f"there is no {KINDS[kind].one} {pk}: `manage.py work {kind}` lists them")
     return found
+
+
+def day_called(text: str) -> date:
+    """The day that an argument names, as `type` of an argparse argument."""
+    try:
+        return parse_day(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error

@@ -6,7 +6,7 @@ from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replic
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
-from leaderboard.models.operations import AlertMessage, Incident, Worker
+from leaderboard.models.operations import AlertMessage, CacheEntry, Incident, OutgoingLetter, Worker
 from leaderboard.models.results import Result, significance
 from leaderboard.models.scorers import RetiredScorer, ScorerProbe
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
@@ -17,6 +17,7 @@ __all__ = [
     "ApiToken",
     "Artefact",
     "AuditEvent",
+    "CacheEntry",
     "ControlCheck",
     "ControlSet",
     "Download",
@@ -29,6 +30,7 @@ __all__ = [
     "MetricVersion",
     "Opening",
     "OutdatedEntry",
+    "OutgoingLetter",
     "Preferences",
     "Protocol",
     "Provenance",

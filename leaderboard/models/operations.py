@@ -110,3 +110,39 @@ class AlertMessage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.incident} {self.event}, to {self.receiver}"
+
+
+class OutgoingLetter(models.Model):
+    """A letter about an account that waits to be sent. Its row goes once it is: it may hold a link that lets one in."""
+
+    recipient = models.EmailField()
+    subject = models.CharField(max_length=300, blank=True)
+    body = models.TextField(blank=True)
+    resets_password = models.BooleanField(default=False, help_text="It is written as it is sent.")
+    attempts = models.PositiveIntegerField(default=0)
+    not_before = models.DateTimeField(
+        default=timezone.now, db_index=True, help_text="When it may be tried; soon after: in work."
+    )
+
+    class Meta:
+        ordering = ("pk",)
+        constraints = (
+            models.CheckConstraint(condition=Q(resets_password=True) ^ ~Q(body=""), name="outgoingletter_is_written"),
+        )
+
+    def __str__(self) -> str:
+        return f"letter {self.pk}"
+
+
+class CacheEntry(models.Model):
+    """A value of `leaderboard.caches.TableCache`, as JSON."""
+
+    key = models.CharField(max_length=250, primary_key=True)
+    value = models.TextField()
+    expires_at = models.DateTimeField(null=True, blank=True, db_index=True, help_text="Empty: it never expires.")
+
+    class Meta:
+        verbose_name_plural = "cache entries"
+
+    def __str__(self) -> str:
+        return self.key

@@ -44,6 +44,10 @@ TOLD = (
 
 
 class SubmissionQuerySet(models.QuerySet["Submission"]):
+    def to_moderate(self) -> "SubmissionQuerySet":
+        """Those that a moderator decides upon: whether they are accepted, or a new name of what is ranked."""
+        return self.filter(Q(state=State.MODERATED) | ~Q(name_asked=""))
+
     def unfinished(self) -> "SubmissionQuerySet":
         """Those that a worker, a moderator or their submitter still has to do with: they count against the limit."""
         return self.filter(state__in=OPEN)
@@ -77,6 +81,10 @@ class Submission(StateMachine):
     payload = models.JSONField()
     report = models.JSONField(default=dict, blank=True, help_text="What is wrong with the file.")
     reason = models.TextField(blank=True, help_text="Why it was refused or failed, or what is to be changed.")
+    concerns = models.JSONField(default=list, blank=True, help_text="Why a moderator looks at it on any board.")
+    name_asked = models.CharField(
+        max_length=200, blank=True, help_text="What its ranked model is to be called, once a moderator agrees."
+    )
     state = models.CharField(max_length=20, choices=State)
     upload = models.FileField(upload_to="submissions/", blank=True, help_text="Until it was read.")
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="+")

@@ -308,7 +308,7 @@ def own_ranking(of: Board, name: str, first: int, count: int) -> OwnRanking:
     results = ("ci_low", "ci_high", "n", "missing", "p_adjusted", "derived")
     found = rows.values_list("model_id", *fields, *(f"result__{name}" for name in results))[first : first + count]
     own = of.indifferent.get(name, {})
-    ranked = [Ranked(of.entries[model], *numbers, indifferent=own.get(model)) for model, *numbers in found]
+    ranked = [Ranked(of.entries[model], *(*numbers, own.get(model))) for model, *numbers in found]
     return OwnRanking(ranked, counted["size"], leading_count(counted["first"], counted["size"]))
 
 

@@ -344,11 +344,7 @@ LABELS = {
 
 def waiting(number: int) -> Waiting:
     """What waits for a moderator, the oldest first. A constant number of queries."""
-    of = (
-        Submission.objects.filter(state=State.MODERATED)
-        .select_related("submitter", "model")
-        .order_by("created_at", "pk")
-    )
+    of = Submission.objects.to_moderate().select_related("submitter", "model").order_by("created_at", "pk")
     page = Paginator(of, A_PAGE).get_page(number)
     titles = metric_titles()
     return Waiting(page, [ToModerate(one, contents_of(one, titles)) for one in page.object_list])

@@ -9,6 +9,7 @@ import numpy as np
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Result, RetiredScorer, Scoring, Work
@@ -202,8 +203,11 @@ def observe(
         gone = {name: np.broadcast_to(frozen.centre[:, number], scorings.shape[:2]) for number, name in enumerate(then)}
         new = {name: np.broadcast_to(column[:1], frozen.replicates.shape[:2]) for name, column in after.items()}
         report = compare(
-            Reference(np.stack([before.get(name, new.get(name)) for name in either], axis=2), instrument.rounding),
-            np.stack([after.get(name, gone.get(name)) for name in either], axis=2),
+            Reference(
+                np.stack([before[name] if name in before else new[name] for name in either], axis=2),
+                instrument.rounding,
+            ),
+            np.stack([after[name] if name in after else gone[name] for name in either], axis=2),
             either,
             [tuple(names) for names in items["demographics"].to_pylist()],
             reported,
@@ -246,9 +250,9 @@ def margins_of(version: MetricVersion) -> dict[str, float]:
         measure__in=[measure.key for measure in version.metric.formula.ranked],
         ci_low__isnull=False,
         ci_high__isnull=False,
-    )
-    for measure, place, low, high in measured.values_list("measure", "slice", "ci_low", "ci_high"):
-        errors.setdefault(measure, {}).setdefault(place, []).append((high - low) / HALF_WIDTHS)
+    ).annotate(width=F("ci_high") - F("ci_low"))
+    for measure, place, width in measured.values_list("measure", "slice", "width"):
+        errors.setdefault(measure, {}).setdefault(place, []).append(width / HALF_WIDTHS)
     measures = version.metric.formula.measures
     return {
         key: equivalence_margin(np.array(slices[slices_in_order(slices, version.declared)[0]]), measures[key].largest)

@@ -22,9 +22,23 @@ from leaderboard.services.publish import covariances, standings
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 
+FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2999, 12, 31)  # of which rankings can be asked for
+MOST_SHOWN = 200  # characters of a wrong value that a message repeats
+
 
 class NoStandings(ValueError):
     """There is no such ranking; the message says what there is."""
+
+
+def parse_day(text: str) -> date:
+    """A day written as 2026-11-21, from FIRST_DAY to LAST_DAY. Raises ValueError, which says what to write."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{text[:MOST_SHOWN]!r} is no day: write it as 2026-11-21") from error
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise ValueError(f"{text!r} is too early or too late: use a day from {FIRST_DAY} to {LAST_DAY}")
+    return day
 
 
 @dataclass(frozen=True)

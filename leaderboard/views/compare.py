@@ -26,7 +26,7 @@ from leaderboard.services.places import population_sizes
 from leaderboard.services.record import counterpart_of
 from leaderboard.templatetags.board import decimals, p
 from leaderboard.views.keeping import kept
-from leaderboard.views.parameters import default_metric, families, pick
+from leaderboard.views.parameters import default_metric, families, pick, read_words
 from scoring.metrics.formulas import MEASURES, slice_label
 from scoring.metrics.measures import Measure
 
@@ -116,7 +116,7 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
         slice=name,
         slices=slices,
         kind=(own or [""])[0],
-        search=" ".join(request.GET.get("q", "").split())[:100],
+        search=read_words(request, "q"),
     )
 
 

@@ -6,12 +6,13 @@ from django.core.cache import caches
 from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from leaderboard.models import MetricVersion, Scoring, Standing, Work, ranked_now
 from leaderboard.services.comparison import (
     CannotCompare,
-    Comparison,
     RankAgreement,
     comparable_versions,
     compare,
@@ -52,8 +53,7 @@ def compare_scorers(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {"versions": versions, **chosen}
     if len(chosen) == 2:
         try:
-            found = kept_comparison(chosen["a"], chosen["b"])
-            context |= {"found": found, "sentences": summary(found), "moved": moved(found.ranks)}
+            context["comparison"] = kept_comparison(chosen["a"], chosen["b"])
         except CannotCompare as error:
             context["problem"] = str(error)
         except (ArtefactError, FileNotFoundError):
@@ -63,16 +63,18 @@ def compare_scorers(request: HttpRequest) -> HttpResponse:
     return render(request, "compare_scorers.html", context)
 
 
-def kept_comparison(first: MetricVersion, second: MetricVersion) -> Comparison:
-    """A comparison, kept for some minutes while nothing is scored under either version."""
+def kept_comparison(first: MetricVersion, second: MetricVersion) -> SafeString:
+    """A comparison as HTML, kept for some minutes while nothing is scored under either version."""
     scorings = Scoring.objects.filter(ranked_now("model__"), metric_version__in=[first, second], state=Work.State.DONE)
     state = scorings.aggregate(count=Count("pk"), last=Max("scored_at"))
     key = f"comparison-{first.pk}-{second.pk}-{state['count']}-{state['last'] and state['last'].timestamp()}"
-    found: Comparison | None = caches["pages"].get(key)
-    if found is None:
-        found = compare(first, second, most_runs=MOST_RUNS)
-        caches["pages"].set(key, found, KEPT_SECONDS)
-    return found
+    html: str | None = caches["pages"].get(key)
+    if html is None:
+        comparison = compare(first, second, most_runs=MOST_RUNS)
+        context = {"found": comparison, "sentences": summary(comparison), "moved": moved(comparison.ranks)}
+        html = render_to_string("partials/scorer_agreement.html", context)
+        caches["pages"].set(key, html, KEPT_SECONDS)
+    return mark_safe(html)  # noqa: S308 (what a template of ours has made)
 
 
 def moved(ranks: list[RankAgreement]) -> list[Moved]:

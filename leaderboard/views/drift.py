@@ -11,7 +11,7 @@ from leaderboard.models import ControlCheck, Metric
 from leaderboard.queries.check_report import CheckReport, attributes_of_check, check_report, find_check
 from leaderboard.queries.drift import CheckRow, Condition, Watched, checks_page, watched
 from leaderboard.views.keeping import kept
-from leaderboard.views.parameters import choose_metric, page_number, pick
+from leaderboard.views.parameters import choose_metric, page_number, pick, read_number
 
 SHIFT = ControlPanel("Mean shift of scores", "limit")
 BEYOND = ControlPanel("Texts beyond their own noise", "explained by noise", counted=True)
@@ -55,13 +55,13 @@ def one_metric(request: HttpRequest, chosen: Watched, metrics: list[Metric]) -> 
 
 def chosen_check(request: HttpRequest, chosen: Watched) -> ControlCheck | None:
     """The check that the address names, else the newest. Raises Http404 where there is none of that number."""
-    asked = request.GET.get("check", "")
-    if not asked:
+    number = read_number(request, "check")
+    if number is None:
         return find_check(chosen.metric, chosen.last.pk) if chosen.last else None
-    found = find_check(chosen.metric, int(asked)) if asked.isdecimal() and len(asked) < 18 else None
-    if found is None:
-        raise Http404(f"check = {asked!r}: {chosen.metric.title} has no such check that came to an end")
-    return found
+    check = find_check(chosen.metric, number)
+    if check is None:
+        raise Http404(f"check = {number}: {chosen.metric.title} has no such check that came to an end")
+    return check
 
 
 def checks_chart(metric: Metric, rows: list[CheckRow]) -> Chart:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from leaderboard.queries.rankings import metrics_with_versions
 from leaderboard.views.frames import HEIGHT, WIDTH, frame, title_of
 from leaderboard.views.keeping import kept
+from leaderboard.views.parameters import read_number
 from leaderboard.views.ranking_address import Choice, parse
 from leaderboard.views.rankings import found
 from leaderboard.xml import sayable
@@ -88,7 +89,7 @@ def choice_at(request: HttpRequest, url: str) -> Choice:
 
 def at_most(request: HttpRequest, name: str, usual: int) -> int:
     """A size in pixels, not larger than asked for. Raises Http404 where that is no number, or nothing fits in it."""
-    asked = request.GET.get(name) or str(usual)
-    if not (asked.isdecimal() and asked.isascii() and int(asked[:9]) >= LEAST):
-        raise Http404(f"{name} = {asked[:200]!r}: use a number of pixels from {LEAST}")
-    return min(usual, int(asked[:9]))
+    pixels = read_number(request, name) or usual
+    if pixels < LEAST:
+        raise Http404(f"{name} = {pixels}: use a number of pixels from {LEAST}")
+    return min(usual, pixels)

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from functools import cache as once
 from functools import wraps
@@ -68,14 +69,15 @@ def code() -> str:
 
 def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]) -> HttpResponse:
     """The page from the cache, or made and put there; compressed where the reader's browser can take that."""
-    found = caches["pages"].get(key)
-    if found is None:
-        made = make()
-        if made.status_code != 200 or made.streaming:
-            return made
-        found = dict(made.headers), gzip.compress(made.content, LEVEL, mtime=0)
-        caches["pages"].set(key, found, KEPT_SECONDS)
-    headers, body = found
+    entry = caches["pages"].get(key)
+    if entry is None:
+        answer = make()
+        if answer.status_code != 200 or answer.streaming:
+            return answer
+        compressed = gzip.compress(answer.content, LEVEL, mtime=0)
+        entry = {"headers": dict(answer.headers), "body": b64encode(compressed).decode()}
+        caches["pages"].set(key, entry, KEPT_SECONDS)
+    headers, body = entry["headers"], b64decode(entry["body"])
     if "gzip" not in request.headers.get("Accept-Encoding", ""):
         return HttpResponse(gzip.decompress(body), headers=headers)
     response = HttpResponse(body, headers=headers)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.html import format_html
@@ -16,7 +16,7 @@ from leaderboard.models import LanguageModel, MetricVersion
 from leaderboard.queries.likelihoods import Likelihoods, NotAtHand, has_likelihoods, likelihoods
 from leaderboard.queries.profiles import Profile, newer_and_older, other_revisions, outdated, profiles, why_not_open
 from leaderboard.views.keeping import kept
-from leaderboard.views.parameters import pick
+from leaderboard.views.parameters import pick, read_number
 from leaderboard.views.polling import polling
 from scoring.statistics.distributions import QUANTILES
 
@@ -79,10 +79,8 @@ def hidden_page(request: HttpRequest, found: LanguageModel) -> HttpResponse:
 
 def sections(request: HttpRequest, found: LanguageModel) -> list[Section]:
     """A section a metric; of the one that the address names, under the version that it names. Raises Http404."""
-    slug, number = request.GET.get("metric", ""), request.GET.get("version", "")
-    if number and not number.isdecimal():
-        raise Http404(f"version = {number!r} is not a number")
-    known = profiles(found, slug, int(number) if number else None)
+    slug, number = request.GET.get("metric", ""), read_number(request, "version")
+    known = profiles(found, slug, number)
     named = [of for of in known if of.version.metric.slug == pick(request, "metric", "", ["", *slugs(known)])]
     if number:
         pick(request, "version", "", [str(step.version.number) for of in named for step in of.steps])

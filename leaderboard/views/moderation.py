@@ -19,6 +19,10 @@ AFTER = {
     "reject": "It is over: nothing of it is entered. Its submitter reads your reason.",
     "return": "Its submitter reads what you ask for, changes it, and sends it again.",
 }
+AFTER_NAME = {
+    "accept": "The model has the new name, here and in the rankings; the public change log says so.",
+    "reject": "The model keeps its name. Its submitter reads your reason.",
+}
 
 
 @require_safe
@@ -43,10 +47,12 @@ def moderate(request: HttpRequest, pk: int, decision: str) -> HttpResponse:
     if request.method == "POST":
         try:
             decide(found, decision, reason, request.user)
-            messages.info(request, f"{found.name}: {found.get_state_display().lower()}. Its submitter is written to.")
+            outcome = "decided upon" if found.name_asked else found.get_state_display().lower()
+            messages.info(request, f"{found.name}: {outcome}. Its submitter is written to.")
             return redirect("moderation")
         except CannotModerate as error:
             problem = str(error)
     context = {"submission": found, "sent": contents_of(found), "decision": decision, "title": TITLES[decision]}
-    context |= {"after": AFTER[decision], "reason": reason, "problem": problem}
+    after = AFTER_NAME.get(decision, "A name is accepted or rejected.") if found.name_asked else AFTER[decision]
+    context |= {"after": after, "reason": reason, "problem": problem}
     return render(request, "submissions/moderate.html", context, status=400 if request.method == "POST" else 200)

@@ -15,7 +15,7 @@ from leaderboard.operate_forms import NoteForm, ReasonForm
 from leaderboard.queries.audit import told
 from leaderboard.services.access import hide_model, set_access
 from leaderboard.views.asking import Question, action, ask_and_do, page
-from leaderboard.views.parameters import page_number, pick
+from leaderboard.views.parameters import page_number, pick, read_words
 
 MODELS_A_PAGE = 50
 LATEST = 10
@@ -26,7 +26,7 @@ Access = LanguageModel.Access
 @page
 def operate_models(request: HttpRequest) -> HttpResponse:
     """All models, hidden ones too, by a `q` in the name and by `access`, `page` by page."""
-    search = " ".join(request.GET.get("q", "").replace("\0", "").split())[:100]
+    search = read_words(request, "q")
     access = pick(request, "access", "", ["", *Access.values, HIDDEN])
     condition = ~Q(hidden_note="") if access == HIDDEN else Q(access=access) if access else Q()
     for word in search.split():

@@ -11,7 +11,7 @@ from leaderboard.models import Metric, Run, Scoring
 from leaderboard.queries.work import KINDS, STATES, WORK_A_PAGE, Wanted, find_work, work_page
 from leaderboard.services.work import GONE, CannotSteer, cancel_work, retry
 from leaderboard.views.asking import Question, action, ask_and_do, page
-from leaderboard.views.parameters import page_number, pick
+from leaderboard.views.parameters import page_number, pick, read_words
 
 MOST_REFUSALS = 3  # that a message names
 
@@ -23,7 +23,7 @@ def wanted_of(request: HttpRequest) -> Wanted:
         kind=pick(request, "kind", "runs", list(KINDS)),
         state=pick(request, "state", "", ["", *STATES]),
         metric=pick(request, "metric", "", ["", *slugs]),
-        search=" ".join(request.GET.get("q", "").replace("\0", "").split())[:100],
+        search=read_words(request, "q"),
     )
 
 

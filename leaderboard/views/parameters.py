@@ -1,28 +1,55 @@
 """What the address of a page asks for."""
 
 from collections.abc import Sequence
+from datetime import date
 from itertools import groupby
 
 from django.http import Http404, HttpRequest
 
 from leaderboard.models import Metric
+from leaderboard.services.past import MOST_SHOWN, parse_day
 from scoring.metrics.formulas import FORMULAS
+
+MOST_DIGITS = 9
+MOST_SEARCHED = 100  # characters
 
 
 def pick(request: HttpRequest, name: str, default: str, known: Sequence[str]) -> str:
     """The value of a parameter. Raises Http404 with a sentence where it names something that is not known."""
     value = request.GET.get(name) or default
     if value not in known:
-        raise Http404(f"{name} = {value!r} does not exist here. Known: {', '.join(filter(None, known)) or 'none yet'}")
+        choices = ", ".join(filter(None, known)) or "none yet"
+        raise Http404(f"{name} = {value[:MOST_SHOWN]!r} does not exist here. Known: {choices}")
     return value
 
 
 def page_number(request: HttpRequest) -> int:
     """The page asked for, from 1; pages beyond the last are the last. Raises Http404 where it is no number."""
-    value = request.GET.get("page") or "1"
-    if not (value.isdecimal() and value.isascii() and 0 < len(value) < 10 and int(value)):
-        raise Http404(f"page = {value!r}: use a number from 1")
+    return read_number(request, "page") or 1
+
+
+def read_number(request: HttpRequest, name: str) -> int | None:
+    """A whole number from 1, of nine digits at most; None where the address has none. Raises Http404 for all else."""
+    value = request.GET.get(name)
+    if not value:
+        return None
+    if not (value.isdecimal() and value.isascii() and len(value) <= MOST_DIGITS and int(value)):
+        raise Http404(f"{name} = {value[:MOST_SHOWN]!r}: use a whole number from 1")
     return int(value)
+
+
+def read_day(request: HttpRequest, name: str) -> date | None:
+    """A day from FIRST_DAY to LAST_DAY; None where the address has none. Raises Http404 where it is anything else."""
+    value = request.GET.get(name)
+    try:
+        return parse_day(value) if value else None
+    except ValueError as error:
+        raise Http404(f"{name} = {error}") from error
+
+
+def read_words(request: HttpRequest, name: str) -> str:
+    """What is looked for, on one line, cut at 100 characters; empty where the address has none."""
+    return " ".join(request.GET.get(name, "").split())[:MOST_SEARCHED]
 
 
 def choose_metric(request: HttpRequest, metrics: list[Metric], default: Metric | None = None) -> Metric:

@@ -21,7 +21,7 @@ from leaderboard.queries.ranking_view import (
 )
 from leaderboard.queries.rankings import WITHIN_KIND, Wanted, current_versions, slices_of, usual_columns
 from leaderboard.services.past import current_at, end_of
-from leaderboard.views.parameters import choose_metric, pick
+from leaderboard.views.parameters import choose_metric, page_number, pick, read_day, read_words
 from scoring.metrics.formulas import MEASURES, slices_in_order
 from scoring.metrics.safety import AVERAGE
 
@@ -93,7 +93,7 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
     provenance = pick(request, "provenance", "", ["", *Provenance.values, BOTH])
     kind = pick(request, "kind", WITHIN_KIND, [WITHIN_KIND, *Standing.Population.values])
     numbers = {str(version.number): version for version in published_versions(metric)}
-    as_of = day(request)
+    as_of = read_day(request, "as_of")
     version = numbers.get(pick(request, "version", "", ["", *numbers])) if as_of is None else None
     end = None if as_of is None else end_of(as_of)
 
@@ -214,21 +214,18 @@ def slice_asked(request: HttpRequest, metric: Metric, known: list[str]) -> str:
 def view_of(request: HttpRequest, metric: Metric, name: str, slices: list[str]) -> View:
     """How the rankings are looked at."""
     filters = Filters(
-        q=" ".join(request.GET.get("q", "")[:200].split()),
+        q=read_words(request, "q"),
         family=request.GET.get("family", ""),
         model_kind=pick(request, "model_kind", "", ["", *LanguageModel.Kind.values]),
         size=pick(request, "size", "", ["", *SIZES, UNKNOWN]),
         access=pick(request, "access", "", ["", *LanguageModel.Access.values]),
         source=pick(request, "source", "", ["", *LanguageModel.Source.values]),
     )
-    page = request.GET.get("page") or "1"
-    if not (page.isdecimal() and page.isascii() and int(page[:9]) > 0):
-        raise Http404(f"page = {page!r}: pages are numbered from 1")
     return View(
         filters=filters,
         order=order_of(request, metric, name, slices),
         columns=columns_of(request, metric, name, slices),
-        page=int(page[:9]),
+        page=page_number(request),
         rows=int(pick(request, "rows", str(usual_rows(metric)), [str(rows) for rows in ROWS])),
     )
 
@@ -265,12 +262,3 @@ def columns_of(request: HttpRequest, metric: Metric, name: str, slices: list[str
     if any(asked == usual_columns(other, slices) for other in {name, *slices}):
         return None
     return tuple(column for column in known if column in asked)
-
-
-def day(request: HttpRequest) -> date | None:
-    """The day whose end the rankings are of."""
-    asked = request.GET.get("as_of", "")
-    try:
-        return date.fromisoformat(asked) if asked else None
-    except ValueError as error:
-        raise Http404(f"as_of = {asked!r} is no day: write it as 2026-11-21") from error

@@ -10,7 +10,7 @@ from leaderboard.queries.profiles import scorings_of
 from leaderboard.queries.samples import HIGHEST, LOWEST, PAGE, SPREAD, attributes, samples
 from leaderboard.views.keeping import kept
 from leaderboard.views.models import hidden_page
-from leaderboard.views.parameters import pick
+from leaderboard.views.parameters import page_number, pick
 
 OF_SCORES = [(HIGHEST, "Highest first"), (LOWEST, "Lowest first"), (SPREAD, "Spread from highest to lowest")]
 OF_LIKELIHOODS = [
@@ -58,8 +58,7 @@ def chosen(request: HttpRequest, scoring: Scoring) -> dict[str, object]:
     }
     if pick(request, "show", "", ["", SHOW]) != SHOW:
         return context
-    number = request.GET.get("page") or "1"
-    found = samples(scoring, attribute, order, int(number) if number.isdecimal() else 1)
+    found = samples(scoring, attribute, order, page_number(request))
     page = int(pick(request, "page", "1", [str(of) for of in range(1, found.pages + 1)]))
     first = (page - 1) * PAGE + 1
     shown = {"found": found, "page": page, "pages": found.pages, "first": first, "last": first + len(found.samples) - 1}

@@ -144,8 +144,10 @@ def correct_submission(request: HttpRequest, pk: int) -> HttpResponse:
     found = _own(request, pk)
 
     def do(values: dict[str, Any]) -> str:
-        changed = service.correct(found, values, request.user)
-        return f"Corrected: {', '.join(changed)}." if changed else "Nothing was changed."
+        changed, asks = service.correct(found, values, request.user)
+        sentences = [f"Corrected: {', '.join(changed)}."] * bool(changed)
+        sentences += ["The new name waits for a moderator, as the model is ranked."] * asks
+        return " ".join(sentences) or "Nothing was changed."
 
     values = {name: getattr(found.model, name, "") for name in service.METADATA}
     return _edited(request, found, do, values)

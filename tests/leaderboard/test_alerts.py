@@ -18,7 +18,6 @@ from django.db.models import F
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard import tasks
 from leaderboard.models import AlertMessage, ControlCheck, Incident, Metric, Rescoring, Run, Scoring, Work
 from leaderboard.services import alerts, checks, evaluate, rescore, signs_of_life
 from leaderboard.services.alerts import delivery
@@ -383,12 +382,6 @@ def test_addresses_of_receivers_stand_neither_in_the_database_nor_in_log_lines(b
 
 
 # The watch and the command
-
-
-def test_the_watch_looks_and_delivers(board, receiver):
-    fail(board, 3)
-    tasks.watch()
-    assert receiver.events() == [("opened", "failed")]
 
 
 def run(*words: str, **options: Any) -> str:

@@ -328,9 +328,9 @@ def test_why_unpaired_tests_do_not_decide_is_explained(client, living):
     [
         ("metric=nonsense", "metric = 'nonsense' does not exist here"),
         (f"metric={SLUG}&check=999999", "has no such check that came to an end"),
-        (f"metric={SLUG}&check=-1", "has no such check"),
-        (f"metric={SLUG}&check=1e3", "has no such check"),
-        (f"metric={SLUG}&page=x", "page = 'x': use a number from 1"),
+        (f"metric={SLUG}&check=-1", "check = '-1': use a whole number from 1"),
+        (f"metric={SLUG}&check=1e3", "check = '1e3': use a whole number from 1"),
+        (f"metric={SLUG}&page=x", "page = 'x': use a whole number from 1"),
         (f"metric={SLUG}&attribute=nonsense", "attribute = 'nonsense' does not exist here"),
     ],
 )

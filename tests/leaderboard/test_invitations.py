@@ -6,7 +6,6 @@ from threading import Barrier, Thread
 
 import pytest
 from django.contrib.auth.models import User
-from django.core import mail
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
@@ -24,7 +23,7 @@ from leaderboard.services.invitations import (
     revoke_invitation,
     use_invitation,
 )
-from tests.leaderboard.test_accounts import _quick_hashes, person, sign_up
+from tests.leaderboard.test_accounts import _quick_hashes, person, posted, sign_up
 
 __all__ = ["_quick_hashes"]
 
@@ -183,11 +182,11 @@ def test_an_invitation_is_made_at_the_terminal_and_mailed(capsys, settings):
     out = capsys.readouterr().out
     link = re.search(r"https://board\.example\.org/accounts/signup/\?invitation=\S+", out)[0]
     assert find_invitation(link.partition("=")[2]).email == "ada@example.org"
-    (letter,) = mail.outbox
+    (letter,) = posted()
     assert letter.to == ["ada@example.org"]
     assert link in letter.body
     call_command("invite")
-    assert len(mail.outbox) == 1
+    assert len(posted()) == 1
     for wrong, message in (({"days": 0}, "days = 0"), ({"email": "nobody"}, "email = 'nobody'")):
         with pytest.raises(CommandError, match=message):
             call_command("invite", **wrong)
@@ -203,7 +202,7 @@ def test_an_operator_invites_in_the_page_sees_the_link_once_and_withdraws(client
     made = client.post(page, {"email": "ada@example.org", "days": 7})
     link = re.search(r"http://testserver/accounts/signup/\?invitation=\w+", made.content.decode())[0]
     assert "no-store" in made["Cache-Control"]
-    assert link in mail.outbox[0].body
+    assert link in posted()[0].body
     assert link not in client.get(page).content.decode()
     invitation = Invitation.objects.get()
     assert invitation.invited_by == olga

@@ -1,7 +1,6 @@
 """Moderating: what waits, what is decided by whom, and what its submitter does then."""
 
 import pytest
-from django.core import mail
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
@@ -17,7 +16,7 @@ from leaderboard.services.submissions.moderation import CannotModerate, decide
 from leaderboard.services.submissions.workspace import send_again
 from tests.leaderboard.living import SLUG, small_metric, standing_in
 from tests.leaderboard.submitting import entered_by_number, person, sent
-from tests.leaderboard.test_accounts import _quick_hashes
+from tests.leaderboard.test_accounts import _quick_hashes, posted
 
 __all__ = ["_quick_hashes"]
 
@@ -71,8 +70,7 @@ def test_nothing_is_entered_before_a_moderator_accepts_and_then_it_is_under_way(
     event = AuditEvent.objects.get(verb="accept submission")
     assert (event.actor, event.subject) == (grace, f"submission {waiting.pk}")
     assert event.detail == {"before": {"state": "moderated"}, "after": {"state": "accepted"}, "reason": ""}
-    tasks.send_letters()
-    (letter,) = mail.outbox
+    (letter,) = posted()
     assert (letter.subject, letter.to) == ("Plumbline: accepted: Entrant 1", ["ada@example.org"])
 
 
@@ -108,7 +106,7 @@ def test_rejecting_and_returning_need_a_reason_that_the_submitter_reads(
     assert not LanguageModel.objects.exists()
     assert AuditEvent.objects.get(verb=verb).detail["reason"] == "Say what it was trained on <b>."
     tasks.watch()
-    (letter,) = mail.outbox
+    (letter,) = posted()
     assert letter.subject == subject
     assert "Say what it was trained on <b>." in letter.body
     client.force_login(waiting.submitter)

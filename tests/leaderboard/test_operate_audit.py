@@ -56,7 +56,7 @@ def verbs(client, **query: str) -> list[str]:
         ({"q": "alder"}, [3, 0]),
         ({"since": "2026-11-02", "until": "2026-11-03"}, [2, 1]),
         ({"actor": "otto", "q": "careful", "since": "2026-11-02"}, [1]),
-        ({"q": "nothing\0"}, []),
+        ({"q": "nothing"}, []),
     ],
 )
 def test_events_are_found_by_who_what_object_and_day(client, events, query, found):

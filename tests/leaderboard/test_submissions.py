@@ -9,7 +9,6 @@ import pytest
 from allauth.account.models import EmailAddress
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
-from django.core import mail
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
@@ -52,7 +51,7 @@ from tests.leaderboard.submitting import (
     stage,
     submit_of_the_board,
 )
-from tests.leaderboard.test_accounts import _quick_hashes
+from tests.leaderboard.test_accounts import _quick_hashes, posted
 
 __all__ = ["_quick_hashes", "ada", "small", "small_rows", "stage"]
 
@@ -100,13 +99,13 @@ def test_a_submission_is_collected_checked_scored_and_ranked_and_its_page_and_lo
     assert models[CAUSAL].get_absolute_url() in html
     assert metric.ranking_url.replace("&", "&amp;") in html
     assert "hx-get" not in html, "a page about what has ended asks no more"
-    (letter,) = mail.outbox
+    (letter,) = posted()
     assert letter.to == ["ada@example.org"]
     assert letter.subject == "Plumbline: ranked: Entrant 1"
     assert "rank 1 of 1 causal model" in letter.body
     assert f"{django_settings.SITE_URL}{submission.get_absolute_url()}" in letter.body
     tasks.watch()
-    assert len(mail.outbox) == 1
+    assert len(posted()) == 1
 
 
 def test_the_control_check_runs_first_and_the_log_says_what_it_found(small, ada):
@@ -166,7 +165,7 @@ def test_of_two_metrics_one_that_fails_fails_the_submission_and_a_retry_does_tha
     assert re.search(r"[12] of 2 models", html)
     assert "/srv/board" not in html
     assert "The technical reason" in html
-    assert mail.outbox[-1].subject == "Plumbline: failed: Entrant 1"
+    assert posted()[-1].subject == "Plumbline: failed: Entrant 1"
     lifecycle.retry(submission, ada)
     assert Scoring.objects.get(pk=scoring.pk).state == "queued"
     drain()
@@ -343,7 +342,7 @@ def test_cancelling_stops_what_nobody_else_waits_for_and_a_retry_begins_it_again
     run.refresh_from_db()
     assert (run.state, submission.state) == ("cancelled", State.CANCELLED)
     assert not lifecycle.cancel(submission, ada)
-    assert not mail.outbox
+    assert not posted()
     lifecycle.retry(submission, ada)
     run.refresh_from_db()
     assert (run.state, submission.state) == ("queued", State.ACCEPTED)
@@ -446,20 +445,19 @@ def test_a_mail_server_that_is_away_fails_no_work_and_gets_the_letter_later(smal
     with monkeypatch.context() as patched:
         patched.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", away)
         ranked(ada)
+        send_due()
     letter = Letter.objects.get()
     assert (letter.sent_at, letter.attempts) == (None, 1)
     assert letter.not_before > timezone.now()
     assert send_due() == 0
     Letter.objects.update(not_before=timezone.now())
-    tasks.send_letters()
-    assert len(mail.outbox) == 1
-    tasks.send_letters()
-    assert len(mail.outbox) == 1
+    assert len(posted()) == 1
+    assert len(posted()) == 1
 
 
-def test_a_letter_that_another_worker_has_in_hand_is_not_sent_twice(small, ada, monkeypatch):
+def test_a_letter_that_another_courier_has_in_hand_is_not_sent_twice(small, ada, monkeypatch):
     ranked(ada)
-    mail.outbox.clear()
+    posted().clear()
     Letter.objects.update(sent_at=None, not_before=timezone.now())
     from leaderboard.services.submissions import letters
 
@@ -480,16 +478,16 @@ def test_who_wants_no_letters_or_has_no_confirmed_address_gets_none(small, ada, 
     bob = person("bob")
     EmailAddress.objects.filter(user=bob).update(verified=False)
     ranked(bob, 2)
-    assert mail.outbox == []
+    assert posted() == []
     assert not Letter.objects.filter(sent_at=None).exists()
     client.post(reverse("submission-letters"), {"letters": "on"})
     ranked(ada, 3)
-    assert len(mail.outbox) == 1
+    assert len(posted()) == 1
 
 
 def test_a_name_with_line_breaks_forges_no_headers(small, ada):
     submission = sent(ada, SLUG, state="moderated", name="A\nBcc: eve@example.org\n\nmodel")
     submission.move(State.REFUSED, reason="No.")
     assert send_due() == 1
-    assert mail.outbox[0].subject == "Plumbline: refused: A Bcc: eve@example.org model"
-    assert mail.outbox[0].recipients() == ["ada@example.org"]
+    assert posted()[0].subject == "Plumbline: refused: A Bcc: eve@example.org model"
+    assert posted()[0].recipients() == ["ada@example.org"]

@@ -9,6 +9,7 @@ from leaderboard.models import LanguageModel, Metric, Submission
 from leaderboard.services.evaluation_sets import declare, import_prompts
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.submissions import SubmissionRefused
+from leaderboard.services.submissions.moderation import decide
 from scoring.contributed import Kind
 from scoring.evaluation_sets import Prompt, get
 from tests.leaderboard import living
@@ -93,7 +94,16 @@ def test_another_number_of_continuations_makes_a_ranking_of_its_own(metric):
     with nothing_is_left():
         report = refused(sent(SAMPLES, one, name="Of one")).report
     assert report["counts"] == {Kind.MISSING: 5}
-    submission = rank(sent(SAMPLES, one, name="Of one", k=1))
+    waiting = sent(SAMPLES, one, name="Of one", k=1)
+    read_all()
+    waiting.refresh_from_db()
+    assert (waiting.state, waiting.concerns) == (
+        "moderated",
+        ["It opens a new public ranking: Logs with k = 1 continuations a prompt."],
+    )
+    assert not Metric.objects.filter(slug=f"{SLUG}-k1").exists(), "nobody sees a ranking that nobody has looked at"
+    decide(waiting, "accept")
+    submission = rank(waiting)
     board = Metric.objects.get(slug=f"{SLUG}-k1")
     assert submission.payload["metrics"] == [board.slug]
     assert set(board.current_version().standings.values_list("model__name", flat=True)) == {"Of one"}

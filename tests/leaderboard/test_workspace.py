@@ -16,6 +16,7 @@ from leaderboard.models import (
 )
 from leaderboard.services.submissions import workspace
 from leaderboard.services.submissions.lifecycle import CannotChange
+from leaderboard.services.submissions.moderation import decide
 from tests.leaderboard.living import SLUG, small_metric
 from tests.leaderboard.submitting import (
     ada,
@@ -172,11 +173,11 @@ def test_what_is_said_of_a_model_is_corrected_for_the_record_and_the_change_log(
     submission = ranked(ada)
     address = reverse("correct-submission", args=[submission.pk])
     assert 'value="mit"' in client.get(address).content.decode()
-    values = {"name": "Entrant One", "family": "entrants", "licence": "apache-2.0", "notes": "first\r\nsecond <b>"}
-    assert "Corrected: name, family, licence, notes." in client.post(address, values, follow=True).content.decode()
+    values = {"name": "Entrant 1", "family": "entrants", "licence": "apache-2.0", "notes": "first\r\nsecond <b>"}
+    assert "Corrected: family, licence, notes." in client.post(address, values, follow=True).content.decode()
     model = LanguageModel.objects.get(pk=submission.model_id)
     assert (model.name, model.family, model.licence, model.notes) == (
-        "Entrant One",
+        "Entrant 1",
         "entrants",
         "apache-2.0",
         "first\nsecond <b>",
@@ -190,11 +191,19 @@ def test_what_is_said_of_a_model_is_corrected_for_the_record_and_the_change_log(
         "apache-2.0",
     )
     assert (
-        "was corrected by whoever submitted it: family, licence, name, notes."
+        "was corrected by whoever submitted it: family, licence, notes."
         in client.get(reverse("changes")).content.decode()
     )
     assert "Nothing was changed." in client.post(address, values, follow=True).content.decode()
     assert AuditEvent.objects.filter(verb="correct model").count() == 1
+
+
+def test_a_name_is_normalised_and_one_that_is_not_ranked_yet_is_corrected_at_once(small, ada, client):
+    client.force_login(ada)
+    submission = begun(ada)
+    values = {"name": "Ｅｎｔｒａｎｔ　Ⅻ", "licence": "mit"}
+    client.post(reverse("correct-submission", args=[submission.pk]), values)
+    assert LanguageModel.objects.get(pk=submission.model_id).name == "Entrant XII"
 
 
 @pytest.mark.parametrize(
@@ -236,6 +245,9 @@ def test_a_new_revision_is_an_entry_of_its_own_in_the_same_lineage_and_the_old_o
     assert first.model.get_absolute_url() in new
     assert "A newer revision of this model is here" in page(ada, first)
     workspace.correct(second, {"name": "Entrant 1", "licence": "mit"}, ada)
+    second.refresh_from_db()
+    assert second.concerns == []
+    decide(second, "accept")
     second.model.refresh_from_db()
     assert second.model.name == "Entrant 1", "revisions of one model may bear one name"
 

@@ -1,8 +1,8 @@
-from datetime import date
 from typing import Any
 
 from django.core.management.base import CommandParser
 
+from leaderboard.management.lookup import day_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.queries.audit import BOARD, Wanted, find_events, told
 
@@ -16,8 +16,8 @@ class Command(BoardCommand):
         parser.add_argument("--actor", default="", help=f"part of a name, or '{BOARD}' for what nobody did by name")
         parser.add_argument("--verb", default="", help="as in 'withdraw model'")
         parser.add_argument("--about", default="", metavar="WORDS", help="in the object, as in 'metric safety-toxigen'")
-        parser.add_argument("--since", type=date.fromisoformat, metavar="DATE", help="from this day on, in UTC")
-        parser.add_argument("--until", type=date.fromisoformat, metavar="DATE", help="to the end of this day")
+        parser.add_argument("--since", type=day_called, metavar="DATE", help="from this day on, in UTC")
+        parser.add_argument("--until", type=day_called, metavar="DATE", help="to the end of this day")
         parser.add_argument("--most", type=int, default=MOST, help=f"show at most so many (default: {MOST})")
 
     def handle(self, most: int, **options: Any) -> None:

@@ -21,12 +21,8 @@ class Command(BoardCommand):
         except CannotInvite as error:
             raise CommandError(str(error)) from error
         if email:
-            try:
-                send_invitation(invitation, link)
-            except OSError as error:
-                self.stderr.write(f"the e-mail could not be sent ({error}): pass the link on, or see EMAIL_URL")
-            else:
-                self.say(f"mailed to {email}")
+            send_invitation(invitation, link)
+            self.say(f"beat mails it to {email}")
         self.say(f"{link}\ngood until {invitation.expires_at:%Y-%m-%d %H:%M} UTC, once; it is not shown again")
         if not needs_invitation():
             self.say(f"anyone may sign up here without one: BOARD_ACCESS is {settings.BOARD_ACCESS}")

@@ -1,10 +1,9 @@
-from datetime import date
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.exports import sheet_of_standings, write
-from leaderboard.management.lookup import metric_called
+from leaderboard.management.lookup import day_called, metric_called
 from leaderboard.management.output import json_format
 from leaderboard.models import Standing
 from leaderboard.services.past import NoStandings, ranked
@@ -24,7 +23,7 @@ class Command(BaseCommand):
             help="among whom (default: each kind by itself, where the metric ranks kinds apart)",
         )
         when = parser.add_mutually_exclusive_group()
-        when.add_argument("--as-of", type=date.fromisoformat, metavar="DATE", help="as in 2026-11-21")
+        when.add_argument("--as-of", type=day_called, metavar="DATE", help="as in 2026-11-21")
         when.add_argument("--metric-version", type=int, metavar="V", help="number of a published version")
         parser.add_argument("--format", default="table", choices=["table", "json", "csv", "latex", "markdown"])
         json_format(parser)

@@ -4,12 +4,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import Any, TextIO
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from leaderboard.private_files import VarInUse, hold_folder, restrict_all
 from leaderboard.supervision import write_configuration
 
 PATIENCE_SECONDS = 60.0
@@ -24,16 +25,34 @@ class Command(BaseCommand):
         parser.add_argument("--no-seed", action="store_true", help="leave the database as it is")
 
     def handle(self, host: str, port: int, no_seed: bool, **options: Any) -> None:
+        try:
+            with hold_folder(settings.VAR, settings.EMBEDDED_REDIS_SOCKET) as lock:
+                self.prepare(no_seed)
+                self.supervise(host, port, lock)
+        except VarInUse as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write("stopped; the data stays in " + str(settings.VAR))
+
+    def prepare(self, no_seed: bool) -> None:
+        """Close the folder to others, and bring database, static files and seed to this version's state."""
+        if changed := restrict_all(settings.VAR):
+            self.stdout.write(
+                f"permissions: {changed} files and folders in {settings.VAR} were open to others, and are not"
+            )
         call_command("migrate", verbosity=0)
         self.stdout.write(f"database: {settings.DATABASES['default']['ENGINE'].rsplit('.', 1)[-1]}, migrated")
         call_command("collectstatic", interactive=False, verbosity=0)
         if not no_seed:
             call_command("seed", stdout=self.stdout)
+
+    def supervise(self, host: str, port: int, lock: TextIO) -> None:
+        """Run the processes until they are stopped. The supervisor holds `lock` too, for as long as it lives."""
         self.stdout.write("starting web, workers and beat; Ctrl-C stops them")
         self.stdout.flush()
         configuration = write_configuration(host, port)
         supervisor = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "--configuration", str(configuration)]
+            [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "--configuration", str(configuration)],
+            stdin=lock,  # it closes whatever else it inherits
         )
         # Ctrl-C reaches the supervisor too, a signal to this process alone does not: pass every kind on.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -42,7 +61,6 @@ class Command(BaseCommand):
         supervisor.wait()
         if supervisor.returncode:
             raise CommandError(f"the supervisor ended with status {supervisor.returncode}: see the lines above")
-        self.stdout.write("stopped; the data stays in " + str(settings.VAR))
 
     def announce(self, supervisor: subprocess.Popen[bytes], address: str) -> None:
         """Print the address once the site answers there."""

@@ -1,4 +1,4 @@
-"""Letters to submitters: sent by a worker, once each, as soon as the mail server takes them."""
+"""Letters to submitters: sent by the courier, once each, as soon as the mail server takes them."""
 
 import logging
 from datetime import timedelta
@@ -11,16 +11,14 @@ from django.core.mail import EmailMessage
 from django.db.models import F
 from django.template.loader import render_to_string
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
-from leaderboard.celery import app
 from leaderboard.models import Letter, Preferences, Submission
 from leaderboard.services.places import places_of
 from leaderboard.services.submissions.evaluations import Step, evaluations
 
 log = logging.getLogger(__name__)
 
-IN_WORK = timedelta(minutes=10)  # after that a worker that took a letter is taken for dead
+IN_WORK = timedelta(minutes=10)  # after that a courier that took a letter is taken for dead
 FIRST_PAUSE = timedelta(minutes=1)  # doubles with every attempt
 LONGEST_PAUSE = timedelta(hours=6)
 MOST_ATTEMPTS = 16  # three days
@@ -43,14 +41,6 @@ def choose_letters(user: User, wanted: bool) -> None:
     Preferences.objects.update_or_create(user=user, defaults={"letters": wanted})
 
 
-def send_soon() -> None:
-    """Have a worker send what is due; where the broker is away the sweeper does, within a minute."""
-    try:
-        app.send_task("leaderboard.tasks.send_letters")
-    except OperationalError as error:
-        log.warning("letters wait for the sweeper: %s", error)
-
-
 def send_due() -> int:
     """Send the letters that are due, each once; returns how many went. A mail server that is away costs time only."""
     sent = 0
@@ -59,7 +49,7 @@ def send_due() -> int:
         now = timezone.now()
         mine = Letter.objects.filter(pk=letter.pk, sent_at=None, not_before=letter.not_before)
         if not mine.update(not_before=now + IN_WORK, attempts=F("attempts") + 1):
-            continue  # another worker took it
+            continue  # another courier took it
         try:
             sent += _send(letter)
         except (OSError, SMTPException) as error:

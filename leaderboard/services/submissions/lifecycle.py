@@ -17,6 +17,7 @@ from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.failures import Failure, explain
 from leaderboard.services.places import places_of
 from leaderboard.services.submissions import hub, outputs, tool
+from leaderboard.services.submissions.concerns import find_concerns
 from leaderboard.services.submissions.evaluations import ENDED, Evaluation, Step, evaluations
 
 State = Submission.State
@@ -34,9 +35,16 @@ class CannotChange(ValueError):
 
 
 def take(submission: Submission) -> None:
-    """Go on with what is checked: to a moderator on a moderated board, else to work. In the caller's transaction."""
-    if submissions_are_moderated():
-        submission.move(State.MODERATED)
+    """Go on with what is checked: to a moderator where the board or a concern asks for one, else to work.
+
+    In the caller's transaction.
+    """
+    concerns = find_concerns(submission)
+    if concerns or submissions_are_moderated():
+        submission.move(State.MODERATED, concerns=concerns)
+        SubmissionLine.objects.bulk_create(
+            SubmissionLine(submission=submission, text=f"For a moderator: {concern}"[:500]) for concern in concerns
+        )
     else:
         begin(submission)
 

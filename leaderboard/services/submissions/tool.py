@@ -60,17 +60,27 @@ def read_results(file: "File[bytes]") -> dict[str, Any]:
 
 def existing(payload: dict[str, Any]) -> list[Metric]:
     """The metrics meant, with the log's k, as far as there are such."""
+    return [metric for _, metric in counterparts(payload) if metric]
+
+
+def without_ranking(payload: dict[str, Any]) -> list[Metric]:
+    """The metrics chosen that the board does not have with the log's k."""
+    return [chosen for chosen, metric in counterparts(payload) if metric is None]
+
+
+def counterparts(payload: dict[str, Any]) -> list[tuple[Metric, Metric | None]]:
+    """Each metric chosen, and the one like it with the log's k; None where there is none."""
     chosen = Metric.objects.filter(slug__in=payload["metrics"]).select_related("protocol__evaluation_set")
     k = payload["k"]
     if k is None:
-        return list(chosen)
-    found: list[Metric] = []
+        return [(metric, metric) for metric in chosen]
+    pairs: list[tuple[Metric, Metric | None]] = []
     for metric in chosen:
         parameters = {**metric.protocol.parameters, "k": k}
         sha256 = Protocol.identity(metric.protocol.evaluation_set, metric.protocol.method, parameters)
-        of = {"scorer": metric.scorer, "formula_name": metric.formula_name}
-        found += Metric.objects.filter(protocol__sha256=sha256, **of).select_related("protocol")[:1]
-    return found
+        alike = Metric.objects.filter(protocol__sha256=sha256, scorer=metric.scorer, formula_name=metric.formula_name)
+        pairs.append((metric, alike.select_related("protocol").first()))
+    return pairs
 
 
 def read(submission: Submission, protocol: Protocol, reader: FileReader) -> Taken:

@@ -6,9 +6,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from leaderboard.models import LanguageModel, Metric, Submission
+from leaderboard.models import LanguageModel, Metric, Standing, Submission, SubmissionLine
 from leaderboard.services.access import set_access
 from leaderboard.services.audit import record
+from leaderboard.services.roles import operates
+from leaderboard.services.submissions.concerns import models_of_others, name_concerns
 from leaderboard.services.submissions.lifecycle import CannotChange, stop_work
 from leaderboard.services.submissions.refusals import SubmissionRefused
 
@@ -50,14 +52,14 @@ def withdraw(submission: Submission, reason: str, user: User) -> bool:
     if reason not in REASONS:
         raise CannotChange(f"reason = {reason!r}: use one of {', '.join(REASONS)}")
     model, before, alone = submission.model, submission.state, not why_not_alone(submission)
-    if not submission.move(State.WITHDRAWN, reason=REASONS[reason]):
+    if not submission.move(State.WITHDRAWN, reason=REASONS[reason], name_asked=""):
         raise CannotChange(f"It is {submission.get_state_display().lower()}: there is nothing to withdraw.")
     detail = {"reason": REASONS[reason], "model withdrawn": False}
     if model:
         stop_work(submission)
     if model and alone:
         for other in Submission.objects.filter(model=model, submitter=submission.submitter_id):
-            other.move(State.WITHDRAWN, reason=REASONS[reason])
+            other.move(State.WITHDRAWN, reason=REASONS[reason], name_asked="")
         access = LanguageModel.Access.WITHDRAWN
         detail["model withdrawn"] = set_access(model, access, REASONS[reason], user, of_their_own=True)
     change = {"state": before}, {"state": submission.state}
@@ -70,7 +72,8 @@ def clean_metadata(values: dict[str, Any], submission: Submission) -> dict[str, 
     problems: dict[str, list[str]] = {}
     cleaned = {}
     for name, most in METADATA.items():
-        text = unicodedata.normalize("NFC", str(values.get(name, ""))).replace("\r\n", "\n").strip()
+        written = str(values.get(name, "")).replace("\r\n", "\n").strip()
+        text = unicodedata.normalize("NFC", written) if name == "notes" else unicodedata.normalize("NFKC", written)
         kept = "\n" if name == "notes" else ""
         odd = sorted(
             {f"U+{ord(c):04X}" for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs") and c not in kept}
@@ -84,26 +87,18 @@ def clean_metadata(values: dict[str, Any], submission: Submission) -> dict[str, 
         cleaned[name] = text
     if not cleaned["name"]:
         problems["name"] = ["Give the model a name."]
-    elif _is_taken(cleaned["name"], submission):
+    elif models_of_others(submission).filter(name__iexact=cleaned["name"]).exists():
         problems["name"] = [f"{cleaned['name']} is the name of another model here: use one of its own."]
     if problems:
         raise SubmissionRefused(problems)
     return cleaned
 
 
-def _is_taken(name: str, submission: Submission) -> bool:
-    named = LanguageModel.objects.filter(name__iexact=name)
-    if submission.model:
-        return named.exclude(pk__in=LanguageModel.objects.lineage(submission.model)).exists()
-    if located := submission.payload.get("hub_id"):
-        return named.exclude(source=LanguageModel.Source.HUB, location=located).exists()
-    return named.exclude(submissions__submitter=submission.submitter_id).exists()
+def correct(submission: Submission, values: dict[str, Any], user: User) -> tuple[list[str], bool]:
+    """Correct what is said of the model, on its page and for the record.
 
-
-def correct(submission: Submission, values: dict[str, Any], user: User) -> list[str]:
-    """Correct what is said of the model, on its page and for the record; returns the fields that changed.
-
-    Raises SubmissionRefused, with what is wrong; CannotChange.
+    Returns the fields that changed, and whether a new name waits for a moderator, as that of a ranked model does: a
+    name is what readers know it by. Raises SubmissionRefused, with what is wrong; CannotChange.
     """
     if submission.model is None:
         raise CannotChange("Its model is not entered yet: there is nothing to correct.")
@@ -113,13 +108,32 @@ def correct(submission: Submission, values: dict[str, Any], user: User) -> list[
     with transaction.atomic():
         model = LanguageModel.objects.select_for_update().get(pk=submission.model.pk)
         changed = [name for name in METADATA if getattr(model, name) != cleaned[name]]
+        asks = "name" in changed and is_ranked(model) and not operates(user)
+        if asks:
+            changed.remove("name")
+            ask_for_name(submission, cleaned["name"], user)
+            cleaned["name"] = model.name
         if changed:
             before = {name: getattr(model, name) for name in changed}
             after = {name: cleaned[name] for name in changed}
             LanguageModel.objects.filter(pk=model.pk).update(**after)
             Submission.objects.filter(pk=submission.pk).update(payload={**submission.payload, **cleaned})
             record("correct model", f"model {model.slug}", {}, user, (before, after))
-    return changed
+    return changed, asks
+
+
+def is_ranked(model: LanguageModel) -> bool:
+    """Whether readers see it in a ranking, of now or of before."""
+    return Standing.objects.filter(model=model).exists()
+
+
+def ask_for_name(submission: Submission, name: str, user: User) -> None:
+    """Have a new name of a ranked model wait for a moderator, with concerns. In the caller's transaction."""
+    concerns = name_concerns(submission, name)
+    Submission.objects.filter(pk=submission.pk).update(name_asked=name, concerns=concerns)
+    lines = [f"The new name {name!r} waits for a moderator.", *(f"For a moderator: {concern}" for concern in concerns)]
+    SubmissionLine.objects.bulk_create(SubmissionLine(submission=submission, text=line[:500]) for line in lines)
+    record("ask for name", f"submission {submission.pk}", {"name": name}, user)
 
 
 def possible_metrics(submission: Submission) -> list[Metric]:
@@ -144,9 +158,10 @@ def send_again(submission: Submission, values: dict[str, Any], user: User) -> No
         raise SubmissionRefused({"metrics": [f"{', '.join(sorted(unknown)) or 'None'}: choose metrics of this board."]})
     payload = {**submission.payload, **cleaned, "metrics": chosen}
     changed = [name for name in payload if payload[name] != submission.payload.get(name)]
+    concerns = name_concerns(submission, payload["name"])
     before = {"state": submission.state, **{name: submission.payload.get(name) for name in changed}}
     after = {"state": State.MODERATED, **{name: payload[name] for name in changed}}
     with transaction.atomic():
-        if not submission.move(State.MODERATED, payload=payload, reason=""):
+        if not submission.move(State.MODERATED, payload=payload, reason="", concerns=concerns):
             raise CannotChange("It was decided upon meanwhile.")
         record("send submission again", f"submission {submission.pk}", {}, user, (before, after))

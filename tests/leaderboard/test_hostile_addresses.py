@@ -1,0 +1,109 @@
+"""Whatever stands in an address, a page answers with what was asked for or with what is wrong, and never with a 500."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLResolver, get_resolver
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.leaderboard.conftest import CAUSAL
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
+
+METRIC = "safety-starter"
+NAMES = (
+    *("a", "access", "actor", "add", "against", "as_of", "attribute", "b", "c", "check", "coefficient", "columns", "e"),
+    *("family", "for", "format", "from", "invitation", "kind", "limit", "m", "maxheight", "maxwidth", "measure"),
+    *("metric", "model", "model_kind", "next", "numbers", "o", "of", "offset", "order", "p", "page", "population"),
+    *("property", "provenance", "q", "rows", "search", "show", "since", "size", "slice", "sort", "source", "state"),
+    *("status", "tie_rule", "to", "top", "until", "url", "verb", "verdict", "version", "x", "y", "hub_id", "revision"),
+)
+HOSTILE = (
+    *("9999-12-31", "0001-01-01", "2026-13-45", "2026W53", "-1", "0", "1e400", "NaN", "Infinity", "9" * 9, "9" * 18),
+    *(
+        "9" * 19,
+        "9" * 5000,
+        "٣",
+        "²",
+        "\0",
+        "a\0b",
+        "\ud800",
+        "%00",
+        "\u202e",
+        "'\";--",
+        "../../etc/passwd",
+        "a" * 3000,
+    ),
+    *("http://[", "http://testserver/?as_of=9999-12-31", "slice:", "-slice:", "toxicity@" + "9" * 5000, "safety_score"),
+)
+EXAMPLES = {"slug": CAUSAL, "model": CAUSAL, "metric": METRIC, "pk": "1", "number": "1", "step": "retry", "kind": "run"}
+
+
+def routes(patterns, prefix: str = "") -> list[str]:
+    """The routes of the site that are no regular expressions, as Django writes them; none of the admin's tables."""
+    collected: list[str] = []
+    for pattern in patterns:
+        route = prefix + str(pattern.pattern)
+        if "^" in route or (route.count("/") > 2 and route.startswith("admin/")):
+            continue
+        collected += routes(pattern.url_patterns, route) if isinstance(pattern, URLResolver) else [route]
+    return collected
+
+
+def address(route: str) -> str:
+    """A route with an example in each of its places."""
+    examples = EXAMPLES | ({"slug": METRIC} if "metrics/" in route or "feeds/" in route else {})
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda place: examples.get(place[1], "x"), route)
+
+
+TABLES = ("user", "languagemodel", "auditevent", "standing", "submission")
+PATHS = sorted(
+    {address(route) for route in routes(get_resolver().url_patterns) if "logout" not in route}
+    | {f"/admin/{'auth' if table == 'user' else 'leaderboard'}/{table}/" for table in TABLES}
+    | {f"/rankings.{form}" for form in ("csv", "json", "latex", "markdown")}
+    | {f"/operate/work/run/{'9' * 25}/retry/", f"/submissions/{'9' * 25}/", f"/artefacts/{'0' * 64}.parquet"}
+)
+VALUES = st.sampled_from(HOSTILE) | st.text(max_size=20)
+QUERIES = st.dictionaries(st.sampled_from(NAMES), VALUES, min_size=1, max_size=3)
+
+
+def encoded(query: dict[str, str]) -> str:
+    """A query string, with what no text can hold as bytes that are no UTF-8."""
+    return "&".join(
+        f"{name}={''.join(f'%{byte:02X}' for byte in value.encode('utf-8', 'surrogatepass'))}"
+        for name, value in query.items()
+    )
+
+
+@pytest.fixture(scope="module")
+def operator(lasting_board, django_db_blocker) -> Client:
+    """Somebody who may open every page."""
+    with django_db_blocker.unblock():
+        client = Client(REMOTE_ADDR="127.0.0.1")
+        client.force_login(User.objects.create_superuser("fuzz", "fuzz@example.org"))
+    return client
+
+
+@given(st.sampled_from(PATHS), QUERIES)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_address_makes_a_page_fail(operator, path, query):
+    assert operator.get(f"{path}?{encoded(query)}").status_code != 500
+
+
+@pytest.mark.parametrize("path", ["/", "/embed/", "/rankings.csv", "/oembed", f"/api/v1/metrics/{METRIC}/standings"])
+@pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01"])
+def test_a_day_that_no_ranking_can_be_of_is_refused_with_the_days_that_can_be(client, path, day):
+    query = {"url": f"http://testserver/?as_of={day}"} if path == "/oembed" else {"as_of": day}
+    answer = client.get(path, query)
+    assert answer.status_code in (404, 422)
+    assert ("2999-12-31" if day > "2999" else "2000-01-01") in answer.content.decode()
+
+
+def test_a_nul_character_is_refused_on_every_page_by_the_name_of_its_parameter(client):
+    for path in ("/", "/about/", "/admin/auth/user/", "/accounts/login/"):
+        answer = client.get(f"{path}?q=a%00b")
+        assert answer.status_code == 400
+        assert "q: it contains a NUL character" in answer.content.decode()

@@ -1,0 +1,92 @@
+"""System checks: each names the setting that is wrong and what to set it to."""
+
+from pathlib import Path
+
+import pytest
+from django.core.checks import run_checks
+
+GOOD = {
+    "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+    "EMAIL_HOST": "smtp.example.org",
+    "EMAIL_HOST_PASSWORD": "x",
+    "EMAIL_USE_TLS": True,
+    "DEFAULT_FROM_EMAIL": "Board <board@example.org>",
+    "HTTPS_ONLY": True,
+    "ALLAUTH_TRUSTED_PROXY_COUNT": 1,
+    "SITE_URL": "https://board.example.org",
+    "ALLOWED_HOSTS": ["board.example.org"],
+    "SECRET_KEY": "k" * 20 + "0123456789" * 4,
+}
+
+
+@pytest.fixture
+def good(settings, tmp_path: Path):
+    """The settings of a board that others may visit."""
+    for name, value in GOOD.items():
+        setattr(settings, name, value)
+    (tmp_path / "var").mkdir(mode=0o700)
+    settings.VAR, settings.BASE_DIR = tmp_path / "var", tmp_path
+    return settings
+
+
+def problems() -> dict[str, str]:
+    """The hints of this board's own checks, by id."""
+    return {message.id: message.hint for message in run_checks(include_deployment_checks=True) if "plumb" in message.id}
+
+
+def test_a_board_as_it_should_be_has_no_problems(good):
+    assert problems() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "identifier", "remedy"),
+    [
+        ("EMAIL_BACKEND", "django.core.mail.backends.console.EmailBackend", "plumbline.W001", "Set EMAIL_URL to"),
+        ("DEFAULT_FROM_EMAIL", "Plumbline <plumbline@localhost>", "plumbline.W002", "Set DEFAULT_FROM_EMAIL"),
+        ("EMAIL_USE_TLS", False, "plumbline.W003", "submission://"),
+        ("SITE_URL", "http://board.example.org", "plumbline.W021", "Set SITE_URL"),
+        ("SECRET_KEY", "short", "plumbline.E030", "Set SECRET_KEY"),
+        ("SECRET_KEY", "changeme" * 10, "plumbline.E030", "Set SECRET_KEY"),
+        ("METRICS_TOKEN", "1234", "plumbline.W031", "Set METRICS_TOKEN"),
+        ("ALERT_SECRET", "1234", "plumbline.W031", "Set ALERT_SECRET"),
+        ("ALLAUTH_TRUSTED_PROXY_COUNT", 0, "plumbline.W040", "Set TRUSTED_PROXIES"),
+        ("ALLOWED_HOSTS", ["*"], "plumbline.W042", "Set ALLOWED_HOSTS"),
+        ("ALLOWED_HOSTS", ["other.example.org"], "plumbline.W043", "Add board.example.org to ALLOWED_HOSTS"),
+    ],
+)
+def test_a_setting_that_is_wrong_has_a_check_with_a_remedy(good, name, value, identifier, remedy):
+    setattr(good, name, value)
+    assert list(problems()) == [identifier]
+    assert remedy in problems()[identifier]
+
+
+def test_without_tls_both_passwords_and_the_claimed_addresses_are_told(good):
+    good.HTTPS_ONLY = False
+    assert set(problems()) == {"plumbline.W020", "plumbline.W041"}
+    good.ALLAUTH_TRUSTED_PROXY_COUNT = 0
+    assert set(problems()) == {"plumbline.W020"}
+
+
+def test_files_that_others_may_read_are_named_without_deployment_checks_too(good):
+    database = good.VAR / "plumbline.sqlite3"
+    database.touch()
+    database.chmod(0o644)
+    (found,) = [message for message in run_checks() if message.id == "plumbline.W010"]
+    assert str(database) in found.msg
+    assert found.hint.startswith(f"chmod -R go= {good.VAR}")
+
+
+def test_a_folder_of_another_user_is_told(good, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    assert "one user" in problems()["plumbline.W011"]
+
+
+def test_a_file_of_settings_that_others_may_read_is_told(good):
+    file = good.BASE_DIR / ".env"
+    file.touch()
+    file.chmod(0o640)
+    assert problems() == {"plumbline.W032": f"chmod 600 {file}"}
+
+
+def test_the_board_as_it_comes_passes_what_lint_asks():
+    assert [message for message in run_checks() if message.id.startswith("plumbline")] == []
