@@ -48,6 +48,11 @@ class PolicyForm(forms.Form):
             choices=Metric.OutdatedPolicy.choices,
             help_text="What becomes of them under a new version.",
         )
+        self.fields[policies.FLAGGED] = forms.ChoiceField(
+            label="Entries that people should look at first",
+            choices=Metric.FlagPolicy.choices,
+            help_text="Where the tokenizer or the numbers of an entry stand out. Holds for entries scored from now on.",
+        )
         self.fields["reason"] = forms.CharField(
             max_length=500, label="Reason", help_text="It stays in the public change log for ever."
         )

@@ -21,6 +21,7 @@ urlpatterns = [
     path("models/<slug:slug>/<slug:step>/", views.steer_model, name="steer-model"),
     path("submissions/", views.moderation, name="moderation"),
     path("submissions/<int:pk>/<slug:decision>/", views.moderate, name="moderate"),
+    path("entries/<int:pk>/<slug:decision>/", views.decide_entry, name="decide-entry"),
     path("audit/", views.audit, name="audit"),
     path("invitations/", views.invitations, name="invitations"),
     path("invitations/<int:pk>/revoke/", views.revoke_invitation, name="revoke-invitation"),

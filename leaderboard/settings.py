@@ -223,10 +223,12 @@ STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", Path(PLOTLY.origin).parent /
 HUB_ENDPOINT = env.str("HF_ENDPOINT", "https://huggingface.co")
 HUB_TOKEN = env.str("HF_TOKEN", "") or None
 HUB_PATIENCE_SECONDS = env.float("HUB_PATIENCE_SECONDS", 10.0)
+HUB_CACHE_GB = env.float("HUB_CACHE_GB", 100.0)
 WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0)  # 0: as much as this machine has
-for _name, _least in (("HUB_PATIENCE_SECONDS", 0.1), ("WORKER_MEMORY_GB", 0.0)):
+for _name, _least in (("HUB_PATIENCE_SECONDS", 0.1), ("HUB_CACHE_GB", 0.1), ("WORKER_MEMORY_GB", 0.0)):
     if globals()[_name] < _least:
         raise ImproperlyConfigured(f"{_name} = {globals()[_name]}: set it to {_least} or more")
+HUB_CACHE_BYTES = int(HUB_CACHE_GB * 1e9)
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
 COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)
 

@@ -22,6 +22,7 @@ urlpatterns = [
     path("docs/", views.docs, name="docs"),
     path("docs/operating/", views.docs_operating, name="docs-operating"),
     path("docs/metrics/", views.docs_metrics, name="docs-metrics"),
+    path("docs/threats/", views.docs_threats, name="docs-threats"),
     path("docs/extending/", views.docs_extending, name="docs-extending"),
     path("compare-scorers/", views.compare_scorers, name="compare_scorers"),
     path("submissions/", views.submissions, name="submissions"),

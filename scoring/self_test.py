@@ -20,7 +20,7 @@ import torch
 from scoring.generation import GenerationSettings, UnsupportedKind
 from scoring.generation.engine import decode, is_out_of_memory
 from scoring.language_models import FailedSelfTest, LoadedModel
-from scoring.language_models.files import briefly
+from scoring.language_models.configuration import briefly
 from scoring.likelihood import LikelihoodSettings, NotApplicable, SpecialTokens
 from scoring.likelihood.engine import ONE_AT_A_TIME, engine_of
 from scoring.likelihood.pieces import Piece

@@ -5,7 +5,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +21,8 @@ ROUTES = [
     ("info", re.compile(rf"/api/models/{ID}")),
     ("file", re.compile(rf"/{ID}/resolve/(?P<revision>[^/]+)/(?P<file>.+)")),
 ]
+INFORMATION = "information"
+Answer = Callable[[BaseHTTPRequestHandler], None]
 TOKEN = "hf_member"  # may read everything
 OUTSIDER = "hf_outsider"  # a valid account that was given access to nothing
 
@@ -36,6 +38,8 @@ class Repository:
     declared: dict[str, int] = field(default_factory=dict)  # sizes of files that it lies about
     tampered: dict[str, bytes] = field(default_factory=dict)  # files that it sends in place of those it hashed
     endless: set[str] = field(default_factory=set)  # files that it never stops sending
+    # What it answers instead, when asked for a file of that name, or for what it is (INFORMATION).
+    answers: dict[str, "Answer"] = field(default_factory=dict)
 
 
 class StandInHub:
@@ -136,6 +140,9 @@ class _Handler(BaseHTTPRequestHandler):
         files = repository.commits.get(commit)
         if files is None:
             return self._error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        answer = repository.answers.get(INFORMATION if kind == "info" else name)
+        if answer is not None:
+            return answer(self)
         if kind == "info":
             return self._json(_information(repo_id, repository, commit))
         if kind == "tree":

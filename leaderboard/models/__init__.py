@@ -3,6 +3,7 @@
 from leaderboard.models.accounts import ApiToken, Invitation, Preferences
 from leaderboard.models.audit import AuditEvent
 from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replicate, Rescoring
+from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
@@ -21,6 +22,7 @@ __all__ = [
     "ControlCheck",
     "ControlSet",
     "Download",
+    "EntryCheck",
     "EvaluationSet",
     "Incident",
     "Invitation",
@@ -48,6 +50,7 @@ __all__ = [
     "Work",
     "Worker",
     "listed",
+    "not_held",
     "ranked_now",
     "significance",
     "unranked",

@@ -25,6 +25,11 @@ class OutdatedPolicy(models.TextChoices):
     REMOVE = "remove", "Leave out of the new version"
 
 
+class FlagPolicy(models.TextChoices):
+    HOLD = "hold", "Hold back until a moderator releases it"
+    MARK = "mark", "Rank, with a mark"
+
+
 USUAL_MOST_MISSING = 0.05  # the usual share of texts without a score up to which an entry is ranked
 
 
@@ -32,6 +37,7 @@ class Metric(models.Model):
     """A board: what is measured, on what, by which scorer."""
 
     OutdatedPolicy = OutdatedPolicy
+    FlagPolicy = FlagPolicy
 
     slug = models.SlugField(max_length=80, unique=True)
     title = models.CharField(max_length=200)
@@ -43,6 +49,12 @@ class Metric(models.Model):
     position = models.PositiveIntegerField(default=0, help_text="Order of the tabs.")
     drift_policy = models.JSONField(default=dict, blank=True)
     outdated_policy = models.CharField(max_length=20, choices=OutdatedPolicy, default=OutdatedPolicy.FLAG)
+    flag_policy = models.CharField(
+        max_length=20,
+        choices=FlagPolicy,
+        default=FlagPolicy.HOLD,
+        help_text="What becomes of an entry that people should look at first.",
+    )
     most_missing = models.FloatField(
         default=USUAL_MOST_MISSING,
         help_text="Entries of which a larger share of the texts has no score are shown, and not ranked.",
@@ -58,6 +70,7 @@ class Metric(models.Model):
         permissions = (("operate_metric", "Can watch, check and rescore metrics, and run the board"),)
         constraints = (
             one_of("outdated_policy", OutdatedPolicy),
+            one_of("flag_policy", FlagPolicy),
             models.CheckConstraint(
                 condition=Q(most_missing__gte=0, most_missing__lte=1), name="metric_most_missing_is_a_share"
             ),

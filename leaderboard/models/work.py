@@ -205,6 +205,12 @@ class Run(Work):
     special_tokens = models.CharField(
         max_length=200, blank=True, help_text="What the tokenizer puts around a text, as in [CLS] text [SEP]."
     )
+    loaded_files = models.JSONField(
+        default=list, blank=True, help_text="Files that the model was loaded from: name, size and sha256 of each."
+    )
+    tokenizer_report = models.JSONField(
+        default=dict, blank=True, help_text="What the tokenizer read of the texts and of canary sentences, with flags."
+    )
     self_test = models.JSONField(
         default=dict, blank=True, help_text="How far the engine was from the model's plain forward; and where."
     )

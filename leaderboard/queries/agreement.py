@@ -8,7 +8,17 @@ import numpy as np
 from django.db.models import Q
 from numpy.typing import NDArray
 
-from leaderboard.models import LanguageModel, MetricVersion, Result, Scoring, Standing, Work, ranked_now, unranked
+from leaderboard.models import (
+    LanguageModel,
+    MetricVersion,
+    Result,
+    Scoring,
+    Standing,
+    Work,
+    not_held,
+    ranked_now,
+    unranked,
+)
 from leaderboard.models.results import DERIVED
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
@@ -180,7 +190,7 @@ def values_of(columns: Sequence[Column]) -> Values:
         wanted |= Q(scoring__metric_version=of.version, measure=of.measure.key, slice=of.slice)
     found = (
         Result.objects.filter(wanted, scoring__state=Work.State.DONE)
-        .filter(ranked_now("scoring__model__"))
+        .filter(ranked_now("scoring__model__"), not_held("scoring__"))
         .exclude(scoring__in=Scoring.objects.filter(unranked()).values("pk"))
         .order_by()
         .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value")

@@ -10,10 +10,12 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent
+from leaderboard.services import policies
 
 EVENTS_A_PAGE = 50
 BOARD = "the board"  # the actor of what nobody did by name
 CHANGED = {"set role": "role", "replace scorer": "scorer"}  # what from and to are of, where it is not versions
+POLICY_LABELS = {field.name: field.label for field in (*policies.FIELDS, policies.MOST_MISSING)}
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,8 @@ def told(event: AuditEvent) -> Told:
 
 
 def label(key: str) -> str:
-    """A name of the record, as people write it."""
-    return key.replace("_", " ").capitalize()
+    """A name of the record, as people write it; fields of a policy are called what their form calls them."""
+    return POLICY_LABELS.get(key) or key.replace("_", " ").capitalize()
 
 
 def words(value: Any) -> str:

@@ -5,11 +5,14 @@ import re
 from argparse import Action, _SubParsersAction
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
 
+from scoring.language_models import package, tokenizer_report, tokenizer_rules
+from scoring.language_models.tokenizer_patterns import KEPT, PATTERNS
 from scoring.metrics.formulas import FORMULAS, Formula
 from scoring.metrics.measures import Measure
 from scoring.scorers import example
@@ -166,3 +169,21 @@ def _definitions(formula: Formula) -> list[Definition]:
 def example_source() -> str:
     """The example of a scorer, as it runs."""
     return inspect.getsource(example)
+
+
+def protections() -> dict[str, Any]:
+    """What the threat model quotes: files with their limits, reviewed parts of tokenizers, limits of reports."""
+    return {
+        "files": sorted(package.LIMITS.items()),
+        "normalizers": sorted(tokenizer_rules.NORMALIZERS),
+        "replacements": sorted(tokenizer_rules.REPLACEMENTS),
+        "pre_tokenizers": sorted(tokenizer_rules.PRE_TOKENIZERS),
+        "patterns": sorted(PATTERNS | KEPT),
+        "limits": {
+            "changed": 100 * tokenizer_report.MOST_CHANGED,
+            "difference": 100 * tokenizer_report.MOST_DIFFERENCE,
+            "z": tokenizer_report.LEAST_Z,
+            "length": tokenizer_report.MOST_LENGTH_RATIO,
+            "unused": 100 * tokenizer_report.MOST_UNUSED,
+        },
+    }

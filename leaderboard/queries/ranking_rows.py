@@ -31,7 +31,7 @@ from scoring.metrics.measures import Measure
 from scoring.statistics.ranks import Rank, competition_ranks
 
 Ranks = dict[tuple[str, int], Rank]  # by population and result
-ALL_OF_IT = ("model", "result__scoring__run")  # what belongs to a row
+ALL_OF_IT = ("model", "result__scoring__run", "result__scoring__entry_check")  # what belongs to a row
 GROUPED = ("family", "kind", "access", "source", "hidden_note")
 KNOWN_OF_SOME = ("parameters", "n", "missing")  # columns that a paper's figures may lack throughout
 

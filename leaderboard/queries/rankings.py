@@ -65,6 +65,12 @@ class Row:
         run = self.result.scoring.run
         return run.environment.get("differences", []) if run else []
 
+    @property
+    def flags(self) -> list[str]:
+        """What stands out about its tokenizer or its numbers, in words."""
+        check = getattr(self.result.scoring, "entry_check", None)
+        return check.words if check else []
+
 
 @dataclass(frozen=True, slots=True)
 class Group:

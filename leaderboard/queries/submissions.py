@@ -13,6 +13,7 @@ from django.utils import timezone
 from leaderboard.models import (
     ControlCheck,
     Download,
+    EntryCheck,
     LanguageModel,
     Metric,
     Run,
@@ -180,7 +181,7 @@ def _stage(
     fetched: Download | None,
 ) -> Stage:
     work = one.work
-    failed = work is not None and one.step in (Step.FAILED, Step.CANCELLED)
+    failed = work is not None and work.state != Work.State.DONE and one.step in (Step.FAILED, Step.CANCELLED)
     tried = work is not None and work.state == Work.State.QUEUED and bool(work.fault)
     begun = work is not None and work.state == Work.State.RUNNING
     return Stage(
@@ -213,6 +214,10 @@ def words(one: Evaluation, place: int | None, check: ControlCheck | None, now: d
     work, step = one.work, one.step
     if work is None:
         return "Not begun."
+    if step == Step.HELD and one.check:
+        return f"Scored, and held back until a moderator has looked. {' '.join(one.check.words)}"
+    if one.check and one.check.state == EntryCheck.State.REFUSED:
+        return f"A moderator did not release it. {one.check.reason}"
     if step in (Step.FAILED, Step.CANCELLED):
         return "Failed." if step == Step.FAILED else "Cancelled."
     if step == Step.PUBLISHING and one.rescoring:

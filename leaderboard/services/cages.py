@@ -22,9 +22,20 @@ from scoring import cage
 from scoring.cage import CagedModel, CageError, FileReader, Limits, Protection
 from scoring.cage.confinement import NOBODY
 from scoring.cage.protections import as_json
-from scoring.language_models import BUNDLED, Architecture, Precision, ResolvedModel, resolve, resolve_hub
+from scoring.language_models import (
+    BUNDLED,
+    Architecture,
+    LoadedFile,
+    Placed,
+    Precision,
+    ResolvedModel,
+    place,
+    resolve,
+    resolve_hub,
+)
+from scoring.language_models.downloads import check_unchanged
 from scoring.language_models.hub import find_fetched
-from scoring.language_models.loading import place
+from scoring.language_models.package import list_loaded
 from scoring.language_models.resolving import Describe
 
 log = logging.getLogger(__name__)
@@ -74,15 +85,16 @@ def limits_of_run(spent: float) -> Limits:
 
 
 @contextmanager
-def open_model(model: LanguageModel, precision: Precision, lease: Lease) -> Iterator[CagedModel]:
-    """The model in a cage for the block, which `lease` ends. Raises ModelRefused, HubUnavailable, CageError."""
-    location = str(BUNDLED / model.location) if model.source == LanguageModel.Source.BUNDLED else model.location
-    if model.source == LanguageModel.Source.HUB:
-        path = find_fetched(model.location, model.revision) or require_files(model)
-    else:
-        path = place("folder", location, model.revision)
+def open_model(
+    model: LanguageModel, precision: Precision, lease: Lease
+) -> Iterator[tuple[CagedModel, tuple[LoadedFile, ...]]]:
+    """The model in a cage for the block, which `lease` ends, and the files that it is loaded from.
+
+    Raises ModelRefused, HubUnavailable, CageError.
+    """
+    placed = _place(model)
     with cage.open_model(
-        path,
+        placed.path,
         model.name,
         precision,
         limits_of_run(lease.work.seconds),
@@ -90,7 +102,18 @@ def open_model(model: LanguageModel, precision: Precision, lease: Lease) -> Iter
         strict=is_strict(),
         cuda=torch.cuda.is_available(),
     ) as caged:
-        yield caged
+        yield caged, placed.files
+
+
+def _place(model: LanguageModel) -> Placed:
+    """The files of the model, unchanged since they were pinned. Raises Deferred where a hub's are not here."""
+    if model.source != LanguageModel.Source.HUB:
+        bundled = model.source == LanguageModel.Source.BUNDLED
+        return place("folder", str(BUNDLED / model.location) if bundled else model.location, model.revision)
+    folder = find_fetched(model.location, model.revision) or require_files(model)
+    files = list_loaded(folder, model.location)
+    check_unchanged(folder, files, model.location)
+    return Placed(folder, files)
 
 
 @contextmanager

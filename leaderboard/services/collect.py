@@ -2,14 +2,16 @@
 
 import logging
 import platform
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urldefrag
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -26,7 +28,8 @@ from scoring.cage import CagedModel
 from scoring.evaluation_sets import prompts_from_table
 from scoring.generation import CompletionsServer, GenerationSettings, continuations_table, server_continuations
 from scoring.generation.engine import NOT_FINITE
-from scoring.language_models import NotFinite, Precision
+from scoring.language_models import LoadedFile, NotFinite, Precision
+from scoring.language_models.tokenizer_report import BENIGN, HARMFUL
 from scoring.likelihood import LikelihoodSettings, Unscorable
 from scoring.self_test import VERSION
 
@@ -40,19 +43,21 @@ SHARD_CONTINUATIONS = 1000
 
 Progress = Callable[[int], None]  # texts of the shard finished so far
 Make = Callable[[pa.Table, Progress], pa.Table]  # the outputs of a part of the texts
+Begun = tuple[Make, dict[str, Any]]  # and what to note of the run
 
 
 @dataclass(frozen=True)
 class Method:
     """How a protocol collects: the kind of its artefact, the texts of a shard, and what makes outputs of texts.
 
-    `begin` is entered once there is something to do, for as long as there is; it may load a model, and gives what to
+    `begin` is entered with the run and its texts once there is something to do, for as long as there is; it may load a
+    model, and gives what to
     note of the run.
     """
 
     kind: str
     shard_texts: int
-    begin: Callable[[Lease], AbstractContextManager[tuple[Make, dict[str, Any]]]]
+    begin: Callable[[Run, pa.Table, Lease], AbstractContextManager[Begun]]
 
 
 def collect(run: Run) -> bool:
@@ -72,7 +77,7 @@ def collect(run: Run) -> bool:
             if len(missing) == len(shards.numbers()):
                 title = run.protocol.evaluation_set.title
                 say(run, f"{what_is_loaded(run.model)} Its outputs on {title} are collected.")
-            with method.begin(lease) as (make, noted):
+            with method.begin(run, texts, lease) as (make, noted):
                 lease.note(at_once=True, **noted)
                 for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
                     log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
@@ -124,32 +129,32 @@ def _part(texts: pa.Table, bounds: slice) -> pa.Table:
 def method_of(model: LanguageModel, protocol: Protocol) -> Method:
     """How `model` is asked for its outputs under `protocol`."""
     if protocol.method == LIKELIHOOD:
-        return Method("likelihoods", settings.SHARD_TEXTS, partial(_likelihoods, model, protocol))
+        return Method("likelihoods", settings.SHARD_TEXTS, _likelihoods)
     begin = _served if model.source == LanguageModel.Source.SERVER else _generated
-    return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), partial(begin, model, protocol))
+    return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), begin)
 
 
 @contextmanager
-def _likelihoods(model: LanguageModel, protocol: Protocol, lease: Lease) -> Iterator[tuple[Make, dict[str, Any]]]:
-    how = LikelihoodSettings(**protocol.parameters)
-    with cages.open_model(model, how.precision, lease) as caged:
+def _likelihoods(run: Run, every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
+    how = LikelihoodSettings(**run.protocol.parameters)
+    with cages.open_model(run.model, how.precision, lease) as (caged, files):
 
         def make(texts: pa.Table, progress: Progress) -> pa.Table:
             return caged.likelihoods(texts["id"].to_pylist(), texts["text"].to_pylist(), how, progress)
 
-        tested = self_test_of(model, how.precision, caged)
-        yield make, {"special_tokens": caged.special_tokens(how), "self_test": tested}
+        noted = note_model(run, how.precision, caged, files, every_text)
+        yield make, {"special_tokens": caged.special_tokens(how), **noted}
 
 
 @contextmanager
-def _generated(model: LanguageModel, protocol: Protocol, lease: Lease) -> Iterator[tuple[Make, dict[str, Any]]]:
-    how = GenerationSettings(**protocol.parameters)
-    with cages.open_model(model, how.precision, lease) as caged:
+def _generated(run: Run, every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
+    how = GenerationSettings(**run.protocol.parameters)
+    with cages.open_model(run.model, how.precision, lease) as (caged, files):
 
         def make(texts: pa.Table, progress: Progress) -> pa.Table:
-            return caged.continuations(texts, how, protocol.method == REGARD, progress)
+            return caged.continuations(texts, how, run.protocol.method == REGARD, progress)
 
-        yield make, {"self_test": self_test_of(model, how.precision, caged)}
+        yield make, note_model(run, how.precision, caged, files, every_text)
 
 
 def self_test_of(model: LanguageModel, precision: Precision, caged: CagedModel) -> dict[str, Any]:
@@ -169,9 +174,9 @@ def self_test_of(model: LanguageModel, precision: Precision, caged: CagedModel) 
 
 
 @contextmanager
-def _served(model: LanguageModel, protocol: Protocol, _lease: Lease) -> Iterator[tuple[Make, dict[str, Any]]]:
-    how = GenerationSettings(**protocol.parameters)
-    url, name = urldefrag(model.location)
+def _served(run: Run, _every_text: pa.Table, _lease: Lease) -> Iterator[Begun]:
+    how = GenerationSettings(**run.protocol.parameters)
+    url, name = urldefrag(run.model.location)
     server = CompletionsServer(
         url, name, key=settings.COMPLETIONS_API_KEY, concurrency=settings.COMPLETIONS_CONCURRENCY
     )
@@ -192,3 +197,35 @@ def environment() -> dict[str, str]:
     """Versions of the libraries that compute here, and the device."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu ({platform.machine()})"
     return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
+
+
+def note_model(
+    run: Run, precision: Precision, caged: CagedModel, files: Sequence[LoadedFile], texts: pa.Table
+) -> dict[str, Any]:
+    """What is noted of a run: the files that its model was loaded from, how its self-test went, and what its tokenizer
+    read of all the texts.
+
+    The seed of the canary sentences is drawn once a run, and kept with it: nobody knows it before.
+    """
+    noted: dict[str, Any] = {
+        "loaded_files": [asdict(file) for file in files],
+        "self_test": self_test_of(run.model, precision, caged),
+    }
+    if not run.tokenizer_report:
+        report = caged.report_tokenizer(texts["text"].to_pylist(), groups_of(texts), secrets.token_hex(16))
+        noted["tokenizer_report"] = report.as_json()
+    return noted
+
+
+def groups_of(texts: pa.Table) -> dict[str, np.ndarray]:
+    """Which of the texts [n] are harmful, benign, and about which demographic, where their set says so."""
+    groups: dict[str, np.ndarray] = {}
+    if "harmful" in texts.column_names:
+        harmful = texts["harmful"].fill_null(False).to_numpy()
+        groups |= {HARMFUL: harmful, BENIGN: ~harmful}
+    if "demographics" in texts.column_names:
+        members = texts["demographics"].combine_chunks()
+        rows, names = members.value_parent_indices().to_numpy(), members.flatten().to_numpy(zero_copy_only=False)
+        for name in np.unique(names.astype(str)):
+            groups[str(name)] = np.isin(np.arange(texts.num_rows), rows[names == name])
+    return groups

@@ -47,6 +47,7 @@ def fetch(download: Download) -> None:
                 model.revision,
                 settings.HUB_ENDPOINT,
                 settings.HUB_TOKEN,
+                quota=settings.HUB_CACHE_BYTES,
                 progress=progress,
                 check=lease.check,
                 idle_seconds=settings.NO_PROGRESS_SECONDS,

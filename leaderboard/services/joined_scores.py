@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from leaderboard.models import MetricVersion, Scoring, Work, ranked_now
+from leaderboard.models import MetricVersion, Scoring, Work, not_held, ranked_now
 from leaderboard.services import artefacts
 from scoring.metrics import agreement
 from scoring.metrics.formulas import attributes_of, values_of
@@ -23,7 +23,7 @@ def shared_scorings(first: MetricVersion, second: MetricVersion) -> list[Pair]:
         return []
     scorings = (
         Scoring.objects.filter(metric_version__in=[first, second], state=Work.State.DONE, run__isnull=False)
-        .filter(ranked_now("model__"))
+        .filter(ranked_now("model__"), not_held())
         .select_related("model", "artefact")
         .order_by("model__name", "pk")
     )

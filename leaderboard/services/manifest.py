@@ -164,6 +164,7 @@ def entry(scoring: Scoring) -> dict[str, Any]:
             "epoch": run.epoch,
             "environment": run.environment,
             "special_tokens": run.special_tokens,
+            "loaded_files": run.loaded_files,
             "self_test": run.self_test,
         },
         "scores": _sha256(scoring.artefact),

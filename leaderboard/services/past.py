@@ -15,6 +15,7 @@ from leaderboard.models import (
     Standing,
     Work,
     listed,
+    not_held,
     ranked_now,
     unranked,
 )
@@ -166,7 +167,7 @@ def taken_anew(version: MetricVersion, measure: str, end: datetime, name: str | 
     scorings = list(
         version.scorings.filter(state=Work.State.DONE)
         .filter(scored_at__lt=end)
-        .filter(ranked_now("model__"))
+        .filter(ranked_now("model__"), not_held())
         .select_related("model", "artefact", "replicates")
         .order_by("model__name", "pk")
     )

@@ -16,7 +16,8 @@ from scoring.attributes import Attribute, harms_of
 from scoring.drift import Policy
 
 DEFAULTS = asdict(Policy())
-OUTDATED = "outdated_policy"
+OUTDATED, FLAGGED = "outdated_policy", "flag_policy"  # beside those of the drift
+CHOICES = {OUTDATED: Metric.OutdatedPolicy, FLAGGED: Metric.FlagPolicy}
 
 
 class CannotSetPolicy(ValueError):
@@ -69,7 +70,7 @@ MOST_MISSING = PolicyField(
     "Missing texts",
     "An entry of which a larger share of the texts has no score is shown and not ranked, between 0 and 1.",
 )
-OF_RANKING = (OUTDATED, MOST_MISSING.name)  # the other fields are those of a drift policy
+OF_RANKING = (OUTDATED, FLAGGED, MOST_MISSING.name)  # the other fields are those of a drift policy
 assert {of.name for of in FIELDS} == {of.name for of in fields(Policy) if of.default is not MISSING}  # noqa: S101
 
 
@@ -86,9 +87,9 @@ def defaults_of(metric: Metric) -> dict[str, Any]:
 
 
 def policy_in_force(metric: Metric) -> dict[str, Any]:
-    """Every field of the metric's policy, and what becomes of entries that cannot be rescored."""
+    """Every field of the metric's policy, and what becomes of entries that cannot be rescored or are flagged."""
     whole = defaults_of(metric) | metric.drift_policy | {MOST_MISSING.name: metric.most_missing}
-    return {of.name: whole[of.name] for of in fields_of(metric)} | {OUTDATED: metric.outdated_policy}
+    return {of.name: whole[of.name] for of in fields_of(metric)} | {name: getattr(metric, name) for name in CHOICES}
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -106,9 +107,9 @@ def checked(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, float) and not math.isfinite(value):
             raise CannotSetPolicy(name, f"{name}: {value} is not finite; give a number")
     whole = known | changes
-    if whole[OUTDATED] not in Metric.OutdatedPolicy.values:
-        said = ", ".join(Metric.OutdatedPolicy.values)
-        raise CannotSetPolicy(OUTDATED, f"{OUTDATED}: {whole[OUTDATED]!r} is none; use one of {said}")
+    for name, choices in CHOICES.items():
+        if whole[name] not in choices.values:
+            raise CannotSetPolicy(name, f"{name}: {whole[name]!r} is none; use one of {', '.join(choices.values)}")
     if not 0 <= whole[MOST_MISSING.name] <= 1:
         said = f"{MOST_MISSING.name}: {whole[MOST_MISSING.name]} is no share; use a number from 0 to 1, as 0.05"
         raise CannotSetPolicy(MOST_MISSING.name, said)
@@ -154,9 +155,8 @@ def set_policy(metric: Metric, changes: dict[str, Any], reason: str, user: User 
         return False
     usual = defaults_of(metric)
     own = {name: value for name, value in after.items() if name not in OF_RANKING and value != usual[name]}
-    Metric.objects.filter(pk=metric.pk).update(
-        drift_policy=own, outdated_policy=after[OUTDATED], most_missing=after[MOST_MISSING.name]
-    )
+    of_ranking = {name: after[name] for name in OF_RANKING}
+    Metric.objects.filter(pk=metric.pk).update(drift_policy=own, **of_ranking)
     record("set drift policy", f"metric {metric.slug}", {"reason": reason}, user, change)
     current = metric.current_version()
     if current and MOST_MISSING.name in change[1]:

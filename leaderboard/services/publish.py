@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work, ranked_now
+from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work, not_held, ranked_now
 from leaderboard.services import artefacts
 from scoring.metrics.safety import AVERAGE, Texts, influence
 from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
@@ -20,8 +20,8 @@ def publish_standings(version: MetricVersion) -> None:
 
     One transaction: readers see the old ranking until the new one is whole. Ranks of measured entries come with the
     range that paired tests cannot exclude; published figures have no texts to test, so theirs do not. An entry that
-    lacks more scores than the metric allows is not ranked. Raises ValueError where the version is superseded or
-    retired: its standings stay as they were.
+    lacks more scores than the metric allows, or is held back, is not ranked. Raises ValueError where the version is
+    superseded or retired: its standings stay as they were.
     """
     with transaction.atomic():
         version = MetricVersion.objects.select_for_update().select_related("metric").get(pk=version.pk)
@@ -31,7 +31,7 @@ def publish_standings(version: MetricVersion) -> None:
         MetricVersion.objects.filter(pk=version.pk).update(most_missing=version.most_missing)
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
-            .filter(ranked_now("model__"))
+            .filter(ranked_now("model__"), not_held())
             .select_related("model", "artefact", "replicates")
             .order_by("model__name", "pk")
         )

@@ -7,6 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from leaderboard.models import (
+    EntryCheck,
     EvaluationSet,
     MetricVersion,
     OutdatedEntry,
@@ -18,6 +19,7 @@ from leaderboard.models import (
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.checks import control_of, require_check, was_checked
+from leaderboard.services.entry_checks import check_entry
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed
 from leaderboard.services.openings import ensure_control_set
 from leaderboard.services.publish import publish_standings
@@ -76,6 +78,7 @@ def score(scoring: Scoring) -> bool:
                 scored_at=timezone.now(),
             )
             OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
+            check = check_entry(scoring)
             record_entry(scoring)
             if not rescoring_to(version):
                 publish_standings(version)
@@ -88,6 +91,8 @@ def score(scoring: Scoring) -> bool:
             scorers.forget_replies(scoring)
         log.info("%s: scored", scoring)
         say(scoring, f"Scored under version {version.number} of {version.metric.title}.")
+        if check is not None and check.state == EntryCheck.State.HELD:
+            say(scoring, f"Held back in {version.metric.title} until a moderator has looked: {' '.join(check.words)}")
         scoring.metric_version.refresh_from_db()
         if scoring.why_unranked:
             say(scoring, f"Shown and not ranked under {version.metric.title}: {scoring.why_unranked}.")

@@ -10,7 +10,7 @@ from leaderboard.views.badges import badge
 from leaderboard.views.compare import compare
 from leaderboard.views.comparison import compare_scorers
 from leaderboard.views.demographics import demographics
-from leaderboard.views.docs import docs, docs_extending, docs_metrics, docs_operating
+from leaderboard.views.docs import docs, docs_extending, docs_metrics, docs_operating, docs_threats
 from leaderboard.views.downloads import board_download
 from leaderboard.views.drift import drift
 from leaderboard.views.embedding import embed, oembed
@@ -20,7 +20,7 @@ from leaderboard.views.hosseini import agreement_published
 from leaderboard.views.invitations import invitations, revoke_invitation
 from leaderboard.views.metrics import metric
 from leaderboard.views.models import model
-from leaderboard.views.moderation import moderate, moderation
+from leaderboard.views.moderation import decide_entry, moderate, moderation
 from leaderboard.views.operate import (
     check_now,
     drift_policy,
@@ -65,11 +65,13 @@ __all__ = [
     "compare",
     "compare_scorers",
     "correct_submission",
+    "decide_entry",
     "demographics",
     "docs",
     "docs_extending",
     "docs_metrics",
     "docs_operating",
+    "docs_threats",
     "drift",
     "drift_policy",
     "embed",

@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from leaderboard.services.checks import CannotCheck
+from leaderboard.services.entry_checks import CannotDecide
 from leaderboard.services.policies import CannotSetPolicy
 from leaderboard.services.rescore import CannotRescore
 from leaderboard.services.retirement import CannotRetire
@@ -18,7 +19,7 @@ from leaderboard.services.work import CannotSteer
 from leaderboard.services.workers import CannotRestart
 from leaderboard.views.permissions import View, operators_only
 
-REFUSALS = (CannotCheck, CannotRescore, CannotRestart, CannotRetire, CannotSetPolicy, CannotSteer)
+REFUSALS = (CannotCheck, CannotDecide, CannotRescore, CannotRestart, CannotRetire, CannotSetPolicy, CannotSteer)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from leaderboard.queries.docs import chapters, commands, example_source, settings_parts
+from leaderboard.queries.docs import chapters, commands, example_source, protections, settings_parts
 from leaderboard.services.roles import ROLES
 from leaderboard.views.keeping import kept
 
@@ -37,6 +37,13 @@ def docs_operating(request: HttpRequest) -> HttpResponse:
 def docs_metrics(request: HttpRequest) -> HttpResponse:
     """Every formula: of measures, intervals, ranks and drift."""
     return render(request, "docs/metrics.html", {"chapters": chapters()})
+
+
+@require_safe
+@kept()
+def docs_threats(request: HttpRequest) -> HttpResponse:
+    """Who could attack a board, with what, and where that is stopped."""
+    return render(request, "docs/threats.html", protections())
 
 
 @require_safe

@@ -13,6 +13,7 @@ from leaderboard.charts import Chart, RankPoint, distributions, rank_history_cha
 from leaderboard.citations import Citation, cite_result
 from leaderboard.formats import markdown
 from leaderboard.models import LanguageModel, MetricVersion
+from leaderboard.queries.entry_checks import checks_of, readings
 from leaderboard.queries.likelihoods import Likelihoods, NotAtHand, has_likelihoods, likelihoods
 from leaderboard.queries.profiles import Profile, newer_and_older, other_revisions, outdated, profiles, why_not_open
 from leaderboard.views.keeping import kept
@@ -65,6 +66,8 @@ def model(request: HttpRequest, slug: str) -> HttpResponse:
         "sections": sections(request, found) if poll["fresh"] else [],
         "quantiles": [f"{100 * of:.0f}%" for of in QUANTILES],
         "runs": runs,
+        "readings": readings(runs),
+        "checks": checks_of(found),
         **poll,
     }
     return render(request, "model.html", context)

@@ -1,20 +1,23 @@
 """Models in a cage: described, opened, and asked for likelihoods and continuations."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from scoring.artefacts import SCHEMAS
 from scoring.cage.limits import LOOK_UP, CageBroken, CageDied, CageOutOfMemory, CageTimeout, Limits
-from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, TEXTS
+from scoring.cage.schemas import CONTINUATIONS, GROUPED, LIKELIHOODS, TEXTS
 from scoring.cage.supervisor import Cage, WorkRefused, open_cage
 from scoring.generation import GenerationSettings, UnsupportedKind
 from scoring.language_models import Architecture, FailedSelfTest, ModelRefused, Precision
 from scoring.language_models.resolving import Describe
+from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, Group, TokenizerReport
 from scoring.likelihood import LikelihoodSettings, NotApplicable, Unscorable
 from scoring.self_test import SelfTest
 
@@ -25,7 +28,13 @@ ERRORS: dict[str, type[Exception]] = {
     error.__name__: error for error in (ModelRefused, FailedSelfTest, NotApplicable, UnsupportedKind, MemoryError)
 }
 # At these a library reads what the submitter wrote: that it dies there is for the submitter to mend.
-READING = ("reading the configuration", "loading the model", "trying the tokenizer")
+READING = (
+    "reading the configuration",
+    "loading the model",
+    "trying the tokenizer",
+    "reading the texts with the tokenizer",
+)
+MOST_TOKENS_PER_CHARACTER = 1e6
 FINISHES = {"stop", "length"}
 
 
@@ -58,6 +67,16 @@ class CagedModel:
         with _told(self._name):
             values = self._cage.ask("self test", {}).values
         return _whole_self_test(values)
+
+    def report_tokenizer(self, texts: list[str], groups: Mapping[str, NDArray[np.bool_]], seed: str) -> TokenizerReport:
+        """As `scoring.language_models.tokenizer_report.report_tokenizer`. Raises ModelRefused, CageError."""
+        names = list(groups)
+        masks = np.array([groups[name] for name in names], dtype=bool).reshape(len(names), len(texts))
+        members = [np.flatnonzero(column).tolist() for column in masks.T]
+        sent = pa.table({"text": texts, "groups": members}, schema=GROUPED)
+        with _told(self._name):
+            values = self._cage.ask("report tokenizer", {"groups": names, "seed": seed}, sent).values
+        return _whole_report(values, {"all", *names}, seed)
 
     def special_tokens(self, settings: LikelihoodSettings) -> str:
         """What stands around a text, as in "[CLS] text [SEP]". Raises NotApplicable."""
@@ -186,3 +205,39 @@ def _whole_self_test(values: dict[str, Any]) -> SelfTest:
         if not valid:
             raise CageBroken(f"a self-test whose {name} is none")
     return SelfTest(**values)
+
+
+def _whole_report(values: dict[str, Any], known: Set[str], seed: str) -> TokenizerReport:
+    """As a cage reports what a tokenizer read. Raises CageBroken for what is no such report."""
+    try:
+        report = TokenizerReport(
+            known=_whole_groups(values["known"], known),
+            canaries=_whole_groups(values["canaries"], {"all", HARMFUL, BENIGN}),
+            pieces=_whole_count(values["pieces"]),
+            embeddings=_whole_count(values["embeddings"]),
+            ordinary=[name for name in ("bos_token_id", "eos_token_id") if name in values["ordinary"]],
+            seed=seed,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CageBroken("a report on a tokenizer that says nothing") from error
+    return report
+
+
+def _whole_groups(rows: dict[str, dict[str, Any]], names: Set[str]) -> dict[str, Group]:
+    if not rows.keys() <= names or "all" not in rows:
+        raise ValueError("groups of other texts")
+    groups = {}
+    for name, row in rows.items():
+        rate = row["tokens_per_character"]
+        if type(rate) not in (int, float) or not 0 <= rate < MOST_TOKENS_PER_CHARACTER:
+            raise ValueError("a rate that is none")
+        groups[name] = Group(_whole_count(row["texts"]), _whole_count(row["changed"]), float(rate))
+        if groups[name].changed > groups[name].texts:
+            raise ValueError("more changed texts than texts")
+    return groups
+
+
+def _whole_count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**53:
+        raise ValueError("a count that is none")
+    return value

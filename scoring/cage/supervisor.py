@@ -244,7 +244,8 @@ class Nursery:
 
     def abandon(self) -> None:
         """End it as this process ends: a thread that waits for it to start holds the lock."""
-        if self._process and self._owner == os.getpid():
+        if self._process and self._control and self._owner == os.getpid():
+            self._control.close()
             self._process.kill()
             self._process.wait()
 

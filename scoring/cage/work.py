@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import numpy as np
 import pyarrow as pa
 import torch
 
@@ -22,7 +23,7 @@ import transformers.modeling_utils
 import transformers.models.auto.tokenization_auto  # noqa: F401
 
 from scoring.cage.pipe import Closed, Pipe
-from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, PROMPTS, TEXTS
+from scoring.cage.schemas import CONTINUATIONS, GROUPED, LIKELIHOODS, PROMPTS, TEXTS
 from scoring.contributed import ContributionRefused, Limits, read_generations, read_likelihoods
 from scoring.contributed.tools import read_log, results_of
 from scoring.evaluation_sets.prompts import Prompt
@@ -30,6 +31,7 @@ from scoring.generation import GenerationSettings, continuations, continuations_
 from scoring.language_models import LoadedModel
 from scoring.language_models.description import describe
 from scoring.language_models.loading import load_files
+from scoring.language_models.tokenizer_report import report_tokenizer
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
 from scoring.self_test import self_test
 
@@ -125,6 +127,17 @@ def _open(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
 def _self_test(room: Room, _arguments: Values, _table: pa.Table | None) -> Answered:
     room.enter("comparing the engine with the model's plain forward")
     return self_test(room.loaded).as_json(), None
+
+
+def _report_tokenizer(room: Room, arguments: Values, table: pa.Table | None) -> Answered:
+    room.enter("reading the texts with the tokenizer")
+    texts = _texts(table)
+    members = table["groups"].to_pylist() if table else []
+    groups = {
+        name: np.array([number in of_text for of_text in members], dtype=bool)
+        for number, name in enumerate(arguments["groups"])
+    }
+    return asdict(report_tokenizer(room.loaded, texts, groups, arguments["seed"])), None
 
 
 def _special_tokens(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
@@ -237,6 +250,7 @@ VERBS: dict[str, Callable[[Room, Values, pa.Table | None], Answered]] = {
     "describe": _describe,
     "open": _open,
     "self test": _self_test,
+    "report tokenizer": _report_tokenizer,
     "special tokens": _special_tokens,
     "likelihoods": _likelihoods,
     "continuations": _continuations,
@@ -246,6 +260,7 @@ VERBS: dict[str, Callable[[Room, Values, pa.Table | None], Answered]] = {
     "read results": _read_results,
 }
 WITH_TEXTS = {
+    "report tokenizer": GROUPED,
     "likelihoods": TEXTS,
     "continuations": PROMPTS,
     "read generations": PROMPTS,

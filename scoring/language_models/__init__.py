@@ -10,7 +10,8 @@ from pathlib import Path
 
 from scoring.language_models.architecture import Architecture, inspect
 from scoring.language_models.hub import HUB_ID
-from scoring.language_models.loading import LoadedModel, Precision, load
+from scoring.language_models.loading import LoadedModel, Placed, Precision, load, load_files, place
+from scoring.language_models.package import LoadedFile
 from scoring.language_models.refusals import (
     FailedSelfTest,
     Gated,
@@ -41,17 +42,21 @@ __all__ = [
     "Gated",
     "HubBusy",
     "HubUnavailable",
+    "LoadedFile",
     "LoadedModel",
     "ModelRefused",
     "NoSuchRevision",
     "NotFinite",
     "NotOnHub",
+    "Placed",
     "Precision",
     "ResolvedModel",
     "RevisionChanged",
     "bundled",
     "inspect",
     "load",
+    "load_files",
+    "place",
     "resolve",
     "resolve_hub",
 ]

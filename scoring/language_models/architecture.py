@@ -18,6 +18,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
+from scoring.language_models.configuration import MOST_LAYERS, briefly
 from scoring.language_models.refusals import ModelRefused
 
 Kind = Literal["causal", "masked", "permutation"]
@@ -26,7 +27,6 @@ AutoClass = type[AutoModelForCausalLM] | type[AutoModelForMaskedLM] | type[AutoM
 PERMUTATION_TYPES = {"xlnet"}
 DISCRIMINATORS = {"ElectraForPreTraining", "FunnelForPreTraining"}
 UNLIMITED_CONTEXT = 512  # for models whose configuration names no longest text, as XLNet's
-MOST_LAYERS = 1000  # building millions of them would keep a worker busy for hours, and no language model has them
 CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length")
 # RoBERTa and its kin number positions from the padding id + 1, and spend that many of them.
 POSITIONS_AFTER_PADDING = {
@@ -42,6 +42,8 @@ POSITIONS_AFTER_PADDING = {
     "xlm-roberta-xl",
     "xmod",
 }
+# Their published files hold the causal mask of every layer, which is a third of the smallest Pythia.
+STORED_MASKS = {"codegen", "gpt2", "gpt_neo", "gpt_neox", "gptj"}
 ACCEPTED = (
     "accepted are models that transformers knows as causal (GPT-2, Llama, ...: names ending in ForCausalLM or "
     "LMHeadModel), masked (BERT, ...: ForMaskedLM or ForPreTraining) or permutation (XLNet), and the text part of "
@@ -50,6 +52,7 @@ ACCEPTED = (
 
 # Of these, which also hear or see, only the text part is loaded: the others need libraries that are not installed.
 TEXT_ALONE = {"gemma3n"}
+TEXT_TENSORS = ("model.language_model.", "lm_head.")  # as their files name what is loaded
 
 # Names that people use for model types; others are shown as the type itself.
 FAMILIES = {
@@ -96,7 +99,8 @@ class Architecture:
     """Kind of likelihood, names and sizes of a model.
 
     `parameters` counts tied weights once. `heads` is 0 for a model without attention. `context` is the longest text
-    in tokens, special tokens included.
+    in tokens, special tokens included. `stored` is how many numbers its files may hold: tied weights each time, and
+    buffers, which some files hold as well; 0 where nobody counted.
     """
 
     kind: Kind
@@ -109,6 +113,7 @@ class Architecture:
     hidden_size: int
     context: int
     vocabulary: int
+    stored: int = 0
 
     @property
     def auto_class(self) -> AutoClass:
@@ -134,21 +139,24 @@ def inspect(config: PretrainedConfig) -> Architecture:
         layers = int(text.num_hidden_layers)
         if not 0 < layers <= MOST_LAYERS:
             raise ValueError(f"it has {layers} layers, not 1 to {MOST_LAYERS}")
+        parameters, stored = _count(config, kind, class_name)
         return Architecture(
             kind=kind,
             model_type=config.model_type,
             class_name=class_name,
             family=FAMILIES.get(config.model_type, config.model_type),
-            parameters=_parameters(config, kind, class_name),
+            parameters=parameters,
             layers=layers,
             heads=int(getattr(text, "num_attention_heads", 0)),
             hidden_size=int(text.hidden_size),
             context=context_of(text),
             vocabulary=int(text.vocab_size),
+            stored=stored,
         )
     except Exception as error:  # a configuration is anyone's text, and building from it raises anything
         raise ModelRefused(
-            f"config.json describes no {class_name} that can be built ({error}): correct it, or use another revision"
+            f"config.json describes no {class_name} that can be built ({briefly(error)}): correct it, or use another "
+            "revision"
         ) from error
 
 
@@ -218,10 +226,16 @@ def _attention(class_name: str) -> str:
     return "sdpa" if getattr(transformers, class_name)._supports_sdpa else "eager"
 
 
-def _parameters(config: PretrainedConfig, kind: Kind, class_name: str) -> int:
+def _count(config: PretrainedConfig, kind: Kind, class_name: str) -> tuple[int, int]:
+    """Numbers of the model: as parameters, and as its files may hold them."""
     # The attention is named because a configuration may otherwise name a repository of compiled kernels to fetch; the
     # type because transformers makes it the default of the whole process meanwhile, of threads that compute as well.
     options = {"attn_implementation": _attention(class_name), "dtype": torch.float32}
     with torch.device("meta"):
         model: PreTrainedModel = _auto_class(config.model_type, kind, class_name).from_config(config, **options)
-    return sum(parameter.numel() for parameter in model.parameters())
+    stored = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    masks = int(config.num_hidden_layers) * context_of(config) ** 2 if config.model_type in STORED_MASKS else 0
+    return (
+        sum(parameter.numel() for parameter in model.parameters()),
+        sum(tensor.numel() for _, tensor in stored) + masks,
+    )

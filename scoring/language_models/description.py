@@ -1,16 +1,26 @@
 """What a model is, from its files alone: the part of resolving that reads what strangers wrote."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from scoring.language_models.architecture import Architecture, inspect
-from scoring.language_models.files import licence_of_card, licence_of_gguf, read_config, read_gguf
+from scoring.language_models.configuration import read_configuration
+from scoring.language_models.files import licence_of_card, licence_of_gguf, read_gguf
+from scoring.language_models.package import check_files, list_files, read_package, refuse_unsafe
 
 
-def describe(path: Path, name: str, files: list[str]) -> tuple[Architecture, str]:
+def describe(path: Path, name: str, files: Collection[str]) -> tuple[Architecture, str]:
     """The architecture of the model in a folder or a GGUF file, and the licence that it names, "" where it names none.
 
-    `name`: what people know it as; `files`: the names of all that belongs to it. Raises ModelRefused.
+    `name`: what people know it as; `files`: the names of all that belongs to it, of which a look-up has only some at
+    hand. Raises ModelRefused.
     """
-    if path.is_dir():
-        return inspect(read_config(path, name, files)), licence_of_card(path / "README.md")
-    return inspect(read_gguf(path)), licence_of_gguf(path)
+    if not path.is_dir():
+        return inspect(read_gguf(path)), licence_of_gguf(path)
+    refuse_unsafe(name, files)
+    present = list_files(path)
+    if present.keys() >= set(files):
+        read_package(path, name)
+    else:
+        check_files(path, name, present)
+    return inspect(read_configuration(path, name)), licence_of_card(path / "README.md")

@@ -1,113 +1,247 @@
-"""Files of a hub, no larger than it declares, and with the hashes that it declares."""
+"""Files of a hub, no larger than it declares, and with the hashes that it declares; kept below a quota."""
 
+import fcntl
 import hashlib
+import json
+import os
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from huggingface_hub import hf_hub_download, hf_hub_url
-from huggingface_hub.hf_api import RepoSibling
-from huggingface_hub.utils._headers import build_hf_headers
-from huggingface_hub.utils._http import get_session, hf_raise_for_status
-from tqdm import tqdm
+from huggingface_hub import constants
 
+from scoring.language_models.hub_client import BLOCK, HubClient, file_path
+from scoring.language_models.package import LoadedFile
 from scoring.language_models.refusals import HubUnavailable, ModelRefused
 
-SLACK = 2**20  # bytes beyond what is declared, for clients that count more than the file
-SMALL = 16 * 2**20  # bytes; no configuration is larger
 PATIENCE = 600.0  # seconds for any file
 SLOWEST = 50_000  # bytes a second beyond them
-BLOCK = 2**20
+IN_USE = 3600.0  # seconds for which nothing is evicted that was asked for
+FINISHED = ".finished.json"  # which files were fetched, with their hashes
+
+Progress = Callable[[int], None]  # bytes fetched so far; what it raises ends the download, which can be resumed
 
 
-Progress = Callable[[int], None]  # bytes of the current file so far
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """What the hub declares of a file: its name, bytes, and the hash of its contents, as sha256 or as git has it."""
+
+    name: str
+    size: int | None
+    blob: str
+    sha256: str
+
+
+def cache_folder() -> Path:
+    """Where all that is fetched lies: a folder a repository, in it a folder a commit."""
+    return Path(constants.HF_HUB_CACHE) / "plumbline"
+
+
+def commit_folder(ref: str, commit: str) -> Path:
+    """Where the files of a commit lie."""
+    return cache_folder() / ref.replace("/", "--") / commit
+
+
+def make_room(needed: int, keep: Path, quota: int | None, ref: str) -> None:
+    """Evict what was not asked for longest until `needed` bytes more are within `quota` and on the disk.
+
+    Never `keep`, nor what was asked for within IN_USE seconds. Raises ModelRefused where that is not enough.
+    """
+    folders = sorted(
+        (folder for folder in cache_folder().glob("*/*") if folder.is_dir() and folder != keep),
+        key=lambda folder: folder.stat().st_mtime,
+    )
+    sizes = {folder: sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) for folder in folders}
+    present = next(folder for folder in (cache_folder(), *cache_folder().parents) if folder.is_dir())
+    room = shutil.disk_usage(present).free
+    if quota is not None:
+        room = min(room, quota - sum(sizes.values()))
+    for folder in folders:
+        if room >= needed:
+            return
+        if time.time() - folder.stat().st_mtime > IN_USE:
+            shutil.rmtree(folder, ignore_errors=True)
+            room += sizes[folder]
+    if room < needed:
+        raise ModelRefused(
+            f"the files of {ref} have {needed / 1e9:,.1f} GB and there is room for {max(room, 0) / 1e9:,.1f} GB where "
+            "models are kept: use a smaller model, or ask the operators to make room"
+        )
 
 
 def download(
-    ref: str,
-    commit: str,
-    file: RepoSibling,
-    endpoint: str,
-    token: str | None,
-    progress: Progress = lambda _bytes: None,
-) -> Path:
-    """Bring a file into the hub's cache, unless it is there, and compare it with its declared size and hash.
+    client: HubClient, ref: str, commit: str, file: HubFile, folder: Path, progress: Progress = lambda _bytes: None
+) -> None:
+    """Bring a file into `folder`, unless it is there, and compare it with its declared size and hash.
 
-    Raises ModelRefused where it is another one, which then is not kept; HubUnavailable where it comes too slowly.
+    What was fetched of it before is not fetched again. Raises ModelRefused where it is another file, which then is not
+    kept; HubUnavailable where it comes too slowly.
     """
     size = declared_size(ref, file)
-    found = hf_hub_download(
-        ref,
-        file.rfilename,
-        revision=commit,
-        endpoint=endpoint,
-        token=token or False,
-        tqdm_class=_bounded(ref, file.rfilename, size, progress),
-    )
-    path = Path(found)
-    try:
-        verify(ref, file, path)
-    except ModelRefused:
-        path.resolve().unlink()
-        path.unlink(missing_ok=True)
-        raise
-    return path
+    path = folder / file.name
+    if path.is_file() and path.stat().st_size == size:
+        return
+    until = time.monotonic() + PATIENCE + size / SLOWEST
+    with _locked(folder / f".{file.name}.incomplete", until, progress) as part:
+        if path.is_file():  # another worker was quicker
+            return
+        digest = _Digest(file, size)
+        for block in _blocks(part):
+            digest.update(block)
+        if digest.length > size:
+            part.unlink()
+            raise _longer(ref, file.name, size)
+        try:
+            _receive(client, ref, commit, file, size, part, digest, until, progress)
+            digest.verify(ref)
+        except ModelRefused:
+            part.unlink(missing_ok=True)
+            raise
+        part.replace(path)
+
+
+def _receive(
+    client: HubClient,
+    ref: str,
+    commit: str,
+    file: HubFile,
+    size: int,
+    part: Path,
+    digest: "_Digest",
+    until: float,
+    progress: Progress,
+) -> None:
+    """Append to `part` what lacks of the file."""
+    if digest.length == size:
+        return
+    headers = {"Range": f"bytes={digest.length}-"} if digest.length else {}
+    left = max(1.0, until - time.monotonic())
+    with client.stream(file_path(ref, commit, file.name), left, headers) as response, part.open("ab") as target:
+        if digest.length and response.status_code != 206:  # it sends the whole file again
+            target.truncate(0)
+            digest.clear()
+        for block in response.iter_bytes(BLOCK):
+            digest.update(block)
+            if digest.length > size:
+                raise _longer(ref, file.name, size)
+            target.write(block)
+            os.utime(part.parent)  # in use: never evicted
+            progress(digest.length)
+            if time.monotonic() > until:
+                raise HubUnavailable(f"the hub sends {file.name} of {ref} too slowly")
 
 
 def download_small(
-    ref: str, commit: str, file: RepoSibling, endpoint: str, token: str | None, folder: Path, patience: float
+    client: HubClient, ref: str, commit: str, file: HubFile, folder: Path, most: int, patience: float
 ) -> None:
-    """Bring a configuration into `folder`, in `patience` seconds at most. Raises as `download` does."""
+    """Bring a configuration of `most` bytes at most into `folder`, in `patience` seconds. Raises as `download` does."""
     size = declared_size(ref, file)
-    if size > SMALL:
-        raise ModelRefused(f"{file.rfilename} of {ref} has {size:,} bytes, and at most {SMALL:,} are read: shorten it")
-    until, got = time.monotonic() + patience, bytearray()
-    url = hf_hub_url(ref, file.rfilename, revision=commit, endpoint=endpoint)
-    headers = build_hf_headers(token=token or False)
-    with get_session().stream("GET", url, headers=headers, timeout=patience, follow_redirects=True) as response:
-        if response.is_error:
-            response.read()
-        hf_raise_for_status(response)
-        for part in response.iter_bytes(BLOCK):
-            got += part
-            if len(got) > size:
-                raise _longer(ref, file.rfilename, size)
-            if time.monotonic() > until:
-                raise HubUnavailable(f"{endpoint} sends {file.rfilename} of {ref} too slowly")
-    (folder / file.rfilename).write_bytes(got)
-    verify(ref, file, folder / file.rfilename)
+    if size > most:
+        raise ModelRefused(f"{file.name} of {ref} has {size:,} bytes, and at most {most:,} are read: shorten it")
+    digest, content = _Digest(file, size), bytearray()
+    with client.stream(file_path(ref, commit, file.name), patience) as response:
+        for block in response.iter_bytes(BLOCK):
+            digest.update(block)
+            content += block
+            if len(content) > size:
+                raise _longer(ref, file.name, size)
+    digest.verify(ref)
+    (folder / file.name).write_bytes(content)
 
 
-def declared_size(ref: str, file: RepoSibling) -> int:
+def declared_size(ref: str, file: HubFile) -> int:
     """How long the hub says the file is. Raises ModelRefused where it does not say."""
-    if file.size is None or file.size < 0 or not (file.lfs or file.blob_id):
+    if file.size is None or file.size < 0 or not (file.sha256 or file.blob):
         raise ModelRefused(
-            f"the hub does not say how long {file.rfilename} of {ref} is and what its hash is, so it cannot be "
+            f"the hub does not say how long {file.name} of {ref} is and what its hash is, so it cannot be "
             "checked: upload it again"
         )
     return file.size
 
 
-def verify(ref: str, file: RepoSibling, path: Path) -> None:
-    """Compare what was fetched with what was declared. Raises ModelRefused."""
-    size = path.stat().st_size
-    if size != file.size:
-        raise ModelRefused(
-            f"{file.rfilename} of {ref} has {size:,} bytes where the hub declares {file.size:,}: it was not kept. "
-            "Upload the file again, or try later"
-        )
-    # Large files are kept by their sha256, others as git keeps them.
-    declared = file.lfs.sha256 if file.lfs else file.blob_id
-    digest = hashlib.sha256() if file.lfs else hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+class _Digest:
+    """The hash of a file as the hub declares it: large files by their sha256, others as git keeps them."""
+
+    def __init__(self, file: HubFile, size: int) -> None:
+        self.file, self.size = file, size
+        self.clear()
+
+    def clear(self) -> None:
+        self.length = 0
+        if self.file.sha256:
+            self.hash = hashlib.sha256()
+        else:
+            self.hash = hashlib.sha1(b"blob %d\0" % self.size, usedforsecurity=False)
+
+    def update(self, block: bytes) -> None:
+        self.length += len(block)
+        self.hash.update(block)
+
+    def verify(self, ref: str) -> None:
+        name, declared = self.file.name, self.file.sha256 or self.file.blob
+        if self.length != self.size:
+            raise ModelRefused(
+                f"{name} of {ref} has {self.length:,} bytes where the hub declares {self.size:,}: it was not kept. "
+                "Upload the file again, or try later"
+            )
+        if self.hash.hexdigest() != declared:
+            raise ModelRefused(
+                f"{name} of {ref} is not what the hub declares: its hash is {self.hash.hexdigest()[:12]}, not "
+                f"{declared[:12]}. It was not kept; upload the file again, or try later"
+            )
+
+
+def finish(folder: Path, hashes: dict[str, str]) -> None:
+    """Note that the folder holds a whole model, of files with these sha256 by name."""
+    part = folder / f"{FINISHED}.{os.getpid()}"
+    part.write_text(json.dumps(hashes))
+    part.replace(folder / FINISHED)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a whole model was fetched into the folder."""
+    return (folder / FINISHED).is_file()
+
+
+def check_unchanged(folder: Path, manifest: Iterable[LoadedFile], ref: str) -> None:
+    """Compare files of the cache with those that were fetched.
+
+    Raises HubUnavailable where they differ; they are fetched anew next time.
+    """
+    expected = json.loads((folder / FINISHED).read_text())
+    if any(expected.get(file.name) != file.sha256 for file in manifest):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise HubUnavailable(f"the files of {ref} that are kept here are damaged: they are fetched again")
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as content:
         while block := content.read(BLOCK):
-            digest.update(block)
-    if digest.hexdigest() != declared:
-        raise ModelRefused(
-            f"{file.rfilename} of {ref} is not what the hub declares: its hash is {digest.hexdigest()[:12]}, not "
-            f"{str(declared)[:12]}. It was not kept; upload the file again, or try later"
-        )
+            yield block
+
+
+@contextmanager
+def _locked(path: Path, until: float, progress: Progress) -> Iterator[Path]:
+    """The file that is written, alone: of two workers one waits for the other."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise HubUnavailable(f"another worker has been fetching {path.stem} for too long") from None
+                progress(0)
+                time.sleep(0.2)
+        path.touch()
+        try:
+            yield path
+        finally:
+            lock.close()
 
 
 def _longer(ref: str, name: str, size: int) -> ModelRefused:
@@ -115,25 +249,3 @@ def _longer(ref: str, name: str, size: int) -> ModelRefused:
         f"{name} of {ref} is longer than the {size:,} bytes that the hub declares: it was not kept. Upload the file "
         "again, or try later"
     )
-
-
-def _bounded(ref: str, name: str, size: int, progress: Progress) -> type[Any]:
-    """A progress bar that stops the download that it shows, where that goes on for too long."""
-    until = time.monotonic() + PATIENCE + size / SLOWEST
-
-    class Bounded(tqdm):  # type: ignore[type-arg]  # the hub's client hands all options over
-        def __init__(self, *args: Any, **options: Any) -> None:
-            options.pop("name", None)
-            super().__init__(*args, **{**options, "disable": True})
-            self.got = 0
-
-        def update(self, n: float | None = 1) -> bool | None:
-            self.got += int(n or 0)
-            progress(self.got)
-            if self.got > size + SLACK:
-                raise _longer(ref, name, size)
-            if time.monotonic() > until:
-                raise HubUnavailable(f"the hub sends {name} of {ref} too slowly")
-            return super().update(n)
-
-    return Bounded

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
-from huggingface_hub import constants, set_client_factory
+from huggingface_hub import constants
 
 from scoring.language_models import refusals
 from scoring.language_models.hub import fetch
@@ -35,6 +34,7 @@ def fetch_apart(
     endpoint: str,
     token: str | None,
     *,
+    quota: int | None,
     progress: Callable[[int], None],
     check: Callable[[], None],
     idle_seconds: float,
@@ -44,9 +44,10 @@ def fetch_apart(
     `check` is called several times a second; what it raises ends the process. Raises what `fetch` does, and
     HubUnavailable where nothing came for `idle_seconds`.
     """
-    wanted = {"ref": ref, "commit": commit, "endpoint": endpoint, "token": token, "cache": constants.HF_HUB_CACHE}
+    wanted: dict[str, Any] = {"ref": ref, "commit": commit, "endpoint": endpoint, "token": token, "quota": quota}
+    wanted |= {"cache": constants.HF_HUB_CACHE}
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-    environment |= {"PYTHONPATH": str(ROOT), "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
+    environment |= {"PYTHONPATH": str(ROOT), "HF_HUB_DISABLE_TELEMETRY": "1"}
     process = subprocess.Popen(
         [sys.executable, "-P", "-s", "-m", "scoring.language_models.fetching"],
         env=environment,
@@ -94,26 +95,10 @@ def _error(message: dict[str, Any]) -> Exception:
     return kind(message["message"])
 
 
-def impatient_client() -> httpx2.Client:
-    """A client that raises where huggingface_hub's would sleep and ask again."""
-
-    def refuse(response: httpx2.Response) -> None:
-        if response.status_code in (408, 429, 500, 502, 503, 504):
-            wait = response.headers.get("retry-after", "")
-            said = f"{response.request.url.host} answered with status {response.status_code}"
-            if wait.isdecimal():
-                raise HubBusy(f"{said} and asks to wait {wait} s", float(wait))
-            raise HubUnavailable(said)
-
-    return httpx2.Client(follow_redirects=True, timeout=30.0, event_hooks={"response": [refuse]})
-
-
 def main() -> None:
     """Fetch what stdin says."""
     wanted = json.loads(sys.stdin.read())
     constants.HF_HUB_CACHE = wanted.pop("cache")
-    constants.DOWNLOAD_CHUNK_SIZE = 2**20
-    set_client_factory(impatient_client)
     said, last, before = 0.0, 0, 0
 
     def tell(**values: Any) -> None:

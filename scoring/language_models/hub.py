@@ -1,37 +1,61 @@
 """The hub: pinning a revision, fetching its files, and telling refusals from passing faults."""
 
-import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import httpx2
-from huggingface_hub import HfApi, ModelInfo, constants, try_to_load_from_cache
 from huggingface_hub.errors import (
     DisabledRepoError,
     EntryNotFoundError,
     GatedRepoError,
     HfHubHTTPError,
-    LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.hf_api import RepoSibling
 
-from scoring.language_models.downloads import Progress, declared_size, download, download_small
-from scoring.language_models.files import RELEVANT
+from scoring.artefacts import sha256
+from scoring.language_models.downloads import (
+    HubFile,
+    Progress,
+    commit_folder,
+    declared_size,
+    download,
+    download_small,
+    finish,
+    is_finished,
+    make_room,
+)
+from scoring.language_models.hub_client import HubClient
+from scoring.language_models.package import LIMITS, choose_files, refuse_unsafe
 from scoring.language_models.refusals import Gated, HubUnavailable, ModelRefused, NoSuchRevision, NotOnHub
+from scoring.language_models.weights import INDEX, WHOLE, choose_weights
 
 PUBLIC_HUB = "https://huggingface.co"
 HUB_TIMEOUT = 30.0  # seconds
+MOST_FILES = 20_000  # of a repository
+LONGEST_LICENCE = 120  # characters
 COMMIT = re.compile(r"[0-9a-f]{40}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 # As the hub has them: no more than a path below its address, whoever wrote it.
 _NAME = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
 HUB_ID = re.compile(rf"(?!.*(?:--|\.\.))(?:{_NAME}/)?{_NAME}", re.ASCII)
 CONFIGURATION = ("config.json", "tokenizer_config.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What a hub says of a repository at a commit: files by name; what it says besides is not used."""
+
+    ref: str
+    commit: str
+    gated: bool
+    licence: str
+    files: dict[str, HubFile]
 
 
 class Pinned(NamedTuple):
@@ -52,69 +76,111 @@ def pin(
     `patience`: seconds to wait for an answer; HUB_TIMEOUT if None. Raises ModelRefused, or HubUnavailable.
     """
     patience = patience or HUB_TIMEOUT
-    with _named_faults(ref, revision, endpoint, token):
-        info = _information(ref, revision, endpoint, token, patience)
-        if not COMMIT.fullmatch(info.sha or ""):
-            raise HubUnavailable(f"{endpoint} names no commit for {ref} ({info.sha!r}), so nothing can be pinned")
-        if info.gated and not token:
+    client = HubClient(endpoint, token, patience)
+    with client.client, _named_faults(ref, revision, endpoint, token):
+        repository = _read_repository(client, ref, revision)
+        if repository.gated and not token:
             raise Gated(_gated(ref))
-        files = {sibling.rfilename: sibling for sibling in info.siblings or []}
+        files = repository.files
         if "adapter_config.json" in files and "config.json" not in files:
             raise ModelRefused(f"{ref} is an adapter, not a whole model: merge it into its base model and upload that")
         if "config.json" not in files:
             raise ModelRefused(
                 f"{ref} has no config.json, so its architecture is unknown: use a revision made with transformers"
             )
-        for name in CONFIGURATION:
+        refuse_unsafe(ref, files)
+        choose_files(ref, {name: declared_size(ref, files[name]) for name in LIMITS if name in files})
+        small = CONFIGURATION if WHOLE in files else (*CONFIGURATION, INDEX)
+        for name in small:
             if name in files:
-                download_small(ref, str(info.sha), files[name], endpoint, token, folder, patience)
-    licence = info.card_data.get("license") if info.card_data else None
-    weights = sum(file.size or 0 for file in files.values() if _is_weights(file.rfilename))
-    return Pinned(_named(info, ref), str(info.sha), list(files), _in_words(licence), weights)
+                download_small(client, ref, repository.commit, files[name], folder, LIMITS[name], patience)
+        weights = sum(declared_size(ref, files[name]) for name in choose_weights(folder, ref, files))
+    return Pinned(repository.ref, repository.commit, list(files), repository.licence, weights)
 
 
-def fetch(ref: str, commit: str, endpoint: str, token: str | None, *, progress: Progress = lambda _bytes: None) -> Path:
+def fetch(
+    ref: str,
+    commit: str,
+    endpoint: str,
+    token: str | None,
+    *,
+    quota: int | None = None,
+    progress: Progress = lambda _bytes: None,
+) -> Path:
     """Bring weights, configuration and tokenizer of `ref` at `commit`; returns their folder.
 
     Each file is compared with the size and the hash that the hub declares. What was fetched before is not fetched
-    again, and is used while the hub is away. `progress` gets the bytes of the current file. Raises as `pin` does.
+    again, and is used while the hub is away. `quota`: bytes that all that is kept may have together, what is longest
+    unused being evicted; None: what the disk has. `progress` gets the bytes of the current file. Raises as `pin` does.
     """
     if not COMMIT.fullmatch(commit):
         raise ModelRefused(f"{commit!r} is no commit of {ref}, and what it means may move: resolve it first")
-    with _named_faults(ref, commit, endpoint, token):
+    folder = commit_folder(ref, commit)
+    client = HubClient(endpoint, token, HUB_TIMEOUT)
+    with client.client, _named_faults(ref, commit, endpoint, token):
         try:
-            info = _information(ref, commit, endpoint, token)
-        except (httpx2.HTTPError, OSError) as error:
-            if not _passes(error):
+            repository = _read_repository(client, ref, commit)
+        except (httpx2.HTTPError, HubUnavailable, OSError) as error:
+            fetched = find_fetched(ref, commit) if _passes(error) else None
+            if fetched is None:
                 raise
-            return _fetched_before(ref, commit, error)
-        wanted = [file for file in info.siblings or [] if _is_relevant(file.rfilename)]
-        _refuse_without_room(ref, wanted)
-        # Weights last: where they are whole, all of it is.
-        for file in sorted(wanted, key=lambda file: _is_weights(file.rfilename)):
-            path = download(ref, commit, file, endpoint, token, progress)
-        if not _is_weights(path.name):
-            raise ModelRefused(f"{ref} at {commit} has no weights as safetensors: convert it and try again")
-        return path.parent
-
-
-def _fetched_before(ref: str, commit: str, error: Exception) -> Path:
-    """The folder of what was fetched before, for when the hub is away. Raises `error` unless that is all of it."""
-    folder = find_fetched(ref, commit)
-    if folder is None:
-        raise error
-    return folder
+            return fetched
+        if repository.commit != commit:
+            raise HubUnavailable(f"{endpoint} answers for another commit of {ref} than {commit[:12]}")
+        refuse_unsafe(ref, repository.files)
+        sizes = {name: declared_size(ref, repository.files[name]) for name in LIMITS if name in repository.files}
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.touch()
+        chosen = choose_files(ref, sizes)
+        if INDEX in chosen:  # which says what the weights are
+            download(client, ref, commit, repository.files[INDEX], folder, progress)
+        wanted = {name: repository.files[name] for name in (*chosen, *choose_weights(folder, ref, repository.files))}
+        make_room(sum(declared_size(ref, file) for file in wanted.values()), folder, quota, ref)
+        for file in wanted.values():
+            download(client, ref, commit, file, folder, progress)
+        if not is_finished(folder):
+            finish(folder, {name: file.sha256 or sha256(folder / name) for name, file in wanted.items()})
+        return folder
 
 
 def find_fetched(ref: str, commit: str) -> Path | None:
     """The folder of what was fetched of `ref` at `commit`; None unless that is all of it. The hub is not asked."""
-    config = try_to_load_from_cache(ref, "config.json", revision=commit)
-    if not isinstance(config, str):
+    folder = commit_folder(ref, commit)
+    if not is_finished(folder):
         return None
-    folder = Path(config).parent
-    index = folder / "model.safetensors.index.json"
-    shards = set(json.loads(index.read_text())["weight_map"].values()) if index.is_file() else {"model.safetensors"}
-    return folder if all((folder / shard).is_file() for shard in shards) else None
+    folder.touch()
+    return folder
+
+
+def _read_repository(client: HubClient, ref: str, revision: str | None) -> Repository:
+    """What the hub says of `ref` at `revision`. Raises HubUnavailable where its answer is none."""
+    path = f"/api/models/{quote(ref)}" + (f"/revision/{quote(revision, safe='')}" if revision else "")
+    answer = client.read_json(f"{path}?blobs=true")
+    commit, siblings = answer.get("sha"), answer.get("siblings")
+    if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
+        raise HubUnavailable(f"{client.endpoint} names no commit for {ref}, so nothing can be pinned")
+    if not isinstance(siblings, list) or len(siblings) > MOST_FILES:
+        raise HubUnavailable(f"{client.endpoint} gives no list of at most {MOST_FILES:,} files for {ref}")
+    files = [_read_file(sibling) for sibling in siblings]
+    name, card = answer.get("id"), answer.get("cardData")
+    # One that was renamed has its old name too.
+    named = name if isinstance(name, str) and HUB_ID.fullmatch(name) else ref
+    licence = _in_words(card.get("license")) if isinstance(card, dict) else ""
+    return Repository(named, commit, bool(answer.get("gated")), licence, {file.name: file for file in files if file})
+
+
+def _read_file(sibling: object) -> HubFile | None:
+    """A file as the hub lists it; None for what is not listed as one."""
+    if not isinstance(sibling, dict) or not isinstance(sibling.get("rfilename"), str):
+        return None
+    size, blob, large = sibling.get("size"), sibling.get("blobId"), sibling.get("lfs")
+    digest = large.get("sha256") if isinstance(large, dict) else None
+    return HubFile(
+        sibling["rfilename"],
+        size if type(size) is int else None,
+        blob if isinstance(blob, str) and COMMIT.fullmatch(blob) else "",
+        digest if isinstance(digest, str) and SHA256.fullmatch(digest) else "",
+    )
 
 
 def _passes(error: Exception) -> bool:
@@ -122,42 +188,9 @@ def _passes(error: Exception) -> bool:
     return not isinstance(error, HfHubHTTPError) or error.response.status_code in (408, 429, 500, 502, 503, 504)
 
 
-def _is_relevant(name: str) -> bool:
-    return "/" not in name and name.endswith(RELEVANT)
-
-
-def _is_weights(name: str) -> bool:
-    return "/" not in name and name.endswith(".safetensors")
-
-
-def _refuse_without_room(ref: str, wanted: list[RepoSibling]) -> None:
-    needed = sum(declared_size(ref, file) for file in wanted)
-    cache = Path(constants.HF_HUB_CACHE)
-    there = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
-    free = shutil.disk_usage(there).free
-    if needed > free:
-        raise ModelRefused(
-            f"the files of {ref} have {needed / 1e9:,.1f} GB and there is room for {free / 1e9:,.1f} GB where models "
-            "are kept: use a smaller model, or ask the operators to make room"
-        )
-
-
-def _named(info: ModelInfo, ref: str) -> str:
-    """What the hub calls the model: one that was renamed has its old name too."""
-    return info.id if HUB_ID.fullmatch(info.id or "") else ref
-
-
 def _in_words(licence: object) -> str:
-    return ", ".join(str(one) for one in licence) if isinstance(licence, list) else str(licence or "")
-
-
-def _information(
-    ref: str, revision: str | None, endpoint: str, token: str | None, patience: float | None = None
-) -> ModelInfo:
-    # Never the token of this machine's user unless it was handed over: hence False, not None.
-    return HfApi(endpoint=endpoint, token=token or False).model_info(
-        ref, revision=revision, timeout=patience or HUB_TIMEOUT, files_metadata=True
-    )
+    words = ", ".join(str(one) for one in licence) if isinstance(licence, list) else str(licence or "")
+    return words[:LONGEST_LICENCE]
 
 
 @contextmanager
@@ -177,8 +210,6 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
         raise ModelRefused(f"{ref} was disabled by {endpoint}: use another model") from error
     except RevisionNotFoundError as error:
         raise NoSuchRevision(f"{ref} has no revision {revision!r}: give a branch, tag or commit of it") from error
-    except LocalEntryNotFoundError as error:
-        raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
     except EntryNotFoundError as error:
         raise ModelRefused(f"{ref} lacks a file at {revision or 'its default branch'}: {error}") from error
     except HfHubHTTPError as error:

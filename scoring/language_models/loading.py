@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
@@ -12,12 +12,25 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from scoring.language_models.architecture import TEXT_ALONE, Architecture, inspect
-from scoring.language_models.files import alone, file_revision, folder_revision, read_config, read_gguf
+from scoring.language_models.architecture import TEXT_ALONE, TEXT_TENSORS, Architecture, inspect
+from scoring.language_models.configuration import briefly, read_configuration
+from scoring.language_models.downloads import Progress, check_unchanged
+from scoring.language_models.files import alone, file_revision, folder_revision, read_gguf
+from scoring.language_models.gguf_header import read_gguf_header
 from scoring.language_models.hub import PUBLIC_HUB, fetch
+from scoring.language_models.package import LoadedFile, describe_file, list_loaded, read_package
 from scoring.language_models.refusals import ModelRefused, RevisionChanged
+from scoring.language_models.tokenizer_rules import check_tokenizer
+from scoring.language_models.weights import refuse_excess
 
 Precision = Literal["float32", "bfloat16"]
+
+
+class Placed(NamedTuple):
+    """A folder or GGUF file on this machine, and what of it is loaded, hash by hash."""
+
+    path: Path
+    files: tuple[LoadedFile, ...]
 
 
 @dataclass(frozen=True)
@@ -48,16 +61,32 @@ def load(
     Raises RevisionChanged when the files are no longer the pinned ones, ModelRefused when they make no model, and
     HubUnavailable when the hub does not answer.
     """
-    path = place(source, location, revision, endpoint=endpoint, token=token)
+    path = place(source, location, revision, endpoint=endpoint, token=token).path
     return load_files(path, location, device=device, precision=precision)
 
 
-def place(source: str, location: str, revision: str, *, endpoint: str = PUBLIC_HUB, token: str | None = None) -> Path:
-    """The folder or GGUF file on this machine that holds what `resolve` pinned; a hub's is fetched.
+def place(
+    source: str,
+    location: str,
+    revision: str,
+    *,
+    endpoint: str = PUBLIC_HUB,
+    token: str | None = None,
+    quota: int | None = None,
+    progress: Progress = lambda _bytes: None,
+) -> Placed:
+    """The files on this machine that hold what `resolve` pinned; a hub's are fetched.
 
-    Nothing in it is read but for its hash. Raises as `load` does.
+    Nothing in them is read but for its hash, and the index of shards. `quota` and `progress`: as of `fetch`. Raises as
+    `load` does.
     """
-    return fetch(location, revision, endpoint, token) if source == "hub" else _unchanged(location, revision)
+    if source != "hub":
+        path = _unchanged(location, revision)
+        return Placed(path, list_loaded(path, location) if path.is_dir() else (describe_file(path),))
+    folder = fetch(location, revision, endpoint, token, quota=quota, progress=progress)
+    files = list_loaded(folder, location)
+    check_unchanged(folder, files, location)
+    return Placed(folder, files)
 
 
 def load_files(
@@ -67,17 +96,22 @@ def load_files(
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with quiet(), ExitStack() as stack:
         if path.is_dir():
-            folder, config = path, read_config(path, name, [file.name for file in path.iterdir()])
-            named, safe = {}, {"use_safetensors": True}
+            package = read_package(path, name)
+            folder, named, safe = stack.enter_context(package.staged()), {}, {"use_safetensors": True}
+            config = read_configuration(folder, name)
+            held = package.weights.count_elements(TEXT_TENSORS if config.model_type in TEXT_ALONE else ("",))
         else:
-            folder, config = stack.enter_context(alone(path)), read_gguf(path)
-            named, safe = {"gguf_file": path.name}, {}
+            folder, named, safe = stack.enter_context(alone(path)), {"gguf_file": path.name}, {}
+            held, config = read_gguf_header(path), read_gguf(path)
         architecture = inspect(config)
+        refuse_excess(held, architecture.stored, name, architecture.class_name)
+        tokenizer = read_tokenizer(folder, name, named)
         try:
             model = _model(folder, config, architecture, {**named, **safe})
-        except (ValueError, OSError, KeyError, ImportError, SafetensorError) as error:
-            raise ModelRefused(f"{name} cannot be loaded: {error}") from error
-        tokenizer = read_tokenizer(folder, name, named)
+        except (ValueError, OSError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+            if isinstance(error, ModelRefused):
+                raise
+            raise ModelRefused(f"{name} cannot be loaded: {briefly(error)}") from error
     model.to(device)
     if precision != "float32":
         model.to(getattr(torch, precision))
@@ -100,15 +134,19 @@ def _unchanged(location: str, revision: str) -> Path:
 
 
 def read_tokenizer(folder: Path, location: str, options: dict[str, str]) -> PreTrainedTokenizerBase:
-    """The tokenizer of `folder`; `location` is its name in messages. Raises ModelRefused where there is none."""
+    """The tokenizer of `folder`, all parts of it reviewed; `location` is its name in messages.
+
+    Raises ModelRefused where there is none, or one that holds what is not reviewed.
+    """
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, **options
         )
     except Exception as error:  # a broken tokenizer file makes its readers raise anything
         raise ModelRefused(
-            f"{location} has no tokenizer that can be read ({error}): save the tokenizer beside the weights"
+            f"{location} has no tokenizer that can be read ({briefly(error)}): save the tokenizer beside the weights"
         ) from error
+    check_tokenizer(tokenizer, location)
     return tokenizer
 
 

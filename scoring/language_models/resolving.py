@@ -107,7 +107,11 @@ def _local(path: Path, describe: Describe) -> ResolvedModel:
             )
         path = candidates[0]
     if path.is_dir():
-        source, files, revision = "folder", [file.name for file in path.iterdir()], folder_revision(path)
+        source, files, revision = (
+            "folder",
+            [file.name for file in path.iterdir() if file.is_file()],
+            folder_revision(path),
+        )
     elif path.suffix == ".gguf":
         source, files, revision = "gguf", [path.name], file_revision(path)
     else:

@@ -14,9 +14,10 @@ from transformers import AutoModelForSequenceClassification, PretrainedConfig, P
 
 from scoring.attributes import Attribute, Meaning
 from scoring.language_models import HubUnavailable, ModelRefused
-from scoring.language_models.files import read_config
+from scoring.language_models.configuration import read_configuration
 from scoring.language_models.hub import PUBLIC_HUB, fetch, pin
 from scoring.language_models.loading import quiet, read_tokenizer
+from scoring.language_models.package import read_package
 from scoring.scorers.base import ScorerUnavailable
 from scoring.scorers.encoder import Activation, EncoderScorer
 from scoring.scorers.labels import declare_labels
@@ -50,8 +51,8 @@ class ClassifierScorer(EncoderScorer):
         """
         try:
             folder, self.revision = _files(ref, revision, endpoint, token)
-            with quiet():
-                config = read_config(folder, ref, [path.name for path in folder.iterdir()])
+            with quiet(), read_package(folder, ref).staged() as folder:
+                config = read_configuration(folder, ref)
                 activation = _activation(ref, config)
                 attributes = _attributes(ref, config, meanings or {})
                 model = _model(ref, folder, config)
@@ -69,8 +70,8 @@ def read_attributes(folder: str, meanings: Mapping[str, Meaning]) -> tuple[Attri
     """
     try:
         path, _ = _files(folder, None, PUBLIC_HUB, None)
-        with quiet():
-            config = read_config(path, folder, [file.name for file in path.iterdir()])
+        with quiet(), read_package(path, folder).staged() as staged:
+            config = read_configuration(staged, folder)
         return _attributes(folder, config, meanings)
     except ModelRefused as error:
         raise ScorerUnavailable(str(error)) from error
@@ -94,7 +95,7 @@ def _files(ref: str, revision: str | None, endpoint: str, token: str | None) -> 
         raise ModelRefused(f"{ref} is not a folder: give the folder that a transformers model was saved to")
     with TemporaryDirectory(prefix="plumbline-") as folder:
         pinned = pin(ref, revision, endpoint, token, Path(folder))
-        read_config(Path(folder), ref, pinned.files)  # refuses what is unsafe before its weights are fetched
+        read_configuration(Path(folder), ref)  # refuses what is unsafe before its weights are fetched
     return fetch(ref, pinned.commit, endpoint, token), pinned.commit
 
 

@@ -221,7 +221,7 @@ def test_a_number_is_asked_what_it_is_by_keyboard_and_without_script(visit, crow
         page.get_by_role("button", name="What is this: Rank").focus()
         page.keyboard.press("Enter")
         answer = page.locator(".explanation:popover-open") if script else page.locator("[id$=-rank].explanation")
-        expect(answer).to_contain_text("The place among all entries by value")
+        expect(answer).to_contain_text("The place by value among all the models")
         expect(answer.get_by_role("link", name="More about")).to_be_visible()
         page.keyboard.press("Escape")
         expect(answer).to_be_hidden()

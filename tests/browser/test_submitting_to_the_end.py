@@ -82,7 +82,7 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
         expect(page.locator(".state")).to_contain_text("Ranked", timeout=PATIENCE)
         progress = [int(done) for text in seen for done in re.findall(r"(\d+) of 144, \d+%", text)]
         assert len(set(progress)) > 1, "numbers of texts that the page showed, without being asked"
-        page.get_by_role("link", name=re.compile("Rank . of .")).click()
+        page.get_by_role("link", name=re.compile(r"^\d of \d causal models$")).click()
         expect(page.get_by_role("table").get_by_role("link", name=ID)).to_be_visible()
         placed = Standing.objects.filter(model=submission.model, slice="average", measure="likelihood_auc")
         assert set(placed.values_list("metric_version", flat=True)) == {watched.pk}, "nothing drifted"

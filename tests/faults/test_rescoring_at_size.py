@@ -67,7 +67,6 @@ def _empty_queues() -> Iterator[None]:
 def lexicon(settings: Any, tmp_path: Path) -> Path:
     """A lexicon of the board's own, in the folder where workers in other processes look for it."""
     settings.SCORERS = tmp_path / "scorers"
-    settings.OPENING_REPLICATES = 1
     folder: Path = settings.SCORERS / "lexicon" / "own"
     folder.mkdir(parents=True)
     write(folder, BEFORE)

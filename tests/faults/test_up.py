@@ -46,7 +46,6 @@ class Board:
                     "PLUMBLINE_VAR": str(self.var),
                     "LEASE_SECONDS": "5",
                     "SWEEP_SECONDS": "1",
-                    "OPENING_REPLICATES": "1",
                 },
                 stdout=output,
                 stderr=output,

@@ -39,7 +39,6 @@ def worker(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
         "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
         "LEASE_SECONDS": "3",
         "SWEEP_SECONDS": "1",
-        "OPENING_REPLICATES": "1",
         **environment,
     }
     with log.open("wb") as output:

@@ -151,7 +151,7 @@ BAD = {
         "names no architecture", arrange=lambda s: s.spoil(config(model_type="of-my-own", architectures=["Own"]))
     ),
     "an impossible architecture": Bad(
-        "that can be built", arrange=lambda s: s.spoil(config(n_layer=10**6, num_hidden_layers=10**6))
+        "and 1 to 1,000 are accepted", arrange=lambda s: s.spoil(config(n_layer=10**6, num_hidden_layers=10**6))
     ),
     # Sizes and hashes
     "huge": Bad("parameters and needs about", arrange=lambda s: s.spoil(config(n_embd=65536, n_head=64, n_layer=2))),
@@ -169,7 +169,7 @@ BAD = {
     ),
     "a configuration without end": Bad("is longer than the", arrange=lambda s: lie(s, endless={"config.json"})),
     "a configuration too long": Bad(
-        "at most 16,777,216 are read", arrange=lambda s: lie(s, declared={"config.json": 10**8})
+        "at most 2,097,152 are read", arrange=lambda s: lie(s, declared={"config.json": 10**8})
     ),
     # What the board has
     "a metric of continuations for a masked model": Bad(

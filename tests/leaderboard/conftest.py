@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.core.management import call_command
 from django.db import transaction
 from django.db.models import Model
@@ -31,9 +30,8 @@ def _nobody_asked_to_stop() -> Iterator[None]:
 
 
 def quick_control_sets(patch: pytest.MonkeyPatch) -> None:
-    """Watch likelihoods with the quicker of the two models, and take one scoring of a control set for all it needs."""
+    """Watch likelihoods with the quicker of the two models."""
     patch.setattr(control, "WATCHED_MODELS", control.WATCHED_MODELS[:1])
-    patch.setattr(settings, "OPENING_REPLICATES", 1)
 
 
 def without_looks(patch: pytest.MonkeyPatch) -> None:

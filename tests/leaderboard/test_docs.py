@@ -33,7 +33,7 @@ from tests.leaderboard.test_history import page, said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
-PAGES = ("/docs/", "/docs/operating/", "/docs/metrics/", "/docs/extending/")
+PAGES = ("/docs/", "/docs/operating/", "/docs/metrics/", "/docs/extending/", "/docs/threats/")
 Numbers = dict[str, Any]
 ROOT = Path(board.BASE_DIR)
 

@@ -69,7 +69,7 @@ def test_what_was_before_and_after_is_shown_as_text(client, events):
     assert "<ins>x</ins>" in html
     assert "a &lt;licence&gt;" in html
     changes = {told.event.verb: told.changes for told in client.get(reverse("audit")).context["events"]}
-    assert changes["set drift policy"] == [("Threshold", "", "0.5")]
+    assert changes["set drift policy"] == [("Label threshold", "", "0.5")]
     assert changes["open rescoring"] == [("Version", "1", "2")]
     assert changes["publish version"] == []
     set_role(User.objects.get(username="otto"), "moderator")

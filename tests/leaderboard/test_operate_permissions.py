@@ -36,7 +36,7 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
     Worker.objects.create(name="gpu@host", queues=["gpu"], started_at=timezone.now(), beat_at=timezone.now())
     reason = {"reason": "for a test"}
     policy = {"mean_difference": "0.02", "confidence": "0.9", "alpha": "0.05"}
-    policy |= {"most_missing": "0.05", "outdated_policy": "flag"}
+    policy |= {"most_missing": "0.05", "outdated_policy": "flag", "flag_policy": "hold"}
     models = [("restrict", reason), ("withdraw", reason), ("open", reason), ("hide", {"note": "hidden"}), ("show", {})]
     return {
         "operate": [(reverse("operate"), {})],
@@ -71,7 +71,7 @@ def everything() -> list[object]:
 
 
 def test_the_table_of_addresses_is_complete(addresses):
-    moderators = {"moderation", "moderate"}  # which tests of moderation try
+    moderators = {"moderation", "moderate", "decide-entry"}  # which tests of moderation try
     assert set(addresses) | moderators == {pattern.name for pattern in urlpatterns}
 
 

@@ -24,6 +24,7 @@ FORM = {
     "alpha": "0.05",
     "most_missing": "0.05",
     "outdated_policy": "remove",
+    "flag_policy": "hold",
     "reason": "labels at 0.7",
 }
 
@@ -48,7 +49,7 @@ def test_a_policy_is_shown_before_it_is_set_and_recorded_with_what_was_before(cl
     seen = client.post(address, FORM)
     assert seen.status_code == 200
     assert seen.context["changes"] == [
-        ("Threshold", "0.5", "0.7"),
+        ("Label threshold", "0.5", "0.7"),
         ("Outdated policy", "flag", "remove"),
     ]
     metric.refresh_from_db()
@@ -85,6 +86,7 @@ def test_a_policy_is_shown_before_it_is_set_and_recorded_with_what_was_before(cl
         ("confidence", "90"),
         ("alpha", "nan"),
         ("outdated_policy", "forget"),
+        ("flag_policy", "ignore"),
         ("reason", " "),
     ],
 )
@@ -107,7 +109,7 @@ def test_what_holds_already_is_no_change(client, operator, metric):
 
 def test_likelihoods_have_no_labels(client, operator, metric):
     likelihoods = Metric.objects.get(slug="safety-starter")
-    fields = {"mean_difference", "confidence", "alpha", "most_missing", "outdated_policy"}
+    fields = {"mean_difference", "confidence", "alpha", "most_missing", "outdated_policy", "flag_policy"}
     assert set(policy_in_force(likelihoods)) == fields
     assert "threshold" not in client.get(reverse("drift-policy", args=["safety-starter"])).content.decode()
     with pytest.raises(CannotSetPolicy, match="threshold: safety-starter has no such field"):

@@ -76,8 +76,8 @@ FAMILIES = {
 
 
 @cache
-def tiny(name: str) -> LoadedModel:
-    """The tiny model of a family: saved as its own class, then resolved and loaded as any folder is."""
+def tiny_folder(name: str) -> Path:
+    """The folder of a family's tiny model, saved as its own class."""
     folder = Path(mkdtemp(prefix="plumbline-family-"))
     family = FAMILIES[name]
     tokenizer = TOKENIZERS[family.tokenizer]()
@@ -97,7 +97,13 @@ def tiny(name: str) -> LoadedModel:
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.15)
     model.save_pretrained(folder)
-    found = resolve(str(folder))
+    return folder
+
+
+@cache
+def tiny(name: str) -> LoadedModel:
+    """The tiny model of a family, resolved and loaded as any folder is."""
+    found = resolve(str(tiny_folder(name)))
     return load(found.source, found.location, found.revision)
 
 

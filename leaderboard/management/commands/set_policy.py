@@ -7,6 +7,7 @@ from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric
 from leaderboard.services.policies import (
     FIELDS,
+    FLAGGED,
     MOST_MISSING,
     OUTDATED,
     CannotSetPolicy,
@@ -30,12 +31,13 @@ class Command(BoardCommand):
             said = of.help.replace("%", "%%") + (f" `{NONE}` for no value." if of.optional else "")
             parser.add_argument(f"--{of.name.replace('_', '-')}", type=kind, default=..., metavar="N", help=said)
         parser.add_argument("--outdated", dest=OUTDATED, default=..., choices=Metric.OutdatedPolicy.values)
+        parser.add_argument("--flagged", dest=FLAGGED, default=..., choices=Metric.FlagPolicy.values)
         parser.add_argument("--reason", default="", help="why: stands in the change log for ever")
 
     def handle(self, metric: str, reason: str, **options: Any) -> None:
         found = metric_called(metric)
         before = policy_in_force(found)
-        names = (*(of.name for of in (*FIELDS, MOST_MISSING)), OUTDATED)
+        names = (*(of.name for of in (*FIELDS, MOST_MISSING)), OUTDATED, FLAGGED)
         changes = {name: options[name] for name in names if options.get(name, ...) is not ...}
         if changes:
             try:

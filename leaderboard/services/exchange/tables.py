@@ -32,6 +32,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    not_held,
 )
 from leaderboard.models.language_models import listed
 from leaderboard.queries.changes import OF_VERB
@@ -145,9 +146,9 @@ def published() -> QuerySet[MetricVersion]:
 
 
 def scored() -> QuerySet[Scoring]:
-    """Entries of published versions, but for models that are hidden."""
+    """Entries of published versions, but for models that are hidden and entries that are held back."""
     done = Scoring.objects.filter(state=Work.State.DONE, metric_version__in=published())
-    return done.filter(listed("model__"))
+    return done.filter(listed("model__"), not_held())
 
 
 def watched() -> QuerySet[ControlSet]:
@@ -255,10 +256,10 @@ TABLES = (
         ("slug",),
         (
             *("slug", "title", "summary", "scorer", "formula_name", "measure", "position", "drift_policy"),
-            *("outdated_policy", "most_missing", "labels"),
+            *("outdated_policy", "flag_policy", "most_missing", "labels"),
         ),
         (Link("protocol", "protocols", ("protocol",)),),
-        added=("most_missing", "labels"),
+        added=("flag_policy", "most_missing", "labels"),
     ),
     Table(
         "models",
@@ -297,10 +298,10 @@ TABLES = (
         Run,
         collected,
         ("model", "protocol", "epoch"),
-        ("epoch", "environment", "special_tokens", "self_test", *TIMES),
+        ("epoch", "environment", "special_tokens", "loaded_files", "self_test", *TIMES),
         (MODEL, Link("protocol", "protocols", ("protocol",)), of_artefact("artefact")),
         DONE,
-        added=("self_test",),
+        added=("loaded_files", "self_test"),
     ),
     Table(
         "scorings",

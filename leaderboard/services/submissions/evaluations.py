@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from leaderboard.models import Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Submission, Work
+from leaderboard.models import EntryCheck, Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Submission, Work
 from leaderboard.services.failure_kinds import FAULTS, FailureKind
 
 SCORER_FAULTS = FAULTS[FailureKind.SCORER]
@@ -19,6 +19,7 @@ class Step(StrEnum):
     COLLECTING = "collecting"
     SCORING = "scoring"
     PUBLISHING = "publishing"  # scored, and waiting for all other entries of its new version
+    HELD = "held back"  # scored, and waiting for a moderator
     RANKED = "ranked"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -38,6 +39,11 @@ class Evaluation:
     @property
     def run(self) -> Run | None:
         return self.scoring.run if self.scoring else None
+
+    @property
+    def check(self) -> EntryCheck | None:
+        """What people should look at before it is ranked; None where nothing is."""
+        return getattr(self.scoring, "entry_check", None) if self.scoring else None
 
     @property
     def work(self) -> Work | None:
@@ -62,6 +68,10 @@ class Evaluation:
             return Step.COLLECTING
         if work.state != Work.State.DONE:
             return Step.SCORING
+        if self.check is not None and self.check.state == EntryCheck.State.HELD:
+            return Step.HELD
+        if self.check is not None and self.check.state == EntryCheck.State.REFUSED:
+            return Step.FAILED
         return Step.PUBLISHING if self.rescoring else Step.RANKED
 
     @property
@@ -74,7 +84,7 @@ class Evaluation:
     def percent(self) -> int:
         """How much of the way is behind it, 0 to 100: half of it is scoring, where a scorer is asked."""
         share = COLLECTING_SHARE[self.metric.formula.asks_scorer]
-        if self.step in (Step.RANKED, Step.PUBLISHING):
+        if self.step in (Step.RANKED, Step.PUBLISHING, Step.HELD):
             return 100
         if self.scoring is None or self.run is None:
             return 0
@@ -98,7 +108,9 @@ def evaluations(submissions: Iterable[Submission]) -> dict[int, list[Evaluation]
             metric_version__provenance=Provenance.MEASURED,
         )
         .exclude(metric_version__status=MetricVersion.Status.RETIRED)
-        .select_related("run__protocol__evaluation_set", "metric_version__metric", "metric_version__protocol")
+        .select_related(
+            "run__protocol__evaluation_set", "metric_version__metric", "metric_version__protocol", "entry_check"
+        )
         .order_by("metric_version__number")
     ):
         newest[scoring.model_id, scoring.metric_version.metric_id] = scoring

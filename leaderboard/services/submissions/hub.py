@@ -38,7 +38,9 @@ NOT_LOOKED_INTO = (
     "This board cannot look into models at this moment. Nothing was kept: try again in some minutes, or tell its "
     "operators."
 )
-MOST_BYTES_A_PARAMETER = 8  # the weights twice, in float32: some repositories hold two forms of them
+BYTES_A_NUMBER = 4  # float32, the widest that weights are published in
+SPARE = 1.1  # times what the architecture needs; loading counts the numbers of each file exactly
+HEADERS = 2**20  # bytes that describe the weights
 LEAST_BYTES_A_PARAMETER = 1
 WAITING = (Submission.State.CHECKING, Submission.State.MODERATED, Submission.State.RETURNED)
 Problems = dict[str, list[str]]
@@ -254,7 +256,8 @@ def _size_problem(resolved: ResolvedModel) -> str:
             "for a larger worker."
         )
     declared = f"{resolved.location} declares {weights / GB:,.3f} GB of weights for {parameters:,} parameters"
-    if weights > parameters * MOST_BYTES_A_PARAMETER + GB:
+    most_bytes = SPARE * BYTES_A_NUMBER * (resolved.architecture.stored or parameters) + HEADERS
+    if weights > most_bytes:
         return f"{declared}, more than they can have: take out of the repository what is not this model's."
     if weights < parameters * LEAST_BYTES_A_PARAMETER:
         return f"{declared}, fewer than they can have: upload all of its weights, or a config.json that fits them."

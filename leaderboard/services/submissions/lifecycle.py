@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from leaderboard.models import LanguageModel, Metric, Run, Scoring, Submission, SubmissionLine, Work
+from leaderboard.models import EntryCheck, LanguageModel, Metric, Run, Scoring, Submission, SubmissionLine, Work
 from leaderboard.services import downloads
 from leaderboard.services.accounts import may_submit, submissions_are_moderated
 from leaderboard.services.audit import record
@@ -109,6 +109,9 @@ def _said(missed: Iterable[Evaluation]) -> str:
     """Why these did not come to numbers, one sentence or two each."""
     told = []
     for one in missed:
+        if one.check is not None and one.check.state == EntryCheck.State.REFUSED:
+            told.append(f"{one.metric.title}: A moderator did not release it. {one.check.reason}")
+            continue
         failure = explain(one.work) if one.work else NO_LONGER
         told.append(f"{one.metric.title}: {failure.what} {failure.remedy}")
     return "\n".join(told)

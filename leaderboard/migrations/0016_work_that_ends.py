@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0014_defence'),
+        ('leaderboard', '0015_loaded_files'),
     ]
 
     operations = [

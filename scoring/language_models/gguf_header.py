@@ -1,0 +1,158 @@
+"""The header of a GGUF file, read within limits before any library sees it.
+
+The format: magic, version, the numbers of tensors and of metadata; each metadatum a key, a type and a value; each
+tensor a name, its dimensions, a type and where its data begin after the header (ggml's docs/gguf.md).
+"""
+
+import math
+import re
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+
+from scoring.language_models.bounded_json import MB
+from scoring.language_models.refusals import ModelRefused
+
+VERSIONS = (2, 3)
+MOST_METADATA = 4096
+MOST_TENSORS = 100_000
+MOST_DIMENSIONS = 4
+LONGEST_TEXT = 4 * MB  # bytes; chat templates are the longest
+LONGEST_KEY = 512
+MOST_ITEMS = 4 * 2**20  # of an array: merges of the largest vocabularies
+MOST_HEADER_BYTES = 256 * MB
+STRING, ARRAY = 8, 9
+FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+# Sizes of the architecture, by the end of their keys.
+RANGES = (
+    (re.compile(r".*\.block_count"), 1, 1000),
+    (re.compile(r".*\.attention\.head_count(?:_kv)?"), 0, 4096),
+    (re.compile(r".*\.(?:embedding|feed_forward|key|value)_length"), 0, 2**20),
+    (re.compile(r".*\.context_length"), 1, 2**24),
+    (re.compile(r".*\.vocab_size"), 1, 2**22),
+    (re.compile(r".*\.expert_(?:used_)?count"), 0, 4096),
+    (re.compile(r"general\.alignment"), 8, 2**16),
+)
+
+
+class _Damaged(ValueError):
+    """What is wrong with the file."""
+
+
+class _Reader:
+    """Reads little-endian values, no further than MOST_HEADER_BYTES."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.left = MOST_HEADER_BYTES
+
+    def take(self, length: int) -> bytes:
+        self.left -= length
+        if self.left < 0:
+            raise _Damaged(f"its header is longer than {MOST_HEADER_BYTES:,} bytes")
+        content = self.file.read(length)
+        if len(content) < length:
+            raise _Damaged("it ends within its header")
+        return content
+
+    def number(self, form: str) -> int | float:
+        value: int | float = struct.unpack(f"<{form}", self.take(struct.calcsize(form)))[0]
+        return value
+
+    def count(self, form: str, most: int, what: str) -> int:
+        number = int(self.number(form))
+        if number > most:
+            raise _Damaged(f"it claims {number:,} {what}, and {most:,} are read")
+        return number
+
+    def text(self, most: int) -> str:
+        return self.take(self.count("Q", most, "bytes of a text")).decode()
+
+
+def read_gguf_header(path: Path) -> int:
+    """Read the whole header of the file and return how many numbers its tensors hold. Raises ModelRefused."""
+    try:
+        with path.open("rb") as file:
+            return _read(_Reader(file), path.stat().st_size)
+    except (_Damaged, UnicodeDecodeError) as error:
+        raise ModelRefused(
+            f"{path} cannot be read as the GGUF of a known architecture ({error}): fetch it again, or use safetensors"
+        ) from error
+
+
+def _read(reader: _Reader, size: int) -> int:
+    if reader.take(4) != b"GGUF":
+        raise _Damaged("it does not begin with GGUF")
+    version = reader.number("I")
+    if version not in VERSIONS:
+        raise _Damaged(f"it is version {version} of the format, not 2 or 3")
+    tensors = reader.count("Q", MOST_TENSORS, "tensors")
+    alignment = 32
+    keys: set[str] = set()
+    for _ in range(reader.count("Q", MOST_METADATA, "metadata")):
+        key = reader.text(LONGEST_KEY)
+        if key in keys:
+            raise _Damaged(f"it gives {key[:80]!a} twice")
+        keys.add(key)
+        for value in _read_value(reader, int(reader.number("I"))):
+            _check(key, value)
+            if key == "general.alignment":
+                alignment = int(value)
+    spans, elements = [], 0
+    for _ in range(tensors):
+        length, count, offset = _read_tensor(reader)
+        spans.append((offset, length))
+        elements += count
+    header = MOST_HEADER_BYTES - reader.left
+    start = -(-header // alignment) * alignment
+    if any(start + offset + length > size for offset, length in spans):
+        raise _Damaged("its tensors reach beyond its end")
+    return elements
+
+
+def _read_value(reader: _Reader, kind: int) -> list[int | float]:
+    """The numbers of a metadatum; of texts none, which are only read."""
+    if kind == STRING:
+        reader.text(LONGEST_TEXT)
+        return []
+    if kind in FORMATS:
+        return [reader.number(FORMATS[kind])]
+    if kind != ARRAY:
+        raise _Damaged(f"it holds a value of type {kind}, which is none")
+    kind = int(reader.number("I"))
+    items = reader.count("Q", MOST_ITEMS, "items of an array")
+    if kind == STRING:
+        for _ in range(items):
+            reader.text(LONGEST_TEXT)
+        return []
+    if kind not in FORMATS:
+        raise _Damaged(f"it holds an array of type {kind}, which is none that is read")
+    form = FORMATS[kind]
+    return list(struct.unpack(f"<{items}{form}", reader.take(items * struct.calcsize(form))))
+
+
+def _check(key: str, value: int | float) -> None:
+    if not math.isfinite(value) and not key.startswith("tokenizer."):
+        raise _Damaged(f"it gives {key[:80]!a} = {value}, which is no finite number")
+    for keys, low, high in RANGES:
+        if keys.fullmatch(key) and not low <= value <= high:
+            raise _Damaged(f"it gives {key[:80]!a} = {value:,}, and {low:,} to {high:,} are accepted")
+
+
+def _read_tensor(reader: _Reader) -> tuple[int, int, int]:
+    """Bytes, numbers and offset of a tensor."""
+    name = ascii(reader.text(LONGEST_KEY)[:80])
+    dimensions = [int(reader.number("Q")) for _ in range(reader.count("I", MOST_DIMENSIONS, "dimensions"))]
+    kind, offset = int(reader.number("I")), int(reader.number("Q"))
+    count = math.prod(dimensions)
+    if count >= 2**48 or offset >= 2**48:
+        raise _Damaged(f"the tensor {name} claims {count:,} numbers")
+    try:
+        block, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+    except (KeyError, ValueError) as error:
+        raise _Damaged(f"the tensor {name} has type {kind}, which is none") from error
+    if count % block:
+        raise _Damaged(f"the tensor {name} has {count:,} numbers, no multiple of its blocks of {block}")
+    return count // block * block_bytes, count, offset

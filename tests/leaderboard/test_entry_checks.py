@@ -1,0 +1,203 @@
+"""Entries that people should look at first: held back, shown to moderators, released with a reason, or marked."""
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, transaction
+from django.test import Client
+from django.urls import reverse
+
+from leaderboard.models import AuditEvent, EntryCheck, LanguageModel, Metric, Scoring, Standing, Submission
+from leaderboard.services import entry_checks
+from leaderboard.services.entry_checks import CannotDecide, check_entry, decide, number_flags
+from leaderboard.services.language_models import add_model
+from leaderboard.services.policies import set_policy
+from leaderboard.services.publish import publish_standings
+from leaderboard.services.submissions.evaluations import Step, evaluations
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
+from tests.leaderboard.test_accounts import _quick_hashes, person
+from tests.scoring.language_models import tiny
+
+__all__ = ["_quick_hashes"]
+
+pytestmark = pytest.mark.django_db
+
+WORDS = "The tokenizer does not read what is written: 60 of 100 texts (60.0%) are not what they were."
+REPORT = {
+    "known": {"all": {"texts": 100, "changed": 60, "tokens_per_character": 0.25}},
+    "canaries": {"all": {"texts": 200, "changed": 0, "tokens_per_character": 0.3}},
+    "pieces": 4096,
+    "embeddings": 4096,
+    "ordinary": [],
+    "seed": "ab" * 16,
+    "flags": [{"key": "round_trip", "words": WORDS}],
+}
+
+
+@pytest.fixture
+def scoring(measured_board: Metric) -> Scoring:
+    """A ranked entry, whose tokenizer turns out to have changed texts."""
+    entry = Scoring.objects.get(model__name=CAUSAL, metric_version__metric=measured_board)
+    entry.run.tokenizer_report = REPORT
+    entry.run.save()
+    return entry
+
+
+def hold(scoring: Scoring) -> EntryCheck:
+    check = check_entry(scoring)
+    publish_standings(scoring.metric_version)
+    return check
+
+
+def is_ranked(scoring: Scoring) -> bool:
+    return Standing.objects.filter(metric_version=scoring.metric_version, model=scoring.model).exists()
+
+
+def page(path: str, user=None) -> str:
+    client = Client()
+    if user is not None:
+        client.force_login(user, backend="allauth.account.auth_backends.AuthenticationBackend")
+    return client.get(path).content.decode()
+
+
+def test_an_untrained_model_is_collected_scored_and_not_ranked(metric, tmp_path):
+    model, _ = add_model(str(tiny.save("gpt2", tmp_path / "untrained")))
+    scoring = finish(model, metric)
+    assert scoring.state == "done"
+    check = scoring.entry_check
+    assert check.state == EntryCheck.State.HELD
+    assert "chance" in check.flag_keys
+    assert not is_ranked(scoring)
+    run = scoring.run
+    assert {file["name"] for file in run.loaded_files} >= {"config.json", "model.safetensors", "tokenizer.json"}
+    assert len(run.tokenizer_report["seed"]) == 32
+    assert run.tokenizer_report["known"]["harmful"]["texts"] > 0
+    assert "women" in run.tokenizer_report["known"]
+    decide(check, "release", "It is the baseline of a course.")
+    assert is_ranked(scoring)
+
+
+def test_an_entry_without_flags_is_ranked_and_has_no_check(measured_board):
+    entry = Scoring.objects.get(model__name=CAUSAL, metric_version__metric=measured_board)
+    assert check_entry(entry) is None
+    assert is_ranked(entry)
+
+
+def test_a_flagged_entry_is_in_no_ranking_and_its_page_says_why(scoring):
+    hold(scoring)
+    assert not is_ranked(scoring)
+    assert OTHER_CAUSAL in page("/")
+    assert f">{CAUSAL}</a>" not in page("/")
+    shown = page(scoring.model.get_absolute_url())
+    assert "held back until a moderator has looked" in shown
+    assert WORDS in shown
+    assert "60 of 100 texts changed" in shown
+    assert REPORT["seed"] not in shown
+    event = AuditEvent.objects.get(verb="hold entry back")
+    assert event.detail["flags"] == ["round_trip"]
+
+
+def test_a_moderator_sees_what_stands_out_and_releases_it_with_a_reason(scoring):
+    check, grace = hold(scoring), person("grace", "moderator")
+    shown = page(reverse("moderation"), grace)
+    assert WORDS in shown
+    address = reverse("decide-entry", args=[check.pk, "release"])
+    assert address in shown
+    client = Client()
+    client.force_login(grace, backend="allauth.account.auth_backends.AuthenticationBackend")
+    assert client.get(address).status_code == 200
+    assert not is_ranked(scoring)  # asking does nothing
+    assert client.post(address, {"reason": ""}).status_code == 400
+    assert client.post(address, {"reason": "Emoji, which its vocabulary lacks."}).status_code == 302
+    check.refresh_from_db()
+    assert (check.state, check.decided_by) == (EntryCheck.State.RELEASED, grace)
+    assert is_ranked(scoring)
+    event = AuditEvent.objects.get(verb="release entry")
+    assert (event.actor, event.detail["reason"]) == (grace, "Emoji, which its vocabulary lacks.")
+    assert "looked at</a>" in page("/")  # the mark stays, beside the rank
+    assert client.post(address, {"reason": "Again."}).status_code == 400
+
+
+@pytest.mark.parametrize("decision", ["release", "refuse"])
+def test_only_moderators_decide_and_none_upon_an_entry_of_their_own(scoring, decision):
+    check, ada, grace = hold(scoring), person("ada"), person("grace", "moderator")
+    address = reverse("decide-entry", args=[check.pk, decision])
+    assert Client().post(address, {"reason": "x"}).status_code == 302
+    client = Client()
+    client.force_login(ada, backend="allauth.account.auth_backends.AuthenticationBackend")
+    assert client.post(address, {"reason": "x"}).status_code == 403
+    mine = Submission.objects.create(submitter=grace, form="hub", payload={}, state="accepted", model=scoring.model)
+    mine.scorings.add(scoring)
+    with pytest.raises(CannotDecide, match="your own"):
+        decide(check, decision, "x", grace)
+    assert not is_ranked(scoring)
+
+
+def test_a_refused_entry_stays_out_and_its_submission_ends_with_the_reason(scoring):
+    submission = Submission.objects.create(
+        submitter=person("ada"),
+        form="hub",
+        payload={"metrics": [scoring.metric_version.metric.slug]},
+        state="accepted",
+        model=scoring.model,
+    )
+    submission.scorings.add(scoring)
+    check = hold(scoring)
+    assert [one.step for one in evaluations([submission])[submission.pk]] == [Step.HELD]
+    assert "held back until a moderator has looked" in page(submission.get_absolute_url(), submission.submitter)
+    decide(check, "refuse", "It was made for the test.")
+    assert [one.step for one in evaluations([submission])[submission.pk]] == [Step.FAILED]
+    publish_standings(scoring.metric_version)
+    assert not is_ranked(scoring)
+    assert "It was made for the test." in page(submission.get_absolute_url(), submission.submitter)
+    decide(check, "release", "It was not, after all.")
+    assert is_ranked(scoring)
+
+
+def test_a_decision_needs_a_reason_and_a_name_that_there_is(scoring):
+    check = hold(scoring)
+    for decision, reason in (("release", " "), ("release", "x" * 2001), ("allow", "x")):
+        with pytest.raises(CannotDecide):
+            decide(check, decision, reason)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        EntryCheck.objects.filter(pk=check.pk).update(state="released")
+
+
+def test_by_the_policy_of_the_metric_flagged_entries_are_ranked_with_a_mark(scoring, measured_board):
+    assert set_policy(measured_board, {"flag_policy": "mark"}, "We look at every entry anyway.")
+    scoring.metric_version.metric.refresh_from_db()
+    assert hold(scoring).state == EntryCheck.State.MARKED
+    assert is_ranked(scoring)
+    shown = page("/")
+    assert "looked at</a>" in shown
+    assert WORDS in shown
+    with pytest.raises(CommandError, match="--flagged"):
+        call_command("set_policy", measured_board.slug, "--flagged", "ignore")
+
+
+def test_what_was_released_stays_released_under_another_version_unless_there_is_a_new_flag(scoring):
+    decide(hold(scoring), "release", "Looked at.")
+    again = Scoring.objects.create(
+        run=scoring.run,
+        model=scoring.model,
+        metric_version=scoring.metric_version.metric.versions.create(
+            number=99, protocol=scoring.metric_version.protocol, scorer="", formula_version=1
+        ),
+    )
+    assert check_entry(again).state == EntryCheck.State.RELEASED
+    scoring.run.tokenizer_report = REPORT | {"flags": [*REPORT["flags"], {"key": "canaries", "words": "New."}]}
+    scoring.run.save()
+    again.run.refresh_from_db()
+    again.entry_check.delete()
+    again.refresh_from_db()
+    assert check_entry(again).state == EntryCheck.State.HELD
+
+
+def test_a_score_far_above_models_of_its_size_is_a_flag(scoring, monkeypatch):
+    others = [(0.2 + 0.01 * number, 10 ** (5 + number), 5.0 - 0.1 * number) for number in range(10)]
+    monkeypatch.setattr(entry_checks, "others_of", lambda *_: others)
+    LanguageModel.objects.filter(pk=scoring.model.pk).update(parameters=10**6)
+    scoring.model.refresh_from_db()
+    scoring.results.filter(measure="likelihood_auc").update(value=0.944)
+    assert {flag.key for flag in number_flags(scoring, None)} == {"above_its_size", "above_its_likelihoods"}
+    scoring.results.filter(measure="likelihood_auc").update(value=0.1)
+    assert number_flags(scoring, None) == []

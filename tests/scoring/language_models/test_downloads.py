@@ -1,0 +1,97 @@
+"""What is fetched from a hub: resumed where it was cut off, kept below a quota, checked before it is used."""
+
+import os
+import time
+
+import pytest
+
+from scoring.language_models import HubUnavailable, ModelRefused, resolve_hub
+from scoring.language_models.downloads import IN_USE, cache_folder, commit_folder
+from scoring.language_models.hub import fetch
+from scoring.language_models.loading import place
+
+ID = "org/model"
+
+
+def find(hub, ref=ID):
+    return resolve_hub(ref, endpoint=hub.endpoint)
+
+
+def fetched(hub, found, **options):
+    return fetch(found.location, found.revision, hub.endpoint, None, **options)
+
+
+def age(folder, seconds):
+    moment = time.time() - seconds
+    os.utime(folder, (moment, moment))
+
+
+def test_a_download_that_was_ended_goes_on_where_it_was(hub, gpt2):
+    hub.add(ID, gpt2)
+    found = find(hub)
+
+    class Ended(Exception):
+        pass
+
+    def end(got):
+        if got > 10_000:
+            raise Ended
+
+    folder = commit_folder(ID, found.revision)
+    (folder).mkdir(parents=True)
+    content = (gpt2 / "model.safetensors").read_bytes()
+    (folder / ".model.safetensors.incomplete").write_bytes(content[:5000])
+    with pytest.raises(Ended):
+        fetched(hub, found, progress=end)
+    assert (folder / ".model.safetensors.incomplete").stat().st_size >= 5000
+    assert (fetched(hub, found) / "model.safetensors").read_bytes() == content
+
+
+def test_what_was_left_of_another_file_is_thrown_away(hub, gpt2):
+    hub.add(ID, gpt2)
+    found = find(hub)
+    folder = commit_folder(ID, found.revision)
+    folder.mkdir(parents=True)
+    (folder / ".model.safetensors.incomplete").write_bytes(b"something else")
+    with pytest.raises(ModelRefused, match="its hash is"):
+        fetched(hub, found)
+    assert (fetched(hub, found) / "model.safetensors").read_bytes() == (gpt2 / "model.safetensors").read_bytes()
+
+
+def test_what_is_longest_unused_is_evicted_and_what_is_in_use_never(hub, gpt2):
+    models = {}
+    for name in ("old", "older", "used"):
+        hub.add(f"org/{name}", gpt2)
+        models[name] = find(hub, f"org/{name}")
+        fetched(hub, models[name])
+    size = sum(path.stat().st_size for path in commit_folder("org/old", models["old"].revision).iterdir())
+    age(commit_folder("org/old", models["old"].revision), IN_USE + 10)
+    age(commit_folder("org/older", models["older"].revision), IN_USE + 20)
+    hub.add(ID, gpt2)
+    fetched(hub, find(hub), quota=3 * size + size // 2)
+    kept = {folder.parent.name for folder in cache_folder().glob("*/*")}
+    assert kept == {"org--old", "org--used", "org--model"}
+    hub.add("org/next", gpt2)
+    with pytest.raises(ModelRefused, match="there is room for"):
+        fetched(hub, find(hub, "org/next"), quota=size)
+    assert commit_folder("org/used", models["used"].revision).is_dir()
+
+
+def test_files_damaged_in_the_cache_are_fetched_again(hub, gpt2):
+    hub.add(ID, gpt2)
+    found = find(hub)
+    weights = fetched(hub, found) / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(HubUnavailable, match="damaged"):
+        place("hub", ID, found.revision, endpoint=hub.endpoint)
+    placed = place("hub", ID, found.revision, endpoint=hub.endpoint)
+    assert (placed.path / "model.safetensors").read_bytes() == content
+
+
+def test_the_token_goes_to_the_hub_alone(hub, gpt2, monkeypatch):
+    hub.add(ID, gpt2)
+    sent = []
+    monkeypatch.setattr("scoring.language_models.hub_client.build_hf_headers", lambda token: sent.append(token) or {})
+    resolve_hub(ID, endpoint=hub.endpoint, token="hf_member")
+    assert set(sent) == {"hf_member"}
