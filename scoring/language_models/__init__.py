@@ -19,6 +19,7 @@ from scoring.language_models.refusals import (
     HubUnavailable,
     ModelRefused,
     NoSuchRevision,
+    NotFinite,
     NotOnHub,
     RevisionChanged,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "LoadedModel",
     "ModelRefused",
     "NoSuchRevision",
+    "NotFinite",
     "NotOnHub",
     "Placed",
     "Precision",

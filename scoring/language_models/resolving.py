@@ -1,5 +1,6 @@
 """From what a person writes to a model with a pinned revision."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +13,10 @@ from scoring.language_models.description import describe
 from scoring.language_models.files import file_revision, folder_revision
 from scoring.language_models.hub import PUBLIC_HUB, pin
 from scoring.language_models.refusals import ModelRefused
+
+# From the path of a folder or GGUF file, the name people know it by and the names of its files: what the model is, and
+# its licence. `describe` reads them in this process, `scoring.cage.open_reader` in one of its own.
+Describe = Callable[[Path, str, list[str]], tuple[Architecture, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,12 @@ class ResolvedModel:
 
 
 def resolve(
-    ref: str, *, revision: str | None = None, endpoint: str = PUBLIC_HUB, token: str | None = None
+    ref: str,
+    *,
+    revision: str | None = None,
+    endpoint: str = PUBLIC_HUB,
+    token: str | None = None,
+    describe: Describe = describe,
 ) -> ResolvedModel:
     """What `ref` means: an existing folder or GGUF file, else a hub id, at `revision` (a branch, tag or commit).
 
@@ -43,14 +53,14 @@ def resolve(
             raise ModelRefused(
                 f"revision {revision!r} was given for {ref}, but files are pinned by their contents: leave it out"
             )
-        return _local(path)
+        return _local(path, describe)
     try:
         validate_repo_id(ref)
     except HFValidationError as error:
         raise ModelRefused(
             f"{ref!r} is neither a path that exists nor a hub id: give a folder, a .gguf file, or an id like org/name"
         ) from error
-    return resolve_hub(ref, revision=revision, endpoint=endpoint, token=token)
+    return resolve_hub(ref, revision=revision, endpoint=endpoint, token=token, describe=describe)
 
 
 def resolve_hub(
@@ -60,6 +70,7 @@ def resolve_hub(
     endpoint: str = PUBLIC_HUB,
     token: str | None = None,
     patience: float | None = None,
+    describe: Describe = describe,
 ) -> ResolvedModel:
     """What the hub id `ref` means, whatever lies on this machine; nothing of it is kept here.
 
@@ -84,7 +95,7 @@ def _path(ref: str) -> Path | None:
     return None
 
 
-def _local(path: Path) -> ResolvedModel:
+def _local(path: Path, describe: Describe) -> ResolvedModel:
     if not path.exists():
         raise ModelRefused(f"{path} does not exist: give a folder with safetensors, or a .gguf file")
     if path.is_dir() and not (path / "config.json").exists():
@@ -95,16 +106,15 @@ def _local(path: Path) -> ResolvedModel:
                 "that a transformers model was saved to"
             )
         path = candidates[0]
-    return _folder(path) if path.is_dir() else _gguf(path)
-
-
-def _folder(path: Path) -> ResolvedModel:
-    architecture, licence = describe(path, str(path), [file.name for file in path.iterdir() if file.is_file()])
-    return ResolvedModel("folder", str(path), folder_revision(path), architecture, licence)
-
-
-def _gguf(path: Path) -> ResolvedModel:
-    if path.suffix != ".gguf":
+    if path.is_dir():
+        source, files, revision = (
+            "folder",
+            [file.name for file in path.iterdir() if file.is_file()],
+            folder_revision(path),
+        )
+    elif path.suffix == ".gguf":
+        source, files, revision = "gguf", [path.name], file_revision(path)
+    else:
         raise ModelRefused(f"{path} is a file, but not a .gguf file: give its folder, or convert it to safetensors")
-    architecture, licence = describe(path, str(path), [path.name])
-    return ResolvedModel("gguf", str(path), file_revision(path), architecture, licence)
+    architecture, licence = describe(path, str(path), files)
+    return ResolvedModel(source, str(path), revision, architecture, licence)
