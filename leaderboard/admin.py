@@ -268,6 +268,20 @@ class RetiredScorerAdmin(ReadOnly):
     search_fields = ("name", "reason")
 
 
+@admin.register(board.ScorerProbe)
+class ScorerProbeAdmin(ReadOnly):
+    list_display = ("name", "problem", "worker", "probed_at")
+    search_fields = ("name", "problem")
+
+
+@admin.register(board.Download)
+class DownloadAdmin(ReadOnly):
+    list_display = ("model", "state", "done", "total", "reason")
+    list_filter = ("state",)
+    list_select_related = ("model",)
+    search_fields = ("model__name", "model__slug")
+
+
 @admin.register(board.Submission)
 class SubmissionAdmin(ReadOnly):
     secret = ("upload",)

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, heartbeat_sent, worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import beat_init, heartbeat_sent, worker_init, worker_ready, worker_shutdown, worker_shutting_down
 from django_structlog.celery.signals import modify_context_before_task_publish
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
@@ -31,6 +31,21 @@ def sweep_at_once(**_kwargs: object) -> None:
     """A worker that starts looks for waiting work itself, and whether other libraries than before call for checks."""
     app.send_task("leaderboard.tasks.sweep")
     app.send_task("leaderboard.tasks.watch")
+
+
+@worker_ready.connect
+def try_protections(sender: Any, **_kwargs: object) -> None:
+    """A worker that runs what strangers send tries what protects its host, says so, and is warm for the first model."""
+    from leaderboard.services.cages import QUEUES, note_protections
+
+    if QUEUES & set(app.amqp.queues.consume_from):
+        threading.Thread(target=note_protections, args=[sender.hostname], name="cage", daemon=True).start()
+
+
+@worker_init.connect
+def take_orders(**_kwargs: object) -> None:
+    """What workers can be told over the broker beside Celery's own."""
+    import leaderboard.orders  # noqa: F401
 
 
 @worker_shutting_down.connect

@@ -7,6 +7,7 @@ from leaderboard import views
 urlpatterns = [
     path("", views.operate, name="operate"),
     path("workers/", views.operate_workers, name="operate-workers"),
+    path("workers/<str:name>/restart/", views.restart_worker, name="restart-worker"),
     path("work/", views.operate_work, name="operate-work"),
     path("work/retry/", views.retry_all, name="retry-all"),
     path("work/<slug:kind>/<int:pk>/<slug:step>/", views.steer_work, name="steer-work"),

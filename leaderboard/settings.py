@@ -140,7 +140,11 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_DEFAULT_QUEUE = "default"
-CELERY_TASK_ROUTES = {"leaderboard.tasks.collect_run": {"queue": "gpu"}}
+CELERY_TASK_ROUTES = {
+    "leaderboard.tasks.collect_run": {"queue": "gpu"},
+    "leaderboard.tasks.fetch_model": {"queue": "downloads"},
+    "leaderboard.tasks.read_submission": {"queue": "readings"},
+}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5}
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.5}
@@ -154,6 +158,16 @@ SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0)
 SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
 SHARD_SCORES = env.int("SHARD_SCORES", 2000)
 MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
+# How long a run may take in all, and how long work may go on without any progress.
+RUN_SECONDS = env.float("RUN_SECONDS", 604_800.0)
+NO_PROGRESS_SECONDS = env.float("NO_PROGRESS_SECONDS", 900.0)
+# Whether work on what strangers send goes on where this host lacks a protection: said (best), or refused (required).
+CAGE = env.str("CAGE", "best")
+if CAGE not in ("best", "required"):
+    raise ImproperlyConfigured(
+        f"CAGE = {CAGE!r}: set it to best (use the protections that this host has, and say which it lacks) or required "
+        "(refuse work where one is missing)"
+    )
 CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
 OPENING_REPLICATES = env.int("OPENING_REPLICATES", 21)
 OPENING_SPREAD_SECONDS = env.float("OPENING_SPREAD_SECONDS", 3600.0)

@@ -23,8 +23,10 @@ def processes(host: str, port: int) -> dict[str, str]:
             f"{PYTHON} -m gunicorn leaderboard.wsgi --bind {host}:{port} --workers 2 --threads 4 "
             "--log-level warning --no-control-socket"
         ),
-        "worker": f"{worker} --queues default --concurrency 1 --hostname default@%%h",
-        # Threads, not processes: one model in memory, and a batch hears at once that the worker is asked to stop.
+        # Threads, not processes: work hears at once that its worker is asked to stop.
+        "worker": f"{worker} --queues default --pool threads --concurrency 1 --hostname default@%%h",
+        # A lane of its own for files and downloads: no model keeps them waiting, and they keep no model.
+        "files-worker": f"{worker} --queues readings,downloads --pool threads --concurrency 2 --hostname files@%%h",
         "gpu-worker": f"{worker} --queues gpu --pool threads --concurrency 1 --hostname gpu@%%h",
         "beat": f"{celery} beat --loglevel WARNING --pidfile=",
     }

@@ -1,10 +1,10 @@
-"""Celery tasks: load the row, call the service, done. `collect_run` goes to the queue `gpu`, the rest to `default`."""
+"""Celery tasks: load the row, call the service, done. `settings.CELERY_TASK_ROUTES` says on which queue."""
 
 from celery import shared_task
 
-from leaderboard.models import ControlCheck, Reading, Run, Scoring
-from leaderboard.services import checks, collect, queue, rescore, score, shards, upgrade
-from leaderboard.services.exchange import downloads
+from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring
+from leaderboard.services import checks, collect, downloads, queue, rescore, score, scorer_probes, shards, upgrade
+from leaderboard.services.exchange import downloads as board_exports
 from leaderboard.services.submissions import lifecycle, reading, uploads
 
 
@@ -42,6 +42,19 @@ def conclude() -> None:
 
 
 @shared_task
+def fetch_model(download_id: int) -> None:
+    """Bring the files of a hub model."""
+    downloads.fetch(Download.objects.select_related("model").get(pk=download_id))
+    conclude()
+
+
+@shared_task
+def probe_scorers() -> None:
+    """Try which scorers can be loaded."""
+    scorer_probes.probe_scorers()
+
+
+@shared_task
 def check_control(check_id: int) -> None:
     """Score a metric's control set again, and act on the verdict."""
     checks.perform(ControlCheck.objects.select_related("metric").get(pk=check_id))
@@ -71,11 +84,13 @@ def watch() -> None:
     reading.forget_unwanted()
     uploads.remove_left()
     conclude()
-    if downloads.is_due():
+    if scorer_probes.due_probes():
+        probe_scorers.delay()
+    if board_exports.is_due():
         export_board.delay()
 
 
 @shared_task
 def export_board() -> None:
     """Write the download of the whole board, if the board changed since the last one."""
-    downloads.renew()
+    board_exports.renew()

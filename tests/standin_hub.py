@@ -45,9 +45,9 @@ class Repository:
 class StandInHub:
     """Use as a context manager; `endpoint` is its address.
 
-    Set `status` to answer everything with that HTTP status, `delay` to answer late (seconds); call `stop` to be gone.
-    `aliases` are the names that repositories had before. `requests` lists what was asked, as "GET /path". What a
-    `Repository` of `repositories` lies about stands there.
+    Set `status` to answer everything with that HTTP status, `retry_after` to ask for so many seconds with it, `delay`
+    to answer late (seconds); call `stop` to be gone. `aliases` are the names that repositories had before. `requests`
+    lists what was asked, as "GET /path". What a `Repository` of `repositories` lies about stands there.
     """
 
     def __init__(self) -> None:
@@ -55,6 +55,7 @@ class StandInHub:
         self.aliases: dict[str, str] = {}
         self.requests: list[str] = []
         self.status: int | None = None
+        self.retry_after: int | None = None
         self.delay = 0.0
         self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
@@ -176,7 +177,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def _error(self, status: int, code: str, message: str) -> None:
-        self._send(status, json.dumps({"error": message}).encode(), {"X-Error-Code": code, "X-Error-Message": message})
+        headers = {"X-Error-Code": code, "X-Error-Message": message}
+        if self.hub.retry_after is not None:
+            headers["Retry-After"] = str(self.hub.retry_after)
+        self._send(status, json.dumps({"error": message}).encode(), headers)
 
     def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)

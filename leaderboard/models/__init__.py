@@ -9,9 +9,9 @@ from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.operations import AlertMessage, CacheEntry, Incident, OutgoingLetter, Worker
 from leaderboard.models.results import Result, significance
-from leaderboard.models.scorers import RetiredScorer
+from leaderboard.models.scorers import RetiredScorer, ScorerProbe
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
-from leaderboard.models.work import Run, Scoring, Work, unranked
+from leaderboard.models.work import Download, Run, Scoring, Work, unranked
 
 __all__ = [
     "AlertMessage",
@@ -21,6 +21,7 @@ __all__ = [
     "CacheEntry",
     "ControlCheck",
     "ControlSet",
+    "Download",
     "EntryCheck",
     "EvaluationSet",
     "Incident",
@@ -41,6 +42,7 @@ __all__ = [
     "Result",
     "RetiredScorer",
     "Run",
+    "ScorerProbe",
     "Scoring",
     "Standing",
     "Submission",

@@ -26,6 +26,11 @@ class Worker(models.Model):
     queues = models.JSONField(default=list)
     started_at = models.DateTimeField()
     beat_at = models.DateTimeField()
+    cage = models.JSONField(default=list, help_text="What protects it from strangers' models, as it tried out.")
+    stuck_since = models.DateTimeField(
+        null=True, blank=True, help_text="Since when it goes on with what is not its work."
+    )
+    stuck_at = models.CharField(max_length=200, blank=True, help_text="What that is.")
 
     objects = WorkerQuerySet.as_manager()
 
@@ -41,6 +46,8 @@ class Kind(models.TextChoices):
     FAILED = "failed", "Work failed"
     WORKERS = "workers", "Work waits and no worker lives"
     SCORER = "scorer", "A scorer is unavailable for long"
+    STUCK = "stuck", "A worker makes no progress"
+    CAGE = "cage", "A worker runs strangers' models without a protection"
 
 
 class Incident(models.Model):

@@ -1,4 +1,4 @@
-"""Scorers that an operator has retired."""
+"""Scorers: those that an operator has retired, and whether workers could load the others."""
 
 from django.db import models
 from django.db.models import Q
@@ -17,6 +17,22 @@ class RetiredScorer(models.Model):
             models.CheckConstraint(condition=~Q(name=""), name="retiredscorer_has_a_name"),
             models.CheckConstraint(condition=~Q(reason=""), name="retiredscorer_has_a_reason"),
         )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ScorerProbe(models.Model):
+    """The last time that a worker tried whether it can load a scorer, and why it could not; "" where it could."""
+
+    name = models.CharField(max_length=120, unique=True)
+    problem = models.TextField(blank=True)
+    worker = models.CharField(max_length=200, blank=True)
+    probed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (models.CheckConstraint(condition=~Q(name=""), name="scorerprobe_has_a_name"),)
 
     def __str__(self) -> str:
         return self.name

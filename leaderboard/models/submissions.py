@@ -134,7 +134,7 @@ class Submission(StateMachine):
 
 
 class Reading(Work):
-    """The work of reading a submission's upload. `attempts` counts those under way too: a file may end its worker."""
+    """The work of reading a submission's upload."""
 
     submission = models.OneToOneField(Submission, models.CASCADE, related_name="reading")
 

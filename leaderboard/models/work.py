@@ -49,6 +49,7 @@ class Work(StateMachine):
 
     State = State
     UNENDED = UNENDED
+    CANCELLED_BY_SOMEBODY = "Cancelled"  # the fault of work that a person gave up; a rescoring that moves on gives none
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
         State.QUEUED: (State.RUNNING, State.CANCELLED),
@@ -61,7 +62,9 @@ class Work(StateMachine):
     state = models.CharField(max_length=20, choices=State, default=State.QUEUED)
     reason = models.TextField(blank=True, help_text="Why it failed, or is tried again.")
     fault = models.CharField(max_length=80, blank=True, help_text="The kind of error behind the reason.")
-    attempts = models.PositiveIntegerField(default=0, help_text="Attempts that ended in an error.")
+    attempts = models.PositiveIntegerField(
+        default=0, help_text="Attempts that began since the last finished shard and came to nothing, or go on."
+    )
     held = models.BooleanField(default=False, help_text="Paused by someone.")
     not_before = models.DateTimeField(null=True, blank=True, help_text="When it may be tried again.")
     lease = models.UUIDField(null=True, blank=True)
@@ -71,6 +74,8 @@ class Work(StateMachine):
     enqueued_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     turn_at = models.DateTimeField(null=True, blank=True, help_text="When its last slice began.")
+    progressed_at = models.DateTimeField(null=True, blank=True, help_text="When it last came further.")
+    worker = models.CharField(max_length=200, blank=True, help_text="Whose hands it is or was in.")
     finished_at = models.DateTimeField(null=True, blank=True)
     done = models.PositiveIntegerField(default=0, help_text="Texts finished.")
     total = models.PositiveIntegerField(default=0, help_text="Texts in all.")
@@ -123,8 +128,11 @@ class Work(StateMachine):
             finished_at=None,
         )
 
-    def claim(self, lease: UUID) -> bool:
-        """Take the work, if nobody living holds it. One UPDATE: of two workers exactly one succeeds."""
+    def claim(self, lease: UUID, worker: str = "") -> bool:
+        """Take the work, if nobody living holds it. One UPDATE: of two workers exactly one succeeds.
+
+        The attempt counts from here on: whoever dies in it cannot say so afterwards.
+        """
         now = timezone.now()
         taken = (
             type(self)
@@ -136,6 +144,9 @@ class Work(StateMachine):
                 lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS),
                 heartbeat_at=now,
                 turn_at=now,
+                progressed_at=now,
+                worker=worker,
+                attempts=F("attempts") + 1,
                 started_at=Coalesce("started_at", now),
                 not_before=None,
             )
@@ -147,9 +158,19 @@ class Work(StateMachine):
         """Keep the lease for another term and note `progress`. False: the lease is lost, so stop and write nothing."""
         now = timezone.now()
         kept = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
+        if "done" in progress:
+            progress["progressed_at"] = now
         return bool(
             kept.update(lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS), heartbeat_at=now, **progress)
         )
+
+    def was_given_up(self) -> bool:
+        """Whether a person cancelled it, and nobody has queued it again since."""
+        return bool(self.state == self.State.CANCELLED and self.fault == self.CANCELLED_BY_SOMEBODY)
+
+    def is_held(self, lease: UUID) -> bool:
+        """Whether the lease is still good: it may have been taken over, or the work cancelled."""
+        return type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease).exists()
 
     def release(self, lease: UUID, state: str, **changes: Any) -> bool:
         """Give the lease back and go to `state`, with `changes`, if the lease is still held."""
@@ -159,6 +180,19 @@ class Work(StateMachine):
         released = held.update(state=state, lease=None, lease_expires_at=None, **changes)
         self.refresh_from_db()
         return bool(released)
+
+
+class Download(Work):
+    """A hub model's files, fetched into the cache that workers share. `done` and `total`: the kilobytes that came."""
+
+    model = models.OneToOneField(LanguageModel, models.CASCADE, related_name="download")
+
+    class Meta(Work.Meta):
+        abstract = False
+        ordering = ("created_at", "pk")
+
+    def __str__(self) -> str:
+        return f"download of {self.model}"
 
 
 class Run(Work):

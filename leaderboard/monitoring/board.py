@@ -64,7 +64,7 @@ def work_families() -> Iterator[Metric]:
             counts.setdefault(state, Counter())[kind_of(fault)] += count
         for state in Work.State.values:
             states.add_metric([kind, state], sum(counts.get(state, Counter()).values()))
-        again_rows = model.objects.filter(state=Work.State.QUEUED, attempts__gt=0).order_by().values_list("fault")
+        again_rows = model.objects.filter(state=Work.State.QUEUED).exclude(fault="").order_by().values_list("fault")
         for fault, count in again_rows.annotate(Count("pk")):
             retried[kind_of(fault)] += count
         for reason in FailureKind.values:

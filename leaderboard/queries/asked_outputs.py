@@ -6,6 +6,7 @@ from leaderboard.models import EvaluationSet, Metric, Protocol, RetiredScorer
 from leaderboard.queries.metric_page import protocol_in_words
 from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluate import CannotEvaluate, check_metric
+from leaderboard.services.scorer_probes import unloadable_scorers
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,21 @@ class Asked:
 
 
 def asked_outputs() -> list[Asked]:
-    """What the metrics are of whose texts are here, in the order of the metrics; in two queries.
+    """What the metrics are of whose texts are here, in the order of the metrics; in three queries.
 
     Without a metric that scores now there is nothing to ask for.
     """
     found: dict[int, Asked] = {}
     gone = {scorer.name: scorer for scorer in RetiredScorer.objects.all()}
+    unloadable = unloadable_scorers()
     metrics = Metric.objects.select_related("protocol__evaluation_set__artefact")
     for metric in metrics.filter(protocol__evaluation_set__artefact__isnull=False):
         protocol, texts = metric.protocol, metric.protocol.evaluation_set
         count = texts.artefact.rows if texts.artefact else 0
         asked = found.setdefault(protocol.pk, Asked(protocol, texts, count))
+        if metric.scorer in unloadable:
+            asked.closed.append((metric, f"{metric.slug} has a scorer that the workers could not load."))
+            continue
         try:
             check_metric(metric, gone)
         except CannotEvaluate as error:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from leaderboard.models import (
     ControlCheck,
+    Download,
     EntryCheck,
     LanguageModel,
     Metric,
@@ -111,6 +112,9 @@ def status(submission: Submission) -> Status:
     standing = places_of(model, versions) if model else {}
     queue = {kind: places(kind, _waiting(found, kind)) if moving else {} for kind in (Run, Scoring)}
     checks, guesses = (_checks(found), _guesses(found, model)) if moving else ({}, {})
+    fetched = (
+        Download.objects.filter(model=model).first() if moving and submission.form == Submission.Form.HUB else None
+    )
     stages = [
         _stage(
             one,
@@ -118,6 +122,7 @@ def status(submission: Submission) -> Status:
             checks.get(one.metric.pk),
             guesses.get(one.run.protocol_id) if one.run else None,
             standing.get(one.scoring.metric_version_id) if one.scoring else None,
+            fetched,
         )
         for one in found
     ]
@@ -168,7 +173,12 @@ def _guesses(found: Sequence[Evaluation], model: LanguageModel | None) -> dict[i
 
 
 def _stage(
-    one: Evaluation, place: int | None, check: ControlCheck | None, guess: timedelta | None, standing: Place | None
+    one: Evaluation,
+    place: int | None,
+    check: ControlCheck | None,
+    guess: timedelta | None,
+    standing: Place | None,
+    fetched: Download | None,
 ) -> Stage:
     work = one.work
     failed = work is not None and work.state != Work.State.DONE and one.step in (Step.FAILED, Step.CANCELLED)
@@ -176,7 +186,7 @@ def _stage(
     begun = work is not None and work.state == Work.State.RUNNING
     return Stage(
         one,
-        words(one, place, check, timezone.now()),
+        _fetching(one, fetched) or words(one, place, check, timezone.now()),
         place,
         work.time_left if work and not work.held else None,
         None if begun or work is None or work.done else guess,
@@ -185,6 +195,18 @@ def _stage(
         shown(work.reason) if work and (failed or tried) else "",
         standing,
     )
+
+
+def _fetching(one: Evaluation, fetched: Download | None) -> str:
+    """How far the files are that an evaluation waits for; "" where it does not."""
+    waits = one.step == Step.COLLECTING and one.work and one.work.state == Work.State.QUEUED and not one.work.held
+    if fetched is None or not waits or fetched.state in (Work.State.DONE, Work.State.CANCELLED):
+        return ""
+    if fetched.state == Work.State.QUEUED and fetched.not_before and fetched.not_before > timezone.now():
+        return _pausing(fetched, timezone.now())
+    if fetched.state == Work.State.QUEUED:
+        return "Waiting for its files to be fetched from the hub."
+    return f"Its files are fetched from the hub: {fetched.done / 1000:,.0f} MB so far."
 
 
 def words(one: Evaluation, place: int | None, check: ControlCheck | None, now: datetime) -> str:
@@ -235,8 +257,10 @@ def _pausing(work: Work, now: datetime) -> str:
         return f"Its version is being opened: control texts are scored several times first. It goes on in {soon}."
     if work.reason.startswith(NOT_OPENED):
         return f"Its scorer is not steady now, so no version is opened on it. It is tried again in {soon}."
-    if not work.attempts or not work.fault:
-        return f"Waiting for a control check. It goes on in {soon}."
+    if not work.fault:
+        return f"{work.reason or 'Waiting for a control check'}. It goes on in {soon}."
+    if not work.attempts:
+        return f"{explain(work).what} It is tried again in {soon}."
     most = settings.MOST_ATTEMPTS
     return f"Attempt {work.attempts} of {most} came to nothing. {explain(work).what} It is tried again in {soon}."
 

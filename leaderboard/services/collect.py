@@ -3,38 +3,35 @@
 import logging
 import platform
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urldefrag
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from django.conf import settings
 from django.db import transaction
 
 from leaderboard.models import LanguageModel, Protocol, Run, Work
-from leaderboard.services import artefacts
-from leaderboard.services.leases import claimed
+from leaderboard.services import artefacts, cages
+from leaderboard.services.leases import Lease, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
+from scoring.cage import CagedModel
 from scoring.evaluation_sets import prompts_from_table
-from scoring.generation import (
-    CompletionsServer,
-    GenerationSettings,
-    continuations,
-    continuations_table,
-    server_continuations,
-    with_log_perplexities,
-)
-from scoring.language_models import BUNDLED, LoadedFile, LoadedModel, Precision, load_files, place
+from scoring.generation import CompletionsServer, GenerationSettings, continuations_table, server_continuations
+from scoring.generation.engine import NOT_FINITE
+from scoring.language_models import LoadedFile, NotFinite, Precision
 from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, report_tokenizer
-from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
-from scoring.self_test import VERSION, self_test
+from scoring.likelihood import LikelihoodSettings, Unscorable
+from scoring.self_test import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +49,13 @@ Make = Callable[[pa.Table, Progress], pa.Table]  # the outputs of a part of the 
 class Method:
     """How a protocol collects: the kind of its artefact, the texts of a shard, and what makes outputs of texts.
 
-    `begin` is called with the run and its texts once there is something to do; it may load a model, and returns what to
-    note of the run.
+    `begin` is entered with all texts once there is something to do, for as long as there is; it may load a model, and
+    gives what to note of the run.
     """
 
     kind: str
     shard_texts: int
-    begin: Callable[[Run, pa.Table], tuple[Make, dict[str, Any]]]
+    begin: Callable[[Lease, pa.Table], AbstractContextManager[tuple[Make, dict[str, Any]]]]
 
 
 def collect(run: Run) -> bool:
@@ -75,18 +72,19 @@ def collect(run: Run) -> bool:
         shards = Shards(run, method.kind, texts.num_rows, method.shard_texts, made_with=here)
         lease.note(at_once=True, environment=here)
         if missing := shards.missing():
-            fresh = len(missing) == len(shards.numbers())
-            make, noted = method.begin(run, texts)
-            if fresh:
-                say(
-                    run,
-                    f"{what_is_loaded(run.model)} Its outputs on {run.protocol.evaluation_set.title} are collected.",
-                )
-            lease.note(at_once=True, **noted)
-            for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
-                log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
-                say_how_far(run, number, len(shards.numbers()))
-        artefact = artefacts.store(shards.whole(), method.kind)
+            if len(missing) == len(shards.numbers()):
+                title = run.protocol.evaluation_set.title
+                say(run, f"{what_is_loaded(run.model)} Its outputs on {title} are collected.")
+            with method.begin(lease, texts) as (make, noted):
+                lease.note(at_once=True, **noted)
+                for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
+                    log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
+                    say_how_far(run, number, len(shards.numbers()))
+        outputs = shards.whole()
+        if count := count_not_finite(outputs):
+            shards.remove()
+            raise NotFinite(f"{run.model.name} gives no finite likelihood for {count:,} of {outputs.num_rows:,} texts")
+        artefact = artefacts.store(outputs, method.kind)
         with transaction.atomic():
             lease.finish(artefact=artefact, total=texts.num_rows, done=texts.num_rows)
             for scoring in run.scorings.filter(state=Work.State.QUEUED):
@@ -100,13 +98,20 @@ def collect(run: Run) -> bool:
     return True
 
 
+def count_not_finite(outputs: pa.Table) -> int:
+    """Texts whose likelihoods were not finite numbers, or that were not written because of that.
+
+    None may be: to leave such texts out would let a model choose what it is measured by.
+    """
+    column = "unscorable" if "unscorable" in outputs.column_names else "error"
+    return int(pc.sum(pc.is_in(outputs[column], pa.array([Unscorable.NOT_FINITE.value, NOT_FINITE]))).as_py() or 0)
+
+
 def what_is_loaded(model: LanguageModel) -> str:
     """The first step of collecting, as a sentence."""
     if model.source == LanguageModel.Source.SERVER:
         return "The model is asked over its server."
-    return (
-        "The weights are fetched and loaded." if model.source == LanguageModel.Source.HUB else "The weights are loaded."
-    )
+    return "The weights are loaded."
 
 
 def say_how_far(run: Run, number: int, shards: int) -> None:
@@ -127,87 +132,51 @@ def method_of(model: LanguageModel, protocol: Protocol) -> Method:
     return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), begin)
 
 
-def _likelihoods(run: Run, every_text: pa.Table) -> tuple[Make, dict[str, Any]]:
+@contextmanager
+def _likelihoods(lease: Lease, every_text: pa.Table) -> Iterator[tuple[Make, dict[str, Any]]]:
+    run = run_of(lease)
     how = LikelihoodSettings(**run.protocol.parameters)
-    loaded, files = load_model(run.model, how.precision)
+    with cages.open_model(run.model, how.precision, lease) as (caged, files):
 
-    def make(texts: pa.Table, progress: Progress) -> pa.Table:
-        found = list(token_log_likelihoods(loaded, texts["text"].to_pylist(), how, progress))
-        return likelihoods_table(texts["id"].to_pylist(), found)
+        def make(texts: pa.Table, progress: Progress) -> pa.Table:
+            return caged.likelihoods(texts["id"].to_pylist(), texts["text"].to_pylist(), how, progress)
 
-    special = SpecialTokens.of(loaded, how).shown(loaded)
-    return make, {"special_tokens": special, **note_model(run, loaded, files, every_text)}
+        noted = note_model(run, how.precision, caged, files, every_text)
+        yield make, {"special_tokens": caged.special_tokens(how), **noted}
 
 
-def _generated(run: Run, every_text: pa.Table) -> tuple[Make, dict[str, Any]]:
+@contextmanager
+def _generated(lease: Lease, every_text: pa.Table) -> Iterator[tuple[Make, dict[str, Any]]]:
+    run = run_of(lease)
     how = GenerationSettings(**run.protocol.parameters)
-    loaded, files = load_model(run.model, how.precision)
+    with cages.open_model(run.model, how.precision, lease) as (caged, files):
 
-    def make(texts: pa.Table, progress: Progress) -> pa.Table:
-        prompts = prompts_from_table(texts)
-        found = continuations(loaded, prompts, how, progress)
-        if run.protocol.method == REGARD:
-            found = with_log_perplexities(loaded, prompts, found)
-        return continuations_table(prompts, found)
+        def make(texts: pa.Table, progress: Progress) -> pa.Table:
+            return caged.continuations(texts, how, run.protocol.method == REGARD, progress)
 
-    return make, note_model(run, loaded, files, every_text)
+        yield make, note_model(run, how.precision, caged, files, every_text)
 
 
-def self_test_of(model: LanguageModel, loaded: LoadedModel) -> dict[str, Any]:
-    """The self-test that the model passed here before, in this precision and with these libraries, or else passes now.
-
-    Raises ModelRefused.
-    """
-    here = environment()
-    tested = Run.objects.filter(model=model, self_test__version=VERSION, self_test__precision=loaded.precision)
-    for run in tested:
-        if run.self_test["environment"] == here:
-            passed: dict[str, Any] = run.self_test
-            return passed
-    report = self_test(loaded)
-    log.info("%s: self-test passed in %.1f s, largest difference %.1e", model, report.seconds, report.difference)
-    return report.as_json() | {"environment": here}
+def run_of(lease: Lease) -> Run:
+    """The run that a lease of this module is for."""
+    run: Run = lease.work  # type: ignore[assignment]  # `collect` claims nothing else
+    return run
 
 
-def _served(run: Run, _every_text: pa.Table) -> tuple[Make, dict[str, Any]]:
-    how = GenerationSettings(**run.protocol.parameters)
-    url, name = urldefrag(run.model.location)
-    server = CompletionsServer(
-        url, name, key=settings.COMPLETIONS_API_KEY, concurrency=settings.COMPLETIONS_CONCURRENCY
-    )
-
-    def make(texts: pa.Table, progress: Progress) -> pa.Table:
-        prompts = prompts_from_table(texts)
-        return continuations_table(prompts, server_continuations(server, prompts, how, progress))
-
-    return make, {}
-
-
-def environment_of(model: LanguageModel) -> dict[str, str]:
-    """What the outputs of `model` may depend on beside model, texts and protocol."""
-    return {"server": urldefrag(model.location).url} if model.source == LanguageModel.Source.SERVER else environment()
-
-
-def environment() -> dict[str, str]:
-    """Versions of the libraries that compute here, and the device."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu ({platform.machine()})"
-    return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
-
-
-def note_model(run: Run, loaded: LoadedModel, files: Sequence[LoadedFile], texts: pa.Table) -> dict[str, Any]:
+def note_model(
+    run: Run, precision: Precision, caged: CagedModel, files: Sequence[LoadedFile], texts: pa.Table
+) -> dict[str, Any]:
     """What is noted of a run: the files that its model was loaded from, how its self-test went, and what its tokenizer
     read of all the texts.
 
     The seed of the canary sentences is drawn once a run, and kept with it: nobody knows it before.
     """
-    noted: dict[str, Any] = {
-        "loaded_files": [asdict(file) for file in files],
-        "self_test": self_test_of(run.model, loaded),
-    }
+    noted: dict[str, Any] = {"loaded_files": [asdict(file) for file in files]}
     if not run.tokenizer_report:
-        report = report_tokenizer(loaded, texts["text"].to_pylist(), groups_of(texts), secrets.token_hex(16))
+        every, groups = texts["text"].to_pylist(), groups_of(texts)
+        report = report_tokenizer(caged.read_texts, caged.architecture.vocabulary, every, groups, secrets.token_hex(16))
         noted["tokenizer_report"] = report.as_json()
-    return noted
+    return noted | {"self_test": self_test_of(run.model, precision, caged)}
 
 
 def groups_of(texts: pa.Table) -> dict[str, np.ndarray]:
@@ -224,26 +193,44 @@ def groups_of(texts: pa.Table) -> dict[str, np.ndarray]:
     return groups
 
 
-def load_model(model: LanguageModel, precision: Precision) -> tuple[LoadedModel, tuple[LoadedFile, ...]]:
-    """The weights of `model`, kept until another model is asked for, and the files that they came from.
+def self_test_of(model: LanguageModel, precision: Precision, caged: CagedModel) -> dict[str, Any]:
+    """The self-test that the model passed here before, in this precision and with these libraries, or else passes now.
 
-    Raises ModelRefused when they changed.
+    Raises ModelRefused.
     """
-    location = str(BUNDLED / model.location) if model.source == LanguageModel.Source.BUNDLED else model.location
-    source = "hub" if model.source == LanguageModel.Source.HUB else "gguf" if location.endswith(".gguf") else "folder"
-    return _load(source, location, model.revision, precision)
+    here = environment()
+    tested = Run.objects.filter(model=model, self_test__version=VERSION, self_test__precision=precision)
+    for run in tested:
+        if run.self_test["environment"] == here:
+            passed: dict[str, Any] = run.self_test
+            return passed
+    report = caged.self_test()
+    log.info("%s: self-test passed in %.1f s, largest difference %.1e", model, report.seconds, report.difference)
+    return report.as_json() | {"environment": here}
 
 
-@lru_cache(maxsize=1)
-def _load(
-    source: str, location: str, revision: str, precision: Precision
-) -> tuple[LoadedModel, tuple[LoadedFile, ...]]:
-    placed = place(
-        source,
-        location,
-        revision,
-        endpoint=settings.HUB_ENDPOINT,
-        token=settings.HUB_TOKEN,
-        quota=settings.HUB_CACHE_BYTES,
+@contextmanager
+def _served(lease: Lease, _every_text: pa.Table) -> Iterator[tuple[Make, dict[str, Any]]]:
+    run = run_of(lease)
+    how = GenerationSettings(**run.protocol.parameters)
+    url, name = urldefrag(run.model.location)
+    server = CompletionsServer(
+        url, name, key=settings.COMPLETIONS_API_KEY, concurrency=settings.COMPLETIONS_CONCURRENCY
     )
-    return load_files(placed.path, location, precision=precision), placed.files
+
+    def make(texts: pa.Table, progress: Progress) -> pa.Table:
+        prompts = prompts_from_table(texts)
+        return continuations_table(prompts, server_continuations(server, prompts, how, progress))
+
+    yield make, {}
+
+
+def environment_of(model: LanguageModel) -> dict[str, str]:
+    """What the outputs of `model` may depend on beside model, texts and protocol."""
+    return {"server": urldefrag(model.location).url} if model.source == LanguageModel.Source.SERVER else environment()
+
+
+def environment() -> dict[str, str]:
+    """Versions of the libraries that compute here, and the device."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu ({platform.machine()})"
+    return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}

@@ -20,15 +20,19 @@ class FailureKind(TextChoices):
 # By `Work.fault`, the name of the error.
 FAULTS = {
     FailureKind.SCORER: ("ScorerUnavailable", "LexiconError", "UndeclaredLabel", "UnknownScorer"),
-    FailureKind.MODEL: ("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged", "FailedSelfTest"),
+    FailureKind.MODEL: (
+        *("ModelRefused", "NotApplicable", "UnsupportedKind", "RevisionChanged", "NotFinite", "FailedSelfTest"),
+        *("CageDied", "CageTimeout", "CageBroken", "OutOfTime", "WorkersDied"),
+    ),
     FailureKind.SERVER: ("ServerRefused",),
     FailureKind.VERSION: ("ScorerChanged",),
     FailureKind.FILES: ("ArtefactError", "FileNotFoundError"),
-    FailureKind.MEMORY: ("MemoryError", "OutOfMemoryError"),
+    FailureKind.MEMORY: ("MemoryError", "OutOfMemoryError", "CageOutOfMemory"),
     FailureKind.DATABASE: ("DatabaseError", "OperationalError", "InterfaceError", "IntegrityError"),
     FailureKind.SYSTEM: (
         *("OSError", "PermissionError", "ConnectionError", "ConnectionResetError", "ConnectionRefusedError"),
         *("TimeoutError", "ConnectError", "ConnectTimeout", "ReadTimeout", "ReadError", "HubUnavailable"),
+        "CageUnavailable",
     ),
 }
 BY_FAULT = {fault: kind for kind, faults in FAULTS.items() for fault in faults}

@@ -47,6 +47,25 @@ KINDS: dict[str, Failure] = {
     "OutOfMemoryError": Failure(
         "The model does not fit into the memory of this board's workers.", "Submit a smaller model, or ask for room."
     ),
+    "WorkersDied": Failure(
+        "Every worker that began it died.", "Submit a smaller model, or tell the people who run this board."
+    ),
+    "OutOfTime": Failure(
+        "The model takes longer than this board gives one.", "Submit a smaller or faster model, or ask for time."
+    ),
+    "CageOutOfMemory": Failure(
+        "The model took more memory than this board's workers give one.", "Submit a smaller model, or ask for room."
+    ),
+    "CageTimeout": Failure(
+        "The model took longer than this board gives one, or showed no progress.",
+        "See that it runs at the speed of a model of its size, as in `python -m scoring perplexity`; then submit it.",
+    ),
+    "CageDied": Failure(
+        "The process that ran the model died every time.",
+        "See that the files load with transformers and score a few sentences, as in `python -m scoring perplexity`.",
+    ),
+    "CageBroken": Failure("What came of running the model was no outputs of a model.", AGAIN),
+    "CageUnavailable": Failure("This board could not shut the model in safely, so it was not run.", OTHERS),
     "NotApplicable": Failure(
         "This metric cannot be taken of this model.", "Choose metrics that fit its kind; the reason says what does not."
     ),
@@ -71,6 +90,10 @@ KINDS: dict[str, Failure] = {
     "InterfaceError": Failure("The board's database did not answer.", WAIT),
 }
 KINDS["MemoryError"] = KINDS["OutOfMemoryError"]
+NOT_FINITE_REMEDY = (
+    "Look for NaN or infinity among its weights, and for activations beyond the range of float32; then submit the "
+    "mended revision."
+)
 UNKNOWN = Failure("Something went wrong that was not foreseen.", AGAIN)
 CANCELLED = Failure("It was cancelled.", "Retry it, if you want it after all.")
 
@@ -79,6 +102,8 @@ def explain(work: Work) -> Failure:
     """What the reason of `work` means to its submitter."""
     if work.state == Work.State.CANCELLED:
         return CANCELLED
+    if work.fault == "NotFinite":
+        return Failure(f"{shown(work.reason)}.", NOT_FINITE_REMEDY)
     return KINDS.get(work.fault, UNKNOWN)
 
 

@@ -3,14 +3,14 @@
 from itertools import chain, count
 from pathlib import Path
 
-from django.conf import settings
 from django.db import transaction
 from django.utils.text import slugify
 
 from leaderboard.models import LanguageModel
 from leaderboard.services.audit import record
+from leaderboard.services.cages import resolve_folders, resolve_model
 from scoring.generation import CompletionsServer
-from scoring.language_models import ResolvedModel, bundled, resolve
+from scoring.language_models import ResolvedModel, bundled
 
 SOURCES = {
     "hub": LanguageModel.Source.HUB,
@@ -24,7 +24,7 @@ def add_model(ref: str, revision: str | None = None, name: str = "") -> tuple[La
 
     Returns its row and whether it is new: the same revision is entered once. Raises ModelRefused, or HubUnavailable.
     """
-    found = resolve(ref, revision=revision, endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN)
+    found = resolve_model(ref, revision)
     title = name or (found.location if found.source == "hub" else Path(found.location).stem)
     return enter(found, SOURCES[found.source], found.location, title)
 
@@ -53,9 +53,10 @@ def add_served(ref: str, server: str, revision: str, name: str = "") -> tuple[La
 
 def add_bundled() -> list[LanguageModel]:
     """Enter the models that come with Plumbline."""
-    return [
-        enter(resolve(str(folder)), LanguageModel.Source.BUNDLED, folder.name, folder.name)[0] for folder in bundled()
-    ]
+    folders = bundled()
+    resolved = resolve_folders(folders)
+    source = LanguageModel.Source.BUNDLED
+    return [enter(of, source, folder.name, folder.name)[0] for of, folder in zip(resolved, folders, strict=True)]
 
 
 @transaction.atomic

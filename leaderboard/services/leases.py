@@ -11,14 +11,16 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
+from celery import current_task
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
-from leaderboard.models import Work
+from leaderboard.models import Work, Worker
 from leaderboard.services.failures import explain
 from leaderboard.services.submission_log import say
 from scoring.artefacts import ArtefactError
+from scoring.cage import CageUnavailable
 from scoring.generation import ServerRefused, UnsupportedKind
 from scoring.language_models import ModelRefused
 from scoring.likelihood import NotApplicable
@@ -31,6 +33,10 @@ stop_requested = threading.Event()  # set when this worker is asked to go down
 FIRST_BACKOFF = 10.0  # seconds; doubles with every attempt
 LONGEST_BACKOFF = 600.0
 PROGRESS_EVERY = 1.0  # seconds between writes of progress
+STUCK_SECONDS = 30.0  # in which a worker is to notice that its work was taken from it
+STUCK_AFTER = 1.5  # times the seconds without progress after which a worker that did not notice is stuck
+LOOK_EVERY = 1.5  # seconds between two looks whether the work was cancelled
+PANIC = "PanicException"  # of libraries in Rust: a BaseException that cannot be imported
 
 
 class LeaseLost(Exception):
@@ -50,6 +56,14 @@ class Deferred(Exception):
         self.reason = reason
 
 
+class OutOfTime(RuntimeError):
+    """The work took longer in all than it may."""
+
+
+class WorkersDied(RuntimeError):
+    """Nobody who began the work came to say how it ended."""
+
+
 class Interrupted(Exception):
     """This worker goes down, has worked long enough on one thing, or the work was paused: give it back."""
 
@@ -59,11 +73,14 @@ NEVER_RETRIED = (
     LexiconError,
     ModelRefused,
     NotApplicable,
+    OutOfTime,
     ScorerChanged,
     ServerRefused,
     UnknownScorer,
     UnsupportedKind,
+    WorkersDied,
 )
+PATIENT = (CageUnavailable, InterfaceError, OperationalError)  # faults of the board, which end no work
 
 
 class Lease:
@@ -77,6 +94,8 @@ class Lease:
         self._done = threading.Event()
         self._noted = 0.0
         self._turns = 0
+        self._worker = worker_name()
+        self._progressed = time.monotonic()
 
     def check(self) -> None:
         """Raise LeaseLost or Interrupted when the work should not go on at all."""
@@ -102,28 +121,52 @@ class Lease:
         if not at_once and time.monotonic() - self._noted < PROGRESS_EVERY:
             return
         self._noted = time.monotonic()
+        if "done" in progress:
+            self._progressed = self._noted
         if not self.work.renew(self.id, **progress):
             raise LeaseLost
 
     def finish(self, **changes: Any) -> None:
         """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
-        if not self.work.release(self.id, Work.State.DONE, reason="", fault="", **changes):
+        if not self.work.release(
+            self.id, Work.State.DONE, reason="", fault="", attempts=self.work.attempts - 1, **changes
+        ):
             raise LeaseLost
 
+    def count_anew(self) -> None:
+        """A part of the work is finished for good: only this attempt counts from here on. Raises LeaseLost."""
+        self.work.attempts = 1
+        self.note(at_once=True, attempts=1)
+
     def _beat(self) -> None:
+        term = settings.LEASE_SECONDS / 3
+        renewed = time.monotonic()
         try:
-            while not self._done.wait(settings.LEASE_SECONDS / 3):
+            while not self._done.wait(min(term, LOOK_EVERY)):
                 close_old_connections()
+                now = time.monotonic()
+                due = now - renewed >= term
                 try:
-                    kept = self.work.renew(self.id)
+                    kept = self.work.renew(self.id) if due else self.work.is_held(self.id)
+                    renewed = now if due else renewed
                 except Error as error:
                     log.warning("%s: no heartbeat, the database says: %s", self.work, error)
                     continue  # the lease outlasts a missed beat or two
-                if not kept:
+                if not kept or now - self._progressed >= STUCK_AFTER * settings.NO_PROGRESS_SECONDS:
                     self._lost.set()
+                    self._watch_for_end()
                     return
         finally:
             connection.close()  # this thread's own
+
+    def _watch_for_end(self) -> None:
+        """Say that this worker is stuck, where it goes on with what is not its own any more; and when that is over."""
+        if self._done.wait(STUCK_SECONDS):
+            return
+        note_stuck(self._worker, str(self.work))
+        log.error("%s is stuck at %s: restart it", self._worker or "this process", self.work)
+        self._done.wait()
+        note_stuck(self._worker, "")
 
     @contextmanager
     def beating(self) -> Iterator[None]:
@@ -146,7 +189,12 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     database is unavailable: that is no fault of the work.
     """
     lease = Lease(work)
-    if not work.claim(lease.id):
+    if not work.claim(lease.id, worker_name()[:200]):
+        yield None
+        return
+    before = work.attempts - 1
+    if before >= settings.MOST_ATTEMPTS:
+        _give_up(work, lease, before)
         yield None
         return
     try:
@@ -156,9 +204,10 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         log.warning("%s: cancelled, or taken over by another worker", work)
     except Deferred as wait:
         not_before = timezone.now() + timedelta(seconds=wait.seconds)
-        work.release(lease.id, Work.State.QUEUED, not_before=not_before, reason=wait.reason)
+        orderly = {"attempts": work.attempts - 1, "not_before": not_before, "reason": wait.reason, "fault": ""}
+        work.release(lease.id, Work.State.QUEUED, **orderly)
     except Interrupted:
-        work.release(lease.id, Work.State.QUEUED)
+        work.release(lease.id, Work.State.QUEUED, attempts=work.attempts - 1)
     except NEVER_RETRIED as error:
         log.error("%s failed for good: %s", work, error)
         _fail(work, lease, error, reason=str(error))
@@ -167,24 +216,59 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         if not connection.in_atomic_block:
             close_old_connections()  # the error may be that this one is lost
         _retry(work, lease, error)
+    except BaseException as error:
+        if type(error).__name__ != PANIC:
+            raise
+        log.exception("%s failed", work)
+        _retry(work, lease, error)
 
 
-def _retry(work: Work, lease: Lease, error: Exception) -> None:
-    attempts = work.attempts + 1
+def worker_name() -> str:
+    """What Celery calls this worker, "" where this process is none."""
+    task = current_task
+    return str(getattr(getattr(task, "request", None), "hostname", None) or "")
+
+
+def note_stuck(worker: str, at: str) -> None:
+    """Note in the worker's row what it is stuck at; "" where it is not any more."""
+    since = timezone.now() if at else None
+    Worker.objects.filter(name=worker).update(stuck_at=at[:200], stuck_since=since)
+
+
+def _retry(work: Work, lease: Lease, error: BaseException) -> None:
+    attempts = work.attempts
     reason = f"{type(error).__name__}: {error}"
     away = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
-    patient = away or isinstance(error, (InterfaceError, OperationalError))
+    patient = away or isinstance(error, PATIENT)
     if attempts >= settings.MOST_ATTEMPTS and not patient:
-        _fail(work, lease, error, reason=f"{reason} ({attempts} attempts)", attempts=attempts)
+        _fail(work, lease, error, reason=f"{reason} ({attempts} attempts)")
         return
-    pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(work.attempts, 10)) * random.uniform(0.5, 1.5)  # noqa: S311
+    if patient:  # it counts no attempts, so the pause grows with how long it waits already
+        attempts -= 1
+        waited = (timezone.now() - (work.started_at or timezone.now())).total_seconds()
+        pause = max(FIRST_BACKOFF, min(LONGEST_BACKOFF, waited / 2))
+    else:
+        pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts - 1, 10))
+    pause *= random.uniform(0.5, 1.5)  # noqa: S311
     not_before = timezone.now() + timedelta(seconds=pause)
     fault = type(error).__name__
     again = {"attempts": attempts, "reason": reason, "fault": fault, "not_before": not_before}
     if work.release(lease.id, Work.State.QUEUED, **again):
-        say(work, f"Attempt {attempts} came to nothing. {explain(work).what} It is tried again in {pause:.0f} s.")
+        began = "It has to wait." if patient else f"Attempt {attempts} came to nothing."
+        say(work, f"{began} {explain(work).what} It is tried again in {pause:.0f} s.")
 
 
-def _fail(work: Work, lease: Lease, error: Exception, **changes: Any) -> None:
+def _give_up(work: Work, lease: Lease, attempts: int) -> None:
+    """End work whose every attempt ended its worker."""
+    where = f", the last of them {work.worker}" if work.worker else ""
+    error = WorkersDied(
+        f"{attempts} attempts began and none came to an end: each time the worker that was at it died{where}. Look "
+        "into that worker's log; where memory ran out, give it more or the work less"
+    )
+    log.error("%s is given up: %s", work, error)
+    _fail(work, lease, error, reason=str(error), attempts=attempts)
+
+
+def _fail(work: Work, lease: Lease, error: BaseException, **changes: Any) -> None:
     if work.release(lease.id, Work.State.FAILED, fault=type(error).__name__, **changes):
         say(work, f"Failed. {explain(work).what}")

@@ -10,7 +10,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import ControlCheck, Reading, Rescoring, Run, Scoring, Work
+from leaderboard.models import ControlCheck, Download, LanguageModel, Reading, Rescoring, Run, Scoring, Work
 from leaderboard.services.turns import Turns, Waiting
 from leaderboard.services.workers import BY_TURNS, connected, depth
 
@@ -18,17 +18,33 @@ log = logging.getLogger(__name__)
 
 TASKS = {
     ControlCheck: "leaderboard.tasks.check_control",
+    Download: "leaderboard.tasks.fetch_model",
     Reading: "leaderboard.tasks.read_submission",
     Run: "leaderboard.tasks.collect_run",
     Scoring: "leaderboard.tasks.score_run",
 }
-READY: dict[type[Work], Q] = {ControlCheck: Q(), Reading: Q(), Scoring: Q(run__state=Work.State.DONE), Run: Q()}
+FETCHED = ~Q(model__source=LanguageModel.Source.HUB) | Q(model__download__state=Work.State.DONE)
+READY: dict[type[Work], Q] = {
+    ControlCheck: Q(),
+    Reading: Q(),
+    Download: Q(),
+    Scoring: Q(run__state=Work.State.DONE),
+    Run: FETCHED,
+}
 BROKER_SECONDS = 1.0  # in which it is to answer
 FORGOTTEN_AFTER = 120.0  # seconds; then a message that led to nothing is taken for lost
 
 
 def enqueue(work: Work) -> bool:
-    """Send the task that does `work`. False when the broker cannot be reached: the sweeper will send it later."""
+    """Send the task that does `work`. False when the broker cannot be reached: the sweeper will send it later.
+
+    A run of a hub model whose files are not here yet is preceded by their download.
+    """
+    if isinstance(work, Run) and work.model.source == LanguageModel.Source.HUB:
+        download, _ = Download.objects.get_or_create(model=work.model)
+        if download.state != Work.State.DONE:
+            download.queue_again()
+            work = download
     try:
         app.send_task(TASKS[type(work)], args=[work.pk])
     except OperationalError as error:
@@ -46,6 +62,9 @@ def sweep() -> int:
     """
     forgotten = timezone.now() - timedelta(seconds=max(FORGOTTEN_AFTER, settings.LEASE_SECONDS))
     sent = 0
+    waits = Run.objects.unfinished().filter(model__source=LanguageModel.Source.HUB, model__download=None)
+    for model in LanguageModel.objects.filter(runs__in=waits).distinct():  # whoever asked for the run died on the way
+        Download.objects.get_or_create(model=model)
     for kind, ready in READY.items():
         waiting = kind.objects.unclaimed().filter(ready)
         due = waiting.filter(

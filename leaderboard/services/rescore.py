@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q
 from django.utils import timezone
 
 from leaderboard.models import (
@@ -53,15 +53,18 @@ class Estimate:
 
 
 def estimate(metric: Metric) -> Estimate:
-    """From what scoring the entries of the current version took. Raises CannotRescore where there are none."""
+    """Of all that a rescoring would score, from what scoring it took; what was not scored yet takes what others took.
+
+    Raises CannotRescore where there is no version to leave.
+    """
     version = version_to_leave(metric)
-    done = version.scorings.filter(state=Work.State.DONE)
-    sums = done.aggregate(entries=Count("pk"), texts=Sum("total"), seconds=Sum("seconds"))
+    left = [version, *(of.to_version for of in Rescoring.objects.active().filter(metric=metric))]
+    chosen = [of for of in entries_of(left) if of.run is not None and can_be_had(version, of.run)]
+    scored = [of for of in chosen if of.state == Work.State.DONE]
+    others = len(chosen) / len(scored) if scored else 0.0
+    texts, seconds = round(sum(of.total for of in scored) * others), sum(of.seconds for of in scored) * others
     cost = cost_of(version.scorer)
-    texts = sums["texts"] or 0
-    return Estimate(
-        sums["entries"], texts, sums["seconds"] or 0.0, None if cost is None else texts * cost.seconds / 86_400
-    )
+    return Estimate(len(chosen), texts, seconds, None if cost is None else texts * cost.seconds / 86_400)
 
 
 def version_to_leave(metric: Metric) -> MetricVersion:
@@ -165,10 +168,10 @@ def keep_control_set(before: MetricVersion, version: MetricVersion) -> None:
         control.save(force_insert=True)
 
 
-def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str) -> None:
-    """A scoring under `version` for every entry of the versions that are left, or why there cannot be one.
+def entries_of(left: list[MetricVersion]) -> list[Scoring]:
+    """The newest scoring of each model that has or awaits numbers under one of the versions, or is outdated there.
 
-    Entries that are outdated under one of them are entries still.
+    What a person cancelled is none: nobody waits for it.
     """
     outdated = OutdatedEntry.objects.filter(metric_version__in=left).values("last_scoring")
     entries: dict[int, Scoring] = {}
@@ -179,7 +182,20 @@ def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str
         .order_by("metric_version__number")
     ):
         entries[scoring.model_id] = scoring
-    for scoring in entries.values():
+    return [of for of in entries.values() if not is_given_up(of)]
+
+
+def is_given_up(scoring: Scoring) -> bool:
+    """Whether a person cancelled the scoring, or the run that it waits for."""
+    return scoring.was_given_up() or (scoring.run is not None and scoring.run.was_given_up())
+
+
+def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str) -> None:
+    """A scoring under `version` for every entry of the versions that are left, or why there cannot be one.
+
+    Entries that are outdated under one of them are entries still.
+    """
+    for scoring in entries_of(left):
         if scoring.run is None:
             leave_behind(version, scoring, "nothing is kept of its outputs")
             continue
@@ -199,11 +215,16 @@ def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str
     drop_runs(left, version)
 
 
+def can_be_had(version: MetricVersion, run: Run) -> bool:
+    """Whether outputs can be scored under `version`: they are of its epoch, or can be collected anew."""
+    return run.epoch == version.epoch or LanguageModel.objects.evaluable().filter(pk=run.model_id).exists()
+
+
 def run_for(version: MetricVersion, run: Run) -> Run | None:
     """The outputs to score: those there are, or a new run where a new epoch begins; None if none can be had."""
     if run.epoch == version.epoch:
         return run
-    if not LanguageModel.objects.evaluable().filter(pk=run.model_id).exists():
+    if not can_be_had(version, run):
         return None
     return Run.objects.get_or_create(model=run.model, protocol=version.protocol, epoch=version.epoch)[0]
 
@@ -383,15 +404,40 @@ def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back:
     return True
 
 
-def send_back(rescoring: Rescoring) -> None:
-    """Queue, under the version that stays, what came to the one given up while it was new, or was moved there."""
+@dataclass(frozen=True)
+class GoingBack:
+    """What giving a rescoring up means for the models that are not in the version that stays.
+
+    waiting: scorings under the version given up, of models that wait for a place in the one that stays. left: of
+    models that somebody had cancelled, which stay cancelled.
+    """
+
+    waiting: list[Scoring]
+    left: list[Scoring]
+
+
+def going_back(rescoring: Rescoring) -> GoingBack:
+    """Which entries came to the new version while it was new, or were moved there, and what becomes of them."""
     stays = rescoring.from_version
     placed = stays.scorings.filter(state__in=[Work.State.DONE, Work.State.FAILED]).values("model")
     arrived = rescoring.to_version.scorings.exclude(state=Work.State.FAILED).exclude(run__state=Work.State.FAILED)
+    before = {of.model_id: of for of in stays.scorings.select_related("run")}
+    found = GoingBack([], [])
+    for scoring in arrived.exclude(model__in=placed).select_related("model", "run"):
+        given_up = is_given_up(scoring) or (scoring.model_id in before and is_given_up(before[scoring.model_id]))
+        (found.left if given_up else found.waiting).append(scoring)
+    return found
+
+
+def send_back(rescoring: Rescoring) -> None:
+    """Queue, under the version that stays, what `going_back` says waits for it."""
+    stays = rescoring.from_version
     evaluable = set(LanguageModel.objects.evaluable().values_list("pk", flat=True))
-    for scoring in arrived.exclude(model__in=placed).select_related("model"):
+    for scoring in going_back(rescoring).waiting:
         run = Run.objects.filter(model=scoring.model, protocol=stays.protocol, epoch=stays.epoch).first()
         if scoring.model_id not in evaluable and (run is None or run.state != Work.State.DONE):
+            continue
+        if run is not None and run.was_given_up():
             continue
         run = run or Run.objects.create(model=scoring.model, protocol=stays.protocol, epoch=stays.epoch)
         again, _ = Scoring.objects.get_or_create(model=scoring.model, metric_version=stays, defaults={"run": run})

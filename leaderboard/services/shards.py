@@ -77,6 +77,7 @@ class Shards:
             artefacts.put(table, self.kind, self.name(number))
             done, seconds = before + self._length(number), spent + time.monotonic() - began
             lease.note(at_once=True, done=done, seconds=seconds)
+            lease.count_anew()
             yield number
 
     def whole(self) -> pa.Table:

@@ -2,19 +2,21 @@
 
 import logging
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, Reading, Run, Scoring, Work, Worker
+from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring, Work, Worker
+from leaderboard.services.queue import FETCHED
 
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 15.0
 FORGOTTEN_AFTER = timedelta(days=1)
-DEFAULT, GPU = "default", "gpu"
+DEFAULT, GPU, READINGS, DOWNLOADS = "default", "gpu", "readings", "downloads"
 
 
 def beat(name: str, queues: list[str]) -> None:
@@ -43,6 +45,16 @@ def leave(name: str) -> None:
         hang_up()
 
 
+def note_cage(name: str, protections: list[dict[str, Any]]) -> None:
+    """Note what protects the worker from strangers' models."""
+    now = timezone.now()
+    Worker.objects.update_or_create(
+        name=name,
+        defaults={"cage": protections},
+        create_defaults={"cage": protections, "beat_at": now, "started_at": now},
+    )
+
+
 def hang_up() -> None:
     """Close the connection: no child that is forked later may inherit it."""
     if not connection.in_atomic_block:
@@ -58,8 +70,10 @@ def waiting(seconds: float = 0.0) -> dict[str, int]:
         return int(found.exclude(heartbeat_at__gt=since).exclude(not_before__gt=since).count())
 
     return {
-        GPU: ready(Run),
-        DEFAULT: ready(Scoring, Q(run__state=Work.State.DONE)) + ready(ControlCheck) + ready(Reading),
+        GPU: ready(Run, FETCHED),
+        DEFAULT: ready(Scoring, Q(run__state=Work.State.DONE)) + ready(ControlCheck),
+        READINGS: ready(Reading),
+        DOWNLOADS: ready(Download),
     }
 
 

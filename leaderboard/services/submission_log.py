@@ -4,7 +4,16 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, MetricVersion, Run, Scoring, Submission, SubmissionLine, Work
+from leaderboard.models import (
+    ControlCheck,
+    LanguageModel,
+    MetricVersion,
+    Run,
+    Scoring,
+    Submission,
+    SubmissionLine,
+    Work,
+)
 
 LONGEST = SubmissionLine._meta.get_field("text").max_length
 
@@ -18,6 +27,11 @@ def say(work: Work, text: str) -> None:
         say_to(Submission.objects.filter(model=work.model_id), text)
     elif isinstance(work, ControlCheck) and work.trigger == ControlCheck.Trigger.SUBMISSION:
         say_to_entries(Scoring.objects.unfinished().filter(metric_version__metric=work.metric_id), text)
+
+
+def say_to_model(model: LanguageModel, text: str) -> None:
+    """Write a line into the log of each submission of the model, in one query."""
+    say_to(Submission.objects.filter(model=model), text)
 
 
 def say_to_version(version: MetricVersion, text: str) -> None:

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Rescoring, Run, Scoring, Work
+from leaderboard.services import downloads
 from leaderboard.services.audit import record
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import advance
@@ -94,11 +95,13 @@ def cancel_work(work: Run | Scoring, user: User | None = None) -> None:
         held=False,
         not_before=None,
         reason=f"cancelled by {by}",
+        fault=Work.CANCELLED_BY_SOMEBODY,
         finished_at=timezone.now(),
     ):
         state = work.get_state_display().lower()
         raise CannotSteer(f"{name_of(work)} is {state}: only waiting or running work is cancelled")
     record(f"cancel {work._meta.model_name}", name_of(work), _about(work), user, (before, {"state": work.state}))
+    downloads.drop_unwanted()
     for rescoring in Rescoring.objects.filter(state=Rescoring.State.RUNNING, to_version__in=_versions(work)):
         transaction.on_commit(partial(advance, rescoring))
 

@@ -2,26 +2,31 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db.models import Count, Max, Q
 from django.utils import timezone
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import ControlCheck, Reading, Run, Scoring, Work
+from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring, Work
+from leaderboard.models import Worker as WorkerRow
+from leaderboard.services.audit import record
 
 ANSWER_SECONDS = 1.0  # how long workers are given to answer
-QUEUES = {"gpu": (Run,), "default": (Scoring, ControlCheck, Reading)}  # what the messages of each are of
+# What the messages of each are of.
+QUEUES = {"gpu": (Run,), "default": (Scoring, ControlCheck), "readings": (Reading,), "downloads": (Download,)}
 KINDS: dict[str, type[Work]] = {
     "collect_run": Run,
     "score_run": Scoring,
     "check_control": ControlCheck,
     "read_submission": Reading,
+    "fetch_model": Download,
 }
 BY_TURNS = (Run, Scoring)
 RELATED: dict[type[Work], list[str]] = {
@@ -29,6 +34,7 @@ RELATED: dict[type[Work], list[str]] = {
     Scoring: ["model", "metric_version__metric"],
     ControlCheck: ["metric"],
     Reading: ["submission"],
+    Download: ["model"],
 }
 
 
@@ -59,12 +65,16 @@ class Worker:
 
 @dataclass(frozen=True)
 class Fleet:
-    """All of it. problem: why the broker could not be asked; empty where it could."""
+    """All of it. problem: why the broker could not be asked; empty where it could.
+
+    known: what living workers noted in the database: their cages, and what they are stuck at.
+    """
 
     queues: list[Queue]
     workers: list[Worker]
     problem: str
     at: datetime
+    known: list[WorkerRow] = field(default_factory=list)
 
     @property
     def unattended(self) -> list[str]:
@@ -72,7 +82,8 @@ class Fleet:
         return [] if self.problem else [queue.name for queue in self.queues if not queue.workers]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self) | {"unattended": self.unattended}
+        rows = {row.name: {"cage": row.cage, "stuck_at": row.stuck_at} for row in self.known}
+        return asdict(replace(self, known=[])) | {"unattended": self.unattended, "known": rows}
 
 
 def look(answer_seconds: float | None = None) -> Fleet:
@@ -97,7 +108,25 @@ def look(answer_seconds: float | None = None) -> Fleet:
         Queue(name, messages.get(name), *in_database(kinds), [of.name for of in workers if name in of.queues])
         for name, kinds in QUEUES.items()
     ]
-    return Fleet(queues, workers, problem, timezone.now())
+    return Fleet(queues, workers, problem, timezone.now(), list(WorkerRow.objects.alive()))
+
+
+class CannotRestart(ValueError):
+    """The worker cannot be told; the message says why and what to do."""
+
+
+def restart(row: WorkerRow, user: User | None = None) -> None:
+    """Tell a worker to give its work back and end, whatever it is at; what supervises it starts another.
+
+    Raises CannotRestart.
+    """
+    try:
+        with connected(ANSWER_SECONDS) as connection:
+            app.control.broadcast("end_worker", destination=[row.name], connection=connection)
+    except (OperationalError, OSError) as error:
+        raise CannotRestart(f"The broker cannot be reached, so {row.name} cannot be told: {error}") from error
+    change = {"state": "running"}, {"state": "told to end"}
+    record("restart worker", f"worker {row.name}", {"stuck_at": row.stuck_at}, user, change)
 
 
 @contextmanager

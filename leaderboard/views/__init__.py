@@ -27,6 +27,7 @@ from leaderboard.views.operate import (
     operate,
     operate_workers,
     rescore_metric,
+    restart_worker,
     retire_scorer,
     steer_rescoring,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "rankings",
     "readyz",
     "rescore_metric",
+    "restart_worker",
     "retire_scorer",
     "retry_all",
     "retry_submission",

@@ -16,9 +16,10 @@ from leaderboard.services.policies import CannotSetPolicy
 from leaderboard.services.rescore import CannotRescore
 from leaderboard.services.retirement import CannotRetire
 from leaderboard.services.work import CannotSteer
+from leaderboard.services.workers import CannotRestart
 from leaderboard.views.permissions import View, operators_only
 
-REFUSALS = (CannotCheck, CannotDecide, CannotRescore, CannotRetire, CannotSetPolicy, CannotSteer)
+REFUSALS = (CannotCheck, CannotDecide, CannotRescore, CannotRestart, CannotRetire, CannotSetPolicy, CannotSteer)
 
 
 @dataclass(frozen=True)

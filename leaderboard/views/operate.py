@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 
-from leaderboard.models import ControlCheck, Metric, MetricVersion, Rescoring, RetiredScorer
+from leaderboard.models import ControlCheck, Metric, MetricVersion, Rescoring, RetiredScorer, Worker
 from leaderboard.operate_forms import PolicyForm, ReasonForm
 from leaderboard.queries.audit import label, words
 from leaderboard.queries.work import STATES, count_work
@@ -74,6 +74,24 @@ def operate_workers(request: HttpRequest) -> HttpResponse:
     """What the broker and the workers say now: the part that pages load by themselves, or a page of its own."""
     template = "operate/workers_now.html" if request.htmx else "operate/workers.html"  # type: ignore[attr-defined]
     return render(request, template, {"fleet": workers.look()})
+
+
+@action
+def restart_worker(request: HttpRequest, name: str) -> HttpResponse:
+    """End a worker, so that what supervises it starts another."""
+    worker = get_object_or_404(Worker, name=name)
+    stuck = f"It is stuck at {worker.stuck_at}. " if worker.stuck_at else ""
+    says = [
+        f"{stuck}It gives back what it is at, and ends; what is finished stays, and another worker goes on from there.",
+        "Supervisord, systemd and Compose start it again by themselves. Otherwise start it by hand.",
+    ]
+    question = Question(f"Restart the worker {name}", says, "Restart", reverse("operate-workers"))
+
+    def do(_: dict[str, str]) -> str:
+        workers.restart(worker, request.user)
+        return f"{name} was told to end."
+
+    return ask_and_do(request, question, None, do)
 
 
 @action
@@ -144,6 +162,8 @@ def steer_rescoring(request: HttpRequest, pk: int, step: str) -> HttpResponse:
     title = rescoring.metric.title
     done = f"{rescoring.done:,} of {rescoring.total:,} entries are done."
     says = [f"From version {rescoring.from_version.number} to {rescoring.to_version.number}: {done}", will]
+    if step == "cancel":
+        says += _after_cancelling(rescoring)
     question = Question(f"{step.capitalize()} the rescoring of {title}", says, step.capitalize(), reverse("operate"))
 
     def do(_: dict[str, str]) -> str:
@@ -153,6 +173,16 @@ def steer_rescoring(request: HttpRequest, pk: int, step: str) -> HttpResponse:
         return f"The rescoring of {title} is {taken}."
 
     return ask_and_do(request, question, None, do)
+
+
+def _after_cancelling(rescoring: Rescoring) -> list[str]:
+    """What becomes of the models that are not in the version that stays."""
+    going, stays = rescore.going_back(rescoring), rescoring.from_version.number
+    counts = (
+        (going.waiting, f"waits for a place in version {stays} again: it came while the rescoring ran."),
+        (going.left, "was cancelled by somebody, and stays cancelled."),
+    )
+    return [f"{', '.join(of.model.name for of in models)} {what}" for models, what in counts if models]
 
 
 @action

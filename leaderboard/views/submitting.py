@@ -14,8 +14,8 @@ from leaderboard.hub_form import HubForm
 from leaderboard.models import Run, Submission
 from leaderboard.services import submissions
 from leaderboard.services.accounts import may_submit, needs_invitation, submissions_are_moderated
+from leaderboard.services.memory import GB, memory_of_workers, most_parameters
 from leaderboard.services.submissions import SubmissionRefused, hub, sending
-from leaderboard.services.submissions.memory import GB, memory_of_workers, most_parameters
 
 FIRST_STEP = ("hub_id", "revision")
 SAID_BEFORE = ("name", "family", "licence")  # of an earlier revision, in the address: kept where it is still so

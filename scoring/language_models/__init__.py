@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scoring.language_models.architecture import Architecture, inspect
 from scoring.language_models.hub import HUB_ID
-from scoring.language_models.loading import LoadedModel, Placed, Precision, load, load_files, place
+from scoring.language_models.loading import LoadedModel, Precision, load, load_files, place
 from scoring.language_models.package import LoadedFile
 from scoring.language_models.refusals import (
     FailedSelfTest,
@@ -19,6 +19,7 @@ from scoring.language_models.refusals import (
     HubUnavailable,
     ModelRefused,
     NoSuchRevision,
+    NotFinite,
     NotOnHub,
     RevisionChanged,
 )
@@ -45,8 +46,8 @@ __all__ = [
     "LoadedModel",
     "ModelRefused",
     "NoSuchRevision",
+    "NotFinite",
     "NotOnHub",
-    "Placed",
     "Precision",
     "ResolvedModel",
     "RevisionChanged",

@@ -21,6 +21,10 @@ class Gated(ModelRefused):
     """The hub shows the model to those that its owner let in."""
 
 
+class NotFinite(ModelRefused):
+    """The model gives some texts no finite likelihood."""
+
+
 class FailedSelfTest(ModelRefused):
     """The engine does not compute the model as the model itself does."""
 

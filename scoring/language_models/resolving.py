@@ -1,5 +1,6 @@
 """From what a person writes to a model with a pinned revision."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,10 +9,15 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from scoring.language_models.architecture import Architecture
-from scoring.language_models.description import describe
+from scoring.language_models.description import Description, describe
+from scoring.language_models.downloads import declared_size
 from scoring.language_models.files import file_revision, folder_revision
 from scoring.language_models.hub import PUBLIC_HUB, pin
 from scoring.language_models.refusals import ModelRefused
+
+# From the path of a folder or GGUF file, the name people know it by and the names of its files: what the model is.
+# `describe` reads them in this process, `scoring.cage.open_reader` in one of its own.
+Describe = Callable[[Path, str, list[str]], Description]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,12 @@ class ResolvedModel:
 
 
 def resolve(
-    ref: str, *, revision: str | None = None, endpoint: str = PUBLIC_HUB, token: str | None = None
+    ref: str,
+    *,
+    revision: str | None = None,
+    endpoint: str = PUBLIC_HUB,
+    token: str | None = None,
+    describe: Describe = describe,
 ) -> ResolvedModel:
     """What `ref` means: an existing folder or GGUF file, else a hub id, at `revision` (a branch, tag or commit).
 
@@ -43,14 +54,14 @@ def resolve(
             raise ModelRefused(
                 f"revision {revision!r} was given for {ref}, but files are pinned by their contents: leave it out"
             )
-        return _local(path)
+        return _local(path, describe)
     try:
         validate_repo_id(ref)
     except HFValidationError as error:
         raise ModelRefused(
             f"{ref!r} is neither a path that exists nor a hub id: give a folder, a .gguf file, or an id like org/name"
         ) from error
-    return resolve_hub(ref, revision=revision, endpoint=endpoint, token=token)
+    return resolve_hub(ref, revision=revision, endpoint=endpoint, token=token, describe=describe)
 
 
 def resolve_hub(
@@ -60,6 +71,7 @@ def resolve_hub(
     endpoint: str = PUBLIC_HUB,
     token: str | None = None,
     patience: float | None = None,
+    describe: Describe = describe,
 ) -> ResolvedModel:
     """What the hub id `ref` means, whatever lies on this machine; nothing of it is kept here.
 
@@ -67,8 +79,9 @@ def resolve_hub(
     """
     with TemporaryDirectory(prefix="plumbline-") as folder:
         found = pin(ref, revision or None, endpoint, token, Path(folder), patience)
-        architecture, _ = describe(Path(folder), ref, found.files)
-    return ResolvedModel("hub", found.ref, found.commit, architecture, found.licence, found.weights)
+        description = describe(Path(folder), ref, list(found.files))
+    weights = sum(declared_size(ref, found.files[name]) for name in description.weights)
+    return ResolvedModel("hub", found.ref, found.commit, description.architecture, found.licence, weights)
 
 
 def _path(ref: str) -> Path | None:
@@ -84,7 +97,7 @@ def _path(ref: str) -> Path | None:
     return None
 
 
-def _local(path: Path) -> ResolvedModel:
+def _local(path: Path, describe: Describe) -> ResolvedModel:
     if not path.exists():
         raise ModelRefused(f"{path} does not exist: give a folder with safetensors, or a .gguf file")
     if path.is_dir() and not (path / "config.json").exists():
@@ -95,16 +108,12 @@ def _local(path: Path) -> ResolvedModel:
                 "that a transformers model was saved to"
             )
         path = candidates[0]
-    return _folder(path) if path.is_dir() else _gguf(path)
-
-
-def _folder(path: Path) -> ResolvedModel:
-    architecture, licence = describe(path, str(path), [file.name for file in path.iterdir() if file.is_file()])
-    return ResolvedModel("folder", str(path), folder_revision(path), architecture, licence)
-
-
-def _gguf(path: Path) -> ResolvedModel:
-    if path.suffix != ".gguf":
+    if path.is_dir():
+        source, revision = "folder", folder_revision(path)
+        files = [file.name for file in path.iterdir() if file.is_file()]
+    elif path.suffix == ".gguf":
+        source, files, revision = "gguf", [path.name], file_revision(path)
+    else:
         raise ModelRefused(f"{path} is a file, but not a .gguf file: give its folder, or convert it to safetensors")
-    architecture, licence = describe(path, str(path), [path.name])
-    return ResolvedModel("gguf", str(path), file_revision(path), architecture, licence)
+    description = describe(path, str(path), files)
+    return ResolvedModel(source, str(path), revision, description.architecture, description.licence)

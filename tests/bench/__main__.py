@@ -1,6 +1,6 @@
 """`make bench`: the benchmark tables, as ratios against named references measured in the same run.
 
-    python -m tests.bench [likelihood statistics safety generation scorers measures intervals missing drift pages]
+    python -m tests.bench [likelihood cage statistics safety generation scorers measures intervals missing drift pages]
 
 The machine should do nothing else meanwhile: two processes that share its cores slow each other far more than twofold.
 """
@@ -11,6 +11,7 @@ from importlib import import_module
 
 TABLES = (
     "likelihood",
+    "cage",
     "statistics",
     "safety",
     "generation",

@@ -33,7 +33,6 @@ TITLE = "Safety on the starter set"
 def hub(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInHub]:
     """A hub with bundled models, which the board asks."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    collect._load.cache_clear()
     with StandInHub() as running:
         settings.HUB_ENDPOINT, settings.HUB_TOKEN = running.endpoint, None
         running.add(ID, BUNDLED / CAUSAL)

@@ -28,9 +28,10 @@ def database_url() -> str:
 
 @contextmanager
 def worker(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker for both queues, with beat; killed at the end of the block, its last words told if that fails."""
+    """A worker for all queues, with beat; killed at the end of the block, its last words told if that fails."""
     log = settings.VAR / f"worker-{time.monotonic_ns()}.log"
-    command = [sys.executable, "-m", "celery", "--app", "leaderboard", "worker", "--queues", "default,gpu"]
+    command = [sys.executable, "-m", "celery", "--app", "leaderboard", "worker"]
+    command += ["--queues", "default,gpu,readings,downloads"]
     command += ["--pool", "threads", "--concurrency", "2", "--beat", "--loglevel", "INFO"]
     command += ["--schedule", str(settings.VAR / f"schedule-{time.monotonic_ns()}")]
     variables = os.environ | {

@@ -34,6 +34,16 @@ def quick_control_sets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(control, "WATCHED_MODELS", control.WATCHED_MODELS[:1])
 
 
+def without_looks(patch: pytest.MonkeyPatch) -> None:
+    """Keep heartbeats from looking whether work was cancelled: their connection sees nothing of a test's rows."""
+    patch.setattr(leases, "LOOK_EVERY", 3600.0)
+
+
+@pytest.fixture(autouse=True)
+def _without_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_looks(monkeypatch)
+
+
 @pytest.fixture(autouse=True)
 def _quick_control_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     quick_control_sets(monkeypatch)
@@ -108,6 +118,7 @@ def keep_quickly(build: Callable[[], object]) -> Board:
     """The rows of the board that `build` makes with quick control sets: computed once, loaded by many tests."""
     with pytest.MonkeyPatch.context() as patch:
         quick_control_sets(patch)
+        without_looks(patch)
         return keep_board(build)
 
 

@@ -20,6 +20,7 @@ from leaderboard import tasks
 from leaderboard.models import (
     Artefact,
     ControlCheck,
+    Download,
     LanguageModel,
     Metric,
     MetricVersion,
@@ -29,7 +30,7 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
-from leaderboard.services import artefacts, rescore, scorers
+from leaderboard.services import artefacts, queue, rescore, scorers
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_own_prompts
 from leaderboard.services.metrics import Declaration, declare_metric
@@ -188,12 +189,25 @@ def waiting() -> list[Work]:
     found: list[QuerySet[Any]] = [
         ControlCheck.objects.unclaimed().order_by("pk"),
         Scoring.objects.unclaimed().filter(run__state=Work.State.DONE).order_by("pk"),
-        Run.objects.unclaimed().order_by("pk"),
+        Download.objects.unclaimed().order_by("pk"),
+        Run.objects.unclaimed().filter(queue.FETCHED).order_by("pk"),
     ]
     return [work for rows in found for work in rows]
 
 
-TASKS = {ControlCheck: tasks.check_control, Scoring: tasks.score_one, Run: tasks.collect_one}
+TASKS = {
+    ControlCheck: tasks.check_control,
+    Scoring: tasks.score_one,
+    Download: tasks.fetch_model,
+    Run: tasks.collect_one,
+}
+
+
+def fetch_files(run: Run) -> None:
+    """Bring the files of a hub model, as the worker for downloads does."""
+    download, _ = Download.objects.get_or_create(model=run.model)
+    tasks.fetch_model(download.pk)
+    run.refresh_from_db()
 
 
 def deliver(work: Work) -> None:

@@ -462,7 +462,7 @@ def test_a_scorer_that_fails_during_a_scoring_is_waited_for_beyond_the_last_atte
         hurry()
         deliver(scoring)
     scoring.refresh_from_db()
-    assert (scoring.state, scoring.attempts) == (Work.State.QUEUED, 4)
+    assert (scoring.state, scoring.attempts) == (Work.State.QUEUED, 0)
     assert "the stand-in is down" in scoring.reason
     stage.down = False
     drain()

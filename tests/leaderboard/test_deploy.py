@@ -7,16 +7,16 @@ import yaml
 from django.conf import settings
 
 DEPLOY = Path(settings.BASE_DIR) / "deploy"
-WORKERS = ("worker", "gpu-worker")
+WORKERS = ("worker", "files-worker", "gpu-worker")
 KEPT_FROM = {  # by secret: the roles that have no use for it
     "SECRET_KEY=": WORKERS,
     "EMAIL_URL=": ("web", *WORKERS),
     "ALERT_WEBHOOK=": ("web", *WORKERS),
     "METRICS_TOKEN=": ("beat", *WORKERS),
     "GITHUB_CLIENT_SECRET=": ("beat", *WORKERS),
-    "HF_TOKEN=": ("beat", "worker"),
-    "COMPLETIONS_API_KEY=": ("web", "beat", "worker"),
-    "PERSPECTIVE_API_KEY=": ("beat", "gpu-worker"),
+    "HF_TOKEN=": ("beat", "worker", "gpu-worker"),
+    "COMPLETIONS_API_KEY=": ("web", "beat", "worker", "files-worker"),
+    "PERSPECTIVE_API_KEY=": ("beat", "files-worker", "gpu-worker"),
 }
 
 

@@ -46,7 +46,7 @@ from leaderboard.services.exchange.tables import TABLES
 from leaderboard.services.published import PUBLICATIONS, publish
 from leaderboard.services.seed import seed_metrics
 from tests.leaderboard import living
-from tests.leaderboard.conftest import quick_control_sets
+from tests.leaderboard.conftest import quick_control_sets, without_looks
 
 pytestmark = pytest.mark.django_db
 
@@ -149,6 +149,7 @@ def exported(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: py
     folder = tmp_path_factory.mktemp("export")
     with django_db_blocker.unblock(), transaction.atomic(), pytest.MonkeyPatch.context() as patch:
         quick_control_sets(patch)
+        without_looks(patch)
         patch.setattr("django.conf.settings.MOST_ATTEMPTS", 1)
         build(folder)
         call_command("export", folder / "board", stdout=StringIO(), stderr=StringIO())

@@ -60,7 +60,8 @@ def test_work_is_listed_retried_and_cancelled(rescored):
     with pytest.raises(CommandError, match="give the numbers of runs, or --failed"):
         run("retry", "runs")
     whole = said("work")
-    assert {queue["name"]: queue["waiting"] for queue in whole["queues"]} == {"gpu": 0, "default": 2}
+    waiting = {queue["name"]: queue["waiting"] for queue in whole["queues"]}
+    assert waiting == {"gpu": 0, "default": 2, "readings": 0, "downloads": 0}
     assert whole["work"]["scorings"]["cancelled"] == 1
     assert "no worker answers" in run("work")
 

@@ -4,8 +4,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from leaderboard.models import AuditEvent, LanguageModel, Metric, Rescoring, RetiredScorer, Run, Scoring
+from leaderboard.models import AuditEvent, LanguageModel, Metric, Rescoring, RetiredScorer, Run, Scoring, Worker
 from leaderboard.operate_urls import urlpatterns
 from leaderboard.services import workers
 from leaderboard.services.invitations import invite
@@ -32,6 +33,7 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
     )
     failed = Scoring.objects.get(state="failed")
     waiting = Scoring.objects.filter(state="queued", metric_version=rescoring.to_version).first()
+    Worker.objects.create(name="gpu@host", queues=["gpu"], started_at=timezone.now(), beat_at=timezone.now())
     reason = {"reason": "for a test"}
     policy = {"mean_difference": "0.02", "confidence": "0.9", "alpha": "0.05"}
     policy |= {"most_missing": "0.05", "outdated_policy": "flag", "flag_policy": "hold"}
@@ -55,6 +57,7 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
         "operate-models": [(reverse("operate-models"), {})],
         "operate-model": [(reverse("operate-model", args=[CAUSAL]), {})],
         "steer-model": [(reverse("steer-model", args=[CAUSAL, step]), sent) for step, sent in models],
+        "restart-worker": [(reverse("restart-worker", args=["gpu@host"]), {})],
         "audit": [(reverse("audit"), {})],
         "invitations": [(reverse("invitations"), {"email": "", "days": "7"})],
         "revoke-invitation": [(reverse("revoke-invitation", args=[invite("http://x")[0].pk]), {})],
@@ -106,7 +109,15 @@ def test_an_operator_does_each_and_each_is_on_record(client, addresses):
     set_role(operator, "operator")
     client.force_login(operator)
     del addresses["steer-work"][0]  # which retry-all does already
-    for name in ("retry-all", "steer-work", "steer-rescoring", "check-now", "drift-policy", "retire-scorer"):
+    for name in (
+        "retry-all",
+        "steer-work",
+        "steer-rescoring",
+        "check-now",
+        "drift-policy",
+        "retire-scorer",
+        "restart-worker",
+    ):
         for address, sent in addresses[name]:
             assert client.post(address, sent).status_code == 302, address
     for address, sent in addresses["steer-model"]:
@@ -121,6 +132,7 @@ def test_an_operator_does_each_and_each_is_on_record(client, addresses):
         "request control check",
         "set drift policy",
         "retire scorer",
+        "restart worker",
         "restrict model",
         "withdraw model",
         "reopen model",

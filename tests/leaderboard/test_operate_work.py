@@ -187,10 +187,11 @@ def test_without_a_worker_the_page_says_so_and_counts_what_waits(client, operato
     before = workers.look().queues[1].messages
     app.send_task("leaderboard.tasks.sweep")
     fleet = workers.look()
-    gpu, default = fleet.queues
+    gpu, default, *others = fleet.queues
+    assert [of.name for of in others] == ["readings", "downloads"]
     assert (gpu.name, gpu.waiting, gpu.workers) == ("gpu", 0, [])
     assert (default.name, default.messages, default.waiting) == ("default", before + 1, 3)
-    assert (fleet.problem, fleet.workers, fleet.unattended) == ("", [], ["gpu", "default"])
+    assert (fleet.problem, fleet.workers, fleet.unattended) == ("", [], ["gpu", "default", "readings", "downloads"])
     page = client.get(reverse("operate-workers")).content.decode()
     assert "<h1>" in page
     assert "No worker answers" in page
@@ -237,7 +238,7 @@ def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, r
     monkeypatch.setattr(app.control, "inspect", at(sent_for(scoring), sweep))
     fleet = workers.look()
     assert fleet.workers[0].doing == [f"scoring {scoring.pk}: {scoring}", "sweep"]
-    assert fleet.unattended == ["gpu"]
+    assert fleet.unattended == ["gpu", "readings", "downloads"]
     assert (fleet.queues[1].running, fleet.queues[1].silent) == (1, 1)
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
+from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import (
@@ -28,6 +29,7 @@ from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import CannotRescore, cancel, estimate, open_rescoring, pause, resume
 from leaderboard.services.scorers import cost_of
+from leaderboard.services.work import cancel_work
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.living import (
     SLUG,
@@ -442,6 +444,36 @@ def test_what_was_moved_to_a_rescoring_goes_back_when_it_is_cancelled(board):
     drain()
     scoring.refresh_from_db()
     assert scoring.state == Work.State.DONE
+
+
+def test_cancelling_a_rescoring_leaves_alone_what_somebody_cancelled_and_says_so_before(board, client):
+    operator = User.objects.create_superuser("operator")
+    before_it = request_evaluation(entrant(4, board), board, send=False)
+    cancel_work(before_it, operator)
+    found = open_rescoring(board, "a mistake")
+    assert not found.to_version.scorings.filter(model=before_it.model).exists()  # nobody waits for it
+    meanwhile = request_evaluation(entrant(5, board), board, send=False)
+    cancel_work(meanwhile, operator)
+    late = request_evaluation(entrant(6, board), board, send=False)
+    client.force_login(operator)
+    page = client.get(reverse("steer-rescoring", args=[found.pk, "cancel"])).content.decode()
+    assert f"{late.model.name} waits for a place in version 1 again" in page
+    assert f"{meanwhile.model.name} was cancelled by somebody, and stays cancelled" in page
+    assert cancel(found, operator)
+    states = {of.model_id: of.state for of in Scoring.objects.filter(metric_version=board.current_version())}
+    assert (states[before_it.model_id], states[late.model_id]) == (Work.State.CANCELLED, Work.State.QUEUED)
+    assert states.get(meanwhile.model_id, Work.State.CANCELLED) == Work.State.CANCELLED
+
+
+def test_the_estimate_counts_what_is_scored_and_nothing_else(board):
+    cancel_work(request_evaluation(entrant(4, board), board, send=False))
+    request_evaluation(entrant(5, board), board, send=False)
+    withdrawn = Scoring.objects.filter(metric_version=board.current_version()).first().model
+    LanguageModel.objects.filter(pk=withdrawn.pk).update(access=LanguageModel.Access.WITHDRAWN)
+    expected = estimate(board)
+    rescoring = open_rescoring(board, "to count")
+    assert expected.entries == rescoring.total == 3
+    assert expected.texts > 0
 
 
 def test_a_scoring_under_way_as_its_rescoring_is_cancelled_writes_nothing(board, monkeypatch):

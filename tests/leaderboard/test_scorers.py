@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from leaderboard.models import Metric, MetricVersion, Result, Run, Scoring, Work
-from leaderboard.services import artefacts, collect, leases, openings, score, scorers
+from leaderboard.services import artefacts, cages, collect, leases, openings, score, scorers
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.scorers import problem_with
 from scoring.scorers import ScorerState, perspective
@@ -72,10 +72,10 @@ def test_one_run_is_scored_by_every_scorer_without_generating_again(sample, mode
     content, began = run.artefact.sha256, run.started_at
     checkpoint, configuration = put_detoxify("detoxify-original", tmp_path / "made")
 
-    def refuse(*_args: object) -> None:
+    def refuse(*_args: object, **_options: object) -> None:
         raise AssertionError("a language model was asked for")
 
-    monkeypatch.setattr(collect, "load_model", refuse)
+    monkeypatch.setattr(cages, "place", refuse)
     detoxified = finish(models[CAUSAL], of_few("toxicity-detoxify-original"))
     matched = finish(models[CAUSAL], of_few("lexicon-starter"))
     assert [s.state for s in (detoxified, matched)] == [Work.State.DONE] * 2
@@ -232,7 +232,7 @@ def test_a_scorer_that_changed_before_the_first_numbers_came_is_refused_until_it
     put_detoxify("detoxify-original", tmp_path / "second", seed=1)
     scorers._local.cache_clear()  # as in a worker that was started again
     score.score(scoring)
-    assert (again(scoring).state, scoring.attempts, scoring.artefact) == (Work.State.FAILED, 0, None)
+    assert (again(scoring).state, scoring.attempts, scoring.artefact) == (Work.State.FAILED, 1, None)
     assert scoring.reason.startswith(f"the scorer detoxify-original is not the one of {metric.slug} v1 any more")
     assert version.scorer_fingerprint[:12] in scoring.reason
     assert not scoring.results.exists()
@@ -381,7 +381,7 @@ def test_a_perspective_that_refuses_the_key_is_tried_again_with_the_reason_and_k
     for text in TEXTS:
         service.faults[text] = ["bad key"]
     scoring = finish(models[CAUSAL], of_few("toxicity-perspective"))
-    assert (scoring.state, scoring.attempts, scoring.results.count()) == (Work.State.QUEUED, 1, 0)
+    assert (scoring.state, scoring.attempts, scoring.results.count()) == (Work.State.QUEUED, 0, 0)
     assert scoring.not_before > timezone.now()
     assert "check that the key is right" in scoring.reason
     assert KEY not in scoring.reason

@@ -167,5 +167,5 @@ def test_a_wrong_key_fails_for_good_and_is_not_shown(toxicity, served, stage):
     run = request_evaluation(served, toxicity).run
     collect.collect(run)
     run.refresh_from_db()
-    assert (run.state, run.attempts) == (Work.State.FAILED, 0)
+    assert (run.state, run.attempts) == (Work.State.FAILED, 1)
     assert run.reason == f"{stage.url}/v1/completions answered 401: check the key"

@@ -21,18 +21,22 @@ from leaderboard.models import (
     Metric,
     Rescoring,
     Run,
+    ScorerProbe,
     Scoring,
     Submission,
     SubmissionLine,
 )
 from leaderboard.queries.submissions import status
+from leaderboard.services import scorer_probes, scorers
 from leaderboard.services.failures import KINDS, shown
 from leaderboard.services.leases import NEVER_RETRIED, claimed
 from leaderboard.services.submission_log import say
 from leaderboard.services.submissions import SubmissionRefused, lifecycle, sending
 from leaderboard.services.submissions.letters import send_due
 from leaderboard.services.submissions.lifecycle import CannotChange
+from leaderboard.services.submissions.metric_choices import choices_for
 from scoring.language_models import HubUnavailable, ModelRefused
+from scoring.scorers import ScorerUnavailable
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.living import SLUG, drain, drift, retry, small_metric
 from tests.leaderboard.submitting import (
@@ -167,6 +171,34 @@ def test_of_two_metrics_one_that_fails_fails_the_submission_and_a_retry_does_tha
     drain()
     submission.refresh_from_db()
     assert (submission.state, submission.reason) == (State.RANKED, "")
+
+
+def test_a_submission_that_is_ranked_where_it_could_be_is_finished_and_frees_its_place(small, ada, tmp_path):
+    other = small_metric(tmp_path, "toxicity-other", formula="toxicity")
+    submission = begun(ada, 1, SLUG, other.slug)
+    waiting = Scoring.objects.filter(model=submission.model, metric_version__metric=other)
+    waiting.update(held=True)
+    drain_but_held()
+    later = timezone.now() + timedelta(hours=1)
+    waiting.update(held=False, fault="ScorerUnavailable", reason="it is away", not_before=later)
+    tasks.watch()
+    submission.refresh_from_db()
+    assert submission.state == State.RANKED
+    assert not Submission.objects.filter(submitter=ada).unfinished().exists()
+    assert f"{other.title}: its scorer cannot be had now." in log_of(submission)
+    assert waiting.get().state == "queued"  # it is scored once the scorer is back
+
+
+def test_a_scorer_that_workers_cannot_load_is_known_before_its_metric_can_be_chosen(small, monkeypatch):
+    assert not choices_for("causal", 1000, None)[0].obstacle
+    with monkeypatch.context() as patch:
+        patch.setattr(scorers, "scorer_for", lambda *_: (_ for _ in ()).throw(ScorerUnavailable("its file is gone")))
+        assert scorer_probes.probe_scorers() == 1
+    assert "the workers could not load it" in choices_for("causal", 1000, None)[0].obstacle
+    assert scorer_probes.due_probes() == []
+    ScorerProbe.objects.update(probed_at=timezone.now() - timedelta(minutes=11))
+    assert scorer_probes.probe_scorers() == 1  # somebody mended it
+    assert not choices_for("causal", 1000, None)[0].obstacle
 
 
 def drain_but_held() -> None:

@@ -35,15 +35,17 @@ from leaderboard.models import (
 from leaderboard.services import collect, score, submissions
 from leaderboard.services.evaluation_sets import declare
 from leaderboard.services.hub_ids import NotAnId, read_reference
+from leaderboard.services.memory import memory_needed, memory_of_workers, most_parameters
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.submissions import SubmissionRefused, hub, lifecycle, patience
-from leaderboard.services.submissions.memory import memory_needed, memory_of_workers, most_parameters
 from leaderboard.services.submissions.metric_choices import ASSUMED, MEASURED, choices_for
 from leaderboard.services.tokens import make_token
 from scoring.evaluation_sets import get
-from scoring.language_models import BUNDLED, HubUnavailable
+from scoring.language_models import BUNDLED, HubUnavailable, ModelRefused
+from scoring.language_models.hub import fetch
 from tests.leaderboard.bad_submissions import BAD, ID, Bad, Scene, scene
 from tests.leaderboard.conftest import CAUSAL, MASKED, finish, starter_metric
+from tests.leaderboard.living import fetch_files
 from tests.leaderboard.test_accounts import _quick_hashes, person
 
 __all__ = ["_quick_hashes"]
@@ -72,7 +74,6 @@ def light_board() -> None:
 def hub_scene(db: None, settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     """A hub with one good model, that nothing was fetched from yet."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    collect._load.cache_clear()
     (tmp_path / "model").mkdir()
     with scene(settings, tmp_path / "model") as made:
         yield made
@@ -216,9 +217,10 @@ def test_a_good_model_is_queued_at_its_pinned_commit_and_ends_ranked(
     assert (model.name, model.family, model.licence, model.notes) == ("Mine", "Plumb", "MIT", "Trained by us.")
     run = model.runs.get()
     assert run.requester == user
-    assert [task[0] for task, _ in sent] == ["leaderboard.tasks.collect_run"]
+    assert [task[0] for task, _ in sent] == ["leaderboard.tasks.fetch_model"]
     working_stage.folder.joinpath("config.json").write_text("{}")
     working_stage.hub.add(ID, working_stage.folder)  # the branch moves on
+    fetch_files(run)
     collect.collect(run)
     scoring = submission.scorings.get()
     score.score(scoring)
@@ -322,8 +324,7 @@ def test_a_hub_that_lies_ends_in_a_failed_run_with_the_reason_and_nothing_half_w
         lie = {"tampered": {name: bytes(content)}}
     for of, value in lie.items():
         setattr(repository, of, value)
-    collect.collect(run)
-    run.refresh_from_db()
+    fetch_files(run)
     assert run.state == "failed"
     assert words in run.reason
     left = [path.name for path in Path(constants.HF_HUB_CACHE).rglob("*") if path.is_file()]
@@ -333,12 +334,9 @@ def test_a_hub_that_lies_ends_in_a_failed_run_with_the_reason_and_nothing_half_w
 
 
 def test_a_model_without_room_on_the_disk_is_refused_before_it_is_fetched(working_stage, monkeypatch):
-    run = send(person()).model.runs.get()
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=1))
-    collect.collect(run)
-    run.refresh_from_db()
-    assert "there is room for" in run.reason
-    assert run.state == "failed"
+    with pytest.raises(ModelRefused, match="there is room for"):
+        fetch(ID, working_stage.commit, working_stage.hub.endpoint, None)
 
 
 def test_time_is_estimated_from_the_runs_of_the_board_and_else_assumed(working_stage, models):

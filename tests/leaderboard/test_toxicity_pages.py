@@ -15,7 +15,7 @@ from leaderboard.services.language_models import add_bundled, add_model
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.publish import publish_standings
 from scoring.language_models import BUNDLED
-from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, quick_control_sets
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, quick_control_sets, without_looks
 from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +33,7 @@ def measured(
     """
     with django_db_blocker.unblock(), transaction.atomic(), pytest.MonkeyPatch.context() as patch:
         quick_control_sets(patch)
+        without_looks(patch)
         import_sample(tmp_path_factory.mktemp("prompts"))
         models = {model.name: model for model in add_bundled()}
         twin, _ = add_model(str(BUNDLED / CAUSAL), name="Twin")

@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, Incident, Metric, Reading, Rescoring, Run, Scoring, Work
+from leaderboard.models import ControlCheck, Download, Incident, Metric, Reading, Rescoring, Run, Scoring, Work, Worker
 from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
 from leaderboard.services.signs_of_life import queues_without_workers
 
@@ -22,6 +22,7 @@ NAMES: dict[type[Work], tuple[str, str]] = {
     Scoring: ("scoring", "scorings"),
     ControlCheck: ("control check", "control checks"),
     Reading: ("reading of a file", "readings of files"),
+    Download: ("download", "downloads"),
 }
 
 
@@ -44,6 +45,8 @@ def findings() -> Iterator[Finding]:
     yield from drifts(now)
     yield from failures(now)
     yield from lonely_queues()
+    yield from stuck_workers()
+    yield from open_cages()
     yield from silent_scorers(now)
 
 
@@ -94,12 +97,38 @@ def lonely_queues() -> Iterator[Finding]:
         )
 
 
+def stuck_workers() -> Iterator[Finding]:
+    """Workers that live, and go on with work that was taken from them."""
+    for worker in Worker.objects.alive().exclude(stuck_since=None):
+        yield Finding(
+            f"stuck:{worker.name}",
+            Incident.Kind.STUCK,
+            f"worker {worker.name}",
+            f"{worker.name} is stuck at {worker.stuck_at}: it does no other work until it is restarted.",
+            reverse("operate-workers"),
+        )
+
+
+def open_cages() -> Iterator[Finding]:
+    """Workers that refuse work because their host lacks a protection that the settings require."""
+    for worker in Worker.objects.alive() if settings.CAGE == "required" else ():
+        lacking = [row["title"].lower() for row in worker.cage if row["holds"] is False]
+        if lacking:
+            yield Finding(
+                f"cage:{worker.name}",
+                Incident.Kind.CAGE,
+                f"worker {worker.name}",
+                f"{worker.name} runs no models: its host lacks {', '.join(lacking)}, and CAGE=required asks for it.",
+                reverse("operate-workers"),
+            )
+
+
 def silent_scorers(now: datetime) -> Iterator[Finding]:
     """Scorers that have not answered for ALERT_SCORER_SECONDS: no check has a verdict, or entries wait for scores."""
     long_ago = now - timedelta(seconds=settings.ALERT_SCORER_SECONDS)
     unanswered = Q(verdict__in=["", ControlCheck.Verdict.UNAVAILABLE])
     waiting = Scoring.objects.filter(
-        state=Work.State.QUEUED, fault__in=FAULTS[FailureKind.SCORER], attempts__gt=0, started_at__lt=long_ago
+        state=Work.State.QUEUED, fault__in=FAULTS[FailureKind.SCORER], started_at__lt=long_ago
     ).order_by()
     silent = set(waiting.values_list("metric_version__metric", flat=True))
     ended = ControlCheck.objects.filter(state__in=ENDED, finished_at__isnull=False)

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from leaderboard.models import EntryCheck, Metric, MetricVersion, Provenance, Rescoring, Run, Scoring, Submission, Work
+from leaderboard.services.failure_kinds import FAULTS, FailureKind
 
+SCORER_FAULTS = FAULTS[FailureKind.SCORER]
 GIVEN_UP = (Work.State.FAILED, Work.State.CANCELLED)
 COLLECTING_SHARE = {True: 50, False: 90}  # percent of the way, where a scorer judges the outputs; where none does
 
@@ -71,6 +73,12 @@ class Evaluation:
         if self.check is not None and self.check.state == EntryCheck.State.REFUSED:
             return Step.FAILED
         return Step.PUBLISHING if self.rescoring else Step.RANKED
+
+    @property
+    def waits_for_scorer(self) -> bool:
+        """Whether nothing but its scorer is missing, which cannot be had now."""
+        work = self.work
+        return isinstance(work, Scoring) and work.state == Work.State.QUEUED and work.fault in SCORER_FAULTS
 
     @property
     def percent(self) -> int:

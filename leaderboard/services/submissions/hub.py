@@ -3,6 +3,7 @@
 The names of the form's fields are those of `leaderboard.hub_form.HubForm`.
 """
 
+import logging
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,11 +15,12 @@ from django.utils.functional import cached_property
 
 from leaderboard.hub_form import HubForm
 from leaderboard.models import LanguageModel, Submission
-from leaderboard.services import language_models
-from leaderboard.services.submissions.memory import GB, memory_needed, memory_of_workers
+from leaderboard.services import cages, language_models
+from leaderboard.services.memory import GB, memory_needed, memory_of_workers
 from leaderboard.services.submissions.metric_choices import Choice, choices_for
 from leaderboard.services.submissions.patience import within
 from leaderboard.services.submissions.refusals import SubmissionRefused
+from scoring.cage import LOOK_UP, CageError
 from scoring.language_models import (
     Architecture,
     Gated,
@@ -27,10 +29,15 @@ from scoring.language_models import (
     NoSuchRevision,
     NotOnHub,
     ResolvedModel,
-    resolve_hub,
 )
 
-READING_SECONDS = 5.0  # beyond the hub's answers: for what its configuration describes
+log = logging.getLogger(__name__)
+
+READING_SECONDS = LOOK_UP.seconds + 1  # beyond the hub's answers: for what its configuration describes
+NOT_LOOKED_INTO = (
+    "This board cannot look into models at this moment. Nothing was kept: try again in some minutes, or tell its "
+    "operators."
+)
 BYTES_A_NUMBER = 4  # float32, the widest that weights are published in
 SPARE = 1.1  # times what the architecture needs; loading counts the numbers of each file exactly
 HEADERS = 2**20  # bytes that describe the weights
@@ -141,18 +148,15 @@ def find(hub_id: str, revision: str) -> Found:
     try:
         resolved = within(
             patience + READING_SECONDS,
-            lambda: resolve_hub(
-                hub_id,
-                revision=revision or None,
-                endpoint=settings.HUB_ENDPOINT,
-                token=settings.HUB_TOKEN,
-                patience=patience,
-            ),
+            lambda: cages.look_up(hub_id, revision or None, patience),
         )
     except NoSuchRevision as error:
         raise HubRefused({"revision": [f"{_line(error)}."]}) from error
     except (ModelRefused, HubUnavailable) as error:
         raise HubRefused({"hub_id": [_explained(hub_id, error)]}) from error
+    except CageError as error:
+        log.error("%s cannot be looked into: %s", hub_id, error)
+        raise HubRefused({"hub_id": [NOT_LOOKED_INTO]}) from error
     found = Found(resolved, _row(resolved))
     if problem := _size_problem(resolved):
         raise HubRefused({"hub_id": [problem]}, found)

@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from leaderboard.models import EntryCheck, LanguageModel, Metric, Run, Scoring, Submission, SubmissionLine, Work
+from leaderboard.services import downloads
 from leaderboard.services.accounts import may_submit, submissions_are_moderated
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
@@ -74,24 +75,32 @@ def settle() -> int:
 
 
 def _end(submission: Submission, found: list[Evaluation]) -> bool:
-    if any(one.step not in (*ENDED, Step.NOT_BEGUN) for one in found) or submission.model is None:
+    under_way = [one for one in found if one.step not in (*ENDED, Step.NOT_BEGUN)]
+    late = [one for one in under_way if one.waits_for_scorer]
+    if len(late) < len(under_way) or submission.model is None:
         return False
-    missed = [one for one in found if one.step != Step.RANKED]
+    if late and not any(one.step == Step.RANKED for one in found):
+        return False  # there is nothing to show for it yet
+    missed = [one for one in found if one.step != Step.RANKED and one not in late]
     with transaction.atomic():
         if not missed:
-            return _rank(submission, found)
+            return _rank(submission, found, late)
         if all(one.step == Step.CANCELLED for one in missed):
             return submission.move(State.CANCELLED, reason=_said(missed))
         return submission.move(State.FAILED, reason=_said(missed))
 
 
-def _rank(submission: Submission, found: list[Evaluation]) -> bool:
+def _rank(submission: Submission, found: list[Evaluation], late: list[Evaluation]) -> bool:
     if not submission.move(State.RANKED, reason=""):
         return False
     assert submission.model is not None  # noqa: S101 (for mypy: the caller looked)
-    versions = {one.scoring.metric_version_id: one.scoring.metric_version for one in found if one.scoring}
+    ranked = [one for one in found if one not in late]
+    versions = {one.scoring.metric_version_id: one.scoring.metric_version for one in ranked if one.scoring}
     for pk, place in places_of(submission.model, versions.values()).items():
         said = f"{versions[pk].metric.title}, version {versions[pk].number}: rank {place.words}."
+        SubmissionLine.objects.create(submission=submission, text=said[:500])
+    for one in late:
+        said = f"{one.metric.title}: its scorer cannot be had now. It is scored by itself once the scorer is back."
         SubmissionLine.objects.create(submission=submission, text=said[:500])
     return True
 
@@ -135,6 +144,7 @@ def stop_work(submission: Submission) -> None:
     Run.objects.filter(pk__in=list(runs.exclude(Exists(still)).values_list("pk", flat=True))).unfinished().update(
         **_cancelled()
     )
+    downloads.drop_unwanted()
 
 
 def _cancelled() -> dict[str, Any]:
@@ -144,6 +154,7 @@ def _cancelled() -> dict[str, Any]:
         "lease_expires_at": None,
         "held": False,
         "reason": "cancelled by its submitter",
+        "fault": Work.CANCELLED_BY_SOMEBODY,
         "finished_at": timezone.now(),
     }
 

@@ -1,6 +1,6 @@
 """Under which metrics a hub model can be ranked here, and how long each takes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from math import log
@@ -9,6 +9,7 @@ from django.db.models import Avg
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, RetiredScorer, Run, Scoring, Work
 from leaderboard.services.collect import LIKELIHOOD
+from leaderboard.services.scorer_probes import unloadable_scorers
 from leaderboard.services.scorers import problem_with
 
 GIVEN_UP = (Work.State.FAILED, Work.State.CANCELLED)
@@ -56,7 +57,7 @@ class Choice:
 
 
 def choices_for(kind: str, parameters: int, there: LanguageModel | None) -> list[Choice]:
-    """All metrics, in their order, for a hub model; `there` is its row where it is on the board. Five queries."""
+    """All metrics, in their order, for a hub model; `there` is its row where it is on the board. Six queries."""
     metrics = list(Metric.objects.select_related("protocol__evaluation_set__artefact"))
     ranked = _ranked(there)
     paces = _paces()
@@ -67,23 +68,33 @@ def choices_for(kind: str, parameters: int, there: LanguageModel | None) -> list
         .annotate(Avg("seconds"))
     )
     gone = {scorer.name: scorer for scorer in RetiredScorer.objects.all()}
+    unloadable = unloadable_scorers()
     found = []
     for metric in metrics:
-        obstacle = ranked.get(metric.pk) or obstacle_of(metric, kind, gone)
+        obstacle = ranked.get(metric.pk) or obstacle_of(metric, kind, gone, unloadable)
         seconds, basis = _collecting(metric, kind, parameters, paces, there)
         found.append(Choice(metric, obstacle, seconds + scoring.get(metric.pk, 0.0), basis))
     return found
 
 
-def obstacle_of(metric: Metric, kind: str, gone: Mapping[str, RetiredScorer] | None = None) -> str:
-    """Why no model of this kind can be ranked under the metric now; "" where it can. gone: as of `problem_with`."""
+def obstacle_of(
+    metric: Metric, kind: str, gone: Mapping[str, RetiredScorer] | None = None, unloadable: Collection[str] = ()
+) -> str:
+    """Why no model of this kind can be ranked under the metric now; "" where it can.
+
+    gone: as of `problem_with`; unloadable: the scorers that workers could not load.
+    """
     texts = metric.protocol.evaluation_set
     if metric.protocol.method != LIKELIHOOD and kind != LanguageModel.Kind.CAUSAL:
         return f"It scores how a model continues texts. This is a {kind} model, and only causal ones do."
     if texts.artefact is None:
         return f"Its texts, {texts.title}, are not on this board. An operator can import them."
     problem = problem_with(metric.scorer, gone)
-    return f"Its scorer is {problem.state} here." if problem else ""
+    if problem:
+        return f"Its scorer is {problem.state} here."
+    if metric.scorer in unloadable:
+        return "Its scorer is unavailable here: the workers could not load it. An operator can mend that."
+    return ""
 
 
 def _ranked(there: LanguageModel | None) -> dict[int, str]:

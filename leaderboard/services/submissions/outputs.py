@@ -3,7 +3,7 @@
 The names of the form's fields are those of `leaderboard.contribution_forms.OutputsForm`.
 """
 
-from typing import Any, BinaryIO
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -20,7 +20,7 @@ from leaderboard.services.language_models import free_slug
 from leaderboard.services.submissions.refusals import SubmissionRefused
 from leaderboard.services.submissions.taken import Taken, limits
 from leaderboard.services.versions import newest_version
-from scoring.contributed import read_generations, read_likelihoods
+from scoring.cage import FileReader
 from scoring.evaluation_sets import from_table, prompts_from_table
 
 KEPT = ("metrics", "name", "revision", "kind", "family", "licence", "notes")  # of a form, in the payload
@@ -118,15 +118,15 @@ def epoch_of(metric: Metric) -> int:
     return version.epoch if version else 1
 
 
-def read(submission: Submission, protocol: Protocol, file: BinaryIO) -> Taken:
-    """Read the upload against the texts of `protocol`. Raises ContributionRefused."""
+def read(submission: Submission, protocol: Protocol, reader: FileReader) -> Taken:
+    """Read the upload against the texts of `protocol`. Raises ContributionRefused, CageError."""
     texts = artefacts.load(protocol.evaluation_set.artefact)
     name, said = submission.payload["file"]["name"], submission.payload["said"]
     provenance = {**said, "differences": said_differences(said, protocol)}
     if protocol.method == LIKELIHOOD:
-        table = read_likelihoods(file, name, from_table(texts), limits())
+        table = reader.read_likelihoods(name, from_table(texts), limits())
         return Taken(table, "likelihoods", provenance)
-    table = read_generations(file, name, prompts_from_table(texts), protocol.k or 1, limits())
+    table = reader.read_generations(name, prompts_from_table(texts), protocol.k or 1, limits())
     return Taken(table, "continuations", provenance)
 
 

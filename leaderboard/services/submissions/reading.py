@@ -2,10 +2,11 @@
 
 import hashlib
 import logging
-import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, BinaryIO, cast
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
@@ -14,20 +15,21 @@ from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
 from leaderboard.models import Artefact, Protocol, Reading, Submission, SubmissionLine, Work
-from leaderboard.services import artefacts
+from leaderboard.services import artefacts, cages
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
 from leaderboard.services.failures import shown
-from leaderboard.services.leases import Deferred, Interrupted, Lease, claimed
+from leaderboard.services.leases import Deferred, Lease, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submissions import lifecycle, outputs, tool, uploads
 from leaderboard.services.submissions.refusals import SubmissionRefused
 from leaderboard.services.submissions.taken import Taken
+from scoring.cage import FileReader
 from scoring.contributed import ContributionRefused
 
 log = logging.getLogger(__name__)
 
-READS: dict[str, Callable[[Submission, Protocol, BinaryIO], Taken]] = {
+READS: dict[str, Callable[[Submission, Protocol, FileReader], Taken]] = {
     Submission.Form.OUTPUTS: outputs.read,
     Submission.Form.TOOL: tool.read,
 }
@@ -37,37 +39,6 @@ NOT_READ = (
     "board's workers. Send a smaller one, or ask an operator."
 )
 PIECE = 2**20
-
-
-class Watched:
-    """A stored file whose reading renews the lease's progress, and ends where the lease does."""
-
-    def __init__(self, file: BinaryIO, lease: Lease, size: int) -> None:
-        self._file, self._lease, self._size = file, lease, size
-        self._thread = threading.get_ident()
-        self.closed = False
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def read(self, size: int = -1) -> bytes:
-        piece = self._file.read(size)
-        if threading.get_ident() == self._thread:  # a connection to the database belongs to its thread
-            self._lease.check()
-            self._lease.note(done=min(self._file.tell(), self._size))
-        return piece
 
 
 def request(submission: Submission) -> Reading:
@@ -92,11 +63,10 @@ def read(reading: Reading) -> None:
     with claimed(reading) as lease:
         if lease is None:
             return
-        submission, before = reading.submission, reading.attempts
+        submission, before = reading.submission, reading.attempts - 1
         if before >= MOST_READINGS:
             refuse(submission, lease, NOT_READ)
             return
-        lease.note(at_once=True, attempts=before + 1)
         if not before:
             say(submission, "A worker reads the file.")
         try:
@@ -107,9 +77,6 @@ def read(reading: Reading) -> None:
             refuse(submission, lease, reason, found.as_dict() | {"total": found.total})
         except (SubmissionRefused, CannotEvaluate) as error:
             refuse(submission, lease, str(error))
-        except Interrupted:
-            lease.note(at_once=True, attempts=before)  # it is no fault of the file
-            raise
     refuse_unreadable()
 
 
@@ -117,10 +84,11 @@ def _read(submission: Submission, lease: Lease) -> None:
     """Read the upload, keep what is in it, and go on. Raises what keeps it from being taken."""
     protocol = Protocol.objects.select_related("evaluation_set__artefact").get(sha256=submission.payload["protocol"])
     name = str(submission.upload.name)
-    with default_storage.open(name, "rb") as stored:
-        sha256 = _sha256(cast(BinaryIO, stored), lease)
-        watched = Watched(cast(BinaryIO, stored), lease, submission.payload["file"]["size"])
-        taken = READS[submission.form](submission, protocol, cast(BinaryIO, watched))
+    with TemporaryDirectory(prefix="plumbline-upload-") as folder:
+        path = Path(folder) / "upload"
+        sha256 = _copy(name, path, lease)
+        with cages.open_upload(path, lease) as reader:
+            taken = READS[submission.form](submission, protocol, reader)
     lease.check()
     artefact = artefacts.store(taken.table, taken.kind)
     try:
@@ -198,9 +166,12 @@ def forget(artefact: Artefact) -> None:
     default_storage.delete(artefact.storage_name)
 
 
-def _sha256(file: BinaryIO, lease: Lease) -> str:
+def _copy(name: str, path: Path, lease: Lease) -> str:
+    """Copy a stored file to where a cage may read it; returns its sha256 in hex digits."""
     digest = hashlib.sha256()
-    while piece := file.read(PIECE):
-        lease.check()
-        digest.update(piece)
+    with default_storage.open(name, "rb") as stored, path.open("wb") as copy:
+        while piece := stored.read(PIECE):
+            lease.check()
+            digest.update(piece)
+            copy.write(piece)
     return digest.hexdigest()

@@ -3,8 +3,7 @@
 The names of the form's fields are those of `leaderboard.contribution_forms.ToolForm`.
 """
 
-import io
-import json
+import logging
 from dataclasses import asdict, replace
 from typing import Any, BinaryIO, cast
 
@@ -15,16 +14,19 @@ from django.core.files import File
 from leaderboard.contribution_forms import ToolForm
 from leaderboard.form_fields import Words
 from leaderboard.models import LanguageModel, Metric, Protocol, Submission
-from leaderboard.services import artefacts
+from leaderboard.services import artefacts, cages
 from leaderboard.services.evaluate import CannotEvaluate
 from leaderboard.services.metrics import CannotDeclare, with_k
 from leaderboard.services.submissions import outputs
 from leaderboard.services.submissions.refusals import SubmissionRefused
 from leaderboard.services.submissions.taken import Taken, limits
+from scoring.cage import CageError, FileReader
 from scoring.contributed import ContributionRefused
-from scoring.contributed.tools import Provenance, differences, read_log, results_of
+from scoring.contributed.tools import Provenance, differences
 from scoring.evaluation_sets import prompts_from_table
 from scoring.generation import GenerationSettings
+
+log = logging.getLogger(__name__)
 
 LONGEST = 120  # characters that a log may say of itself in one place
 
@@ -45,12 +47,15 @@ def check(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> d
 def read_results(file: "File[bytes]") -> dict[str, Any]:
     """What the results of lm-evaluation-harness say of the run. Raises SubmissionRefused."""
     try:
-        return results_of(cast(BinaryIO, file))
+        return cages.read_results(cast(BinaryIO, file))
     except ContributionRefused as refused:
         problem = refused.report.problems[0]
         raise SubmissionRefused(
             {"results": [f"It is {problem.kind} ({problem.value}): {problem.remedy}."]}
         ) from refused
+    except CageError as error:
+        log.error("the file of results cannot be read: %s", error)
+        raise SubmissionRefused({"results": ["It cannot be read at this moment: send the samples alone."]}) from error
 
 
 def existing(payload: dict[str, Any]) -> list[Metric]:
@@ -78,20 +83,18 @@ def counterparts(payload: dict[str, Any]) -> list[tuple[Metric, Metric | None]]:
     return pairs
 
 
-def read(submission: Submission, protocol: Protocol, file: BinaryIO) -> Taken:
-    """Read the log against the prompts of `protocol`. Raises ContributionRefused, SubmissionRefused."""
+def read(submission: Submission, protocol: Protocol, reader: FileReader) -> Taken:
+    """Read the log against the prompts of `protocol`. Raises ContributionRefused, SubmissionRefused, CageError."""
     payload = submission.payload
     prompts = prompts_from_table(artefacts.load(protocol.evaluation_set.artefact))
     k = payload["k"] or protocol.k or 1
-    beside = io.BytesIO(json.dumps(payload["results"]).encode()) if payload["results"] else None
-    found = read_log(
-        file,
+    found = reader.read_log(
         payload["file"]["name"],
         prompts,
         k,
         limits(),
         leave_out_others=payload["leave_out_others"],
-        results=beside,
+        results=payload["results"],
     )
     found = replace(found, provenance=shortened(found.provenance))
     asked = GenerationSettings(**{**protocol.parameters, "k": k})

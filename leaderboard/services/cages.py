@@ -1,0 +1,185 @@
+"""What strangers send is read and run in cages: with this board's limits, and as strict as it was set up to be."""
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
+
+import torch
+from django.conf import settings
+from django.db import connection
+
+from leaderboard.models import LanguageModel
+from leaderboard.services.downloads import require_files
+from leaderboard.services.leases import Lease, OutOfTime
+from leaderboard.services.memory import memory_of_workers
+from leaderboard.services.signs_of_life import note_cage
+from scoring import cage
+from scoring.cage import CagedModel, CageError, FileReader, Limits, Protection
+from scoring.cage.confinement import NOBODY
+from scoring.cage.protections import as_json
+from scoring.language_models import BUNDLED, LoadedFile, Precision, ResolvedModel, resolve, resolve_hub
+from scoring.language_models.description import Description
+from scoring.language_models.downloads import check_unchanged
+from scoring.language_models.hub import find_fetched
+from scoring.language_models.loading import place
+from scoring.language_models.package import describe_file
+from scoring.language_models.resolving import Describe
+
+log = logging.getLogger(__name__)
+
+MAPPED = 2  # bytes of address space for each of memory: the files of the weights are mapped beside their copy
+READING_SECONDS = 3600.0  # for an upload of any size
+READING_MEMORY = 8 * 2**30
+READING_ANSWER = 3 * 2**30  # bytes of a table: what `scoring.contributed.Limits` lets an upload hold, and its ids
+OPERATORS_OWN = Limits(seconds=120.0, idle_seconds=120.0)  # to describe models that nobody waits for at a page
+
+
+QUEUES = {"gpu", "readings"}  # whose work needs cages
+
+
+def note_protections(worker: str) -> None:
+    """Open a cage, and note what it says of itself where operators read it: for workers, as they start."""
+    try:
+        with cage.open_cage(Limits()) as opened:
+            protections = opened.protections
+    except CageError as error:
+        protections = [Protection("cage", "A process of its own", False, str(error)[:300])]
+    for one in protections:
+        if one.holds is False:
+            log.warning("strangers' models are not shut in whole: %s: missing (%s)", one.title.lower(), one.detail)
+    try:
+        note_cage(worker, as_json(protections))
+    finally:
+        connection.close()  # this thread's own
+
+
+def is_strict() -> bool:
+    """Whether work is refused where a protection is missing on this host."""
+    return bool(settings.CAGE == "required")
+
+
+def limits_of_run(spent: float) -> Limits:
+    """What collecting a model's outputs may still take, after so many seconds. Raises OutOfTime."""
+    if spent >= settings.RUN_SECONDS:
+        raise OutOfTime(f"it took {spent:,.0f} s, and RUN_SECONDS = {settings.RUN_SECONDS:g} is what a run may take")
+    memory = int(memory_of_workers())
+    return Limits(
+        seconds=settings.RUN_SECONDS - spent,
+        idle_seconds=settings.NO_PROGRESS_SECONDS,
+        memory=memory,
+        address_space=None if torch.cuda.is_available() else MAPPED * memory,
+    )
+
+
+@contextmanager
+def open_model(
+    model: LanguageModel, precision: Precision, lease: Lease
+) -> Iterator[tuple[CagedModel, tuple[LoadedFile, ...]]]:
+    """The model in a cage for the block, which `lease` ends, and the files that it was loaded from.
+
+    Raises ModelRefused, HubUnavailable, CageError.
+    """
+    location = str(BUNDLED / model.location) if model.source == LanguageModel.Source.BUNDLED else model.location
+    if model.source == LanguageModel.Source.HUB:
+        path = find_fetched(model.location, model.revision) or require_files(model)
+        check_unchanged(path, model.location)
+    else:
+        path = place("folder", location, model.revision)
+    with cage.open_model(
+        path,
+        model.name,
+        precision,
+        limits_of_run(lease.work.seconds),
+        check=lease.check,
+        strict=is_strict(),
+        cuda=torch.cuda.is_available(),
+    ) as caged:
+        folder = path if path.is_dir() else path.parent
+        yield caged, tuple(describe_file(folder / name) for name in caged.files)
+
+
+@contextmanager
+def open_upload(path: Path, lease: Lease) -> Iterator[FileReader]:
+    """A cage that reads the file at `path`, for the block, which `lease` ends; bytes read are its progress.
+
+    Raises CageError.
+    """
+
+    def progress(read: int) -> None:
+        lease.check()
+        lease.note(done=min(read, lease.work.total))
+
+    memory = min(READING_MEMORY, int(memory_of_workers()))
+    limits = Limits(
+        seconds=READING_SECONDS,
+        idle_seconds=settings.NO_PROGRESS_SECONDS,
+        memory=memory,
+        address_space=MAPPED * memory,
+        answer_bytes=READING_ANSWER,
+    )
+    _hand_over(path)
+    with cage.open_file(path, limits, progress, check=lease.check, strict=is_strict()) as reader:
+        yield reader
+
+
+def read_results(file: BinaryIO) -> dict[str, Any]:
+    """As `scoring.contributed.tools.results_of`, in a cage. Raises ContributionRefused, CageError."""
+    with TemporaryDirectory(prefix="plumbline-") as folder:
+        path = Path(folder) / "results.json"
+        file.seek(0)
+        with path.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+        _hand_over(path)
+        with cage.open_file(path, cage.LOOK_UP, strict=is_strict()) as reader:
+            return reader.read_results()
+
+
+def _hand_over(path: Path) -> None:
+    """Where a cage has a user of its own, let it read a file in a folder that is for nobody else."""
+    if os.getuid() == 0:
+        for part in (path.parent, path):
+            os.chown(part, NOBODY, NOBODY)
+
+
+def _describe_within(limits: Limits) -> Describe:
+    """Describes a model in a cage with these limits."""
+
+    def describe(path: Path, name: str, files: list[str]) -> Description:
+        with cage.open_reader([path], limits, strict=is_strict()) as describe_caged:
+            return describe_caged(path, name, files)
+
+    return describe
+
+
+def resolve_model(ref: str, revision: str | None = None) -> ResolvedModel:
+    """As `scoring.language_models.resolve`, with this board's hub, and read in a cage."""
+    return resolve(
+        ref,
+        revision=revision,
+        endpoint=settings.HUB_ENDPOINT,
+        token=settings.HUB_TOKEN,
+        describe=_describe_within(OPERATORS_OWN),
+    )
+
+
+def resolve_folders(folders: list[Path]) -> list[ResolvedModel]:
+    """As `resolve_model`, for folders that are read in one cage."""
+    with cage.open_reader(folders, OPERATORS_OWN, strict=is_strict()) as describe:
+        return [resolve(str(folder), describe=describe) for folder in folders]
+
+
+def look_up(hub_id: str, revision: str | None, patience: float) -> ResolvedModel:
+    """As `scoring.language_models.resolve_hub`, with this board's hub, and read in a cage."""
+    return resolve_hub(
+        hub_id,
+        revision=revision,
+        endpoint=settings.HUB_ENDPOINT,
+        token=settings.HUB_TOKEN,
+        patience=patience,
+        describe=_describe_within(cage.LOOK_UP),
+    )

@@ -1,0 +1,94 @@
+"""Fetching a hub model's files: work of its own, in a process that can be ended at any moment and goes on from there.
+
+The cache (HF_HOME) is shared by the workers of a board. A hub that asks for patience gets it: the work is put back
+until then, and no worker sleeps.
+"""
+
+import logging
+from functools import partial
+from typing import NoReturn
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from leaderboard.models import Download, LanguageModel, Run, Work
+from leaderboard.services.leases import Deferred, claimed
+from leaderboard.services.queue import enqueue
+from leaderboard.services.submission_log import say_to_model
+from scoring.language_models import HubBusy
+from scoring.language_models.fetching import fetch_apart
+
+log = logging.getLogger(__name__)
+
+KILOBYTE = 1000
+LONGEST_WAIT = 6 * 3600.0  # seconds, whatever a hub asks for
+
+
+def fetch(download: Download) -> None:
+    """Bring the files of a model that are not here yet, and let the runs begin that wait for them.
+
+    Safe to call twice, late, or from two workers: one claims the download, the others return at once.
+    """
+    with claimed(download) as lease:
+        if lease is None:
+            return
+        model = download.model
+        if download.attempts == 1:
+            say_to_model(model, "Its files are fetched from the hub.")
+
+        def progress(came: int) -> None:
+            lease.note(done=came // KILOBYTE, total=came // KILOBYTE)
+
+        try:
+            fetch_apart(
+                model.location,
+                model.revision,
+                settings.HUB_ENDPOINT,
+                settings.HUB_TOKEN,
+                quota=settings.HUB_CACHE_BYTES,
+                progress=progress,
+                check=lease.check,
+                idle_seconds=settings.NO_PROGRESS_SECONDS,
+            )
+        except HubBusy as busy:
+            raise Deferred(min(busy.seconds, LONGEST_WAIT), f"The hub asks to wait {busy.seconds:,.0f} s") from busy
+        with transaction.atomic():
+            lease.finish()
+            for run in Run.objects.filter(model=model, state=Work.State.QUEUED).select_related("model"):
+                transaction.on_commit(partial(enqueue, run))
+        log.info("%s: here", download)
+        say_to_model(model, "Its files are here; it waits for a worker to run it.")
+    download.refresh_from_db()
+    if download.state == Work.State.FAILED:
+        fail_runs(download)
+
+
+def fail_runs(download: Download) -> None:
+    """End the runs that waited for files that will not come, with why they will not."""
+    for run in Run.objects.filter(model=download.model_id, state=Work.State.QUEUED):
+        lease = uuid4()
+        if run.claim(lease):
+            run.release(lease, Work.State.FAILED, reason=download.reason, fault=download.fault)
+
+
+def drop_unwanted() -> None:
+    """Cancel the downloads that no run waits for any more."""
+    wanted = Run.objects.unfinished().values("model")
+    Download.objects.unfinished().exclude(model__in=wanted).update(
+        state=Work.State.CANCELLED,
+        lease=None,
+        lease_expires_at=None,
+        reason="no run waits for it",
+        finished_at=timezone.now(),
+    )
+
+
+def require_files(model: LanguageModel) -> NoReturn:
+    """Have the files of a hub model fetched again, which were here and are not. Raises Deferred."""
+    download, _ = Download.objects.get_or_create(model=model)
+    Download.objects.filter(pk=download.pk, state=Work.State.DONE).update(state=Work.State.QUEUED, attempts=0)
+    download.refresh_from_db()
+    transaction.on_commit(partial(enqueue, download))
+    raise Deferred(0, "Its files are not on this host any more: they are fetched again")

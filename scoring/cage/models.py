@@ -1,0 +1,222 @@
+"""Models in a cage: described, opened, and asked for likelihoods and continuations."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from scoring.artefacts import SCHEMAS
+from scoring.cage.limits import LOOK_UP, CageBroken, CageDied, CageOutOfMemory, CageTimeout, Limits
+from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TEXTS
+from scoring.cage.supervisor import Cage, WorkRefused, open_cage
+from scoring.generation import GenerationSettings, UnsupportedKind
+from scoring.language_models import Architecture, FailedSelfTest, ModelRefused, Precision
+from scoring.language_models.description import Description
+from scoring.language_models.resolving import Describe
+from scoring.language_models.tokenizer_report import TEXT_ENDS, Reading
+from scoring.likelihood import LikelihoodSettings, NotApplicable, Unscorable
+from scoring.self_test import SelfTest
+
+Progress = Callable[[int], None]
+
+# What a cage may say went wrong, by name; anything else is told as `WorkRefused`.
+ERRORS: dict[str, type[Exception]] = {
+    error.__name__: error for error in (ModelRefused, FailedSelfTest, NotApplicable, UnsupportedKind, MemoryError)
+}
+# At these a library reads what the submitter wrote: that it dies there is for the submitter to mend.
+READING = (
+    "reading the configuration",
+    "loading the model",
+    "trying the tokenizer",
+    "reading the texts with the tokenizer",
+)
+FINISHES = {"stop", "length"}
+
+
+@contextmanager
+def open_reader(paths: Iterable[Path], limits: Limits = LOOK_UP, *, strict: bool = False) -> Iterator[Describe]:
+    """`scoring.language_models.description.describe` in a cage, for the models at these paths, for the block.
+
+    It raises ModelRefused, and CageError.
+    """
+    with open_cage(limits, [file for path in paths for file in files_of(path)], strict=strict) as cage:
+
+        def describe(path: Path, name: str, files: list[str]) -> Description:
+            with _told(name):
+                values = cage.ask("describe", {"path": str(path), "name": name, "files": files}).values
+            weights = _names(values.get("weights"), files)
+            return Description(_architecture(values), str(values.get("licence", ""))[:200], weights)
+
+        yield describe
+
+
+class CagedModel:
+    """A model that was opened in a cage. `architecture` and `device` are what it says of itself.
+
+    `files`: the names of those that it was loaded from.
+    """
+
+    def __init__(self, cage: Cage, path: Path, name: str, values: dict[str, Any]) -> None:
+        self._cage, self._name = cage, name
+        present = [file.name for file in path.iterdir() if file.is_file()] if path.is_dir() else [path.name]
+        self.files = _names(values.get("files"), present)
+        self.architecture = _architecture(values)
+        self.device = str(values.get("device", ""))[:40]
+
+    def self_test(self) -> SelfTest:
+        """The self-test, which the model passes now. Raises ModelRefused, CageError."""
+        with _told(self._name):
+            values = self._cage.ask("self test", {}).values
+        return _whole_self_test(values)
+
+    def special_tokens(self, settings: LikelihoodSettings) -> str:
+        """What stands around a text, as in "[CLS] text [SEP]". Raises NotApplicable."""
+        with _told(self._name):
+            answer = self._cage.ask("special tokens", {"settings": asdict(settings)})
+        return str(answer.values.get("shown", ""))[:1000]
+
+    def read_texts(self, texts: list[str]) -> Reading:
+        """What its tokenizer makes of texts. Raises ModelRefused, CageError."""
+        sent = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
+        with _told(self._name):
+            answer = self._cage.ask("read texts", {}, sent, READINGS)
+        pieces, ordinary = answer.values.get("pieces"), _names(answer.values.get("ordinary"), TEXT_ENDS)
+        changed = answer.rows["changed"].to_numpy()
+        rates = answer.rows["rate"].to_numpy()
+        whole = changed.dtype == bool and len(changed) == len(texts) and bool(np.isfinite(rates).all())
+        if not whole or type(pieces) is not int or not 0 <= pieces < 2**31:
+            raise CageBroken("a reading of other texts, or without numbers", self._cage.stage)
+        return Reading(changed, rates, pieces, ordinary)
+
+    def likelihoods(
+        self, ids: list[str], texts: list[str], settings: LikelihoodSettings, progress: Progress = lambda _done: None
+    ) -> pa.Table:
+        """Rows of the `likelihoods` schema, for these texts. `progress` gets the texts finished so far.
+
+        Raises ModelRefused, NotApplicable, CageError.
+        """
+        sent = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
+        with _told(self._name):
+            answer = self._cage.ask("likelihoods", {"settings": asdict(settings)}, sent, LIKELIHOODS, progress)
+        table = answer.rows
+        reasons = set(table["unscorable"].unique().to_pylist()) - {None, *Unscorable}
+        if table.num_rows != len(ids) or reasons:
+            raise CageBroken("likelihoods of other texts, or with reasons that are none", self._cage.stage)
+        return table.add_column(0, "id", pa.array(ids, pa.string())).cast(SCHEMAS["likelihoods"])
+
+    def continuations(
+        self, prompts: pa.Table, settings: GenerationSettings, log_perplexities: bool, progress: Progress
+    ) -> pa.Table:
+        """Rows of the `continuations` schema: k of each prompt (columns id, text), in their order.
+
+        `log_perplexities`: those of prompt and continuation too. Raises ModelRefused, UnsupportedKind, CageError.
+        """
+        arguments = {"settings": asdict(settings), "log_perplexities": log_perplexities}
+        with _told(self._name):
+            table = self._cage.ask(
+                "continuations", arguments, prompts.select(["id", "text"]), CONTINUATIONS, progress
+            ).rows
+        if table.num_rows != prompts.num_rows * settings.k:
+            raise CageBroken("continuations of other prompts", self._cage.stage)
+        if set(table["finish"].unique().to_pylist()) - {None, *FINISHES}:
+            raise CageBroken("continuations that ended in no known way", self._cage.stage)
+        ids = [id_ for id_ in prompts["id"].to_pylist() for _ in range(settings.k)]
+        indexes = pa.array(list(range(settings.k)) * prompts.num_rows, pa.int32())
+        named = table.add_column(0, "prompt_id", pa.array(ids, pa.string())).add_column(1, "index", indexes)
+        return named.select(SCHEMAS["continuations"].names).cast(SCHEMAS["continuations"])
+
+
+@contextmanager
+def open_model(
+    path: Path,
+    name: str,
+    precision: Precision,
+    limits: Limits,
+    *,
+    check: Callable[[], None] = lambda: None,
+    strict: bool = False,
+    cuda: bool = False,
+) -> Iterator[CagedModel]:
+    """The model in a folder or a GGUF file, in a cage for the block. `check` is called several times a second.
+
+    Raises ModelRefused, CageError, and what `check` raises.
+    """
+    with open_cage(limits, files_of(path), check=check, strict=strict, cuda=cuda) as cage:
+        with _told(name):
+            answer = cage.ask("open", {"path": str(path), "name": name, "precision": precision})
+        yield CagedModel(cage, path, name, answer.values)
+
+
+def files_of(path: Path) -> Iterable[Path]:
+    """What has to be readable: a folder of a hub's cache holds links to files that lie elsewhere."""
+    if not path.is_dir():
+        return [path.resolve()]
+    return [path, *(file.resolve() for file in path.iterdir() if file.is_symlink())]
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """What goes wrong in a cage, as the error that it would be outside of one."""
+    try:
+        yield
+    except WorkRefused as refused:
+        _raise(name, refused)
+    except (CageDied, CageOutOfMemory, CageTimeout) as error:
+        if error.stage not in READING:
+            raise
+        raise ModelRefused(
+            f"{name} ended the process that was {error.stage}: {error}. Its files ask for more than a model of its "
+            "kind needs: look for what makes texts longer in tokenizer.json (normalizers that replace), and for sizes "
+            "in config.json"
+        ) from error
+
+
+def _raise(name: str, refused: WorkRefused) -> NoReturn:
+    if refused.kind == "PanicException":
+        raise ModelRefused(
+            f"{name} makes a library panic ({refused.message[:160]}): save its tokenizer and weights again with "
+            "transformers"
+        ) from refused
+    if refused.kind in ERRORS:
+        raise ERRORS[refused.kind](refused.message) from refused
+    raise refused
+
+
+def _names(names: object, known: Iterable[str]) -> tuple[str, ...]:
+    """Some of the `known` names. Raises CageBroken for anything else."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or set(names) - set(known):
+        raise CageBroken("names of what there is not")
+    return tuple(sorted(set(names)))
+
+
+def _architecture(values: dict[str, Any]) -> Architecture:
+    """As a cage describes it. Raises CageBroken for anything that is no architecture."""
+    row = values.get("architecture")
+    fields = Architecture.__dataclass_fields__
+    if not isinstance(row, dict) or set(row) != set(fields):
+        raise CageBroken("an architecture without its fields")
+    for name, value in row.items():
+        texts = name in ("kind", "model_type", "class_name", "family")
+        valid = isinstance(value, str) and len(value) < 200 if texts else type(value) is int and 0 <= value < 2**53
+        if not valid:
+            raise CageBroken(f"an architecture whose {name} is none")
+    return Architecture(**row)
+
+
+def _whole_self_test(values: dict[str, Any]) -> SelfTest:
+    """As a cage reports it. Raises CageBroken for anything that is no report of a passed test."""
+    fields = SelfTest.__dataclass_fields__
+    if set(values) != set(fields):
+        raise CageBroken("a self-test without its fields")
+    for name, value in values.items():
+        if name == "precision":
+            valid = isinstance(value, str) and len(value) < 40
+        else:
+            valid = type(value) in (int, float) and 0 <= value < 2**53
+        if not valid:
+            raise CageBroken(f"a self-test whose {name} is none")
+    return SelfTest(**values)
