@@ -8,12 +8,16 @@ from typing import Any
 from uuid import uuid4
 
 import structlog
+from csp.constants import HEADER as POLICY
+from csp.constants import SELF
+from csp.middleware import CSPMiddleware, PolicyParts
 from django.conf import settings
 from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django_structlog.middlewares import RequestMiddleware
 
 from leaderboard.api import front
@@ -58,6 +62,26 @@ class RequestLog(RequestMiddleware):
     def format_request(request: Any) -> str:
         """Without the query: it may hold what somebody searched for, or a key."""
         return f"{request.method} {request.path}"
+
+
+class ContentPolicy(CSPMiddleware):  # type: ignore[misc] # without types
+    """The Content-Security-Policy of the settings on every answer; Django's admin runs files of the site in its place.
+
+    An answer that has a policy of its own keeps that, as a frame does.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Add the policy, enforced or only reported."""
+        return response if POLICY in response else super().process_response(request, response)
+
+    def get_policy_parts(
+        self, request: HttpRequest, response: HttpResponseBase, report_only: bool = False
+    ) -> PolicyParts:
+        """As in the settings; the admin's templates are Django's, and give their scripts no nonce."""
+        parts = super().get_policy_parts(request, response, report_only)
+        if request.path_info.startswith(reverse("admin:index")):
+            parts.replace = {"script-src": [SELF]}
+        return parts
 
 
 def limit_visits(get_response: Answer) -> Answer:

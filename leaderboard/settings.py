@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from csp.constants import NONCE, NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 from environs import Env
 
@@ -69,6 +70,7 @@ MIDDLEWARE = [
     "leaderboard.middleware.RequestLog",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "leaderboard.middleware.ContentPolicy",
     "leaderboard.middleware.limit_visits",
     "leaderboard.compression.CompressPages",
     "leaderboard.api.front.front",
@@ -342,6 +344,36 @@ USE_TZ = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+# What a browser may run and load on a page. A script needs the nonce of its page, no code stands in a page itself, and
+# none is made of text. Two exceptions let no script run: style attributes, which Plotly and Django's admin write, and
+# the two style elements that Plotly adds, by their hashes: an empty one, which its script fills, and one of its maps.
+# A form may lead to the sites that people log in by.
+_PLOTLY_STYLES = (
+    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
+    "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='",
+)
+_policy: dict[str, Any] = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [NONCE],
+        "style-src": [SELF, *_PLOTLY_STYLES],
+        "style-src-attr": [UNSAFE_INLINE],
+        "img-src": [SELF, "data:", "blob:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [
+            SELF,
+            *(["https://github.com"] * bool(github)),
+            *(["https://huggingface.co"] * bool(huggingface)),
+        ],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+# true: block nothing; the browser's console says what would be blocked, as after a change of the templates.
+CSP_REPORT_ONLY = env.bool("CSP_REPORT_ONLY", False)
+CONTENT_SECURITY_POLICY = None if CSP_REPORT_ONLY else _policy
+CONTENT_SECURITY_POLICY_REPORT_ONLY = _policy if CSP_REPORT_ONLY else None
 CSRF_COOKIE_HTTPONLY = True  # forms carry the token; no script reads the cookie
 HTTPS_ONLY = env.bool("HTTPS_ONLY", False)
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXIES", int(HTTPS_ONLY))

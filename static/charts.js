@@ -3,6 +3,7 @@
 
 (() => {
   const NEAR = "400px";
+  const { nonce } = document.currentScript; // by which the page may run a script
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   let plotly = null;
 
@@ -11,6 +12,7 @@
     plotly ??= new Promise((resolve, reject) => {
       const script = document.createElement("script");
       script.src = address;
+      script.nonce = nonce;
       script.onload = () => resolve(window.Plotly);
       script.onerror = () => reject(new Error(`${address} did not load`));
       document.head.append(script);

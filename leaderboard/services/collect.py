@@ -43,19 +43,20 @@ SHARD_CONTINUATIONS = 1000
 
 Progress = Callable[[int], None]  # texts of the shard finished so far
 Make = Callable[[pa.Table, Progress], pa.Table]  # the outputs of a part of the texts
+Begun = tuple[Make, dict[str, Any]]  # and what to note of the run
 
 
 @dataclass(frozen=True)
 class Method:
     """How a protocol collects: the kind of its artefact, the texts of a shard, and what makes outputs of texts.
 
-    `begin` is entered with all texts once there is something to do, for as long as there is; it may load a model, and
-    gives what to note of the run.
+    `begin` is entered with the run and its texts once there is something to do, for as long as there is; it may load a
+    model, and gives what to note of the run.
     """
 
     kind: str
     shard_texts: int
-    begin: Callable[[Lease, pa.Table], AbstractContextManager[tuple[Make, dict[str, Any]]]]
+    begin: Callable[[Run, pa.Table, Lease], AbstractContextManager[Begun]]
 
 
 def collect(run: Run) -> bool:
@@ -75,7 +76,7 @@ def collect(run: Run) -> bool:
             if len(missing) == len(shards.numbers()):
                 title = run.protocol.evaluation_set.title
                 say(run, f"{what_is_loaded(run.model)} Its outputs on {title} are collected.")
-            with method.begin(lease, texts) as (make, noted):
+            with method.begin(run, texts, lease) as (make, noted):
                 lease.note(at_once=True, **noted)
                 for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
                     log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))
@@ -133,8 +134,7 @@ def method_of(model: LanguageModel, protocol: Protocol) -> Method:
 
 
 @contextmanager
-def _likelihoods(lease: Lease, every_text: pa.Table) -> Iterator[tuple[Make, dict[str, Any]]]:
-    run = run_of(lease)
+def _likelihoods(run: Run, every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
     how = LikelihoodSettings(**run.protocol.parameters)
     with cages.open_model(run.model, how.precision, lease) as (caged, files):
 
@@ -146,8 +146,7 @@ def _likelihoods(lease: Lease, every_text: pa.Table) -> Iterator[tuple[Make, dic
 
 
 @contextmanager
-def _generated(lease: Lease, every_text: pa.Table) -> Iterator[tuple[Make, dict[str, Any]]]:
-    run = run_of(lease)
+def _generated(run: Run, every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
     how = GenerationSettings(**run.protocol.parameters)
     with cages.open_model(run.model, how.precision, lease) as (caged, files):
 
@@ -155,42 +154,6 @@ def _generated(lease: Lease, every_text: pa.Table) -> Iterator[tuple[Make, dict[
             return caged.continuations(texts, how, run.protocol.method == REGARD, progress)
 
         yield make, note_model(run, how.precision, caged, files, every_text)
-
-
-def run_of(lease: Lease) -> Run:
-    """The run that a lease of this module is for."""
-    run: Run = lease.work  # type: ignore[assignment]  # `collect` claims nothing else
-    return run
-
-
-def note_model(
-    run: Run, precision: Precision, caged: CagedModel, files: Sequence[LoadedFile], texts: pa.Table
-) -> dict[str, Any]:
-    """What is noted of a run: the files that its model was loaded from, how its self-test went, and what its tokenizer
-    read of all the texts.
-
-    The seed of the canary sentences is drawn once a run, and kept with it: nobody knows it before.
-    """
-    noted: dict[str, Any] = {"loaded_files": [asdict(file) for file in files]}
-    if not run.tokenizer_report:
-        every, groups = texts["text"].to_pylist(), groups_of(texts)
-        report = report_tokenizer(caged.read_texts, caged.architecture.vocabulary, every, groups, secrets.token_hex(16))
-        noted["tokenizer_report"] = report.as_json()
-    return noted | {"self_test": self_test_of(run.model, precision, caged)}
-
-
-def groups_of(texts: pa.Table) -> dict[str, np.ndarray]:
-    """Which of the texts [n] are harmful, benign, and about which demographic, where their set says so."""
-    groups: dict[str, np.ndarray] = {}
-    if "harmful" in texts.column_names:
-        harmful = texts["harmful"].fill_null(False).to_numpy()
-        groups |= {HARMFUL: harmful, BENIGN: ~harmful}
-    if "demographics" in texts.column_names:
-        members = texts["demographics"].combine_chunks()
-        rows, names = members.value_parent_indices().to_numpy(), members.flatten().to_numpy(zero_copy_only=False)
-        for name in np.unique(names.astype(str)):
-            groups[str(name)] = np.isin(np.arange(texts.num_rows), rows[names == name])
-    return groups
 
 
 def self_test_of(model: LanguageModel, precision: Precision, caged: CagedModel) -> dict[str, Any]:
@@ -210,8 +173,7 @@ def self_test_of(model: LanguageModel, precision: Precision, caged: CagedModel) 
 
 
 @contextmanager
-def _served(lease: Lease, _every_text: pa.Table) -> Iterator[tuple[Make, dict[str, Any]]]:
-    run = run_of(lease)
+def _served(run: Run, _every_text: pa.Table, _lease: Lease) -> Iterator[Begun]:
     how = GenerationSettings(**run.protocol.parameters)
     url, name = urldefrag(run.model.location)
     server = CompletionsServer(
@@ -234,3 +196,36 @@ def environment() -> dict[str, str]:
     """Versions of the libraries that compute here, and the device."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu ({platform.machine()})"
     return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
+
+
+def note_model(
+    run: Run, precision: Precision, caged: CagedModel, files: Sequence[LoadedFile], texts: pa.Table
+) -> dict[str, Any]:
+    """What is noted of a run: the files that its model was loaded from, how its self-test went, and what its tokenizer
+    read of all the texts.
+
+    The seed of the canary sentences is drawn once a run, and kept with it: nobody knows it before.
+    """
+    noted: dict[str, Any] = {
+        "loaded_files": [asdict(file) for file in files],
+        "self_test": self_test_of(run.model, precision, caged),
+    }
+    if not run.tokenizer_report:
+        embeddings, seed = caged.architecture.vocabulary, secrets.token_hex(16)
+        report = report_tokenizer(caged.read_texts, embeddings, texts["text"].to_pylist(), groups_of(texts), seed)
+        noted["tokenizer_report"] = report.as_json()
+    return noted
+
+
+def groups_of(texts: pa.Table) -> dict[str, np.ndarray]:
+    """Which of the texts [n] are harmful, benign, and about which demographic, where their set says so."""
+    groups: dict[str, np.ndarray] = {}
+    if "harmful" in texts.column_names:
+        harmful = texts["harmful"].fill_null(False).to_numpy()
+        groups |= {HARMFUL: harmful, BENIGN: ~harmful}
+    if "demographics" in texts.column_names:
+        members = texts["demographics"].combine_chunks()
+        rows, names = members.value_parent_indices().to_numpy(), members.flatten().to_numpy(zero_copy_only=False)
+        for name in np.unique(names.astype(str)):
+            groups[str(name)] = np.isin(np.arange(texts.num_rows), rows[names == name])
+    return groups

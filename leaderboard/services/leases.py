@@ -189,12 +189,13 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     database is unavailable: that is no fault of the work.
     """
     lease = Lease(work)
+    last_worker = work.worker
     if not work.claim(lease.id, worker_name()[:200]):
         yield None
         return
     before = work.attempts - 1
     if before >= settings.MOST_ATTEMPTS:
-        _give_up(work, lease, before)
+        _give_up(work, lease, before, last_worker)
         yield None
         return
     try:
@@ -258,9 +259,9 @@ def _retry(work: Work, lease: Lease, error: BaseException) -> None:
         say(work, f"{began} {explain(work).what} It is tried again in {pause:.0f} s.")
 
 
-def _give_up(work: Work, lease: Lease, attempts: int) -> None:
+def _give_up(work: Work, lease: Lease, attempts: int, last_worker: str) -> None:
     """End work whose every attempt ended its worker."""
-    where = f", the last of them {work.worker}" if work.worker else ""
+    where = f", the last of them {last_worker}" if last_worker else ""
     error = WorkersDied(
         f"{attempts} attempts began and none came to an end: each time the worker that was at it died{where}. Look "
         "into that worker's log; where memory ran out, give it more or the work less"

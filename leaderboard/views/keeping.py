@@ -39,6 +39,8 @@ def kept(watching: bool = False, personal: bool = True) -> Callable[[View], View
             key = key_of(request, "|".join(stamp) if watching else stamp.kept)
             etag = f'W/"{key}"'
             unchanged = get_conditional_response(request, etag=etag)
+            if unchanged:
+                without_policy(unchanged)
             answer = unchanged or kept_answer(key, request, lambda: view(request, *args, **kwargs))
             return labelled(answer, etag, ("Cookie", "HX-Request") if personal else ())
 
@@ -75,8 +77,13 @@ def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]
         if answer.status_code != 200 or answer.streaming:
             return answer
         compressed = gzip.compress(answer.content, LEVEL, mtime=0)
-        entry = {"headers": dict(answer.headers), "body": b64encode(compressed).decode()}
+        entry = {
+            "headers": dict(answer.headers),
+            "body": b64encode(compressed).decode(),
+            "nonce": getattr(request, "_csp_nonce", None),
+        }
         caches["pages"].set(key, entry, KEPT_SECONDS)
+    request._csp_nonce = entry["nonce"]  # type: ignore[attr-defined] # of its scripts: the policy that is sent names it
     headers, body = entry["headers"], b64decode(entry["body"])
     if "gzip" not in request.headers.get("Accept-Encoding", ""):
         return HttpResponse(gzip.decompress(body), headers=headers)
@@ -84,6 +91,11 @@ def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]
     response["Content-Encoding"] = "gzip"
     response["Content-Length"] = str(len(body))
     return response
+
+
+def without_policy(unchanged: HttpResponse) -> None:
+    """Send no policy: the reader has the one that came with the page, and names the nonce of its scripts."""
+    unchanged._csp_exempt = unchanged._csp_exempt_ro = True  # type: ignore[attr-defined] # as csp_exempt() does
 
 
 def labelled(response: HttpResponse, etag: str, varies: Sequence[str]) -> HttpResponse:

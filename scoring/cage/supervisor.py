@@ -242,6 +242,13 @@ class Nursery:
         with self._one_at_a_time:
             self._stop()
 
+    def abandon(self) -> None:
+        """End it as this process ends: a thread that waits for it to start holds the lock."""
+        if self._process and self._control and self._owner == os.getpid():
+            self._control.close()
+            self._process.kill()
+            self._process.wait()
+
     def _living(self) -> socket.socket:
         if self._owner != os.getpid():  # this process was forked: the zygote is another one's
             self._process = self._control = None
@@ -282,7 +289,7 @@ class Nursery:
 
 
 NURSERY = Nursery()
-atexit.register(NURSERY.stop)
+atexit.register(NURSERY.abandon)
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,11 +8,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from leaderboard.models import EvaluationSet, LanguageModel, Run, Scoring
+from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.seed import seed, seed_metrics
 from scoring.evaluation_sets import get
 from scoring.language_models import BUNDLED
 from tests.data import DATA, needs_toxigen
 from tests.leaderboard.conftest import CAUSAL, finish
+from tests.leaderboard.living import fetch_files
 from tests.standin_hub import StandInHub
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
@@ -96,6 +98,7 @@ def test_a_hub_model_is_evaluated_like_any_other(settings, metric):
         run("add_model", "someone/small")
         run("add_model", str(BUNDLED / CAUSAL))
         hub_model, local = LanguageModel.objects.get(source="hub"), LanguageModel.objects.get(source="local")
+        fetch_files(request_evaluation(hub_model, metric).run)
         assert finish(hub_model, metric).run.artefact == finish(local, metric).run.artefact
 
 

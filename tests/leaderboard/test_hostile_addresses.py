@@ -1,19 +1,15 @@
 """Whatever stands in an address, a page answers with what was asked for or with what is wrong, and never with a 500."""
 
-import re
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from django.urls import URLResolver, get_resolver
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.leaderboard.conftest import CAUSAL
+from tests.addresses import METRIC, addresses
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
 
-METRIC = "safety-starter"
 NAMES = (
     *("a", "access", "actor", "add", "against", "as_of", "attribute", "b", "c", "check", "coefficient", "columns", "e"),
     *("family", "for", "format", "from", "invitation", "kind", "limit", "m", "maxheight", "maxwidth", "measure"),
@@ -39,33 +35,10 @@ HOSTILE = (
     ),
     *("http://[", "http://testserver/?as_of=9999-12-31", "slice:", "-slice:", "toxicity@" + "9" * 5000, "safety_score"),
 )
-EXAMPLES = {"slug": CAUSAL, "model": CAUSAL, "metric": METRIC, "pk": "1", "number": "1", "step": "retry", "kind": "run"}
-
-
-def routes(patterns, prefix: str = "") -> list[str]:
-    """The routes of the site that are no regular expressions, as Django writes them; none of the admin's tables."""
-    collected: list[str] = []
-    for pattern in patterns:
-        route = prefix + str(pattern.pattern)
-        if "^" in route or (route.count("/") > 2 and route.startswith("admin/")):
-            continue
-        collected += routes(pattern.url_patterns, route) if isinstance(pattern, URLResolver) else [route]
-    return collected
-
-
-def address(route: str) -> str:
-    """A route with an example in each of its places."""
-    examples = EXAMPLES | ({"slug": METRIC} if "metrics/" in route or "feeds/" in route else {})
-    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda place: examples.get(place[1], "x"), route)
-
-
-TABLES = ("user", "languagemodel", "auditevent", "standing", "submission")
-PATHS = sorted(
-    {address(route) for route in routes(get_resolver().url_patterns) if "logout" not in route}
-    | {f"/admin/{'auth' if table == 'user' else 'leaderboard'}/{table}/" for table in TABLES}
-    | {f"/rankings.{form}" for form in ("csv", "json", "latex", "markdown")}
-    | {f"/operate/work/run/{'9' * 25}/retry/", f"/submissions/{'9' * 25}/", f"/artefacts/{'0' * 64}.parquet"}
-)
+PATHS = [
+    *addresses(),
+    *(f"/operate/work/run/{'9' * 25}/retry/", f"/submissions/{'9' * 25}/", f"/artefacts/{'0' * 64}.parquet"),
+]
 VALUES = st.sampled_from(HOSTILE) | st.text(max_size=20)
 QUERIES = st.dictionaries(st.sampled_from(NAMES), VALUES, min_size=1, max_size=3)
 

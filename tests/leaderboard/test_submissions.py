@@ -17,6 +17,7 @@ from leaderboard import tasks
 from leaderboard.models import (
     AuditEvent,
     ControlCheck,
+    Download,
     Letter,
     Metric,
     Rescoring,
@@ -237,8 +238,9 @@ def test_technical_reasons_are_shown_without_paths_secrets_and_addresses(reason,
 
 
 def run_of(ada: User, metric: Metric) -> tuple[Submission, Run]:
-    """A submission whose run waits."""
+    """A submission whose run waits, for a worker: its files are here."""
     submission = begun(ada)
+    Download.objects.create(model=submission.model, state="done")
     Scoring.objects.filter(model=submission.model).update(state="queued")
     Run.objects.filter(model=submission.model).update(state="queued", artefact=None, requester=ada)
     return submission, Run.objects.get(model=submission.model)

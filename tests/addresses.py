@@ -1,0 +1,37 @@
+"""The addresses of the site, with an example of what each leads to."""
+
+import re
+from itertools import chain
+
+from django.urls import URLResolver, get_resolver
+
+from tests.leaderboard.conftest import CAUSAL
+
+METRIC = "safety-starter"
+EXAMPLES = {"slug": CAUSAL, "model": CAUSAL, "metric": METRIC, "pk": "1", "number": "1", "step": "retry", "kind": "run"}
+TABLES = ("user", "languagemodel", "auditevent", "standing", "submission")
+
+
+def routes(patterns, prefix: str = "") -> list[str]:
+    """The routes of the site that are no regular expressions, as Django writes them; none of the admin's tables."""
+    collected: list[str] = []
+    for pattern in patterns:
+        route = prefix + str(pattern.pattern)
+        if "^" in route or (route.count("/") > 2 and route.startswith("admin/")):
+            continue
+        collected += routes(pattern.url_patterns, route) if isinstance(pattern, URLResolver) else [route]
+    return collected
+
+
+def address(route: str) -> str:
+    """A route with an example in each of its places."""
+    examples = EXAMPLES | ({"slug": METRIC} if "metrics/" in route or "feeds/" in route else {})
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda place: examples.get(place[1], "x"), route)
+
+
+def addresses() -> list[str]:
+    """One of each route but those that log out, some tables of the admin, and the exports of a ranking."""
+    pages = (address(route) for route in routes(get_resolver().url_patterns) if "logout" not in route)
+    tables = (f"/admin/{'auth' if table == 'user' else 'leaderboard'}/{table}/" for table in TABLES)
+    exports = (f"/rankings.{form}" for form in ("csv", "json", "latex", "markdown"))
+    return sorted({*chain(pages, tables, exports)})
