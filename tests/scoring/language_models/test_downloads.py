@@ -89,7 +89,7 @@ def test_files_damaged_in_the_cache_are_fetched_again(hub, gpt2):
     with pytest.raises(HubUnavailable, match="damaged"):
         place("hub", ID, found.revision, endpoint=hub.endpoint)
     placed = place("hub", ID, found.revision, endpoint=hub.endpoint)
-    assert (placed.path / "model.safetensors").read_bytes() == content
+    assert (placed / "model.safetensors").read_bytes() == content
 
 
 def test_the_token_goes_to_the_hub_alone(hub, gpt2, monkeypatch):
