@@ -23,7 +23,7 @@ from tests.standin_hub import INFORMATION, Answer, Repository, StandInHub
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 Change = Callable[[Path], object]
 Lie = Callable[[Repository], object]
-LOOK_UP, LOADING = "look-up", "loading"
+LOOK_UP, LOADING, RUNNING = "look-up", "loading", "running"
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,22 @@ def without_a_layer(tensors: dict[str, torch.Tensor]) -> None:
         del tensors[name]
 
 
+def filled(value: float, part: str = "") -> Change:
+    """Every number of the tensors whose names hold `part` is `value`."""
+
+    def change(tensors: dict[str, torch.Tensor]) -> None:
+        chosen = {name: tensor.float() for name, tensor in tensors.items() if part in name}
+        tensors.update({name: torch.full_like(tensor, value) for name, tensor in chosen.items()})
+
+    return weights(change)
+
+
+NOTHING_FINITE = "gives no finite likelihood for"
 WEIGHTS_OF = {
+    "NaN": Case(NOTHING_FINITE, filled(float("nan")), stage=RUNNING),
+    "NaN in one layer": Case(NOTHING_FINITE, filled(float("nan"), ".h.1.mlp"), stage=RUNNING),
+    "infinite": Case(NOTHING_FINITE, filled(float("inf"), "wte"), stage=RUNNING),
+    "huge numbers": Case(NOTHING_FINITE, filled(3e38), stage=RUNNING),
     "parameters missing": Case("the weights lack", weights(without_a_layer), stage=LOADING),
     "parameters of another shape": Case(
         "the weights lack",

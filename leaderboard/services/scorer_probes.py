@@ -20,7 +20,7 @@ LOOKED_AGAIN_AFTER = timedelta(days=1)
 def due_probes() -> list[str]:
     """Names of the scorers that metrics use and that nobody tried to load lately."""
     now = timezone.now()
-    used = set(Metric.objects.exclude(scorer="").order_by().values_list("scorer", flat=True).distinct())
+    used = {metric.scorer for metric in Metric.objects.all() if metric.formula.asks_scorer}
     used -= set(RetiredScorer.objects.values_list("name", flat=True))
     for probe in ScorerProbe.objects.filter(name__in=used):
         if now - probe.probed_at < (TRIED_AGAIN_AFTER if probe.problem else LOOKED_AGAIN_AFTER):

@@ -1,27 +1,35 @@
 """A hostile hub against a real board with a real worker: every attack ends in words, and the next one is ranked."""
 
+import html
 import time
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
 from huggingface_hub import constants
 
 from leaderboard.celery import app
-from leaderboard.models import Metric, Run, Standing, Submission
-from leaderboard.services import submissions
+from leaderboard.models import EntryCheck, Metric, Standing, Submission
+from leaderboard.services import cages, submissions
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.submissions import SubmissionRefused
 from scoring.evaluation_sets import build_starter, get
 from scoring.language_models import BUNDLED
 from tests.faults.worker import wait_until, worker
-from tests.hostile_hub import CASES, LOADING, Case
+from tests.hostile_hub import CASES, LOOK_UP, Case
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.test_accounts import person
 from tests.standin_hub import StandInHub
 
-pytestmark = [pytest.mark.faults, pytest.mark.either_database, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.slow,
+    pytest.mark.either_database,
+    pytest.mark.django_db(transaction=True),
+]
 
 METRIC = "safety-starter"
 TEXTS = 24
@@ -43,40 +51,60 @@ def send(user: User, ref: str) -> Submission:
     return submissions.submit(user, "hub", {"hub_id": ref, "metrics": [METRIC]})
 
 
-def attack(user: User, ref: str, case: Case) -> Submission | None:
-    """Submit a hostile model; None where it is refused at once, in the case's words."""
-    if case.stage == LOADING:
-        return send(user, ref)
+def read_page(submission: Submission) -> str:
+    """The page of a submission, as its submitter reads it."""
+    client = Client()
+    client.force_login(submission.submitter, backend="allauth.account.auth_backends.AuthenticationBackend")
+    return html.unescape(client.get(submission.get_absolute_url()).content.decode())
+
+
+def refuse_at_once(user: User, ref: str, case: Case) -> None:
+    """Submit a model that a look-up refuses, in the case's words."""
     with pytest.raises(SubmissionRefused) as refused:
         send(user, ref)
-    assert case.words in str(refused.value.problems)
-    return None
+    assert case.words in str(refused.value.problems), ref
 
 
-@pytest.mark.timeout(1800)
+def fail_with_words(user: User, ref: str, case: Case) -> None:
+    """Submit a model that the worker refuses: the run, and the page of the submission, say why in the case's words."""
+    submission = send(user, ref)
+    wait_until(lambda: Submission.objects.get(pk=submission.pk).state == "failed")
+    run = submission.model.runs.get()
+    assert (run.state, run.attempts <= 1) == ("failed", True), ref
+    assert case.words in run.reason, ref
+    assert case.words in read_page(Submission.objects.get(pk=submission.pk)), ref
+
+
+def rank_honest(user: User, hub: StandInHub, ref: str) -> float:
+    """Submit an honest model; returns the seconds until it is ranked."""
+    hub.add(ref, GOOD)
+    began = time.monotonic()
+    model = send(user, ref).model
+    wait_until(lambda: Standing.objects.filter(model=model).exists(), RANKED_WITHIN)
+    return time.monotonic() - began
+
+
+@pytest.mark.timeout(3600)
 def test_every_attack_ends_in_words_and_the_next_honest_model_is_ranked(metric, settings, tmp_path: Path, monkeypatch):
     settings.HUB_PATIENCE_SECONDS, settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY = 1.0, 1000, 1000
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    user = person()
+    user, seconds = person(), []
     app.control.purge()
+    call_command("collectstatic", interactive=False, verbosity=0)
     with StandInHub() as hub:
         settings.HUB_ENDPOINT, settings.HUB_TOKEN = hub.endpoint, None
-        with worker(HF_ENDPOINT=hub.endpoint, HF_HUB_CACHE=str(tmp_path / "cache"), MOST_ATTEMPTS="1"):
-            for number, (name, case) in enumerate(CASES.items()):
+        with worker(HF_ENDPOINT=hub.endpoint, HF_HUB_CACHE=str(tmp_path / "cache"), MOST_ATTEMPTS="1") as process:
+            cages.resolve_folders([GOOD])  # so that the first look-up does not wait for libraries to be imported
+            for number, case in enumerate(CASES.values()):
                 ref = f"someone/model-{number}"
                 case.upload(hub, ref, GOOD, tmp_path)
-                submission = attack(user, ref, case)
-                if submission is None:
+                if case.stage == LOOK_UP:
+                    refuse_at_once(user, ref, case)
                     continue
-                run = submission.model.runs.get()
-                wait_until(lambda run=run: Run.objects.get(pk=run.pk).state == "failed")
-                assert case.words in Run.objects.get(pk=run.pk).reason, name
-                wait_until(lambda pk=submission.pk: Submission.objects.get(pk=pk).state == "failed")
-                assert "refused" in Submission.objects.get(pk=submission.pk).reason
-                honest = f"honest/model-{number}"
-                hub.add(honest, GOOD)
-                began = time.monotonic()
-                ranked = send(user, honest).model
-                wait_until(lambda model=ranked: Standing.objects.filter(model=model).exists(), RANKED_WITHIN)
-                assert time.monotonic() - began < RANKED_WITHIN
+                fail_with_words(user, ref, case)
+                seconds.append(rank_honest(user, hub, f"honest/model-{number}"))
+            seconds.append(rank_honest(user, hub, "honest/model-at-last"))
+            assert process.poll() is None  # one worker went through all of them
+    assert max(seconds) < RANKED_WITHIN
     assert not Standing.objects.filter(model__location__startswith="someone/").exists()
+    assert not EntryCheck.objects.exists()  # what is honest has no flag

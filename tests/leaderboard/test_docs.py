@@ -28,6 +28,7 @@ from scoring.statistics.auc import holm
 from scoring.statistics.jackknife import leave_one_out, share_intervals
 from scoring.statistics.proportions import wilson_interval
 from scoring.statistics.ranks import ranks
+from tests import hostile_hub
 from tests.declared import harms, regard_labels
 from tests.leaderboard.test_history import page, said
 
@@ -312,3 +313,14 @@ def test_the_listing_is_the_file_that_runs(client):
     html = page(client, "/docs/extending/")
     listing = unescape(html.split("<pre><code>", 1)[1].split("</code></pre>", 1)[0])
     assert listing == Path(example.__file__).read_text()
+
+
+def test_every_test_that_the_threats_name_exists(client):
+    table = rows(page(client, "/docs/threats/"), "threat-table")
+    assert len(table) >= 15
+    for threat, _, tests in table:
+        cited = re.findall(r"(tests/[a-z_/]+\.py)(?:::(test_\w+))?(?: \((\w+)\))?", tests)
+        assert cited, threat
+        for path, name, group in cited:
+            assert f"\ndef {name}(" in (ROOT / path).read_text() if name else (ROOT / path).is_file(), (path, name)
+            assert group in ("", *hostile_hub.GROUPS)

@@ -31,6 +31,7 @@ from leaderboard.queries.submissions import status
 from leaderboard.services import scorer_probes, scorers
 from leaderboard.services.failures import KINDS, shown
 from leaderboard.services.leases import NEVER_RETRIED, claimed
+from leaderboard.services.seed import seed_metrics
 from leaderboard.services.submission_log import say
 from leaderboard.services.submissions import SubmissionRefused, lifecycle, sending
 from leaderboard.services.submissions.letters import send_due
@@ -493,3 +494,10 @@ def test_a_name_with_line_breaks_forges_no_headers(small, ada):
     assert send_due() == 1
     assert posted()[0].subject == "Plumbline: refused: A Bcc: eve@example.org model"
     assert posted()[0].recipients() == ["ada@example.org"]
+
+
+def test_metrics_of_likelihoods_have_no_scorer_that_could_be_missing():
+    seed_metrics()
+    due = scorer_probes.due_probes()
+    assert "likelihood" not in due
+    assert "profanity" in due

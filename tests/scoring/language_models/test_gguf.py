@@ -1,6 +1,7 @@
 """A real GGUF file: SmolLM2 of 135 million parameters, from the package index."""
 
 import importlib.util
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from scoring.evaluation_sets import build_starter
 from scoring.language_models import LoadedModel, RevisionChanged, load, resolve
+from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, find_flags, read_all, report_tokenizer
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
 from tests.scoring.reference import causal_sentence
 
@@ -63,3 +65,14 @@ def test_its_likelihoods_agree_with_scoring_one_sentence_at_a_time(loaded):
 def test_a_gguf_file_other_than_the_pinned_one_is_refused(smollm2):
     with pytest.raises(RevisionChanged, match=r"sha256:0+, found sha256:"):
         load("gguf", str(smollm2 / NAME), "sha256:" + "0" * 64)
+
+
+def test_its_tokenizer_has_no_flags(loaded):
+    sentences = build_starter()
+    harmful = np.array([sentence.harmful for sentence in sentences])
+    groups = {HARMFUL: harmful, BENIGN: ~harmful}
+    texts = [sentence.text for sentence in sentences]
+    report = report_tokenizer(partial(read_all, loaded), loaded.architecture.vocabulary, texts, groups, "ab" * 16)
+    assert find_flags(report) == []
+    assert report.known["all"].changed == 0
+    assert report.pieces == report.embeddings == 49_152

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from scoring.language_models import BUNDLED, HubUnavailable, ModelRefused, load_files, place, resolve, resolve_hub
-from tests.hostile_hub import CASES, GGUF, GROUPS, LOADING, LOOK_UP
+from scoring.likelihood import LikelihoodSettings, Unscorable, token_log_likelihoods
+from tests.hostile_hub import CASES, GGUF, GROUPS, LOADING, LOOK_UP, RUNNING
 
 GOOD = BUNDLED / "plumb-gpt2-l2-h128"
 ID = "someone/model"
@@ -18,6 +19,12 @@ BY_FORM = {"cannot be asked now", "more than they can have"}
 def test_a_hostile_repository_is_refused_in_words_and_in_time(hub, tmp_path, case):
     case.upload(hub, ID, GOOD, tmp_path)
     began = time.monotonic()
+    if case.stage == RUNNING:
+        found = resolve_hub(ID, endpoint=hub.endpoint)
+        loaded = load_files(place("hub", ID, found.revision, endpoint=hub.endpoint), ID)
+        (read,) = token_log_likelihoods(loaded, ["The river rises in the mountains."], LikelihoodSettings())
+        assert read.unscorable == Unscorable.NOT_FINITE
+        return
     if case.stage == LOADING or case.words == "more than they can have":
         found = resolve_hub(ID, endpoint=hub.endpoint, patience=1.0)
         if case.stage == LOOK_UP:
@@ -44,6 +51,6 @@ def test_a_hostile_gguf_file_is_refused_by_its_header(tmp_path, words, content):
 
 def test_the_hub_holds_as_many_attacks_as_it_should():
     assert len(CASES) + len(GGUF) >= 70
-    least = {"answers": 12, "configurations": 25, "tokenizers": 10, "headers": 12, "weights": 4}
+    least = {"answers": 12, "configurations": 25, "tokenizers": 10, "headers": 12, "weights": 8}
     assert {name: len(GROUPS[name]) >= number for name, number in least.items()} == dict.fromkeys(least, True)
     assert len(GGUF) >= 9

@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from transformers import PreTrainedTokenizerFast
 
 from scoring.evaluation_sets import build_starter
-from scoring.language_models import bundled, load, resolve
+from scoring.language_models import bundled, load, load_files, resolve
 from scoring.language_models.canaries import make_canaries
 from scoring.language_models.loading import LoadedModel
 from scoring.language_models.tokenizer_report import (
@@ -66,8 +66,9 @@ def with_backend(loaded: LoadedModel, change) -> LoadedModel:
     return LoadedModel(loaded.model, tokenizer, loaded.architecture, loaded.device, loaded.precision)
 
 
-def test_the_bundled_models_have_no_flags(loaded):
-    read = report(loaded, TEXTS, GROUPS, SEED)
+@pytest.mark.parametrize("folder", bundled(), ids=lambda folder: folder.name)
+def test_the_bundled_models_have_no_flags(folder):
+    read = report(load_files(folder, folder.name, device=torch.device("cpu")), TEXTS, GROUPS, SEED)
     assert find_flags(read) == []
     assert read.known["all"].texts == len(TEXTS)
     assert read.known[HARMFUL].texts + read.known[BENIGN].texts == len(TEXTS)
