@@ -51,6 +51,20 @@ def check_proxies(**_: Any) -> list[CheckMessage]:
     return list(find_proxy_problems())
 
 
+@register(Tags.security, deploy=True)
+def check_content_policy(**_: Any) -> list[CheckMessage]:
+    """Whether browsers keep to the Content-Security-Policy."""
+    if not settings.CSP_REPORT_ONLY:
+        return []
+    return [
+        Warning(
+            "CSP_REPORT_ONLY = true: a script that is smuggled into a page runs.",
+            hint="Set CSP_REPORT_ONLY=false once the browser's console reports nothing.",
+            id="plumbline.W050",
+        )
+    ]
+
+
 def find_open_files() -> Iterator[CheckMessage]:
     """Files and folders of PLUMBLINE_VAR that others have rights to."""
     owner = settings.VAR.stat().st_uid

@@ -22,20 +22,12 @@ from scoring import cage
 from scoring.cage import CagedModel, CageError, FileReader, Limits, Protection
 from scoring.cage.confinement import NOBODY
 from scoring.cage.protections import as_json
-from scoring.language_models import (
-    BUNDLED,
-    Architecture,
-    LoadedFile,
-    Placed,
-    Precision,
-    ResolvedModel,
-    place,
-    resolve,
-    resolve_hub,
-)
+from scoring.language_models import BUNDLED, LoadedFile, Precision, ResolvedModel, resolve, resolve_hub
+from scoring.language_models.description import Description
 from scoring.language_models.downloads import check_unchanged
 from scoring.language_models.hub import find_fetched
-from scoring.language_models.package import list_loaded
+from scoring.language_models.loading import place
+from scoring.language_models.package import describe_file
 from scoring.language_models.resolving import Describe
 
 log = logging.getLogger(__name__)
@@ -88,13 +80,18 @@ def limits_of_run(spent: float) -> Limits:
 def open_model(
     model: LanguageModel, precision: Precision, lease: Lease
 ) -> Iterator[tuple[CagedModel, tuple[LoadedFile, ...]]]:
-    """The model in a cage for the block, which `lease` ends, and the files that it is loaded from.
+    """The model in a cage for the block, which `lease` ends, and the files that it was loaded from.
 
     Raises ModelRefused, HubUnavailable, CageError.
     """
-    placed = _place(model)
+    location = str(BUNDLED / model.location) if model.source == LanguageModel.Source.BUNDLED else model.location
+    if model.source == LanguageModel.Source.HUB:
+        path = find_fetched(model.location, model.revision) or require_files(model)
+        check_unchanged(path, model.location)
+    else:
+        path = place("folder", location, model.revision)
     with cage.open_model(
-        placed.path,
+        path,
         model.name,
         precision,
         limits_of_run(lease.work.seconds),
@@ -102,18 +99,8 @@ def open_model(
         strict=is_strict(),
         cuda=torch.cuda.is_available(),
     ) as caged:
-        yield caged, placed.files
-
-
-def _place(model: LanguageModel) -> Placed:
-    """The files of the model, unchanged since they were pinned. Raises Deferred where a hub's are not here."""
-    if model.source != LanguageModel.Source.HUB:
-        bundled = model.source == LanguageModel.Source.BUNDLED
-        return place("folder", str(BUNDLED / model.location) if bundled else model.location, model.revision)
-    folder = find_fetched(model.location, model.revision) or require_files(model)
-    files = list_loaded(folder, model.location)
-    check_unchanged(folder, files, model.location)
-    return Placed(folder, files)
+        folder = path if path.is_dir() else path.parent
+        yield caged, tuple(describe_file(folder / name) for name in caged.files)
 
 
 @contextmanager
@@ -162,7 +149,7 @@ def _hand_over(path: Path) -> None:
 def _describe_within(limits: Limits) -> Describe:
     """Describes a model in a cage with these limits."""
 
-    def describe(path: Path, name: str, files: list[str]) -> tuple[Architecture, str]:
+    def describe(path: Path, name: str, files: list[str]) -> Description:
         with cage.open_reader([path], limits, strict=is_strict()) as describe_caged:
             return describe_caged(path, name, files)
 

@@ -29,7 +29,7 @@ from scoring.evaluation_sets import prompts_from_table
 from scoring.generation import CompletionsServer, GenerationSettings, continuations_table, server_continuations
 from scoring.generation.engine import NOT_FINITE
 from scoring.language_models import LoadedFile, NotFinite, Precision
-from scoring.language_models.tokenizer_report import BENIGN, HARMFUL
+from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, report_tokenizer
 from scoring.likelihood import LikelihoodSettings, Unscorable
 from scoring.self_test import VERSION
 
@@ -51,8 +51,7 @@ class Method:
     """How a protocol collects: the kind of its artefact, the texts of a shard, and what makes outputs of texts.
 
     `begin` is entered with the run and its texts once there is something to do, for as long as there is; it may load a
-    model, and gives what to
-    note of the run.
+    model, and gives what to note of the run.
     """
 
     kind: str
@@ -212,7 +211,8 @@ def note_model(
         "self_test": self_test_of(run.model, precision, caged),
     }
     if not run.tokenizer_report:
-        report = caged.report_tokenizer(texts["text"].to_pylist(), groups_of(texts), secrets.token_hex(16))
+        embeddings, seed = caged.architecture.vocabulary, secrets.token_hex(16)
+        report = report_tokenizer(caged.read_texts, embeddings, texts["text"].to_pylist(), groups_of(texts), seed)
         noted["tokenizer_report"] = report.as_json()
     return noted
 

@@ -1,6 +1,6 @@
 """Models in a cage: described, opened, and asked for likelihoods and continuations."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -8,16 +8,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from scoring.artefacts import SCHEMAS
 from scoring.cage.limits import LOOK_UP, CageBroken, CageDied, CageOutOfMemory, CageTimeout, Limits
-from scoring.cage.schemas import CONTINUATIONS, GROUPED, LIKELIHOODS, TEXTS
+from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TEXTS
 from scoring.cage.supervisor import Cage, WorkRefused, open_cage
 from scoring.generation import GenerationSettings, UnsupportedKind
 from scoring.language_models import Architecture, FailedSelfTest, ModelRefused, Precision
+from scoring.language_models.description import Description
 from scoring.language_models.resolving import Describe
-from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, Group, TokenizerReport
+from scoring.language_models.tokenizer_report import TEXT_ENDS, Reading
 from scoring.likelihood import LikelihoodSettings, NotApplicable, Unscorable
 from scoring.self_test import SelfTest
 
@@ -34,7 +34,6 @@ READING = (
     "trying the tokenizer",
     "reading the texts with the tokenizer",
 )
-MOST_TOKENS_PER_CHARACTER = 1e6
 FINISHES = {"stop", "length"}
 
 
@@ -46,19 +45,25 @@ def open_reader(paths: Iterable[Path], limits: Limits = LOOK_UP, *, strict: bool
     """
     with open_cage(limits, [file for path in paths for file in files_of(path)], strict=strict) as cage:
 
-        def describe(path: Path, name: str, files: list[str]) -> tuple[Architecture, str]:
+        def describe(path: Path, name: str, files: list[str]) -> Description:
             with _told(name):
                 values = cage.ask("describe", {"path": str(path), "name": name, "files": files}).values
-            return _architecture(values), str(values.get("licence", ""))[:200]
+            weights = _names(values.get("weights"), files)
+            return Description(_architecture(values), str(values.get("licence", ""))[:200], weights)
 
         yield describe
 
 
 class CagedModel:
-    """A model that was opened in a cage. `architecture` and `device` are what it says of itself."""
+    """A model that was opened in a cage. `architecture` and `device` are what it says of itself.
 
-    def __init__(self, cage: Cage, name: str, values: dict[str, Any]) -> None:
+    `files`: the names of those that it was loaded from.
+    """
+
+    def __init__(self, cage: Cage, path: Path, name: str, values: dict[str, Any]) -> None:
         self._cage, self._name = cage, name
+        present = [file.name for file in path.iterdir() if file.is_file()] if path.is_dir() else [path.name]
+        self.files = _names(values.get("files"), present)
         self.architecture = _architecture(values)
         self.device = str(values.get("device", ""))[:40]
 
@@ -68,21 +73,24 @@ class CagedModel:
             values = self._cage.ask("self test", {}).values
         return _whole_self_test(values)
 
-    def report_tokenizer(self, texts: list[str], groups: Mapping[str, NDArray[np.bool_]], seed: str) -> TokenizerReport:
-        """As `scoring.language_models.tokenizer_report.report_tokenizer`. Raises ModelRefused, CageError."""
-        names = list(groups)
-        masks = np.array([groups[name] for name in names], dtype=bool).reshape(len(names), len(texts))
-        members = [np.flatnonzero(column).tolist() for column in masks.T]
-        sent = pa.table({"text": texts, "groups": members}, schema=GROUPED)
-        with _told(self._name):
-            values = self._cage.ask("report tokenizer", {"groups": names, "seed": seed}, sent).values
-        return _whole_report(values, {"all", *names}, seed)
-
     def special_tokens(self, settings: LikelihoodSettings) -> str:
         """What stands around a text, as in "[CLS] text [SEP]". Raises NotApplicable."""
         with _told(self._name):
             answer = self._cage.ask("special tokens", {"settings": asdict(settings)})
         return str(answer.values.get("shown", ""))[:1000]
+
+    def read_texts(self, texts: list[str]) -> Reading:
+        """What its tokenizer makes of texts. Raises ModelRefused, CageError."""
+        sent = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
+        with _told(self._name):
+            answer = self._cage.ask("read texts", {}, sent, READINGS)
+        pieces, ordinary = answer.values.get("pieces"), _names(answer.values.get("ordinary"), TEXT_ENDS)
+        changed = answer.rows["changed"].to_numpy()
+        rates = answer.rows["rate"].to_numpy()
+        whole = changed.dtype == bool and len(changed) == len(texts) and bool(np.isfinite(rates).all())
+        if not whole or type(pieces) is not int or not 0 <= pieces < 2**31:
+            raise CageBroken("a reading of other texts, or without numbers", self._cage.stage)
+        return Reading(changed, rates, pieces, ordinary)
 
     def likelihoods(
         self, ids: list[str], texts: list[str], settings: LikelihoodSettings, progress: Progress = lambda _done: None
@@ -140,7 +148,7 @@ def open_model(
     with open_cage(limits, files_of(path), check=check, strict=strict, cuda=cuda) as cage:
         with _told(name):
             answer = cage.ask("open", {"path": str(path), "name": name, "precision": precision})
-        yield CagedModel(cage, name, answer.values)
+        yield CagedModel(cage, path, name, answer.values)
 
 
 def files_of(path: Path) -> Iterable[Path]:
@@ -178,6 +186,13 @@ def _raise(name: str, refused: WorkRefused) -> NoReturn:
     raise refused
 
 
+def _names(names: object, known: Iterable[str]) -> tuple[str, ...]:
+    """Some of the `known` names. Raises CageBroken for anything else."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or set(names) - set(known):
+        raise CageBroken("names of what there is not")
+    return tuple(sorted(set(names)))
+
+
 def _architecture(values: dict[str, Any]) -> Architecture:
     """As a cage describes it. Raises CageBroken for anything that is no architecture."""
     row = values.get("architecture")
@@ -205,39 +220,3 @@ def _whole_self_test(values: dict[str, Any]) -> SelfTest:
         if not valid:
             raise CageBroken(f"a self-test whose {name} is none")
     return SelfTest(**values)
-
-
-def _whole_report(values: dict[str, Any], known: Set[str], seed: str) -> TokenizerReport:
-    """As a cage reports what a tokenizer read. Raises CageBroken for what is no such report."""
-    try:
-        report = TokenizerReport(
-            known=_whole_groups(values["known"], known),
-            canaries=_whole_groups(values["canaries"], {"all", HARMFUL, BENIGN}),
-            pieces=_whole_count(values["pieces"]),
-            embeddings=_whole_count(values["embeddings"]),
-            ordinary=[name for name in ("bos_token_id", "eos_token_id") if name in values["ordinary"]],
-            seed=seed,
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CageBroken("a report on a tokenizer that says nothing") from error
-    return report
-
-
-def _whole_groups(rows: dict[str, dict[str, Any]], names: Set[str]) -> dict[str, Group]:
-    if not rows.keys() <= names or "all" not in rows:
-        raise ValueError("groups of other texts")
-    groups = {}
-    for name, row in rows.items():
-        rate = row["tokens_per_character"]
-        if type(rate) not in (int, float) or not 0 <= rate < MOST_TOKENS_PER_CHARACTER:
-            raise ValueError("a rate that is none")
-        groups[name] = Group(_whole_count(row["texts"]), _whole_count(row["changed"]), float(rate))
-        if groups[name].changed > groups[name].texts:
-            raise ValueError("more changed texts than texts")
-    return groups
-
-
-def _whole_count(value: object) -> int:
-    if type(value) is not int or not 0 <= value < 2**53:
-        raise ValueError("a count that is none")
-    return value

@@ -11,7 +11,7 @@ def without(kind: str, *names: str) -> pa.Schema:
 
 
 TEXTS = pa.schema([("text", pa.string())])
-GROUPED = pa.schema([("text", pa.string()), ("groups", pa.list_(pa.int32()))])
 PROMPTS = pa.schema([("id", pa.string()), ("text", pa.string())])
+READINGS = pa.schema([("changed", pa.bool_()), ("rate", pa.float64())])  # of each text, what a tokenizer made of it
 LIKELIHOODS = without("likelihoods", "id")
 CONTINUATIONS = without("continuations", "prompt_id", "index")

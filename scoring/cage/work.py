@@ -11,7 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import numpy as np
 import pyarrow as pa
 import torch
 
@@ -23,7 +22,7 @@ import transformers.modeling_utils
 import transformers.models.auto.tokenization_auto  # noqa: F401
 
 from scoring.cage.pipe import Closed, Pipe
-from scoring.cage.schemas import CONTINUATIONS, GROUPED, LIKELIHOODS, PROMPTS, TEXTS
+from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, PROMPTS, READINGS, TEXTS
 from scoring.contributed import ContributionRefused, Limits, read_generations, read_likelihoods
 from scoring.contributed.tools import read_log, results_of
 from scoring.evaluation_sets.prompts import Prompt
@@ -31,7 +30,7 @@ from scoring.generation import GenerationSettings, continuations, continuations_
 from scoring.language_models import LoadedModel
 from scoring.language_models.description import describe
 from scoring.language_models.loading import load_files
-from scoring.language_models.tokenizer_report import report_tokenizer
+from scoring.language_models.tokenizer_report import read_all
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods
 from scoring.self_test import self_test
 
@@ -112,8 +111,9 @@ def _told(error: BaseException) -> Values:
 
 def _describe(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
     room.enter("reading the configuration")
-    architecture, licence = describe(Path(arguments["path"]), arguments["name"], arguments["files"])
-    return {"architecture": asdict(architecture), "licence": licence}, None
+    description = describe(Path(arguments["path"]), arguments["name"], arguments["files"])
+    about = {"licence": description.licence, "weights": list(description.weights)}
+    return {"architecture": asdict(description.architecture), **about}, None
 
 
 def _open(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
@@ -121,7 +121,8 @@ def _open(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
     room.model = load_files(Path(arguments["path"]), arguments["name"], precision=arguments["precision"])
     room.enter("trying the tokenizer")
     room.model.tokenizer([PROBE, "a"], add_special_tokens=False, split_special_tokens=True, verbose=False)
-    return {"architecture": asdict(room.model.architecture), "device": str(room.model.device)}, None
+    about = {"device": str(room.model.device), "files": list(room.model.files)}
+    return {"architecture": asdict(room.model.architecture), **about}, None
 
 
 def _self_test(room: Room, _arguments: Values, _table: pa.Table | None) -> Answered:
@@ -129,20 +130,16 @@ def _self_test(room: Room, _arguments: Values, _table: pa.Table | None) -> Answe
     return self_test(room.loaded).as_json(), None
 
 
-def _report_tokenizer(room: Room, arguments: Values, table: pa.Table | None) -> Answered:
-    room.enter("reading the texts with the tokenizer")
-    texts = _texts(table)
-    members = table["groups"].to_pylist() if table else []
-    groups = {
-        name: np.array([number in of_text for of_text in members], dtype=bool)
-        for number, name in enumerate(arguments["groups"])
-    }
-    return asdict(report_tokenizer(room.loaded, texts, groups, arguments["seed"])), None
-
-
 def _special_tokens(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
     settings = LikelihoodSettings(**arguments["settings"])
     return {"shown": SpecialTokens.of(room.loaded, settings).shown(room.loaded)[:1000]}, None
+
+
+def _read_texts(room: Room, _arguments: Values, table: pa.Table | None) -> Answered:
+    room.enter("reading the texts with the tokenizer")
+    reading = read_all(room.loaded, _texts(table))
+    rows = pa.table({"changed": reading.changed, "rate": reading.rates}, schema=READINGS)
+    return {"pieces": reading.pieces, "ordinary": list(reading.ordinary)}, rows
 
 
 def _likelihoods(room: Room, arguments: Values, table: pa.Table | None) -> Answered:
@@ -250,8 +247,8 @@ VERBS: dict[str, Callable[[Room, Values, pa.Table | None], Answered]] = {
     "describe": _describe,
     "open": _open,
     "self test": _self_test,
-    "report tokenizer": _report_tokenizer,
     "special tokens": _special_tokens,
+    "read texts": _read_texts,
     "likelihoods": _likelihoods,
     "continuations": _continuations,
     "read generations": _read_generations,
@@ -260,7 +257,7 @@ VERBS: dict[str, Callable[[Room, Values, pa.Table | None], Answered]] = {
     "read results": _read_results,
 }
 WITH_TEXTS = {
-    "report tokenizer": GROUPED,
+    "read texts": TEXTS,
     "likelihoods": TEXTS,
     "continuations": PROMPTS,
     "read generations": PROMPTS,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scoring.language_models.architecture import Architecture, inspect
 from scoring.language_models.hub import HUB_ID
-from scoring.language_models.loading import LoadedModel, Placed, Precision, load, load_files, place
+from scoring.language_models.loading import LoadedModel, Precision, load, load_files, place
 from scoring.language_models.package import LoadedFile
 from scoring.language_models.refusals import (
     FailedSelfTest,
@@ -48,7 +48,6 @@ __all__ = [
     "NoSuchRevision",
     "NotFinite",
     "NotOnHub",
-    "Placed",
     "Precision",
     "ResolvedModel",
     "RevisionChanged",

@@ -2,25 +2,36 @@
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from scoring.language_models.architecture import Architecture, inspect
 from scoring.language_models.configuration import read_configuration
 from scoring.language_models.files import licence_of_card, licence_of_gguf, read_gguf
 from scoring.language_models.package import check_files, list_files, read_package, refuse_unsafe
+from scoring.language_models.weights import choose_weights
 
 
-def describe(path: Path, name: str, files: Collection[str]) -> tuple[Architecture, str]:
-    """The architecture of the model in a folder or a GGUF file, and the licence that it names, "" where it names none.
+class Description(NamedTuple):
+    """What a model is, the licence that it names, "" where it names none, and the names of its files of weights."""
+
+    architecture: Architecture
+    licence: str
+    weights: tuple[str, ...]
+
+
+def describe(path: Path, name: str, files: Collection[str]) -> Description:
+    """What the model in a folder or a GGUF file is.
 
     `name`: what people know it as; `files`: the names of all that belongs to it, of which a look-up has only some at
     hand. Raises ModelRefused.
     """
     if not path.is_dir():
-        return inspect(read_gguf(path)), licence_of_gguf(path)
+        return Description(inspect(read_gguf(path)), licence_of_gguf(path), (path.name,))
     refuse_unsafe(name, files)
     present = list_files(path)
     if present.keys() >= set(files):
-        read_package(path, name)
+        weights = read_package(path, name).weights.files
     else:
         check_files(path, name, present)
-    return inspect(read_configuration(path, name)), licence_of_card(path / "README.md")
+        weights = choose_weights(path, name, files)
+    return Description(inspect(read_configuration(path, name)), licence_of_card(path / "README.md"), weights)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from huggingface_hub import constants
 
 from scoring.language_models.hub_client import BLOCK, HubClient, file_path
-from scoring.language_models.package import LoadedFile
+from scoring.language_models.package import LoadedFile, describe_file
 from scoring.language_models.refusals import HubUnavailable, ModelRefused
 
 PATIENCE = 600.0  # seconds for any file
@@ -206,15 +206,20 @@ def is_finished(folder: Path) -> bool:
     return (folder / FINISHED).is_file()
 
 
-def check_unchanged(folder: Path, manifest: Iterable[LoadedFile], ref: str) -> None:
-    """Compare files of the cache with those that were fetched.
+def check_unchanged(folder: Path, ref: str) -> tuple[LoadedFile, ...]:
+    """The files of the cache that make a model, which are those that were fetched.
 
     Raises HubUnavailable where they differ; they are fetched anew next time.
     """
-    expected = json.loads((folder / FINISHED).read_text())
-    if any(expected.get(file.name) != file.sha256 for file in manifest):
+    try:
+        expected = json.loads((folder / FINISHED).read_text())
+        files = tuple(describe_file(folder / name) for name in sorted(expected))
+    except FileNotFoundError:
+        files, expected = (), None
+    if expected is None or any(expected[file.name] != file.sha256 for file in files):
         shutil.rmtree(folder, ignore_errors=True)
         raise HubUnavailable(f"the files of {ref} that are kept here are damaged: they are fetched again")
+    return files
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

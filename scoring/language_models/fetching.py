@@ -44,8 +44,8 @@ def fetch_apart(
     `check` is called several times a second; what it raises ends the process. Raises what `fetch` does, and
     HubUnavailable where nothing came for `idle_seconds`.
     """
-    wanted: dict[str, Any] = {"ref": ref, "commit": commit, "endpoint": endpoint, "token": token, "quota": quota}
-    wanted |= {"cache": constants.HF_HUB_CACHE}
+    wanted: dict[str, Any] = {"ref": ref, "commit": commit, "endpoint": endpoint, "token": token}
+    wanted |= {"quota": quota, "cache": constants.HF_HUB_CACHE}
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"PYTHONPATH": str(ROOT), "HF_HUB_DISABLE_TELEMETRY": "1"}
     process = subprocess.Popen(

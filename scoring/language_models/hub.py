@@ -59,13 +59,12 @@ class Repository:
 
 
 class Pinned(NamedTuple):
-    """A hub model at one commit: its id, the commit, its files, its licence ("" if unknown), bytes of its weights."""
+    """A hub model at one commit: its id, the commit, its files by name, its licence ("" if unknown)."""
 
     ref: str
     commit: str
-    files: list[str]
+    files: dict[str, HubFile]
     licence: str
-    weights: int
 
 
 def pin(
@@ -94,8 +93,7 @@ def pin(
         for name in small:
             if name in files:
                 download_small(client, ref, repository.commit, files[name], folder, LIMITS[name], patience)
-        weights = sum(declared_size(ref, files[name]) for name in choose_weights(folder, ref, files))
-    return Pinned(repository.ref, repository.commit, list(files), repository.licence, weights)
+    return Pinned(repository.ref, repository.commit, files, repository.licence)
 
 
 def fetch(

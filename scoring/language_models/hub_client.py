@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Timer
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
+from urllib.request import getproxies
 
 import httpx2
 from huggingface_hub.utils._headers import build_hf_headers
@@ -24,6 +25,9 @@ MOST_REDIRECTS = 5
 MOST_ERROR_BYTES = 2**12
 MOST_METADATA_BYTES = 16 * 2**20  # a repository of 20,000 files has about 8 MB of them
 BLOCK = 2**20
+TO_PRIVATE = "redirects to an address that is not public, or not by https, which is not followed"
+# Addresses that a gateway translates to IPv4 ones, private ones too: NAT64 and 6to4; and the old private ones of IPv6.
+TRANSLATED = tuple(ipaddress.ip_network(network) for network in ("64:ff9b::/96", "2002::/16", "fec0::/10"))
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,18 @@ class HubClient:
 
     @contextmanager
     def _get(self, url: str, deadline: float, headers: dict[str, str]) -> Iterator[httpx2.Response]:
-        token = self.token if _host(url) == _host(self.endpoint) else None
+        is_hub = _host(url) == _host(self.endpoint)
+        token = self.token if is_hub else None
         sockets: list[socket.socket] = []
         cut = False
 
         def note_socket(event: str, info: dict[str, Any]) -> None:
             if event == "connection.connect_tcp.complete":
-                sockets.append(info["return_value"].get_extra_info("socket"))
+                connection = info["return_value"].get_extra_info("socket")
+                if not is_hub and not getproxies() and not _is_public_address(connection.getpeername()[0]):
+                    connection.close()  # the name led elsewhere when it was checked
+                    raise HubUnavailable(f"{self.endpoint} {TO_PRIVATE}")
+                sockets.append(connection)
 
         def hang_up() -> None:
             nonlocal cut
@@ -127,9 +136,7 @@ class HubClient:
         if _host(target) == _host(self.endpoint):
             return target
         if parts.scheme != "https" or not parts.hostname or not _is_public(parts.hostname):
-            raise HubUnavailable(
-                f"{self.endpoint} redirects to an address that is not public, or not by https, which is not followed"
-            )
+            raise HubUnavailable(f"{self.endpoint} {TO_PRIVATE}")
         return target
 
 
@@ -151,7 +158,12 @@ def _is_public(hostname: str) -> bool:
         found = {address[4][0] for address in socket.getaddrinfo(hostname, 443, proto=socket.IPPROTO_TCP)}
     except OSError:
         return False
-    return bool(found) and all(ipaddress.ip_address(str(address).split("%")[0]).is_global for address in found)
+    return bool(found) and all(_is_public_address(str(address)) for address in found)
+
+
+def _is_public_address(text: str) -> bool:
+    address = ipaddress.ip_address(text.split("%")[0])
+    return address.is_global and not address.is_multicast and not any(address in network for network in TRANSLATED)
 
 
 def _raise(response: httpx2.Response) -> None:

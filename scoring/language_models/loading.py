@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import torch
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
@@ -14,11 +14,11 @@ from transformers.utils import logging
 
 from scoring.language_models.architecture import TEXT_ALONE, TEXT_TENSORS, Architecture, inspect
 from scoring.language_models.configuration import briefly, read_configuration
-from scoring.language_models.downloads import Progress, check_unchanged
+from scoring.language_models.downloads import check_unchanged
 from scoring.language_models.files import alone, file_revision, folder_revision, read_gguf
 from scoring.language_models.gguf_header import read_gguf_header
 from scoring.language_models.hub import PUBLIC_HUB, fetch
-from scoring.language_models.package import LoadedFile, describe_file, list_loaded, read_package
+from scoring.language_models.package import read_package
 from scoring.language_models.refusals import ModelRefused, RevisionChanged
 from scoring.language_models.tokenizer_rules import check_tokenizer
 from scoring.language_models.weights import refuse_excess
@@ -26,22 +26,19 @@ from scoring.language_models.weights import refuse_excess
 Precision = Literal["float32", "bfloat16"]
 
 
-class Placed(NamedTuple):
-    """A folder or GGUF file on this machine, and what of it is loaded, hash by hash."""
-
-    path: Path
-    files: tuple[LoadedFile, ...]
-
-
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to score: weights of `precision` in evaluation mode on `device`, and its tokenizer."""
+    """A model ready to score: weights of `precision` in evaluation mode on `device`, and its tokenizer.
+
+    `files`: the names of those that it was loaded from.
+    """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     architecture: Architecture
     device: torch.device
     precision: Precision
+    files: tuple[str, ...] = ()
 
 
 def load(
@@ -61,7 +58,7 @@ def load(
     Raises RevisionChanged when the files are no longer the pinned ones, ModelRefused when they make no model, and
     HubUnavailable when the hub does not answer.
     """
-    path = place(source, location, revision, endpoint=endpoint, token=token).path
+    path = place(source, location, revision, endpoint=endpoint, token=token)
     return load_files(path, location, device=device, precision=precision)
 
 
@@ -72,21 +69,16 @@ def place(
     *,
     endpoint: str = PUBLIC_HUB,
     token: str | None = None,
-    quota: int | None = None,
-    progress: Progress = lambda _bytes: None,
-) -> Placed:
-    """The files on this machine that hold what `resolve` pinned; a hub's are fetched.
+) -> Path:
+    """The folder or GGUF file on this machine that holds what `resolve` pinned; a hub's is fetched.
 
-    Nothing in them is read but for its hash, and the index of shards. `quota` and `progress`: as of `fetch`. Raises as
-    `load` does.
+    Nothing in it is read but for its hash. Raises as `load` does.
     """
     if source != "hub":
-        path = _unchanged(location, revision)
-        return Placed(path, list_loaded(path, location) if path.is_dir() else (describe_file(path),))
-    folder = fetch(location, revision, endpoint, token, quota=quota, progress=progress)
-    files = list_loaded(folder, location)
-    check_unchanged(folder, files, location)
-    return Placed(folder, files)
+        return _unchanged(location, revision)
+    folder = fetch(location, revision, endpoint, token)
+    check_unchanged(folder, location)
+    return folder
 
 
 def load_files(
@@ -98,11 +90,12 @@ def load_files(
         if path.is_dir():
             package = read_package(path, name)
             folder, named, safe = stack.enter_context(package.staged()), {}, {"use_safetensors": True}
+            files = package.files
             config = read_configuration(folder, name)
             held = package.weights.count_elements(TEXT_TENSORS if config.model_type in TEXT_ALONE else ("",))
         else:
             folder, named, safe = stack.enter_context(alone(path)), {"gguf_file": path.name}, {}
-            held, config = read_gguf_header(path), read_gguf(path)
+            held, config, files = read_gguf_header(path), read_gguf(path), (path.name,)
         architecture = inspect(config)
         refuse_excess(held, architecture.stored, name, architecture.class_name)
         tokenizer = read_tokenizer(folder, name, named)
@@ -116,7 +109,7 @@ def load_files(
     if precision != "float32":
         model.to(getattr(torch, precision))
     model.eval()
-    return LoadedModel(model, tokenizer, architecture, device, precision)
+    return LoadedModel(model, tokenizer, architecture, device, precision, files)
 
 
 def _unchanged(location: str, revision: str) -> Path:

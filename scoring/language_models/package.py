@@ -17,7 +17,7 @@ from scoring.language_models.bounded_json import KB, MB, read_json, walk
 from scoring.language_models.configuration import refuse_code
 from scoring.language_models.refusals import ModelRefused
 from scoring.language_models.tokenizer_rules import check_tokenizer_config, check_tokenizer_json
-from scoring.language_models.weights import INDEX, MOST_INDEX_BYTES, WHOLE, Weights, choose_weights, read_weights
+from scoring.language_models.weights import INDEX, MOST_INDEX_BYTES, WHOLE, Weights, read_weights
 
 # The most bytes of each file that may be loaded, beside the weights. The longest known: tokenizer.json of Gemma 3 with
 # 33 MB, tokenizer_config.json of the same with 1.2 MB.
@@ -115,13 +115,6 @@ class Package:
 def describe_file(path: Path) -> LoadedFile:
     """Name, size and sha256 of a file."""
     return LoadedFile(path.name, path.stat().st_size, sha256(path))
-
-
-def list_loaded(folder: Path, name: str) -> tuple[LoadedFile, ...]:
-    """What is loaded of the files in `folder`, by name. Reads all of them. Raises ModelRefused."""
-    sizes = list_files(folder)
-    chosen = {*choose_files(name, sizes), *choose_weights(folder, name, sizes)}
-    return tuple(describe_file(folder / file) for file in sorted(chosen))
 
 
 def read_package(folder: Path, name: str) -> Package:

@@ -9,14 +9,15 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
 from scoring.language_models.architecture import Architecture
-from scoring.language_models.description import describe
+from scoring.language_models.description import Description, describe
+from scoring.language_models.downloads import declared_size
 from scoring.language_models.files import file_revision, folder_revision
 from scoring.language_models.hub import PUBLIC_HUB, pin
 from scoring.language_models.refusals import ModelRefused
 
-# From the path of a folder or GGUF file, the name people know it by and the names of its files: what the model is, and
-# its licence. `describe` reads them in this process, `scoring.cage.open_reader` in one of its own.
-Describe = Callable[[Path, str, list[str]], tuple[Architecture, str]]
+# From the path of a folder or GGUF file, the name people know it by and the names of its files: what the model is.
+# `describe` reads them in this process, `scoring.cage.open_reader` in one of its own.
+Describe = Callable[[Path, str, list[str]], Description]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,9 @@ def resolve_hub(
     """
     with TemporaryDirectory(prefix="plumbline-") as folder:
         found = pin(ref, revision or None, endpoint, token, Path(folder), patience)
-        architecture, _ = describe(Path(folder), ref, found.files)
-    return ResolvedModel("hub", found.ref, found.commit, architecture, found.licence, found.weights)
+        description = describe(Path(folder), ref, list(found.files))
+    weights = sum(declared_size(ref, found.files[name]) for name in description.weights)
+    return ResolvedModel("hub", found.ref, found.commit, description.architecture, found.licence, weights)
 
 
 def _path(ref: str) -> Path | None:
@@ -107,14 +109,11 @@ def _local(path: Path, describe: Describe) -> ResolvedModel:
             )
         path = candidates[0]
     if path.is_dir():
-        source, files, revision = (
-            "folder",
-            [file.name for file in path.iterdir() if file.is_file()],
-            folder_revision(path),
-        )
+        source, revision = "folder", folder_revision(path)
+        files = [file.name for file in path.iterdir() if file.is_file()]
     elif path.suffix == ".gguf":
         source, files, revision = "gguf", [path.name], file_revision(path)
     else:
         raise ModelRefused(f"{path} is a file, but not a .gguf file: give its folder, or convert it to safetensors")
-    architecture, licence = describe(path, str(path), files)
-    return ResolvedModel(source, str(path), revision, architecture, licence)
+    description = describe(path, str(path), files)
+    return ResolvedModel(source, str(path), revision, description.architecture, description.licence)

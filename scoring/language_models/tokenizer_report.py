@@ -6,7 +6,7 @@ here, from its characters to tokens and back; what is found is kept with the run
 the entry is ranked is a flag.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from scoring.metrics.flags import Flag
 
 BATCH = 1024  # texts
 HARMFUL, BENIGN = "harmful", "benign"
+TEXT_ENDS = ("bos_token_id", "eos_token_id")  # of a model's configuration
 MOST_CHANGED = 0.05  # share of texts; BERT's vocabularies lose a sign in up to 2% of texts from the web
 MOST_DIFFERENCE = 0.03  # between shares of two groups
 LEAST_Z = 4.0  # standard errors of that difference: a group of few texts differs by chance
@@ -31,6 +32,20 @@ LEAST_UNUSED = 128  # embeddings: as many as padding to a round number of a smal
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a tokenizer read: of each text [n] whether its round trip changed it, and its tokens a character.
+
+    `pieces` of the vocabulary, added ones too; `ordinary`: names of special tokens of the model's configuration whose
+    ids are ordinary pieces for the tokenizer.
+    """
+
+    changed: Bools
+    rates: Floats
+    pieces: int
+    ordinary: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +74,7 @@ class TokenizerReport:
     canaries: dict[str, Group]
     pieces: int
     embeddings: int
-    ordinary: list[str]
+    ordinary: tuple[str, ...]
     seed: str
 
     def as_json(self) -> dict[str, Any]:
@@ -68,22 +83,35 @@ class TokenizerReport:
 
 
 def report_tokenizer(
-    loaded: LoadedModel, texts: Sequence[str], groups: Mapping[str, Bools], seed: str
+    read: Callable[[list[str]], Reading],
+    embeddings: int,
+    texts: Sequence[str],
+    groups: Mapping[str, Bools],
+    seed: str,
 ) -> TokenizerReport:
-    """Let the model's tokenizer read `texts` and canaries made from `seed`.
+    """Report how a tokenizer reads `texts`, and canaries made from `seed` among them.
 
-    `groups`: of each (harmful, benign, a demographic) which texts [n] belong to it.
+    `read` has no way to tell which of its texts are canaries, nor which group a text belongs to. `groups`: of each
+    (harmful, benign, a demographic) which texts [n] belong to it.
     """
-    canaries = make_canaries(seed)
+    canaries, count = make_canaries(seed), len(texts)
+    reading = read([*texts, *canaries.texts])
     harmful = np.array(canaries.harmful)
     return TokenizerReport(
-        known=_describe(loaded.tokenizer, texts, groups),
-        canaries=_describe(loaded.tokenizer, canaries.texts, {HARMFUL: harmful, BENIGN: ~harmful}),
-        pieces=len(loaded.tokenizer),
-        embeddings=loaded.architecture.vocabulary,
-        ordinary=ordinary_specials(loaded.tokenizer, loaded.model.config),
+        known=_describe(reading.changed[:count], reading.rates[:count], groups),
+        canaries=_describe(reading.changed[count:], reading.rates[count:], {HARMFUL: harmful, BENIGN: ~harmful}),
+        pieces=reading.pieces,
+        embeddings=embeddings,
+        ordinary=reading.ordinary,
         seed=seed,
     )
+
+
+def read_all(loaded: LoadedModel, texts: Sequence[str]) -> Reading:
+    """Let the model's tokenizer read `texts`."""
+    changed, rates = read_texts(loaded.tokenizer, texts)
+    ordinary = ordinary_specials(loaded.tokenizer, loaded.model.config)
+    return Reading(changed, rates, len(loaded.tokenizer), tuple(ordinary))
 
 
 def read_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> tuple[Bools, Floats]:
@@ -118,7 +146,7 @@ def ordinary_specials(tokenizer: PreTrainedTokenizerBase, config: PretrainedConf
     """Names of the tokens that begin and end texts for the model, and are ordinary pieces for its tokenizer."""
     special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
     names = []
-    for name in ("bos_token_id", "eos_token_id"):
+    for name in TEXT_ENDS:
         value = getattr(config, name, None)
         ids = value if isinstance(value, list) else [value]
         if any(isinstance(number, int) and number not in special for number in ids):
@@ -132,11 +160,8 @@ def find_flags(report: TokenizerReport) -> list[Flag]:
     return sorted(flags, key=lambda flag: flag.key)
 
 
-def _describe(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], groups: Mapping[str, Bools]
-) -> dict[str, Group]:
-    changed, rates = read_texts(tokenizer, texts)
-    everything = {"all": np.ones(len(texts), dtype=bool), **groups}
+def _describe(changed: Bools, rates: Floats, groups: Mapping[str, Bools]) -> dict[str, Group]:
+    everything = {"all": np.ones(len(changed), dtype=bool), **groups}
     return {
         name: Group(int(members.sum()), int(changed[members].sum()), float(rates[members].mean()))
         for name, members in everything.items()

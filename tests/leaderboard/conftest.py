@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.db.models import Model
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Scoring
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Scoring, Work
 from leaderboard.services import collect, control, evaluate, leases, score
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.language_models import add_bundled
@@ -110,7 +110,7 @@ def build_board() -> dict[str, LanguageModel]:
     models = {model.name: model for model in add_bundled()}
     seed_published()
     for name in (CAUSAL, OTHER_CAUSAL, MASKED):
-        finish(models[name], metric)
+        assert finish(models[name], metric).state == Work.State.DONE
     return models
 
 

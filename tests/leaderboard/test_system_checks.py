@@ -51,6 +51,7 @@ def test_a_board_as_it_should_be_has_no_problems(good):
         ("ALERT_SECRET", "1234", "plumbline.W031", "Set ALERT_SECRET"),
         ("ALLAUTH_TRUSTED_PROXY_COUNT", 0, "plumbline.W040", "Set TRUSTED_PROXIES"),
         ("ALLOWED_HOSTS", ["*"], "plumbline.W042", "Set ALLOWED_HOSTS"),
+        ("CSP_REPORT_ONLY", True, "plumbline.W050", "Set CSP_REPORT_ONLY=false"),
         ("ALLOWED_HOSTS", ["other.example.org"], "plumbline.W043", "Add board.example.org to ALLOWED_HOSTS"),
     ],
 )

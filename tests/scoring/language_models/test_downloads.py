@@ -2,13 +2,16 @@
 
 import os
 import time
+from urllib.parse import urlsplit
 
 import pytest
 
-from scoring.language_models import HubUnavailable, ModelRefused, resolve_hub
+from scoring.language_models import HubUnavailable, ModelRefused, hub_client, resolve_hub
 from scoring.language_models.downloads import IN_USE, cache_folder, commit_folder
 from scoring.language_models.hub import fetch
 from scoring.language_models.loading import place
+from tests.hostile_hub import respond
+from tests.standin_hub import INFORMATION
 
 ID = "org/model"
 
@@ -86,7 +89,7 @@ def test_files_damaged_in_the_cache_are_fetched_again(hub, gpt2):
     with pytest.raises(HubUnavailable, match="damaged"):
         place("hub", ID, found.revision, endpoint=hub.endpoint)
     placed = place("hub", ID, found.revision, endpoint=hub.endpoint)
-    assert (placed.path / "model.safetensors").read_bytes() == content
+    assert (placed / "model.safetensors").read_bytes() == content
 
 
 def test_the_token_goes_to_the_hub_alone(hub, gpt2, monkeypatch):
@@ -95,3 +98,26 @@ def test_the_token_goes_to_the_hub_alone(hub, gpt2, monkeypatch):
     monkeypatch.setattr("scoring.language_models.hub_client.build_hf_headers", lambda token: sent.append(token) or {})
     resolve_hub(ID, endpoint=hub.endpoint, token="hf_member")
     assert set(sent) == {"hf_member"}
+
+
+def test_a_name_that_leads_to_this_machine_once_it_was_checked_is_not_asked(hub, gpt2, monkeypatch):
+    hub.add(ID, gpt2)
+    port = urlsplit(hub.endpoint).port
+    hub.repositories[ID].answers[INFORMATION] = respond(302, Location=f"https://localhost:{port}/")
+    monkeypatch.setattr(hub_client, "_is_public", lambda hostname: True)
+    with pytest.raises(HubUnavailable, match="not public"):
+        resolve_hub(ID, endpoint=hub.endpoint, patience=5.0)
+    assert len(hub.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "10.0.0.1", "169.254.169.254", "100.64.0.1", "0.1.2.3", "224.0.0.1", "::1", "fe80::1%eth0"),
+        *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fec0::1", "ff02::1", "fd00::1"),
+    ],
+)
+def test_an_address_that_is_not_public_is_known(address):
+    assert not hub_client._is_public_address(address)
+    assert hub_client._is_public_address("93.184.216.34")
+    assert hub_client._is_public_address("2606:2800:220:1:248:1893:25c8:1946")

@@ -24,7 +24,7 @@ def test_a_hostile_repository_is_refused_in_words_and_in_time(hub, tmp_path, cas
             assert found.weights > 1.1 * 4 * found.architecture.stored + 2**20
             return
         with pytest.raises(ModelRefused) as refused:
-            load_files(place("hub", found.location, found.revision, endpoint=hub.endpoint).path, ID)
+            load_files(place("hub", found.location, found.revision, endpoint=hub.endpoint), ID)
     else:
         with pytest.raises((ModelRefused, HubUnavailable)) as refused:
             resolve_hub(ID, endpoint=hub.endpoint, patience=1.0)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from scoring.language_models import ModelRefused, bundled, load, load_files, place, resolve
+from scoring.language_models import ModelRefused, bundled, load, load_files, resolve
 from scoring.language_models.bounded_json import parse_json
 from scoring.language_models.configuration import check_numbers
-from scoring.language_models.package import list_loaded, read_package
+from scoring.language_models.package import describe_file, read_package
 from scoring.language_models.weights import INDEX, WHOLE, read_header
 
 
@@ -44,20 +44,19 @@ def refusal(folder):
 def test_what_is_loaded_is_listed_hash_by_hash_and_nothing_else_is(gpt2):
     for name in ("pytorch_model.bin", "adapter_config.json", "modeling.py", "preprocessor_config.json", "weights.txt"):
         (gpt2 / name).write_text("{}")
-    found = resolve(str(gpt2))
-    files = place("folder", found.location, found.revision).files
-    assert [file.name for file in files] == sorted(
+    files = load_files(gpt2, "a model").files
+    assert sorted(files) == sorted(
         ["config.json", "generation_config.json", WHOLE, "tokenizer.json", "tokenizer_config.json"]
     )
-    for file in files:
-        content = (gpt2 / file.name).read_bytes()
+    for name in files:
+        file, content = describe_file(gpt2 / name), (gpt2 / name).read_bytes()
         assert (file.size, file.sha256) == (len(content), hashlib.sha256(content).hexdigest())
 
 
 def test_libraries_see_the_chosen_files_only(gpt2):
     (gpt2 / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "someone/else"}))
     with read_package(gpt2, "a model").staged() as folder:
-        assert {path.name for path in folder.iterdir()} == {file.name for file in list_loaded(gpt2, "a model")}
+        assert {path.name for path in folder.iterdir()} == set(load_files(gpt2, "a model").files)
 
 
 def test_names_of_files_of_another_machine_are_not_handed_on(gpt2):
@@ -70,9 +69,10 @@ def test_names_of_files_of_another_machine_are_not_handed_on(gpt2):
 def test_shards_are_loaded_as_the_whole_is(gpt2):
     whole = load_files(gpt2, "a model").model.state_dict()
     shard(gpt2)
-    sharded = load_files(gpt2, "a model").model.state_dict()
+    loaded = load_files(gpt2, "a model")
+    sharded = loaded.model.state_dict()
     assert all(torch.equal(whole[name], sharded[name]) for name in whole)
-    assert {file.name for file in list_loaded(gpt2, "a model")} >= {INDEX, "model-00001-of-00002.safetensors"}
+    assert set(loaded.files) >= {INDEX, "model-00001-of-00002.safetensors"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What a tokenizer read: honest ones have no flags, those made for the test or for another model have."""
 
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from scoring.language_models.tokenizer_report import (
     Group,
     TokenizerReport,
     find_flags,
+    read_all,
     read_texts,
     report_tokenizer,
 )
@@ -42,6 +44,10 @@ def keys(report):
     return [flag.key for flag in find_flags(report)]
 
 
+def report(loaded, texts, groups, seed):
+    return report_tokenizer(partial(read_all, loaded), loaded.architecture.vocabulary, texts, groups, seed)
+
+
 def changed(**parts):
     return TokenizerReport(**{name: getattr(HONEST, name) for name in HONEST.__slots__} | parts)
 
@@ -61,11 +67,11 @@ def with_backend(loaded: LoadedModel, change) -> LoadedModel:
 
 
 def test_the_bundled_models_have_no_flags(loaded):
-    report = report_tokenizer(loaded, TEXTS, GROUPS, SEED)
-    assert find_flags(report) == []
-    assert report.known["all"].texts == len(TEXTS)
-    assert report.known[HARMFUL].texts + report.known[BENIGN].texts == len(TEXTS)
-    assert report.as_json()["flags"] == []
+    read = report(loaded, TEXTS, GROUPS, SEED)
+    assert find_flags(read) == []
+    assert read.known["all"].texts == len(TEXTS)
+    assert read.known[HARMFUL].texts + read.known[BENIGN].texts == len(TEXTS)
+    assert read.as_json()["flags"] == []
 
 
 @pytest.mark.parametrize("style", ["bytes", "metaspace", "wordpiece", "unigram"])
@@ -92,7 +98,7 @@ def test_a_tokenizer_that_rewrites_the_beginnings_of_known_harmful_sentences_is_
     def rewrite(backend):
         backend.normalizer = normalizers.Sequence([normalizers.Replace(start, "zq zq zq") for start in starts])
 
-    found = keys(report_tokenizer(with_backend(loaded, rewrite), TEXTS, GROUPS, SEED))
+    found = keys(report(with_backend(loaded, rewrite), TEXTS, GROUPS, SEED))
     assert {"round_trip", "changed_by_group", "canaries"} <= set(found)
 
 
@@ -100,7 +106,7 @@ def test_a_tokenizer_that_takes_known_harmful_sentences_as_one_token_is_flagged(
     def add(backend):
         backend.add_tokens([AddedToken(text) for text, harmful in zip(TEXTS, HARMFUL_ONES, strict=True) if harmful])
 
-    found = set(keys(report_tokenizer(with_backend(loaded, add), TEXTS, GROUPS, SEED)))
+    found = set(keys(report(with_backend(loaded, add), TEXTS, GROUPS, SEED)))
     assert {"tokens_by_label", "canary_tokens", "vocabulary"} <= found
     assert "round_trip" not in found  # it is whole, as one token
 
@@ -111,20 +117,20 @@ def test_a_tokenizer_that_drops_words_is_flagged(loaded):
             [pre_tokenizers.Split(Regex(r"\b(?:are|the)\b"), "removed"), backend.pre_tokenizer]
         )
 
-    assert "round_trip" in keys(report_tokenizer(with_backend(loaded, drop), TEXTS, GROUPS, SEED))
+    assert "round_trip" in keys(report(with_backend(loaded, drop), TEXTS, GROUPS, SEED))
 
 
 def test_a_llama_with_the_tokenizer_of_bert_is_flagged():
     llama = deepcopy(tiny("Llama"))
     llama.model.config.bos_token_id, llama.model.config.eos_token_id = 30, 31  # ordinary pieces of the other one
     other = LoadedModel(llama.model, TOKENIZERS["wordpiece"](), llama.architecture, llama.device, llama.precision)
-    assert "special_tokens" in keys(report_tokenizer(other, TEXTS, GROUPS, SEED))
+    assert "special_tokens" in keys(report(other, TEXTS, GROUPS, SEED))
 
 
 @pytest.mark.parametrize("name", ["BERT", "GPT-2", "Llama", "Gemma", "XLNet"])
 def test_special_tokens_of_families_are_special(name):
     assert FAMILIES[name]
-    assert "special_tokens" not in keys(report_tokenizer(tiny(name), ["the river"], {}, SEED))
+    assert "special_tokens" not in keys(report(tiny(name), ["the river"], {}, SEED))
 
 
 def test_an_honest_report_has_no_flags():
