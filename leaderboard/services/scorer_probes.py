@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from leaderboard.models import Metric, RetiredScorer, ScorerProbe
 from leaderboard.services import scorers
-from leaderboard.services.leases import worker_name
+from leaderboard.services.leases import stop_requested, worker_name
 from scoring.scorers import ScorerUnavailable, UnknownScorer
 from scoring.scorers.lexicon import LexiconError
 
@@ -29,9 +29,15 @@ def due_probes() -> list[str]:
 
 
 def probe_scorers() -> int:
-    """Load each scorer that is due, one after the other, and note what came of it; returns how many."""
-    names = due_probes()
-    for name in names:
+    """Load each scorer that is due, one after the other, and note what came of it; returns how many.
+
+    A worker that is asked to stop leaves the others to the next one.
+    """
+    probed = 0
+    for name in due_probes():
+        if stop_requested.is_set():
+            break
+        probed += 1
         problem = ""
         try:
             scorers.scorer_for(name, "probe")
@@ -43,7 +49,7 @@ def probe_scorers() -> int:
         ScorerProbe.objects.update_or_create(
             name=name, defaults={"problem": problem, "worker": worker_name(), "probed_at": timezone.now()}
         )
-    return len(names)
+    return probed
 
 
 def unloadable_scorers() -> dict[str, str]:

@@ -208,9 +208,13 @@ def _with_children(process: int) -> Iterator[int]:
 
 
 class Nursery:
-    """The zygote of this process: started when the first cage is opened, and again where it is gone."""
+    """The zygote of this process: started when the first cage is opened, and again where it is gone.
 
-    def __init__(self) -> None:
+    `module` is what runs as the zygote.
+    """
+
+    def __init__(self, module: str = "scoring.cage.zygote") -> None:
+        self._module = module
         self._one_at_a_time = threading.Lock()  # threads share it
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -259,7 +263,7 @@ class Nursery:
         self._owner, self._control = os.getpid(), ours
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - this Python, a module of ours
-                [sys.executable, "-P", "-s", "-m", "scoring.cage.zygote", str(theirs.fileno())],
+                [sys.executable, "-P", "-s", "-m", self._module, str(theirs.fileno())],
                 env=clean_environment(os.environ),
                 cwd="/",
                 stdin=subprocess.DEVNULL,

@@ -9,8 +9,10 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.urls import reverse
 from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
 
 from leaderboard.models import ApiToken
+from leaderboard.services.courier import send_due
 from leaderboard.services.invitations import invite
 from leaderboard.services.roles import set_role
 from leaderboard.services.tokens import TokenRefused, make_token, owner_of
@@ -31,19 +33,21 @@ OWN = ("/accounts/", "/accounts/tokens/", "/accounts/email/", "/accounts/passwor
 
 @pytest.fixture(autouse=True)
 def _no_attempts_yet(transactional_db: None) -> None:
-    """Attempts of the test before are in a table that emptying the database leaves alone."""
+    """Each test begins without attempts: all of them come from one address."""
     cache.clear()
 
 
 @pytest.fixture
-def letters(settings, tmp_path: Path) -> Path:
+def letters(settings, tmp_path: Path, live_server: LiveServer) -> Path:
     """A folder with the letters that the board sends, one file each."""
+    settings.SITE_URL = live_server.url
     settings.EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
     settings.EMAIL_FILE_PATH = tmp_path / "letters"
     return settings.EMAIL_FILE_PATH
 
 
 def link_in_the_last_letter(letters: Path) -> str:
+    send_due()  # as beat does every two seconds
     newest = max(letters.iterdir(), key=lambda letter: letter.stat().st_mtime_ns)
     return re.search(r"http://\S+", newest.read_text())[0]
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from scoring.cage import (
     open_cage,
     open_model,
     open_reader,
+    supervisor,
 )
 from scoring.cage.landlock import version
 from scoring.cage.pipe import read_batches
 from scoring.cage.protections import missing
 from scoring.cage.schemas import LIKELIHOODS
-from scoring.cage.supervisor import clean_environment
+from scoring.cage.supervisor import Nursery, clean_environment
 from scoring.evaluation_sets import build_starter
 from scoring.language_models import ModelRefused, load, resolve
 from scoring.likelihood import LikelihoodSettings, likelihoods_table, token_log_likelihoods
@@ -112,6 +114,16 @@ def compute(folder: Path, limits: Limits, texts: list[str] = TEXTS, **options: A
 processes: list[int] = []
 
 
+@pytest.fixture
+def _unreviewed(monkeypatch) -> Iterator[None]:
+    """Cages that read any tokenizer, as if the review of tokenizers had a hole."""
+    nursery = Nursery("tests.faults.unreviewed_zygote")
+    monkeypatch.setattr(supervisor, "NURSERY", nursery)
+    yield
+    nursery.stop()
+
+
+@pytest.mark.usefixtures("_unreviewed")
 def test_a_tokenizer_bomb_ends_as_a_refusal_and_the_next_model_is_computed(tmp_path):
     limits = Limits(memory=2**30, address_space=2**31)
     with pytest.raises(ModelRefused, match=r"bomb ended the process that was trying the tokenizer.*normalizers"):
@@ -119,6 +131,7 @@ def test_a_tokenizer_bomb_ends_as_a_refusal_and_the_next_model_is_computed(tmp_p
     assert compute(HONEST, limits).num_rows == len(TEXTS)
 
 
+@pytest.mark.usefixtures("_unreviewed")
 def test_a_panic_in_rust_ends_as_a_refusal(tmp_path):
     with pytest.raises(ModelRefused, match=r"panic.*chunk size must be non-zero.*save its tokenizer"):
         compute(with_panic(tmp_path / "panic"), Limits())

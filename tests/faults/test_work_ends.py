@@ -1,15 +1,17 @@
 """Work always ends, whatever it is given: real workers, hostile models and a hub that asks for patience."""
 
+import os
+import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from django.utils import timezone
 
 from leaderboard.celery import app
-from leaderboard.models import Download, Incident, Run, Scoring, Work, Worker
+from leaderboard.models import Download, Incident, LanguageModel, Run, Scoring, Work, Worker
 from leaderboard.services import leases
 from leaderboard.services.alerts import look
 from leaderboard.services.evaluate import request_evaluation
@@ -18,9 +20,10 @@ from leaderboard.services.language_models import add_model
 from leaderboard.services.queue import sweep
 from leaderboard.services.work import cancel_work
 from scoring.language_models import BUNDLED
+from scoring.language_models.files import folder_revision
 from tests.faults.hostile_models import copy_model, with_bomb, with_nothing_finite, with_panic
 from tests.faults.worker import wait_until, worker
-from tests.leaderboard.conftest import CAUSAL, metric, models  # noqa: F401 (fixtures)
+from tests.leaderboard.conftest import CAUSAL, MASKED, metric, models  # noqa: F401 (fixtures)
 from tests.standin_hub import StandInHub
 
 ASKING_SECONDS = 1.0  # that a question to the workers takes
@@ -40,14 +43,22 @@ def run_of(path: Path, metric) -> Run:  # noqa: F811
     return request_evaluation(add_model(str(path))[0], metric).run
 
 
+def run_past_entry(make: Callable[[Path], Path], path: Path, metric) -> Run:  # noqa: F811
+    """A run of a model that would be refused as it is entered."""
+    run = run_of(copy_model(path), metric)
+    shutil.rmtree(path)
+    LanguageModel.objects.filter(pk=run.model_id).update(revision=folder_revision(make(path)))
+    return run
+
+
 def again(work: Work) -> Work:
     work.refresh_from_db()
     return work
 
 
 def test_hostile_models_fail_with_words_and_the_same_worker_ranks_the_next_honest_one(metric, models, tmp_path):  # noqa: F811
-    bomb = run_of(with_bomb(tmp_path / "bomb"), metric)
-    panic = run_of(with_panic(tmp_path / "panic"), metric)
+    bomb = run_past_entry(with_bomb, tmp_path / "bomb", metric)
+    panic = run_past_entry(with_panic, tmp_path / "panic", metric)
     nothing = run_of(with_nothing_finite(tmp_path / "nothing"), metric)
     honest = request_evaluation(models[CAUSAL], metric)
     with worker(WORKER_MEMORY_GB="1.5") as process:
@@ -56,13 +67,35 @@ def test_hostile_models_fail_with_words_and_the_same_worker_ranks_the_next_hones
         wait_until(lambda: again(honest).state == Work.State.DONE)
         assert process.poll() is None  # the worker that all of them went through
         wait_until(lambda: Worker.objects.exclude(cage=[]).exists())
-    assert "trying the tokenizer" in bomb.reason
-    assert "panic" in panic.reason
+    assert "normalizer Replace" in bomb.reason
+    assert "pre-tokenizer 'FixedLength'" in panic.reason
     assert (bomb.attempts, panic.attempts) == (1, 1)
     texts = nothing.protocol.evaluation_set.artefact.rows
     assert nothing.reason == f"nothing gives no finite likelihood for {texts} of {texts} texts"
     assert explain(nothing).what == f"{nothing.reason}."
     assert (nothing.attempts, Scoring.objects.get(run=nothing).attempts) == (1, 0)  # collected once, never scored
+
+
+def cage_of(worker_process: int) -> int | None:
+    """The process that a worker's cage runs a model in; None before there is one."""
+    zygotes = children_of(worker_process, "scoring.cage.zygote")
+    innermost = zygotes[0] if zygotes else None
+    depth = 0
+    while innermost and (children := children_of(innermost, "scoring.cage.zygote")):
+        innermost, depth = children[0], depth + 1
+    return innermost if depth > 1 else None
+
+
+def test_a_cage_that_dies_costs_an_attempt_and_no_worker(metric, models):  # noqa: F811
+    run = request_evaluation(models[MASKED], metric).run
+    with worker(SHARD_TEXTS="8") as process:
+        wait_until(lambda: again(run).done > 0)
+        os.kill(cage_of(process.pid), signal.SIGABRT)
+        wait_until(lambda: bool(again(run).fault) or run.state == Work.State.DONE)
+        assert (run.state, run.fault, run.attempts) == (Work.State.QUEUED, "CageDied", 1)
+        assert "signal 6, it aborted" in run.reason
+        wait_until(lambda: again(run).state == Work.State.DONE)
+        assert process.poll() is None
 
 
 def test_work_whose_workers_die_without_a_word_is_given_up_after_the_allowed_attempts(metric, models, settings):  # noqa: F811
@@ -126,8 +159,8 @@ def test_a_download_that_is_cancelled_or_whose_worker_is_stopped_ends_within_fiv
         request_evaluation(model, metric)
         wait_until(lambda: Download.objects.filter(model=model, state=Work.State.RUNNING).exists())
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=15) == 0
-    assert Download.objects.get(model=model).state == Work.State.QUEUED
+        wait_until(lambda: Download.objects.get(model=model).state == Work.State.QUEUED, 5)
+        assert process.wait(timeout=30) == 0
 
 
 def children_of(process: int, words: str) -> list[int]:
