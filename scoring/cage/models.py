@@ -46,8 +46,15 @@ def open_reader(paths: Iterable[Path], limits: Limits = LOOK_UP, *, strict: bool
     with open_cage(limits, [file for path in paths for file in files_of(path)], strict=strict) as cage:
 
         def describe(path: Path, name: str, files: list[str]) -> Description:
-            with _told(name):
-                values = cage.ask("describe", {"path": str(path), "name": name, "files": files}).values
+            try:
+                with _told(name):
+                    values = cage.ask("describe", {"path": str(path), "name": name, "files": files}).values
+            except (MemoryError, WorkRefused) as error:
+                kind = error.kind if isinstance(error, WorkRefused) else type(error).__name__
+                raise ModelRefused(
+                    f"{name} has a configuration that cannot be read ({kind}): look for sizes in config.json that no "
+                    "model of its kind has"
+                ) from error
             weights = _names(values.get("weights"), files)
             return Description(_architecture(values), str(values.get("licence", ""))[:200], weights)
 

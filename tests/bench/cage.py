@@ -63,6 +63,7 @@ def cage_table() -> None:
     for _ in range(REPEATS):  # in turns: the machine may be quicker now than then
         taken["here"].append(seconds(partial(here, path, texts), 1))
         taken["caged"].append(seconds(partial(caged, path, texts), 1))
+        print(f"  a turn: {taken['here'][-1]:.2f} s here, {taken['caged'][-1]:.2f} s in a cage", flush=True)
     best = {name: min(times) for name, times in taken.items()}
     lost = best["caged"] / best["here"] - 1
     print(f"{path.stem}, {len(texts)} texts: {best['here']:.2f} s here, {best['caged']:.2f} s in a cage: {lost:+.1%}")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from scoring.cage import (
+    LOOK_UP,
     NURSERY,
     CageBroken,
     CageDied,
@@ -220,3 +221,20 @@ def test_a_configuration_that_wants_more_memory_than_a_look_up_has_is_refused(tm
     config.write_text(config.read_text().replace('"model_type"', '"num_labels": 20000000, "model_type"'))
     with open_reader([folder]) as describe, pytest.raises(ModelRefused, match="large"):
         describe(folder, "large", [path.name for path in folder.iterdir()])
+
+
+@pytest.mark.usefixtures("_unreviewed")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("endless", "longer than the 10 s"),
+        ("large", r"cannot be read \(MemoryError\)|of memory, and may take 1.1"),
+        ("broken", r"cannot be read \(KeyError\)"),
+    ],
+)
+def test_a_look_up_ends_with_a_refusal_after_ten_seconds_and_beyond_a_gigabyte(name, words):
+    with open_cage(Limits()):  # the zygote starts before the clock does
+        began = time.monotonic()
+    with open_reader([HONEST]) as describe, pytest.raises(ModelRefused, match=words):
+        describe(HONEST, name, [path.name for path in HONEST.iterdir()])
+    assert time.monotonic() - began < LOOK_UP.seconds + 5
