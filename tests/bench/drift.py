@@ -25,7 +25,7 @@ def drift_table() -> None:
     """Print all three."""
     print(f"Shares of {VERSIONS * CHECKS} simulated checks that are drifted (changed where that is another share),")
     print("of a change that flips 2% of labels / that moves the mean by 0.01; as check 100 of a version")
-    header = "".join(f"{noise:>22}" for noise in NOISES)
+    header = "".join(f"{noise:>26}" for noise in NOISES)
     print(f"{'change of the scorer':24}{'texts':>6}{header}")
     for change in CHANGES:
         for n in SIZES:
@@ -35,19 +35,19 @@ def drift_table() -> None:
                     power(change, noise, n, flips=flips, versions=VERSIONS, checks=CHECKS) for flips in (True, False)
                 ]
                 cells.append(" / ".join(share(rate.changed, rate.drifted) for rate in rates))
-            print(f"{change.name:24}{n:>6}{''.join(f'{cell:>22}' for cell in cells)}", flush=True)
+            print(f"{change.name:24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
     for n in SIZES:
         rates = [power_of_jumps(noise, n, VERSIONS, CHECKS) for noise in NOISES]
         cells = [share(rate.changed, rate.drifted) for rate in rates]
-        print(f"{'0.2% of answers jump':24}{n:>6}{''.join(f'{cell:>22}' for cell in cells)}", flush=True)
+        print(f"{'0.2% of answers jump':24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
     for n in SIZES:
         cells = ["{:g} ({:g})".format(*reversed(slow_drift(noise, n, versions=2))) for noise in NOISES]
-        print(f"{'+0.0001 a check: check':24}{n:>6}{''.join(f'{cell:>22}' for cell in cells)}", flush=True)
+        print(f"{'+0.0001 a check: check':24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
     print("\nNo change: shares of checks, from the first of a version on, that are drifted (changed)")
     for n, (versions, checks) in ALARMS.items():
         rates = [false_alarms(noise, n, versions, checks) for noise in NOISES]
         cells = [f"{rate.drifted:.2%} ({rate.changed:.2%})" for rate in rates]
-        print(f"{f'{versions * checks:,} checks':24}{n:>6}{''.join(f'{cell:>22}' for cell in cells)}", flush=True)
+        print(f"{f'{versions * checks:,} checks':24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
     generator = np.random.default_rng(1)
     scores = np.stack([control_scores(TEXTS, generator) for _ in range(ATTRIBUTES)], axis=1)
     reference = Reference(scores + generator.normal(0, 0.01, (21, *scores.shape)))
