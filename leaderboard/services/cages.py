@@ -173,6 +173,11 @@ def resolve_folders(folders: list[Path]) -> list[ResolvedModel]:
         return [resolve(str(folder), describe=describe) for folder in folders]
 
 
+def prepare() -> None:
+    """Start what cages come from, unless this process has: its libraries take seconds. Raises CageUnavailable."""
+    cage.NURSERY.prepare()
+
+
 def look_up(hub_id: str, revision: str | None, patience: float) -> ResolvedModel:
     """As `scoring.language_models.resolve_hub`, with this board's hub, and read in a cage."""
     return resolve_hub(

@@ -12,7 +12,7 @@ from huggingface_hub import constants
 
 from leaderboard.celery import app
 from leaderboard.models import EntryCheck, Metric, Standing, Submission
-from leaderboard.services import cages, submissions
+from leaderboard.services import submissions
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.submissions import SubmissionRefused
@@ -94,7 +94,6 @@ def test_every_attack_ends_in_words_and_the_next_honest_model_is_ranked(metric, 
     with StandInHub() as hub:
         settings.HUB_ENDPOINT, settings.HUB_TOKEN = hub.endpoint, None
         with worker(HF_ENDPOINT=hub.endpoint, HF_HUB_CACHE=str(tmp_path / "cache"), MOST_ATTEMPTS="1") as process:
-            cages.resolve_folders([GOOD])  # so that the first look-up does not wait for libraries to be imported
             for number, case in enumerate(CASES.values()):
                 ref = f"someone/model-{number}"
                 case.upload(hub, ref, GOOD, tmp_path)

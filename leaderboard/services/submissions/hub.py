@@ -146,6 +146,7 @@ def find(hub_id: str, revision: str) -> Found:
     """What the hub has under that id, if the board takes it. Raises HubRefused."""
     patience = settings.HUB_PATIENCE_SECONDS
     try:
+        cages.prepare()  # before the hub's patience counts: it is no fault of a hub's
         resolved = within(
             patience + READING_SECONDS,
             lambda: cages.look_up(hub_id, revision or None, patience),
