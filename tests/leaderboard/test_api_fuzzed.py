@@ -1,5 +1,7 @@
 """The API, asked everything that its description allows, and much that it does not."""
 
+import re
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -48,7 +50,18 @@ def _served_board(_one_connection, lasting_board):
         yield
 
 
-@schema.parametrize()
-@settings(derandomize=True, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
-def test_the_api_keeps_what_its_description_says(case):
-    case.call_and_validate()
+def validation_of(method: str, path: str) -> Callable[[schemathesis.Case], None]:
+    """A test of one operation."""
+
+    @schema.include(method=method, path=path).parametrize()
+    @settings(derandomize=True, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
+    def validate(case: schemathesis.Case) -> None:
+        case.call_and_validate()
+
+    return validate
+
+
+# Each has a name of its own: of tests that share one, pytest-xdist runs the first and drops the others.
+for operation in (result.ok() for result in schema.get_all_operations()):
+    subject = re.sub(r"\W+", "_", f"{operation.method} {operation.path}").strip("_").lower()
+    globals()[f"test_the_api_keeps_what_it_says_of_{subject}"] = validation_of(operation.method, operation.path)
