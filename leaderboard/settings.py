@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,9 @@ if OPENING_REPLICATES < 1:
     )
 if LEASE_SECONDS < 1:
     raise ImproperlyConfigured(f"LEASE_SECONDS = {LEASE_SECONDS:g}: set it to 1 or more; 60 is usual")
+
+# This machine, as its workers call it: two hosts of a board have two names.
+HOST = env.str("PLUMBLINE_HOST", "") or socket.gethostname()
 
 # Insight: who may read /metrics, and who is told when something goes wrong
 METRICS_TOKEN = env.str("METRICS_TOKEN", "")

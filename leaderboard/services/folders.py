@@ -19,6 +19,10 @@ from scoring.artefacts import sha256
 
 log = logging.getLogger(__name__)
 
+class HostLacks(OSError):
+    """This host has not what work needs, and another one may have it; the message says what and what to do."""
+
+
 _checked: dict[str, tuple[object, ...]] = {}  # by hash of the folder: size and time of each file as it was right
 
 

@@ -8,6 +8,7 @@ Where nobody else could do it, it goes on as the one retry policy says.
 import hashlib
 import logging
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -15,24 +16,24 @@ from functools import cache
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from leaderboard.models import ControlCheck, LanguageModel, Metric, Release, Run, Scoring, Work, Worker
-from leaderboard.services.folders import fetch_folder, name_of_scorer
+from leaderboard.services.folders import HostLacks, fetch_folder, name_of_scorer
 from leaderboard.services.leases import Deferred, worker_name
 from leaderboard.services.memory import memory_needed, memory_of_workers
 from leaderboard.services.scorers import LEXICON, scorer_for
-from scoring.language_models import ModelRefused
 from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UnknownScorer, is_scorer
 
 log = logging.getLogger(__name__)
 
+NOTED_EVERY = 60.0  # seconds
 PASS_SECONDS = 1.0  # until another worker may take what this one gives back
 BELIEVED_FOR = timedelta(minutes=10)  # what a worker could not do it tries again then
 HANDS = {Scoring: "default", ControlCheck: "default", Run: "gpu"}  # the queue of workers that do it
-LACKED_HERE = (LexiconError, ScorerUnavailable, UnknownScorer, ImportError)
+LACKED_HERE = (HostLacks, LexiconError, ScorerUnavailable, UnknownScorer, ImportError)
 
 
 @cache
@@ -92,6 +93,18 @@ def note_abilities(worker: str) -> None:
             log.warning("%s: its files cannot be fetched now: %s", scorer, error)
         else:
             note_ability(worker, name_of_scorer(scorer), fingerprint=fingerprint)
+
+
+def keep_noting_abilities(worker: str) -> None:
+    """As `note_abilities`, for ever: the thread of a worker, which notices what is brought to its host."""
+    while True:
+        try:
+            note_abilities(worker)
+        except Exception:
+            log.exception("what this host can do cannot be noted: it is tried again")
+        finally:
+            connection.close()  # this thread's own
+        time.sleep(NOTED_EVERY)
 
 
 def look_at_scorer(scorer: str) -> str:
@@ -171,7 +184,7 @@ def given_back(kind: type[Work], ability: str) -> Iterator[None]:
     """Give work back for another worker where this one lacks what it needs. Raises Deferred, or the error itself."""
     try:
         yield
-    except (*LACKED_HERE, ModelRefused, MemoryError) as error:
+    except (*LACKED_HERE, MemoryError) as error:
         if isinstance(error, ScorerUnavailable) and error.state is ScorerState.RETIRED:
             raise
         note_ability(worker_name(), ability, problem=str(error)[:500] or type(error).__name__)
@@ -181,12 +194,12 @@ def given_back(kind: type[Work], ability: str) -> Iterator[None]:
         raise Deferred(PASS_SECONDS, f"{worker_name()} gave it back ({error}): it is for {', '.join(able)}") from error
 
 
-def hosts_to_ask(ability: str, environment: dict[str, str] | None = None) -> list[str]:
-    """Other hosts than this one whose living workers may be able to do it."""
-    return sorted(
-        {
-            row.host
-            for row in others("default")
-            if row.host not in ("", settings.HOST) and not unable(row, ability)
-        }
-    )
+def may_be_elsewhere(kind: type[Work], ability: str) -> bool:
+    """Whether another living worker may be able to do what this one cannot."""
+    return bool(worker_name()) and any(not unable(row, ability) for row in others(HANDS[kind]))
+
+
+def hosts_to_ask(ability: str) -> list[str]:
+    """Other hosts than this one whose living workers may be able to do a scoring."""
+    rows = [row for row in others(HANDS[ControlCheck]) if row.host not in ("", settings.HOST)]
+    return sorted({row.host for row in rows if not unable(row, ability)})

@@ -9,7 +9,8 @@ from django.db import Error, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring, Work, Worker
+from leaderboard.models import ControlCheck, Download, Pulse, Reading, Run, Scoring, Work, Worker
+from leaderboard.services.hosts import describe_here
 from leaderboard.services.queue import FETCHED
 
 log = logging.getLogger(__name__)
@@ -23,11 +24,8 @@ def beat(name: str, queues: list[str]) -> None:
     """Note that the worker lives; without the database it lives unnoted."""
     now = timezone.now()
     try:
-        Worker.objects.update_or_create(
-            name=name,
-            defaults={"beat_at": now, "queues": sorted(queues)},
-            create_defaults={"beat_at": now, "queues": sorted(queues), "started_at": now},
-        )
+        values = {"beat_at": now, "queues": sorted(queues), **describe_here()}
+        Worker.objects.update_or_create(name=name, defaults=values, create_defaults={**values, "started_at": now})
         Worker.objects.filter(beat_at__lt=now - FORGOTTEN_AFTER).delete()
     except Error as error:
         log.warning("%s gives no sign of life: %s", name, type(error).__name__)
@@ -53,6 +51,17 @@ def note_cage(name: str, protections: list[dict[str, Any]]) -> None:
         defaults={"cage": protections},
         create_defaults={"cage": protections, "beat_at": now, "started_at": now},
     )
+
+
+def pulse(name: str) -> None:
+    """Note that something that the board does for ever was done just now."""
+    Pulse.objects.update_or_create(name=name, defaults={"at": timezone.now()})
+
+
+def seconds_since(name: str) -> float | None:
+    """How long ago that was; None where it never was."""
+    at = Pulse.objects.filter(name=name).values_list("at", flat=True).first()
+    return None if at is None else (timezone.now() - at).total_seconds()
 
 
 def hang_up() -> None:
