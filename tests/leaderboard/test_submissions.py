@@ -29,8 +29,9 @@ from leaderboard.models import (
 )
 from leaderboard.queries.submissions import status
 from leaderboard.services import scorer_probes, scorers
+from leaderboard.services.failure_kinds import FAILURES
 from leaderboard.services.failures import KINDS, shown
-from leaderboard.services.leases import NEVER_RETRIED, claimed
+from leaderboard.services.leases import claimed
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.submission_log import say
 from leaderboard.services.submissions import SubmissionRefused, lifecycle, sending
@@ -209,7 +210,7 @@ def drain_but_held() -> None:
 
 
 def test_each_kind_of_failure_that_is_never_retried_has_words_for_the_submitter():
-    assert {kind.__name__ for kind in NEVER_RETRIED} <= set(KINDS)
+    assert {fault for fault, failure in FAILURES.items() if failure.final} <= {*KINDS, "NotFinite"}
     for failure in KINDS.values():
         assert failure.what.endswith(".")
         assert failure.remedy.endswith(".")
