@@ -1,7 +1,7 @@
 """Publishing: the standings of a metric version, written whole or not at all."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -204,16 +204,11 @@ def area_covariances(
         moved = {number: influence(measure, texts, row) for number, row in values.items()}
         slices = [*texts.member, AVERAGE] if texts.averaged else list(texts.member)
         for place, name in enumerate(slices):
-            rows = np.full((len(scorings), texts_in(moved, place)), np.nan)
+            rows = np.full((len(scorings), next((len(one[place]) for one in moved.values()), 0)), np.nan)
             for number, influences in moved.items():
                 rows[number] = influences[place]
             joint[measure, name] = rows @ rows.T
     return joint
-
-
-def texts_in(moved: dict[int, Sequence[np.ndarray]], place: int) -> int:
-    """How many texts the influences on a slice are of; none where no entry's are known."""
-    return len(next(iter(moved.values()))[place]) if moved else 0
 
 
 def resampled_covariances(

@@ -1,9 +1,8 @@
 """Putting work on the broker. The database is the truth: a lost message costs time, never work."""
 
 import logging
+import sys
 from collections.abc import Callable, Collection
-from math import inf
-from typing import TypeVar
 
 from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When
 from django.db.models.functions import Now
@@ -24,8 +23,6 @@ from leaderboard.models import (
 from leaderboard.models.work import WorkQuerySet, from_now
 from leaderboard.services.turns import Turns, Waiting
 from leaderboard.services.workers import connected, depth
-
-W = TypeVar("W", bound=Work)
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +85,7 @@ def ask_for_ranges(version: MetricVersion) -> None:
         log.warning("the ranges of %s wait for the broker: %s", version, error)
 
 
-def ready_work(kind: type[W]) -> "WorkQuerySet[W]":
+def ready_work(kind: type[Work]) -> WorkQuerySet[Work]:
     """Work of a kind that a free worker could begin now."""
     return kind.objects.unclaimed().filter(READY[kind])
 
@@ -142,7 +139,7 @@ def queue_of(kind: type[Work]) -> str:
     return str(app.amqp.router.route({}, TASKS[kind])["queue"].name)
 
 
-def count_messages(*queues: str) -> dict[str, float]:
+def count_messages(*queues: str) -> dict[str, int]:
     """How many messages wait on each queue; without end where the broker does not say, so that none is sent twice."""
     if not queues:
         return {}
@@ -151,7 +148,7 @@ def count_messages(*queues: str) -> dict[str, float]:
             return {name: depth(connection, name) for name in queues}
     except (OperationalError, OSError) as error:
         log.warning("the broker does not say what is on %s: %s", ", ".join(queues), error)
-        return dict.fromkeys(queues, inf)
+        return dict.fromkeys(queues, sys.maxsize)
 
 
 def call_for_more(kind: type[Work]) -> None:

@@ -38,6 +38,7 @@ from leaderboard.services.submissions import SubmissionRefused, lifecycle, sendi
 from leaderboard.services.submissions.letters import send_due
 from leaderboard.services.submissions.lifecycle import CannotChange
 from leaderboard.services.submissions.metric_choices import choices_for
+from scoring.cage import CageDied
 from scoring.language_models import HubUnavailable, ModelRefused
 from scoring.scorers import ScorerUnavailable
 from tests.leaderboard.conftest import CAUSAL
@@ -251,13 +252,24 @@ def run_of(ada: User, metric: Metric) -> tuple[Submission, Run]:
 def test_an_attempt_that_fails_and_is_tried_again_is_told_and_one_that_fails_for_good_ends_the_submission(small, ada):
     submission, run = run_of(ada, small)
     with claimed(run):
-        raise HubUnavailable("the hub at http://10.1.1.1:80 answered 503")
-    assert "Attempt 1 came to nothing. The hub did not answer. It is tried again in" in log_of(submission)
+        raise CageDied("the process at http://10.1.1.1:80 ended")
+    assert "Attempt 1 came to nothing. The process that ran the model died every time. It is tried again in" in log_of(
+        submission
+    )
     html = page(ada, submission)
-    assert "Attempt 1 of 5 came to nothing. The hub did not answer. It is tried again in" in html
+    assert (
+        "Attempt 1 of 5 came to nothing. The process that ran the model died every time. It is tried again in" in html
+    )
     assert "10.1.1.1" not in html
     retry()
     run.refresh_from_db()
+    for _ in range(2):
+        with claimed(run):
+            raise HubUnavailable("it answered 503")
+        retry()
+        run.refresh_from_db()
+    assert (run.state, run.attempts) == ("queued", 1)  # a hub that is away counts none
+    assert log_of(submission).count("It has to wait. The hub did not answer.") == 1
     with claimed(run):
         raise ModelRefused("an-institute/a-model holds weights as pickles: convert them to safetensors")
     tasks.watch()
