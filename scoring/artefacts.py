@@ -114,15 +114,23 @@ def write(table: pa.Table, kind: str, path: Path) -> None:
         lists = [name for name in table.column_names if name.startswith(REPLICATES)]
         columns += [pa.field(name, pa.list_(pa.float32())) for name in lists]
     schema = pa.schema(columns, {_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode()})
-    pq.write_table(table.select(schema.names).cast(schema), path, row_group_size=ROW_GROUP, compression="zstd")
+    pq.write_table(
+        table.select(schema.names).cast(schema),
+        path,
+        row_group_size=ROW_GROUP,
+        compression="zstd",
+        write_page_checksum=True,
+    )
 
 
 def read(source: Path | BinaryIO, kind: str) -> pa.Table:
     """Return the artefact in a file. Raises ArtefactError when it is of another kind, or newer than this code."""
     try:
-        table = pq.read_table(source)
-    except pa.ArrowInvalid as error:
-        raise ArtefactError(f"this is not a Parquet file: {error}") from error
+        table = pq.read_table(source, page_checksum_verification=True)
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the file system, not of the file
+        raise ArtefactError(f"this is not a whole Parquet file: {error}") from error
     check(table.schema, kind)
     return table
 

@@ -10,8 +10,18 @@ from django.db.models import Q
 from leaderboard.models.constraints import one_of, sha256_shape
 
 
+class FileState(models.TextChoices):
+    WHOLE = "whole", "Whole"
+    DAMAGED = "damaged", "Damaged"
+    MISSING = "missing", "Missing"
+    ABSENT = "absent", "Not kept here"  # deliberately, as after an import without files
+
+
 class Artefact(models.Model):
     """An immutable file, named by the hash of its bytes. Written by `services.artefacts.store` only."""
+
+    State = FileState
+    LOST = (FileState.DAMAGED, FileState.MISSING)
 
     sha256 = models.CharField(max_length=64, unique=True)
     kind = models.CharField(max_length=40)
@@ -19,9 +29,15 @@ class Artefact(models.Model):
     size = models.PositiveBigIntegerField(help_text="Bytes.")
     schema_version = models.PositiveIntegerField()
     created_at = models.DateTimeField(auto_now_add=True)
+    state = models.CharField(max_length=20, choices=FileState, default=FileState.WHOLE, help_text="As last seen.")
+    checked_at = models.DateTimeField(null=True, blank=True, help_text="When its bytes were last read and hashed.")
 
     class Meta:
-        constraints = (sha256_shape("sha256"),)
+        constraints = (sha256_shape("sha256"), one_of("state", FileState))
+        indexes = (
+            models.Index(fields=["state"], condition=~Q(state="whole"), name="artefact_not_whole"),
+            models.Index(fields=["checked_at"], name="artefact_checked"),
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.sha256[:12]}"

@@ -1,6 +1,7 @@
 """Evaluation sets: declared from the catalogue, imported whole or not at all."""
 
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.db.models import Max
 from leaderboard.models import Artefact, EvaluationSet
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
+from scoring.artefacts import ArtefactError
 from scoring.evaluation_sets import (
     CatalogueEntry,
     EvaluationSetError,
@@ -101,6 +103,9 @@ def freeze(
     Returns its row, and whether anything was new. The same texts again change nothing; other texts under the same name
     become the next version, and numbers measured on the one before keep meaning what they meant.
     """
+    same = frozen_already(declared.slug, table, kind)
+    if same:
+        return same, False
     artefact = artefacts.store(table, kind)
     with transaction.atomic():
         same = EvaluationSet.objects.filter(slug=declared.slug, artefact=artefact).first()
@@ -120,3 +125,14 @@ def freeze(
             {"texts": table.num_rows, "sha256": artefact.sha256},
         )
     return declared, True
+
+
+def frozen_already(slug: str, table: pa.Table, kind: str) -> EvaluationSet | None:
+    """The version of the set that holds these texts, in a file that another release may have written otherwise."""
+    versions = EvaluationSet.objects.filter(slug=slug, artefact__rows=table.num_rows, artefact__kind=kind)
+    for version in versions.select_related("artefact"):
+        with suppress(FileNotFoundError, ArtefactError):
+            stored = artefacts.load(version.artefact)
+            if stored.equals(table.select(stored.column_names).cast(stored.schema)):
+                return version
+    return None
