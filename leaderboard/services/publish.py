@@ -187,14 +187,11 @@ def area_covariances(
 ) -> Covariances:
     """Of areas under curves and of what is above indifference, from the entries' per-text values, after DeLong."""
     lost: dict[int, str] | None = None if unread is None else {}
-    texts = next(
-        (Texts.from_table(table) for _, table in read_each([version.protocol.evaluation_set.artefact], lost)), None
-    )
-    if texts is None:
-        if unread is None or not lost:
-            raise FileNotFoundError(f"{version.protocol.evaluation_set} has no texts here")
+    tables = dict(read_each([version.protocol.evaluation_set.artefact], lost))
+    if unread is not None and lost:
         unread.update(dict.fromkeys(range(len(scorings)), lost[0]))
         return {}
+    texts = Texts.from_table(tables[0])
     values = {
         number: np.array(table["log_perplexity"].to_pylist(), dtype=np.float64)
         for number, table in read_each([scoring.artefact for scoring in scorings], unread)

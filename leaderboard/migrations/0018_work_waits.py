@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0016_work_that_ends'),
+        ('leaderboard', '0017_stored_files'),
     ]
 
     operations = [
