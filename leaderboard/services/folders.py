@@ -19,6 +19,7 @@ from scoring.artefacts import sha256
 
 log = logging.getLogger(__name__)
 
+
 class HostLacks(OSError):
     """This host has not what work needs, and another one may have it; the message says what and what to do."""
 
@@ -130,7 +131,7 @@ def _fetch(folder: StoredFolder, target: Path) -> None:
 
 
 def keep_local_folders() -> list[StoredFolder]:
-    """Store the files of scorers and of operators' models that lie on this host and that the board does not keep yet."""
+    """Store files of scorers and operators' models that lie on this host, where the board does not keep them yet."""
     kept = set(StoredFolder.objects.values_list("name", flat=True))
     stored = []
     for name, path in _local_folders():

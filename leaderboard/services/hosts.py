@@ -24,13 +24,13 @@ from leaderboard.models import ControlCheck, LanguageModel, Metric, Release, Run
 from leaderboard.services.folders import HostLacks, fetch_folder, name_of_scorer
 from leaderboard.services.leases import Deferred, worker_name
 from leaderboard.services.memory import memory_needed, memory_of_workers
+from leaderboard.services.queue import PASS_SECONDS
 from leaderboard.services.scorers import LEXICON, scorer_for
 from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UnknownScorer, is_scorer
 
 log = logging.getLogger(__name__)
 
 NOTED_EVERY = 60.0  # seconds
-PASS_SECONDS = 1.0  # until another worker may take what this one gives back
 BELIEVED_FOR = timedelta(minutes=10)  # what a worker could not do it tries again then
 HANDS = {Scoring: "default", ControlCheck: "default", Run: "gpu"}  # the queue of workers that do it
 LACKED_HERE = (HostLacks, LexiconError, ScorerUnavailable, UnknownScorer, ImportError)
@@ -119,6 +119,8 @@ def look_at_scorer(scorer: str) -> str:
 
 def note_ability(worker: str, ability: str, fingerprint: str = "", problem: str = "") -> None:
     """Note that a worker can do something, or what keeps it from that."""
+    if not worker:
+        return
     with transaction.atomic():
         row = Worker.objects.select_for_update().filter(name=worker).first()
         if row is None:

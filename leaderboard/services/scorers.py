@@ -210,7 +210,9 @@ def scores_table(ids: list[str], scores: Scores, attributes: tuple[str, ...]) ->
 def import_lexicon(name: str, folder: Path, replace: bool = False) -> tuple[Lexicon, bool]:
     """Keep the lexicon in `folder` for all hosts of the board, whole or not at all.
 
-    Returns it, and whether anything changed. Raises LexiconError where it is none, or where another one has that name and is not to be replaced: a changed
+    Returns it, and whether anything changed.
+
+    Raises LexiconError where it is none, or where another one has that name and is not to be replaced: a changed
     lexicon is another scorer, whose numbers come under a new version of the metric.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,59}", name):
