@@ -11,8 +11,8 @@ from leaderboard.models import Worker
 
 class Command(BaseCommand):
     help = (
-        "Before `migrate`: wait until no other process uses the database, where there is something to migrate. Ends with "
-        "1, and says what to stop, where one still does: old code must not write while its tables change."
+        "Before `migrate`: wait until no other process uses the database, where there is something to migrate. "
+        "Ends with 1, and says what to stop, where one still does: old code must not write while its tables change."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -28,8 +28,8 @@ class Command(BaseCommand):
         while others := count_users():
             if time.monotonic() > deadline:
                 raise CommandError(
-                    f"{len(plan)} migrations are to be applied, and {others} other processes use the database: stop web, "
-                    "workers and beat first (`docker compose stop web worker files-worker gpu-worker beat`, or "
+                    f"{len(plan)} migrations are to be applied, and {others} other processes use the database: "
+                    "stop web, workers and beat first (`docker compose stop web worker files-worker gpu-worker beat`, or "
                     "`systemctl stop plumbline.target` on every host)"
                 )
             time.sleep(1.0)
