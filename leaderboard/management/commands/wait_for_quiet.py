@@ -29,7 +29,7 @@ class Command(BaseCommand):
             if time.monotonic() > deadline:
                 raise CommandError(
                     f"{len(plan)} migrations are to be applied, and {others} other processes use the database: "
-                    "stop web, workers and beat first (`docker compose stop web worker files-worker gpu-worker beat` or "
+                    "stop web, workers, beat first (`docker compose stop web worker files-worker gpu-worker beat` or "
                     "`systemctl stop plumbline.target` on every host)"
                 )
             time.sleep(1.0)
