@@ -123,7 +123,7 @@ class DatabaseWatch:
                 opened_at=timezone.now(),
             )
             self.untold = list(receivers())
-        self._tell(AlertMessage.Event.OPENED)
+        self._tell(self.incident)
 
     def note_answer(self) -> None:
         """It answers: who was told hears that it is over, and the incident is written down."""
@@ -145,10 +145,10 @@ class DatabaseWatch:
             for event in ((AlertMessage.Event.RESOLVED,) if name in told else AlertMessage.Event.values)
         )
 
-    def _tell(self, event: str) -> None:
+    def _tell(self, incident: Incident) -> None:
         for receiver in list(self.untold):
             try:
-                transmit(receiver, payload(str(uuid4()), event, self.incident))
+                transmit(receiver, payload(str(uuid4()), AlertMessage.Event.OPENED, incident))
                 self.untold.remove(receiver)
             except NotTaken as error:
                 log.warning("%s did not take a message that the database is away: %s", receiver, error)
