@@ -6,7 +6,15 @@ import time
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, heartbeat_sent, worker_init, worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import (
+    beat_embedded_init,
+    beat_init,
+    heartbeat_sent,
+    worker_init,
+    worker_ready,
+    worker_shutdown,
+    worker_shutting_down,
+)
 from django_structlog.celery.signals import modify_context_before_task_publish
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
@@ -73,6 +81,15 @@ def note_leaving(sender: Any, **_kwargs: object) -> None:
     from leaderboard.services.signs_of_life import leave
 
     leave(sender.hostname)
+
+
+@beat_embedded_init.connect
+@beat_init.connect
+def sweep_in_beat(**_kwargs: object) -> None:
+    """Beat sweeps, in a thread: a task would wait behind the work of a busy worker, and others with it."""
+    from leaderboard.services.queue import keep_sweeping
+
+    threading.Thread(target=keep_sweeping, name="sweeps", daemon=True).start()
 
 
 @beat_init.connect

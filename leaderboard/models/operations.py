@@ -49,6 +49,7 @@ class Kind(models.TextChoices):
     SCORER = "scorer", "A scorer is unavailable for long"
     STUCK = "stuck", "A worker makes no progress"
     CAGE = "cage", "A worker runs strangers' models without a protection"
+    WAITING = "waiting", "Work waits for the board to be mended"
 
 
 class Incident(models.Model):

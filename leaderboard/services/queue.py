@@ -2,8 +2,11 @@
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Collection
 
+from django.conf import settings
+from django.db import close_old_connections, connection
 from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
@@ -121,6 +124,19 @@ def sweep() -> int:
     return sent
 
 
+def keep_sweeping() -> None:
+    """Sweep every SWEEP_SECONDS, for ever: the thread in beat."""
+    while True:
+        time.sleep(settings.SWEEP_SECONDS)
+        try:
+            close_old_connections()
+            sweep()
+        except Exception:
+            log.exception("the sweep failed: it is tried again")
+        finally:
+            connection.close()
+
+
 def without_message(overdue: list[Work]) -> list[Work]:
     """Of work that was sent and did not begin, as much as its queue on the broker lacks messages.
 
@@ -144,8 +160,8 @@ def count_messages(*queues: str) -> dict[str, int]:
     if not queues:
         return {}
     try:
-        with connected(BROKER_SECONDS) as connection:
-            return {name: depth(connection, name) for name in queues}
+        with connected(BROKER_SECONDS) as broker:
+            return {name: depth(broker, name) for name in queues}
     except (OperationalError, OSError) as error:
         log.warning("the broker does not say what is on %s: %s", ", ".join(queues), error)
         return dict.fromkeys(queues, sys.maxsize)
