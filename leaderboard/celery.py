@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from celery import Celery
@@ -50,6 +51,15 @@ def try_protections(sender: Any, **_kwargs: object) -> None:
         threading.Thread(target=note_protections, args=[sender.hostname], name="cage", daemon=True).start()
 
 
+@worker_ready.connect
+def say_what_it_can_do(sender: Any, **_kwargs: object) -> None:
+    """A worker notes its libraries, its device and the scorers that it can have, and goes on doing so."""
+    from leaderboard.services.hosts import keep_noting_abilities
+
+    if {"default", "gpu"} & set(app.amqp.queues.consume_from):
+        threading.Thread(target=keep_noting_abilities, args=[sender.hostname], name="abilities", daemon=True).start()
+
+
 @worker_init.connect
 def take_orders(**_kwargs: object) -> None:
     """What workers can be told over the broker beside Celery's own."""
@@ -88,8 +98,9 @@ def note_leaving(sender: Any, **_kwargs: object) -> None:
 def sweep_in_beat(**_kwargs: object) -> None:
     """Beat sweeps, in a thread: a task would wait behind the work of a busy worker, and others with it."""
     from leaderboard.services.queue import keep_sweeping
+    from leaderboard.services.signs_of_life import pulse
 
-    threading.Thread(target=keep_sweeping, name="sweeps", daemon=True).start()
+    threading.Thread(target=keep_sweeping, args=[partial(pulse, "sweep")], name="sweeps", daemon=True).start()
 
 
 @beat_init.connect

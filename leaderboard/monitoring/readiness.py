@@ -13,6 +13,9 @@ from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from kombu import Connection
 
+from leaderboard.services.alerts.machinery import sweep_is_late_by
+from leaderboard.services.artefacts import require_storage
+
 PATIENCE = 3.0  # seconds, for each of them
 
 
@@ -39,10 +42,17 @@ def broker() -> str:
 
 
 def storage() -> str:
-    """Empty where a file can be written, and taken away."""
+    """Empty where the storage is the board's, and a file can be written there and taken away."""
+    require_storage()
     name = default_storage.save(f"readyz/{uuid4().hex}", ContentFile(b"ready"))
     default_storage.delete(name)
     return ""
+
+
+def sweep() -> str:
+    """Empty where workers looked for waiting work lately; else how long ago, which is also when beat was last heard."""
+    late = sweep_is_late_by()
+    return "" if late is None else f"the last one was {late:.0f} s ago: beat, the broker or all workers are down"
 
 
 CHECKS: dict[str, Callable[[], str]] = {
@@ -50,6 +60,7 @@ CHECKS: dict[str, Callable[[], str]] = {
     "migrations": migrations,
     "broker": broker,
     "storage": storage,
+    "sweep": sweep,
 }
 
 

@@ -1,8 +1,10 @@
-"""What an operator should know of now: a drift, failures, work without workers, a scorer that does not answer."""
+"""What an operator should know of now: a drift, failures, work without workers, a scorer that does not answer.
+
+What the machinery of a board lacks is in `machinery`.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -12,6 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import ControlCheck, Download, Incident, Metric, Reading, Rescoring, Run, Scoring, Work, Worker
+from leaderboard.services.alerts import machinery
+from leaderboard.services.alerts.finding import Finding
 from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
 from leaderboard.services.signs_of_life import queues_without_workers
 
@@ -28,19 +32,6 @@ NAMES: dict[type[Work], tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Something that is the case. `once`: it has one incident ever; `over`: it needs no more attention."""
-
-    key: str
-    kind: str
-    subject: str
-    summary: str
-    path: str
-    once: bool = False
-    over: bool = False
-
-
 def findings() -> Iterator[Finding]:
     """All that is the case now, in a few queries."""
     now = timezone.now()
@@ -51,6 +42,7 @@ def findings() -> Iterator[Finding]:
     yield from stuck_workers()
     yield from open_cages()
     yield from silent_scorers(now)
+    yield from machinery.findings(now)
 
 
 def drifts(now: datetime) -> Iterator[Finding]:
