@@ -3,10 +3,19 @@
 import os
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from celery import Celery
-from celery.signals import beat_init, heartbeat_sent, worker_init, worker_ready, worker_shutdown, worker_shutting_down
+from celery.signals import (
+    beat_embedded_init,
+    beat_init,
+    heartbeat_sent,
+    worker_init,
+    worker_ready,
+    worker_shutdown,
+    worker_shutting_down,
+)
 from django_structlog.celery.signals import modify_context_before_task_publish
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
@@ -82,6 +91,16 @@ def note_leaving(sender: Any, **_kwargs: object) -> None:
     from leaderboard.services.signs_of_life import leave
 
     leave(sender.hostname)
+
+
+@beat_embedded_init.connect
+@beat_init.connect
+def sweep_in_beat(**_kwargs: object) -> None:
+    """Beat sweeps, in a thread: a task would wait behind the work of a busy worker, and others with it."""
+    from leaderboard.services.queue import keep_sweeping
+    from leaderboard.services.signs_of_life import pulse
+
+    threading.Thread(target=keep_sweeping, args=[partial(pulse, "sweep")], name="sweeps", daemon=True).start()
 
 
 @beat_init.connect

@@ -180,7 +180,6 @@ OPENING_REPLICATES = env.int("OPENING_REPLICATES", 21)
 OPENING_SPREAD_SECONDS = env.float("OPENING_SPREAD_SECONDS", 3600.0)
 EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0)
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "leaderboard.tasks.sweep", "schedule": SWEEP_SECONDS},
     "watch": {"task": "leaderboard.tasks.watch", "schedule": min(60.0, CHECK_SECONDS)},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")

@@ -88,6 +88,7 @@ class Kind(models.TextChoices):
     SCORER = "scorer", "A scorer is unavailable for long"
     STUCK = "stuck", "A worker makes no progress"
     CAGE = "cage", "A worker runs strangers' models without a protection"
+    WAITING = "waiting", "Work waits for the board to be mended"
     HOSTS = "hosts", "Hosts disagree, or run other code"
     BRAKE = "brake", "A scorer drifts again and again"
     SWEEP = "sweep", "Nobody looks for waiting work"

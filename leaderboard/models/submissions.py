@@ -72,7 +72,7 @@ class Submission(StateMachine):
         State.FAILED: (State.ACCEPTED, State.WITHDRAWN),
         State.CANCELLED: (State.ACCEPTED, State.WITHDRAWN),
         State.RANKED: (State.WITHDRAWN,),
-        State.REFUSED: (),
+        State.REFUSED: (State.CHECKING,),  # where its file is kept, as it was not the file that failed
         State.WITHDRAWN: (),
     }
 
@@ -126,6 +126,12 @@ class Submission(StateMachine):
             if moved and awaited:
                 Letter.objects.create(submission=self, news=to)
         return moved
+
+    @property
+    def can_be_retried(self) -> bool:
+        """Whether it may begin again: it failed, was cancelled, or was refused for no fault of its file."""
+        kept = self.state == State.REFUSED and bool(self.upload)
+        return kept or self.state in (State.FAILED, State.CANCELLED)
 
     @property
     def name(self) -> str:

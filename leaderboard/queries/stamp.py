@@ -27,6 +27,7 @@ NEWEST = [
     (table, "id")
     for table in (AuditEvent, EvaluationSet, LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Standing)
 ]
+RECENT = 200  # keys below the newest, among which rows may still come of transactions that are late to commit
 ENDED = [(ControlCheck, "finished_at"), (Rescoring, "finished_at")]
 
 
@@ -38,8 +39,18 @@ class Stamp(NamedTuple):
 
 
 def board_stamp() -> Stamp:
-    """The state of the board, in one query. Of the day too: scorers are retired by date."""
-    newest = [f"(SELECT MAX({column}) FROM {table._meta.db_table})" for table, column in (*NEWEST, *ENDED)]  # noqa: S608
+    """The state of the board, in one query. Of the day too: scorers are retired by date.
+
+    Publications are counted by each version, under its lock. Of the other tables the newest key alone would hide a row
+    that was made earlier and committed later: so the rows among the last keys are counted too.
+    """
+    newest = [f"(SELECT SUM(publications) FROM {MetricVersion._meta.db_table})"]  # noqa: S608
+    for table, column in (*NEWEST, *ENDED):
+        name = table._meta.db_table
+        newest.append(f"(SELECT MAX({column}) FROM {name})")  # noqa: S608
+        if column == "id":
+            last = f"(SELECT MAX(id) - {RECENT} FROM {name})"  # noqa: S608
+            newest.append(f"(SELECT COUNT(*) FROM {name} WHERE id > {last})")  # noqa: S608
     states = ", ".join(f"'{state}'" for state in Work.UNENDED)
     counted = "COUNT(*), SUM(done), SUM(attempts), COUNT(lease), COUNT(CASE WHEN held THEN 1 END)"
     of_work = " || '/' || ".join(f"COALESCE({count}, 0)" for count in counted.split(", "))

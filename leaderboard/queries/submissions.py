@@ -85,7 +85,7 @@ class Status:
         state, found = self.submission.state, []
         if state == State.RETURNED:
             found.append("change-submission")
-        if state in (State.FAILED, State.CANCELLED):
+        if self.submission.can_be_retried:
             found.append("retry-submission")
         if state == State.ACCEPTED:
             found.append("cancel-submission")

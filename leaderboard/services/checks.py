@@ -26,6 +26,7 @@ from leaderboard.models import (
 )
 from leaderboard.models.work import database_now, from_now
 from leaderboard.services import artefacts, scorers
+from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
 from leaderboard.services.control import Instrument, here, instrument_of, reported_by, scores_artefact
 from leaderboard.services.folders import name_of_scorer
@@ -388,13 +389,14 @@ def request_due_checks() -> int:
 
     Of scorers that an operator has retired none is.
     """
-    requested = 0
-    for metric in Metric.objects.exclude(scorer__in=RetiredScorer.objects.values("name")):
-        trigger = due(metric)
-        if trigger:
-            request_check(metric, trigger)
-            requested += 1
-    return requested
+    requested = []
+
+    def request(metric: Metric) -> None:
+        if trigger := due(metric):
+            requested.append(request_check(metric, trigger))
+
+    each_alone(request, Metric.objects.exclude(scorer__in=RetiredScorer.objects.values("name")))
+    return len(requested)
 
 
 def due(metric: Metric) -> str | None:

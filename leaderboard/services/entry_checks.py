@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from leaderboard.models import EntryCheck, Metric, MetricVersion, Result, Scoring, Work, not_held, ranked_now
 from leaderboard.services.audit import record
+from leaderboard.services.locks import lock_version
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.roles import operates
 from scoring.metrics.flags import Flag
@@ -130,6 +131,7 @@ def decide(check: EntryCheck, decision: str, reason: str, user: User | None = No
     scoring = check.scoring
     version, before = scoring.metric_version, check.state
     with transaction.atomic():
+        lock_version(version.pk)
         changes = {"reason": reason, "decided_by": user, "decided_at": timezone.now()}
         if not check.move(DECISIONS[decision], **changes):
             raise CannotDecide(f"It is not held back any more: {check.get_state_display().lower()}.")

@@ -11,10 +11,15 @@ from leaderboard.services.locks import lock_metric
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
 from leaderboard.services.versions import newest_version, open_first_version
+from scoring.scorers import ScorerState
 
 
 class CannotEvaluate(ValueError):
     """The request makes no sense now; the message says why and what to do."""
+
+
+class MetricUnavailable(CannotEvaluate):
+    """Nothing can be evaluated under the metric now, and that is the board's to mend."""
 
 
 def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = True) -> Scoring:
@@ -46,13 +51,14 @@ def check_metric(metric: Metric, gone: Mapping[str, RetiredScorer] | None = None
     """Raise CannotEvaluate where no model can be evaluated under the metric now. gone: as of `problem_with`."""
     texts = metric.protocol.evaluation_set
     if texts.artefact is None:
-        raise CannotEvaluate(
+        raise MetricUnavailable(
             f"{metric.slug} needs the evaluation set {texts.slug}, which is not here: run `manage.py fetch_data "
             f"{texts.slug}` and `manage.py import_evaluation_set {texts.slug} PATH`"
         )
     problem = problem_with(metric.scorer, gone)
     if problem:
-        raise CannotEvaluate(f"{metric.slug} is {problem.state}: {problem}")
+        refusal = CannotEvaluate if problem.state is ScorerState.RETIRED else MetricUnavailable
+        raise refusal(f"{metric.slug} is {problem.state}: {problem}")
 
 
 def run_of(model: LanguageModel, version: MetricVersion) -> Run:

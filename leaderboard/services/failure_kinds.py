@@ -63,7 +63,9 @@ _DECLARED: dict[FailureClass, str] = {
     FailureClass(FailureKind.VERSION, _OF_ENTRY, final=True): "ScorerChanged",
     FailureClass(FailureKind.SCORER, _OF_ENTRY, final=True): RETIRED,
     FailureClass(FailureKind.DATABASE, _OF_ENTRY): "DatabaseError IntegrityError DataError",
-    FailureClass(FailureKind.SCORER, _OF_BOARD): "ScorerUnavailable LexiconError UndeclaredLabel UnknownScorer",
+    FailureClass(
+        FailureKind.SCORER, _OF_BOARD
+    ): "ScorerUnavailable LexiconError UndeclaredLabel UnknownScorer MetricUnavailable",
     FailureClass(FailureKind.FILES, _OF_BOARD, of_one_file=True): "ArtefactLost ArtefactError FileNotFoundError",
     FailureClass(FailureKind.STORAGE, _OF_BOARD): "StorageAway OSError PermissionError",
     FailureClass(FailureKind.MEMORY, _OF_BOARD): "MemoryError OutOfMemoryError",

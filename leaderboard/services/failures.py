@@ -78,6 +78,8 @@ KINDS: dict[str, Failure] = {
     "ScorerChanged": Failure(
         "The metric has moved on to another version while this waited.", "Retry it: it is scored under the new version."
     ),
+    "MetricUnavailable": Failure("A metric that you chose cannot be evaluated now.", WAIT),
+    "NotRead": Failure("The file could not be read.", AGAIN),
     "UnknownScorer": Failure("This board lacks the scorer of this metric.", OTHERS),
     "UndeclaredLabel": Failure("Nobody has declared what a label of this metric's scorer means.", OTHERS),
     "LexiconError": Failure("The lexicon of this metric cannot be read.", OTHERS),

@@ -2,9 +2,12 @@
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Collection
 from typing import Any
 
+from django.conf import settings
+from django.db import close_old_connections, connection
 from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
@@ -123,6 +126,20 @@ def sweep() -> int:
     return sent
 
 
+def keep_sweeping(note: Callable[[], object]) -> None:
+    """Sweep every SWEEP_SECONDS, for ever, and `note` that it was done: the thread in beat."""
+    while True:
+        time.sleep(settings.SWEEP_SECONDS)
+        try:
+            close_old_connections()
+            sweep()
+            note()
+        except Exception:
+            log.exception("the sweep failed: it is tried again")
+        finally:
+            connection.close()
+
+
 def without_message(overdue: list[Work]) -> list[Work]:
     """Of work that was sent and did not begin, as much as its queue on the broker lacks messages.
 
@@ -146,8 +163,8 @@ def count_messages(*queues: str) -> dict[str, int]:
     if not queues:
         return {}
     try:
-        with connected(BROKER_SECONDS) as connection:
-            return {name: depth(connection, name) for name in queues}
+        with connected(BROKER_SECONDS) as broker:
+            return {name: depth(broker, name) for name in queues}
     except (OperationalError, OSError) as error:
         log.warning("the broker does not say what is on %s: %s", ", ".join(queues), error)
         return dict.fromkeys(queues, sys.maxsize)

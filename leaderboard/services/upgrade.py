@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from leaderboard.models import ControlSet, Metric, MetricVersion, Provenance, Rescoring
+from leaderboard.services.alone import each_alone
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.metrics import CannotDeclare, check_labels
 from leaderboard.services.rescore import open_rescoring, pause, queue_entries, send
@@ -133,4 +134,11 @@ def replace_first_version(lag: Lag) -> None:
 
 def catch_up_all() -> list[Metric]:
     """Have every metric that is behind the code scored again; returns those for which this was the call that did."""
-    return [metric for metric in Metric.objects.order_by("position", "slug") if catch_up(metric)]
+    behind = []
+
+    def look_at(metric: Metric) -> None:
+        if catch_up(metric):
+            behind.append(metric)
+
+    each_alone(look_at, Metric.objects.order_by("position", "slug"))
+    return behind

@@ -99,7 +99,7 @@ def cancel_submission(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @never_cache
 def retry_submission(request: HttpRequest, pk: int) -> HttpResponse:
-    """Begin again what failed or was cancelled."""
+    """Begin again what failed, was cancelled, or was refused for no fault of its own."""
     found = _own(request, pk)
 
     def do() -> str:

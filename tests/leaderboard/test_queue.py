@@ -48,7 +48,7 @@ def test_the_effective_celery_configuration_is_what_the_design_asks_for():
     assert app.conf.worker_prefetch_multiplier == 1
     assert app.amqp.router.route({}, "leaderboard.tasks.collect_run")["queue"].name == "gpu"
     assert app.amqp.router.route({}, "leaderboard.tasks.score_run")["queue"].name == "default"
-    assert app.conf.beat_schedule["sweep"]["task"] == "leaderboard.tasks.sweep"
+    assert app.conf.beat_schedule["watch"]["task"] == "leaderboard.tasks.watch"
     slice_seconds = django_settings.SLICE_SECONDS
     assert slice_seconds < app.conf.broker_transport_options["visibility_timeout"]
 

@@ -16,10 +16,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils import timezone
 
 from leaderboard import tasks
 from leaderboard.models import ControlCheck, LanguageModel, OutdatedEntry, Reading, Run, Submission, Work
+from leaderboard.models.work import from_now
 from leaderboard.services import artefacts, leases, queue, rescore
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.metrics import Declaration, declare_metric
@@ -347,7 +347,7 @@ def test_what_a_killed_worker_was_reading_is_read_by_the_next_one(prompts, monke
     assert submission.state == Submission.State.CHECKING, "its lease has not run out"
     sent = []
     monkeypatch.setattr(queue.app, "send_task", lambda name, args: sent.append((name, args)))
-    Reading.objects.update(lease_expires_at=timezone.now(), enqueued_at=timezone.now() - timedelta(hours=1))
+    Reading.objects.update(lease_expires_at=from_now(-1), enqueued_at=from_now(-3600))
     queue.sweep()
     assert sent == [("leaderboard.tasks.read_submission", [submission.reading.pk])]
     assert rank(submission).model.standings.exists()
@@ -360,13 +360,17 @@ def test_a_file_that_ends_every_worker_is_refused_after_three(prompts, monkeypat
         for _ in range(3):
             with pytest.raises(Dies):
                 read_all()
-            Reading.objects.update(lease_expires_at=timezone.now())
+            Reading.objects.update(lease_expires_at=from_now(-1))
         found = refused(submission)
     assert "3 attempts ended without a result" in found.reason
-    assert not default_storage.exists("submissions") or not default_storage.listdir("submissions")[1]
+    assert default_storage.exists(found.upload.name), "whoever's fault it was, the file can be read again"
+    monkeypatch.undo()
+    lifecycle.retry(found, found.submitter)
+    assert rank(found).model.standings.exists()
+    assert not default_storage.listdir("submissions")[1]
 
 
-def test_a_file_that_fails_for_good_is_refused_and_one_whose_worker_is_stopped_is_not(prompts, monkeypatch):
+def test_a_file_waits_for_what_the_board_lost_and_is_neither_refused_nor_deleted(prompts, monkeypatch):
     submission = send([TOXICITY], json_lines(continued()))
     leases.stop_requested.set()
     read_all()
@@ -374,10 +378,14 @@ def test_a_file_that_fails_for_good_is_refused_and_one_whose_worker_is_stopped_i
     waits = Reading.objects.get()
     assert (waits.state, waits.attempts) == (Work.State.QUEUED, 0)
     with living.lost(prompts.protocol.evaluation_set.artefact):
-        for _ in range(3):
+        for _ in range(5):
             read_all()
             Reading.objects.update(not_before=None)
-        assert "attempts ended without a result" in refused(submission).reason
+        submission.refresh_from_db()
+        waits.refresh_from_db()
+        assert (submission.state, waits.state, waits.attempts) == (Submission.State.CHECKING, Work.State.QUEUED, 0)
+        assert default_storage.exists(submission.upload.name)
+    assert rank(submission).model.standings.exists()
 
 
 def test_a_message_that_comes_twice_or_late_or_after_a_withdrawal_changes_nothing(prompts):

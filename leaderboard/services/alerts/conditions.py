@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, Q
+from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 
@@ -18,6 +19,7 @@ from leaderboard.services.alerts.finding import Finding
 from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
 from leaderboard.services.signs_of_life import queues_without_workers
 
+SOON = timedelta(seconds=30)  # what is over by then needs nobody
 LATELY = timedelta(days=1)  # failures and drifts of before are no news
 ACTIVE = (Rescoring.State.RUNNING, Rescoring.State.PAUSED)
 ENDED = (Work.State.DONE, Work.State.FAILED)
@@ -35,6 +37,7 @@ def findings() -> Iterator[Finding]:
     now = timezone.now()
     yield from drifts(now)
     yield from failures(now)
+    yield from blocked_work()
     yield from lonely_queues()
     yield from stuck_workers()
     yield from open_cages()
@@ -75,6 +78,25 @@ def failures(now: datetime) -> Iterator[Finding]:
                 f"{count} {one if count == 1 else many} failed. {reason.label}.",
                 reverse("operate"),
             )
+
+
+def blocked_work() -> Iterator[Finding]:
+    """Work that waits for the board to be mended, by what for; that a scorer does not answer has its own patience."""
+    blocked: dict[FailureKind, Counter[str]] = {}
+    for model, (one, many) in NAMES.items():
+        waiting = model.objects.filter(state=Work.State.QUEUED, waits_since__lt=Now() - SOON)
+        rows = waiting.exclude(fault="ScorerUnavailable").order_by().values_list("fault")
+        for fault, count in rows.annotate(Count("pk")):
+            blocked.setdefault(kind_of(fault), Counter())[many if count > 1 else one] += count
+    for kind, counts in blocked.items():
+        pieces = ", ".join(f"{count} {name}" for name, count in counts.items())
+        yield Finding(
+            f"waiting:{kind.value}",
+            Incident.Kind.WAITING,
+            "work",
+            f"{kind.label}: {pieces} wait until that is mended, and go on by themselves.",
+            reverse("operate"),
+        )
 
 
 def lonely_queues() -> Iterator[Finding]:

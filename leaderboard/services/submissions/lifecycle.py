@@ -1,6 +1,7 @@
 """What becomes of a submission: it is taken, perhaps moderated, begun, and ends ranked or with a reason."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -9,14 +10,26 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from leaderboard.models import EntryCheck, LanguageModel, Metric, Run, Scoring, Submission, SubmissionLine, Work
+from leaderboard.models import (
+    EntryCheck,
+    LanguageModel,
+    Metric,
+    Reading,
+    Run,
+    Scoring,
+    Submission,
+    SubmissionLine,
+    Work,
+)
 from leaderboard.services import downloads
 from leaderboard.services.accounts import may_submit, submissions_are_moderated
+from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.failures import Failure, explain
 from leaderboard.services.locks import lock_metrics
 from leaderboard.services.places import places_of
+from leaderboard.services.queue import enqueue
 from leaderboard.services.submissions import hub, outputs, tool
 from leaderboard.services.submissions.concerns import find_concerns
 from leaderboard.services.submissions.evaluations import ENDED, Evaluation, Step, evaluations
@@ -73,7 +86,14 @@ def settle() -> int:
     if not under_way:
         return 0
     found = evaluations(under_way)
-    return sum(_end(submission, found[submission.pk]) for submission in under_way)
+    ended = []
+
+    def end(submission: Submission) -> None:
+        if _end(submission, found[submission.pk]):
+            ended.append(submission)
+
+    each_alone(end, under_way)
+    return len(ended)
 
 
 def _end(submission: Submission, found: list[Evaluation]) -> bool:
@@ -161,9 +181,22 @@ def _cancelled() -> dict[str, Any]:
     }
 
 
+def read_again(submission: Submission) -> bool:
+    """Queue the reading of a file that is kept. In a transaction. False where the submission's state forbids it."""
+    if not submission.move(State.CHECKING, reason="", report={}, ended_at=None):
+        return False
+    work = Reading.objects.get(submission=submission)
+    work.queue_again()
+    transaction.on_commit(partial(enqueue, work))
+    return True
+
+
 def retry(submission: Submission, user: User) -> None:
-    """Begin again what failed or was cancelled; what is ranked already stays as it is. Raises CannotChange."""
-    if submission.state not in (State.FAILED, State.CANCELLED):
+    """Begin again what failed or was cancelled; what is ranked already stays as it is. Raises CannotChange.
+
+    A file that was refused though nothing is wrong with it is read again.
+    """
+    if not submission.can_be_retried:
         raise CannotChange(f"It is {submission.get_state_display().lower()}: there is nothing to retry.")
     if not may_submit(user):
         raise CannotChange("Your account may not submit: confirm its e-mail address, or ask an operator for a role.")
@@ -176,7 +209,7 @@ def retry(submission: Submission, user: User) -> None:
                     f"You have {under_way} submissions under way, the most at once: wait for one to end."
                 )
             before = submission.state
-            if not begin(submission, user):
+            if not (read_again(submission) if before == State.REFUSED else begin(submission, user)):
                 raise CannotChange("It is under way already.")
             change = {"state": before}, {"state": submission.state}
             record("retry submission", f"submission {submission.pk}", {}, user, change)

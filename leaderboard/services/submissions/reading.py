@@ -16,10 +16,11 @@ from django.utils import timezone
 
 from leaderboard.models import Artefact, Protocol, Reading, Submission, SubmissionLine, Work
 from leaderboard.services import artefacts, cages
+from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
-from leaderboard.services.evaluate import CannotEvaluate
+from leaderboard.services.evaluate import CannotEvaluate, MetricUnavailable
 from leaderboard.services.failures import shown
-from leaderboard.services.leases import Deferred, Lease, claimed
+from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
 from leaderboard.services.locks import lock_submission
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submissions import lifecycle, outputs, tool, uploads
@@ -34,10 +35,10 @@ READS: dict[str, Callable[[Submission, Protocol, FileReader], Taken]] = {
     Submission.Form.OUTPUTS: outputs.read,
     Submission.Form.TOOL: tool.read,
 }
-MOST_READINGS = 3  # a file that ends its worker, or fails it, so many times is refused
+MOST_READINGS = 3  # a file that ends its worker, or fails it, so many times is refused, and kept
 NOT_READ = (
-    f"The file could not be read: {MOST_READINGS} attempts ended without a result, so it may be too large for this "
-    "board's workers. Send a smaller one, or ask an operator."
+    f"The file could not be read: {MOST_READINGS} attempts ended without a result. It is kept: retry it. If that ends "
+    "in the same way, send a smaller one, or ask the people who run this board."
 )
 PIECE = 2**20
 
@@ -66,7 +67,7 @@ def read(reading: Reading) -> None:
             return
         submission, before = reading.submission, reading.attempts - 1
         if before >= MOST_READINGS:
-            refuse(submission, lease, NOT_READ)
+            refuse_and_keep(submission, lease, NOT_READ)
             return
         if not before:
             say(submission, "A worker reads the file.")
@@ -76,8 +77,12 @@ def read(reading: Reading) -> None:
             found = refused.report
             reason = f"The file has {found.total:,} problem{'s' if found.total != 1 else ''}: see the report."
             refuse(submission, lease, reason, found.as_dict() | {"total": found.total})
-        except (SubmissionRefused, CannotEvaluate) as error:
+        except SubmissionRefused as error:
             refuse(submission, lease, str(error))
+        except MetricUnavailable:
+            raise
+        except CannotEvaluate as error:  # which is not for the file to mend
+            refuse_and_keep(submission, lease, str(error))
     refuse_unreadable()
 
 
@@ -131,30 +136,46 @@ def refuse(submission: Submission, lease: Lease, reason: str, report: dict[str, 
     uploads.drop(name)
 
 
-def _refuse(submission: Submission, reason: str, report: dict[str, Any]) -> None:
+def refuse_and_keep(submission: Submission, lease: Lease, reason: str) -> None:
+    """Refuse what was sent though nothing is known to be wrong with it: the upload stays, and can be read again."""
+    with transaction.atomic():
+        if not lease.work.release(lease.id, Work.State.FAILED, reason=reason[:1000], fault="NotRead"):
+            raise LeaseLost
+        _refuse(submission, reason, {}, keep=True)
+
+
+def _refuse(submission: Submission, reason: str, report: dict[str, Any], *, keep: bool = False) -> None:
     if submission.move(Submission.State.REFUSED, reason=reason, report=report, ended_at=timezone.now()):
         record("refuse submission", str(submission), {"reason": reason, "problems": report.get("counts", {})})
-    Submission.objects.filter(pk=submission.pk).update(upload="")
+    if not keep:
+        Submission.objects.filter(pk=submission.pk).update(upload="")
 
 
 def refuse_unreadable() -> None:
-    """Refuse what no worker could read: where something failed for good, or too often, that is not the file."""
+    """Refuse what no worker could read, where something failed for good, or too often, that is not the file.
+
+    The uploads stay: their submitters can retry.
+    """
     gone = Reading.objects.filter(state=Work.State.FAILED, submission__state=Submission.State.CHECKING)
-    for reading in gone.select_related("submission__submitter"):
-        name = reading.submission.upload.name
-        with transaction.atomic():
-            _refuse(reading.submission, f"{NOT_READ} What happened: {shown(reading.reason)}"[:1000], {})
-        uploads.drop(name)
+    each_alone(_refuse_unread, gone.select_related("submission__submitter"))
+
+
+def _refuse_unread(reading: Reading) -> None:
+    with transaction.atomic():
+        _refuse(reading.submission, f"{NOT_READ} What happened: {shown(reading.reason)}"[:1000], {}, keep=True)
 
 
 def forget_unwanted() -> None:
     """Delete outputs whose submission ended before the model was entered: refused by a moderator, or withdrawn."""
     ended = Submission.objects.filter(state__in=[Submission.State.REFUSED, Submission.State.WITHDRAWN], model=None)
-    for submission in ended.exclude(artefact=None).select_related("artefact"):
-        artefact = submission.artefact
-        Submission.objects.filter(pk=submission.pk).update(artefact=None)
-        if artefact:
-            forget(artefact)
+    each_alone(_forget_outputs, ended.exclude(artefact=None).select_related("artefact"))
+
+
+def _forget_outputs(submission: Submission) -> None:
+    artefact = submission.artefact
+    Submission.objects.filter(pk=submission.pk).update(artefact=None)
+    if artefact:
+        forget(artefact)
 
 
 def forget(artefact: Artefact) -> None:

@@ -1,5 +1,6 @@
 """Sending a submission: the same for the page, the command and the API."""
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -14,8 +15,11 @@ from leaderboard.models import Submission
 from leaderboard.services.accounts import may_submit
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
+from leaderboard.services.failure_kinds import is_of_board
 from leaderboard.services.submissions import hub, lifecycle, outputs, reading, tool, uploads
 from leaderboard.services.submissions.refusals import WHOLE, SubmissionRefused
+
+log = logging.getLogger(__name__)
 
 Payload = dict[str, Any]  # JSON
 CHECKS: "dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]]" = {
@@ -39,7 +43,7 @@ def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] |
         raise SubmissionRefused({"form": [f"{form!r} is none: use one of {', '.join(CHECKS)}"]})
     refuse_too_many(user)
     payload = CHECKS[form](user, values, upload)
-    kept = uploads.keep(upload) if upload is not None and form in reading.READS else ""
+    kept = keep(upload) if upload is not None and form in reading.READS else ""
     try:
         with transaction.atomic():
             # Of two sent at once, the second counts the first.
@@ -62,6 +66,18 @@ def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] |
         uploads.drop(kept)
         raise
     return submission
+
+
+def keep(upload: "File[bytes]") -> str:
+    """Keep the file until a worker reads it; returns its name. Raises SubmissionRefused where the board cannot now."""
+    try:
+        return uploads.keep(upload)
+    except Exception as error:
+        if not is_of_board(error):
+            raise
+        log.exception("a file that was sent cannot be kept")
+        problem = "This board cannot keep files now. Nothing is wrong with yours: send it again in a few minutes."
+        raise SubmissionRefused({"file": [problem]}) from error
 
 
 def refuse_too_many(user: User) -> None:

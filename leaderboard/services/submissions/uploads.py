@@ -9,6 +9,7 @@ from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from leaderboard.models import Submission
+from leaderboard.services.alone import each_alone
 
 FOLDER = "submissions"
 FORGOTTEN_AFTER = timedelta(hours=6)  # no transaction takes so long
@@ -35,6 +36,10 @@ def remove_left() -> None:
     if not default_storage.exists(FOLDER):
         return
     known = set(Submission.objects.exclude(upload="").values_list("upload", flat=True))
-    for name in (f"{FOLDER}/{of}" for of in default_storage.listdir(FOLDER)[1]):
-        if name not in known and default_storage.get_modified_time(name) < timezone.now() - FORGOTTEN_AFTER:
+
+    def remove(name: str) -> None:
+        if default_storage.get_modified_time(name) < timezone.now() - FORGOTTEN_AFTER:
             drop(name)
+
+    names = (f"{FOLDER}/{name}" for name in default_storage.listdir(FOLDER)[1])
+    each_alone(remove, (name for name in names if name not in known))

@@ -56,13 +56,13 @@ def withdraw(submission: Submission, reason: str, user: User) -> bool:
     if not submission.move(State.WITHDRAWN, reason=REASONS[reason], name_asked=""):
         raise CannotChange(f"It is {submission.get_state_display().lower()}: there is nothing to withdraw.")
     detail = {"reason": REASONS[reason], "model withdrawn": False}
-    if model:
-        stop_work(submission)
     if model and alone:
-        for other in Submission.objects.filter(model=model, submitter=submission.submitter_id):
+        for other in Submission.objects.filter(model=model, submitter=submission.submitter_id).order_by("pk"):
             other.move(State.WITHDRAWN, reason=REASONS[reason], name_asked="")
         access = LanguageModel.Access.WITHDRAWN
         detail["model withdrawn"] = set_access(model, access, REASONS[reason], user, of_their_own=True)
+    if model:
+        stop_work(submission)  # last: work is locked after versions
     change = {"state": before}, {"state": submission.state}
     record("withdraw submission", f"submission {submission.pk}", detail, user, change)
     return bool(detail["model withdrawn"])

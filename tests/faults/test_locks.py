@@ -1,0 +1,65 @@
+"""Submissions and publications at one time: nobody waits for whoever waits for them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from leaderboard.models import LanguageModel, Metric, Scoring
+from leaderboard.services.access import hide_model
+from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.publish import publish_standings
+from leaderboard.services.rescore import advance, cancel, open_rescoring
+from tests.leaderboard.living import drain, entrant, small_metric, standing_in
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer at a time"),
+]
+
+SUBMISSIONS, PUBLICATIONS, RANKED = 50, 20, 3
+
+
+def count_deadlocks() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        return int(cursor.fetchone()[0])
+
+
+def test_fifty_submissions_during_twenty_publications_see_no_deadlock(tmp_path):
+    with standing_in():
+        metric = small_metric(tmp_path)
+        for number in range(RANKED):
+            request_evaluation(entrant(number, metric), metric, send=False)
+        drain()
+        version = metric.current_version()
+        models = [entrant(number, metric) for number in range(RANKED, RANKED + SUBMISSIONS)]
+        before = count_deadlocks()
+
+        def submit(model: LanguageModel) -> None:
+            try:
+                request_evaluation(model, Metric.objects.get(pk=metric.pk), send=False)
+            finally:
+                connection.close()
+
+        def publish(number: int) -> None:
+            try:
+                publish_standings(version)
+                hidden = LanguageModel.objects.get(slug=f"entrant-{number % RANKED}")
+                hide_model(hidden, "" if hidden.hidden_note else "a complaint")
+                if number % 5 == 0:
+                    rescoring = open_rescoring(metric, f"publication {number}")
+                    advance(rescoring)
+                    cancel(rescoring)
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(6) as pool:
+            submitted = [pool.submit(submit, model) for model in models]
+            publications = [pool.submit(publish, number) for number in range(PUBLICATIONS)]
+            for one in (*submitted, *publications):
+                one.result()
+    assert count_deadlocks() == before
+    assert Scoring.objects.filter(metric_version=version, state="queued").count() == SUBMISSIONS
