@@ -89,6 +89,7 @@ class Lease:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.id: UUID = uuid4()
+        self.attempt = 0  # which one of the work's this is, from 1: a row that a transaction took back says another
         self.ends = time.monotonic() + settings.SLICE_SECONDS
         self._lost = threading.Event()
         self._done = threading.Event()
@@ -128,14 +129,12 @@ class Lease:
 
     def finish(self, **changes: Any) -> None:
         """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
-        if not self.work.release(
-            self.id, Work.State.DONE, reason="", fault="", attempts=self.work.attempts - 1, **changes
-        ):
+        if not self.work.release(self.id, Work.State.DONE, reason="", fault="", attempts=self.attempt - 1, **changes):
             raise LeaseLost
 
     def count_anew(self) -> None:
         """A part of the work is finished for good: only this attempt counts from here on. Raises LeaseLost."""
-        self.work.attempts = 1
+        self.attempt = 1
         self.note(at_once=True, attempts=1)
 
     def _beat(self) -> None:
@@ -193,7 +192,8 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     if not work.claim(lease.id, worker_name()[:200]):
         yield None
         return
-    before = work.attempts - 1
+    lease.attempt = work.attempts
+    before = lease.attempt - 1
     if before >= settings.MOST_ATTEMPTS:
         _give_up(work, lease, before, last_worker)
         yield None
@@ -205,10 +205,10 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         log.warning("%s: cancelled, or taken over by another worker", work)
     except Deferred as wait:
         not_before = timezone.now() + timedelta(seconds=wait.seconds)
-        orderly = {"attempts": work.attempts - 1, "not_before": not_before, "reason": wait.reason, "fault": ""}
+        orderly = {"attempts": lease.attempt - 1, "not_before": not_before, "reason": wait.reason, "fault": ""}
         work.release(lease.id, Work.State.QUEUED, **orderly)
     except Interrupted:
-        work.release(lease.id, Work.State.QUEUED, attempts=work.attempts - 1)
+        work.release(lease.id, Work.State.QUEUED, attempts=lease.attempt - 1)
     except NEVER_RETRIED as error:
         log.error("%s failed for good: %s", work, error)
         _fail(work, lease, error, reason=str(error))
@@ -237,7 +237,7 @@ def note_stuck(worker: str, at: str) -> None:
 
 
 def _retry(work: Work, lease: Lease, error: BaseException) -> None:
-    attempts = work.attempts
+    attempts = lease.attempt
     reason = f"{type(error).__name__}: {error}"
     away = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
     patient = away or isinstance(error, PATIENT)
