@@ -366,6 +366,14 @@ class PermissionAdmin(ReadOnly):
     search_fields = ("name", "codename")
 
 
+@admin.register(board.EntryCheck)
+class EntryCheckAdmin(ReadOnly):
+    list_display = ("scoring", "state", "decided_by", "decided_at")
+    list_filter = ("state",)
+    list_select_related = ("scoring__model", "scoring__metric_version__metric", "decided_by")
+    search_fields = ("scoring__model__name", "reason")
+
+
 @admin.register(board.Worker)
 class WorkerAdmin(ReadOnly):
     list_display = ("name", "queues", "started_at", "beat_at")

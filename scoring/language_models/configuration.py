@@ -3,12 +3,13 @@
 import re
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, NamedTuple
-
-from transformers import AutoConfig, PretrainedConfig
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scoring.language_models.bounded_json import MB, read_json, walk
 from scoring.language_models.refusals import ModelRefused
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 MOST_BYTES = 2 * MB
 MOST_VALUES = 100_000
@@ -51,7 +52,7 @@ RANGES = (
 POSITIVE = {"hidden_size", "n_embd", "d_model"}
 
 
-def read_configuration(folder: Path, name: str) -> PretrainedConfig:
+def read_configuration(folder: Path, name: str) -> "PretrainedConfig":
     """The configuration in `folder` of the model that people know as `name`.
 
     Raises ModelRefused where it is out of bounds, names code of its own, is quantised, or no architecture that
@@ -66,6 +67,8 @@ def read_configuration(folder: Path, name: str) -> PretrainedConfig:
     check_numbers(content, "config.json", name)
     if not isinstance(content.get("architectures", []), list | None):
         raise ModelRefused(f"config.json of {name} gives architectures that are no list: correct it")
+    from transformers import AutoConfig  # takes seconds, and whoever fetches files needs only what is above
+
     try:
         config: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # a configuration is anyone's text, and reading it raises anything

@@ -10,13 +10,14 @@ import binascii
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any
 
 from scoring.language_models.charsmap import check_charsmap
 from scoring.language_models.refusals import ModelRefused
 from scoring.language_models.tokenizer_patterns import KEPT, LITERALS, PATTERNS, escape_breaks
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Component = dict[str, Any]
 
@@ -87,7 +88,7 @@ def check_tokenizer_config(content: Component, name: str) -> None:
         _check_added_tokens(list(added.values()), name)
 
 
-def check_tokenizer(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+def check_tokenizer(tokenizer: "PreTrainedTokenizerBase", name: str) -> None:
     """Raise ModelRefused where the tokenizer, as it was built, holds what is not reviewed.
 
     Files other than tokenizer.json (SentencePiece models, vocabularies, GGUF) become a tokenizer by code of

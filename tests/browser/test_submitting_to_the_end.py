@@ -69,14 +69,14 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
     sign_up(page, letters)
     look_up(page, ID)
     submission = send(page, TITLE)
-    expect(page.get_by_text("in the queue").first).to_be_visible()
+    expect(page.get_by_text("Waiting for its files to be fetched from the hub").first).to_be_visible()
 
     seen: list[str] = []
     page.expose_function("seen", lambda text: seen.append(text))
     page.add_init_script(WATCH)
     page.reload()
-    # Slices of one text, for the miniatures are quick: many turns, and progress after each.
-    slices = {"SHARD_TEXTS": "1", "SLICE_SECONDS": "0.001", "LEASE_SECONDS": "60"}
+    # Slices of few texts, for the miniatures are quick: many turns, and progress after each.
+    slices = {"SHARD_TEXTS": "8", "SLICE_SECONDS": "0.001", "LEASE_SECONDS": "60"}
     written = tmp_path / "written"
     with worker(HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "hub"), EMAIL_URL=f"file:///{written}", **slices):
         expect(page.locator(".state")).to_contain_text("Ranked", timeout=PATIENCE)

@@ -20,6 +20,7 @@ from scoring.cage import (
     CageDied,
     CageOutOfMemory,
     CageTimeout,
+    CageUnavailable,
     Limits,
     open_cage,
     open_model,
@@ -122,6 +123,22 @@ def _unreviewed(monkeypatch) -> Iterator[None]:
     monkeypatch.setattr(supervisor, "NURSERY", nursery)
     yield
     nursery.stop()
+
+
+def test_a_host_that_lacks_protections_is_told_which_and_runs_nothing_where_they_are_required(monkeypatch):
+    nursery = Nursery("tests.faults.open_zygote")
+    monkeypatch.setattr(supervisor, "NURSERY", nursery)
+    try:
+        with open_cage(Limits()) as cage:
+            lacking = {one.name for one in missing(cage.protections)}
+        assert {"network", "reading"} <= lacking
+        with (
+            pytest.raises(CageUnavailable, match=r"no network .* lacks protections that CAGE=required asks for"),
+            open_cage(Limits(), strict=True),
+        ):
+            pytest.fail("the cage was opened")
+    finally:
+        nursery.stop()
 
 
 @pytest.mark.usefixtures("_unreviewed")

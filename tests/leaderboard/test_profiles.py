@@ -31,7 +31,7 @@ from tests.leaderboard.test_demographics import page, said, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database, pytest.mark.usefixtures("lasting_board")]
 
-MOST_QUERIES = 12
+MOST_QUERIES = 13
 MOST_BYTES = 150_000
 MODEL = f"/models/{CAUSAL}/"
 

@@ -298,10 +298,10 @@ TABLES = (
         Run,
         collected,
         ("model", "protocol", "epoch"),
-        ("epoch", "environment", "special_tokens", "loaded_files", "self_test", *TIMES),
+        ("epoch", "environment", "special_tokens", "loaded_files", "tokenizer_report", "self_test", *TIMES),
         (MODEL, Link("protocol", "protocols", ("protocol",)), of_artefact("artefact")),
         DONE,
-        added=("loaded_files", "self_test"),
+        added=("loaded_files", "tokenizer_report", "self_test"),
     ),
     Table(
         "scorings",
