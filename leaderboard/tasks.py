@@ -2,8 +2,20 @@
 
 from celery import shared_task
 
-from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring
-from leaderboard.services import checks, collect, downloads, queue, rescore, score, scorer_probes, shards, upgrade
+from leaderboard.models import Artefact, ControlCheck, Download, Reading, Run, Scoring
+from leaderboard.services import (
+    checks,
+    collect,
+    downloads,
+    queue,
+    rescore,
+    restore,
+    score,
+    scorer_probes,
+    scrub,
+    shards,
+    upgrade,
+)
 from leaderboard.services.exchange import downloads as board_exports
 from leaderboard.services.submissions import lifecycle, reading, uploads
 
@@ -94,3 +106,15 @@ def watch() -> None:
 def export_board() -> None:
     """Write the download of the whole board, if the board changed since the last one."""
     board_exports.renew()
+
+
+@shared_task
+def scrub_files() -> None:
+    """Read a share of all stored files, and note which are lost."""
+    scrub.scrub()
+
+
+@shared_task
+def restore_file(artefact_id: int) -> None:
+    """Make a lost file again from the outputs that it was computed from."""
+    restore.restore(Artefact.objects.get(pk=artefact_id))

@@ -48,6 +48,7 @@ class Kind(models.TextChoices):
     SCORER = "scorer", "A scorer is unavailable for long"
     STUCK = "stuck", "A worker makes no progress"
     CAGE = "cage", "A worker runs strangers' models without a protection"
+    FILES = "files", "A stored file is damaged or missing"
 
 
 class Incident(models.Model):

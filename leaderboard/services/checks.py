@@ -12,7 +12,17 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Result, RetiredScorer, Scoring, Work
+from leaderboard.models import (
+    Artefact,
+    ControlCheck,
+    ControlSet,
+    Metric,
+    MetricVersion,
+    Result,
+    RetiredScorer,
+    Scoring,
+    Work,
+)
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.control import Instrument, here, instrument_of, reported_by, scores_artefact
@@ -66,10 +76,13 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
     if control is None:
         raise CannotCheck(f"{metric.slug} has no control set yet: it gets one with its first scoring")
     if not is_at_hand(control):
-        raise CannotCheck(
-            f"{metric.slug} was imported without the files of its control set: `manage.py rescore {metric.slug}` opens "
-            "a version with one of its own"
+        states = {control.items.state, control.reference.state}
+        why = (
+            "was imported without the files of its control set"
+            if Artefact.State.ABSENT in states
+            else "lost files of its control set, which a backup may have"
         )
+        raise CannotCheck(f"{metric.slug} {why}: `manage.py rescore {metric.slug}` opens a version with one of its own")
     if not is_of_this_rule(control):
         raise CannotCheck(
             f"{metric.slug}: its control set was measured for version {control.check_version} of the rule of checks; "

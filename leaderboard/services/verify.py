@@ -2,17 +2,16 @@
 
 Of measured versions every artefact is hashed, those of control sets and checks too, every Result recomputed from the
 artefacts, and every Standing from the Results. What a scorer said of texts is hashed only: to say it again is a
-rescoring. Of a version whose formula this code has changed since, the measures that it has left as they were are
-recomputed, and the others are named. Figures from papers are held against the files they were entered from.
+rescoring. Files that are deliberately not kept here are counted, and are no difference. Of a version whose formula this
+code has changed since, the measures that it has left as they were are recomputed, and the others are named. Figures
+from papers are held against the files they were entered from.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
-from django.core.files.storage import default_storage
 from django.db import transaction
 
 from leaderboard.models import (
@@ -36,6 +35,7 @@ from scoring.reproduction import Recomputation, describe_left_out, recompute
 
 ARTEFACTS_OF_A_SET = ("artefact", "prompt_scores")
 Progress = Callable[[int, int], None]  # entries done, and in all
+ABSENT = "whose files are deliberately not kept here: the board was imported without them"
 RANKED = ("rank", "rank_low", "rank_high", "value", "result_id")  # of a standing
 
 
@@ -60,6 +60,7 @@ class Verification:
     results: int = 0
     standings: int = 0
     artefacts: int = 0
+    absent: int = 0  # files that are deliberately not kept here
     differences: list[Difference] = field(default_factory=list)
     not_recomputed: list[str] = field(default_factory=list)  # what of, and why
 
@@ -96,6 +97,7 @@ class Verifier:
         self._progress, self._total = progress, total
         self._intact: dict[int, str] = {}  # by artefact: what is wrong with it, empty where nothing is
         self._texts: tuple[int, pa.Table] | None = None
+        self._absent: dict[int, bool] = {}
 
     def all(self, versions: Iterable[MetricVersion]) -> Verification:
         """Verify `versions`."""
@@ -128,12 +130,15 @@ class Verifier:
         formula = version.metric.formula
         left_out: set[str] = set()
         refusal = ""
+        without_files = 0
         for scoring in published.scorings:
             results = published.results.get(scoring.pk, [])
             own = [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
             wrong = list(filter(None, map(self._damage, own)))
             entry = Recomputation(wrong, 0, frozenset())
-            if not wrong and not damaged:
+            if any(list(map(self._is_absent, [*shared, *own]))):
+                without_files += 1
+            elif not wrong and not damaged:
                 entry = self._recompute(scoring, results)
             self._say(version, scoring, entry.differences)
             self._step(entry.compared)
@@ -141,6 +146,8 @@ class Verifier:
             refusal = refusal or entry.refusal
         note = describe_left_out(formula, version.formula_version, left_out, refusal)
         self.found.not_recomputed += [f"{version}: {note}; their files were hashed"] if note else []
+        if without_files:
+            self.found.not_recomputed.append(f"{version}: {without_files} entries, {ABSENT}")
 
     def _recompute(self, scoring: Scoring, results: list[Result]) -> Recomputation:
         """Compute one entry again whose artefacts are whole."""
@@ -162,7 +169,7 @@ class Verifier:
                 replicates,
                 {(result.measure, result.slice): numbers_of(result) for result in results},
             )
-        except (ArtefactError, ValueError, KeyError) as error:
+        except (artefacts.ArtefactLost, ArtefactError, ValueError, KeyError) as error:
             return Recomputation([f"cannot be recomputed: {error}"], 0, nothing)
 
     def _load_texts(self, version: MetricVersion) -> pa.Table:
@@ -177,10 +184,21 @@ class Verifier:
         """What is wrong with a stored file; empty where nothing is, or none is meant to be there."""
         if artefact is None:
             return ""
+        if self._is_absent(artefact):
+            return ""
         if artefact.pk not in self._intact:
             self.found.artefacts += 1
             self._intact[artefact.pk] = damage(artefact)
         return self._intact[artefact.pk]
+
+    def _is_absent(self, artefact: Artefact | None) -> bool:
+        """Whether the file is deliberately not kept here."""
+        if artefact is None or artefact.state != Artefact.State.ABSENT:
+            return False
+        if artefact.pk not in self._absent:
+            self._absent[artefact.pk] = not artefacts.is_stored(artefact)
+            self.found.absent += self._absent[artefact.pk]
+        return self._absent[artefact.pk]
 
     def _printed(self, published: Published) -> None:
         """Hold figures from a paper against the file they were entered from."""
@@ -223,7 +241,13 @@ class Verifier:
         results = [r for of in among for r in published.results.get(of.pk, []) if r.measure in keys]
         try:
             uncertainty = covariances(version, among, keys) if version.measured and among and keys else {}
-        except (OSError, ArtefactError, ValueError) as error:
+        except artefacts.ArtefactLost as error:
+            if self._is_absent(error.artefact):
+                self.found.not_recomputed.append(f"{version}: ranks, {ABSENT}")
+            else:
+                self._say(version, None, [f"ranks cannot be recomputed: {error}"])
+            return
+        except (ArtefactError, ValueError) as error:
             self._say(version, None, [f"ranks cannot be recomputed: {error}"])
             return
         self._say(version, None, standing_differences(stored, standings(version, among, results, uncertainty)))
@@ -256,16 +280,12 @@ def of_controls(version: MetricVersion) -> Iterator[Artefact | None]:
 
 
 def damage(artefact: Artefact) -> str:
-    """What is wrong with a stored file; empty where its bytes are those of its name."""
+    """What is wrong with a stored file, read now; empty where its bytes are those of its name. Raises StorageAway."""
     try:
-        with default_storage.open(artefact.storage_name, "rb") as file:
-            found = sha256()
-            for chunk in file.chunks():
-                found.update(chunk)
-    except OSError as error:
-        return f"artefact {artefact}: is not there ({error.strerror or error})"
-    actual = found.hexdigest()
-    return "" if actual == artefact.sha256 else f"artefact {artefact}: its bytes have the sha256 {actual}"
+        artefacts.verify_stored(artefact, anew=True)
+    except artefacts.ArtefactLost as error:
+        return str(error)
+    return ""
 
 
 def numbers_of(result: Result) -> dict[str, Any]:

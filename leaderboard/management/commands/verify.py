@@ -7,6 +7,8 @@ from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import progress_of
 from leaderboard.services.verify import verify
 
+COUNTED = ("versions", "entries", "results", "standings", "artefacts", "absent")
+
 
 class Command(BoardCommand):
     help = "Recompute what is published from what is stored, and say what differs. Exit status 1 where anything does."
@@ -20,12 +22,16 @@ class Command(BoardCommand):
             found = verify(chosen, show)
         for line in (*found.not_recomputed, *found.differences):
             self.say(str(line))
-        counts = {name: getattr(found, name) for name in ("versions", "entries", "results", "standings", "artefacts")}
+        counts = {
+            name: getattr(found, name)
+            for name in ("versions", "entries", "results", "standings", "artefacts", "absent")
+        }
         lines = {"differences": map(str, found.differences), "not_recomputed": map(str, found.not_recomputed)}
         self.answer(counts | {name: list(of) for name, of in lines.items()})
         counted = (
             f"{found.versions} versions, {found.entries} entries, {found.results} results, {found.standings} ranks, "
             f"{found.artefacts} artefacts"
+            + (f", and {found.absent} that are deliberately not kept here" if found.absent else "")
         )
         if found.differences:
             raise CommandError(f"{len(found.differences)} differences in {counted}")

@@ -12,11 +12,14 @@ from django.utils import timezone
 
 from leaderboard.models import ControlCheck, Download, Incident, Metric, Reading, Rescoring, Run, Scoring, Work, Worker
 from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
+from leaderboard.services.file_marks import entries_of
+from leaderboard.services.scrub import lost_files
 from leaderboard.services.signs_of_life import queues_without_workers
 
 LATELY = timedelta(days=1)  # failures and drifts of before are no news
 ACTIVE = (Rescoring.State.RUNNING, Rescoring.State.PAUSED)
 ENDED = (Work.State.DONE, Work.State.FAILED)
+MOST_FILES, MOST_ENTRIES = 20, 10  # with incidents of their own, and named in one
 NAMES: dict[type[Work], tuple[str, str]] = {
     Run: ("run", "runs"),
     Scoring: ("scoring", "scorings"),
@@ -48,6 +51,7 @@ def findings() -> Iterator[Finding]:
     yield from stuck_workers()
     yield from open_cages()
     yield from silent_scorers(now)
+    yield from lost_stored_files()
 
 
 def drifts(now: datetime) -> Iterator[Finding]:
@@ -145,4 +149,30 @@ def silent_scorers(now: datetime) -> Iterator[Finding]:
             f"metric {metric.slug}",
             f"The scorer {metric.scorer} of {metric.slug} has given no scores for long: nothing new is published.",
             f"{reverse('drift')}?metric={metric.slug}",
+        )
+
+
+def lost_stored_files() -> Iterator[Finding]:
+    """Stored files that are damaged or missing, each with the entries whose numbers come from it."""
+    lost = lost_files()
+    for artefact in lost[:MOST_FILES]:
+        names = sorted({f"{of.model.slug} in {of.metric_version.metric.slug}" for of in entries_of(artefact)})
+        if len(names) > MOST_ENTRIES:
+            names[MOST_ENTRIES:] = [f"{len(names) - MOST_ENTRIES} more"]
+        yield Finding(
+            f"file:{artefact.sha256}",
+            Incident.Kind.FILES,
+            f"file {artefact.sha256[:12]}",
+            f"The stored file {artefact.storage_name} ({artefact.kind}) is {artefact.state}. "
+            f"Entries: {', '.join(names) or 'none'}.",
+            reverse("operate-files"),
+        )
+    more = lost.count() - MOST_FILES
+    if more > 0:
+        yield Finding(
+            "file:more",
+            Incident.Kind.FILES,
+            "more files",
+            f"{more} more stored files are damaged or missing.",
+            reverse("operate-files"),
         )
