@@ -66,7 +66,7 @@ class Described(ReadOnly):
         """Write it, and what it changed into the audit trail."""
         with transaction.atomic():
             names = [name for name in form.changed_data if name in self.editable]
-            was = type(obj)._default_manager.select_for_update().get(pk=obj.pk)
+            was = type(obj)._default_manager.select_for_update(of=("self",), no_key=True).get(pk=obj.pk)
             before, after = ({name: getattr(of, name) for name in names} for of in (was, obj))
             if names:
                 obj.save(update_fields=names)

@@ -77,7 +77,7 @@ class TableCache(BaseCache):
         """Add to a number; two at once both count. Raises ValueError where there is no number."""
         live = self._live(self.make_and_validate_key(key, version=version))
         with transaction.atomic():
-            value = self._read(live.select_for_update())
+            value = self._read(live.select_for_update(no_key=True))
             if not isinstance(value, int):
                 raise ValueError(f"{key} holds no number")
             live.update(value=json.dumps(value + delta))

@@ -104,7 +104,11 @@ TEMPLATES = [
 ]
 
 # Database: SQLite in var/, or any URL such as postgresql://user:password@host/name
-DATABASES = {"default": env.dj_db_url("DATABASE_URL", f"sqlite:///{VAR / 'plumbline.sqlite3'}", conn_max_age=60)}
+DATABASES = {
+    "default": env.dj_db_url(
+        "DATABASE_URL", f"sqlite:///{VAR / 'plumbline.sqlite3'}", conn_max_age=60, conn_health_checks=True
+    )
+}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A writer takes its lock at the start of a transaction and waits for it, instead of failing half-way through.
     DATABASES["default"]["OPTIONS"] = {
@@ -158,7 +162,7 @@ CELERY_TIMEZONE = "UTC"
 
 # Work: how long a silent worker keeps its claim, how often the sweeper looks, how long one task may hold a worker.
 LEASE_SECONDS = env.float("LEASE_SECONDS", 60.0)
-SWEEP_SECONDS = env.float("SWEEP_SECONDS", 10.0)
+SWEEP_SECONDS = env.float("SWEEP_SECONDS", 2.0)
 SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0)
 SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
 SHARD_SCORES = env.int("SHARD_SCORES", 2000)

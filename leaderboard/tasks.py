@@ -1,12 +1,15 @@
 """Celery tasks: load the row, call the service, done. `settings.CELERY_TASK_ROUTES` says on which queue."""
 
+from collections.abc import Callable
+
 from celery import shared_task
 
-from leaderboard.models import Artefact, ControlCheck, Download, Reading, Run, Scoring
+from leaderboard.models import Artefact, ControlCheck, Download, MetricVersion, Reading, Run, Scoring
 from leaderboard.services import (
     checks,
     collect,
     downloads,
+    publish,
     queue,
     rescore,
     restore,
@@ -16,6 +19,7 @@ from leaderboard.services import (
     shards,
     upgrade,
 )
+from leaderboard.services.alone import each_alone
 from leaderboard.services.exchange import downloads as board_exports
 from leaderboard.services.submissions import lifecycle, reading, uploads
 
@@ -39,6 +43,7 @@ def collect_run(run_id: int) -> None:
     """One slice of collecting a model's outputs: of the run whose turn it is, which may be another one."""
     queue.do_fairest(Run, collect_one)
     conclude()
+    queue.call_for_more(Run)
 
 
 @shared_task
@@ -46,6 +51,7 @@ def score_run(scoring_id: int) -> None:
     """Score what a run collected, and publish: of the scoring whose turn it is, which may be another one."""
     queue.do_fairest(Scoring, score_one)
     conclude()
+    queue.call_for_more(Scoring)
 
 
 def conclude() -> None:
@@ -58,6 +64,13 @@ def fetch_model(download_id: int) -> None:
     """Bring the files of a hub model."""
     downloads.fetch(Download.objects.select_related("model").get(pk=download_id))
     conclude()
+    queue.call_for_more(Download)
+
+
+@shared_task
+def renew_ranges(version_id: int) -> None:
+    """Make the ranges of a version's ranks anew, after a model left its ranking or came back."""
+    publish.renew_ranges(MetricVersion.objects.select_related("metric").get(pk=version_id))
 
 
 @shared_task
@@ -70,6 +83,7 @@ def probe_scorers() -> None:
 def check_control(check_id: int) -> None:
     """Score a metric's control set again, and act on the verdict."""
     checks.perform(ControlCheck.objects.select_related("metric").get(pk=check_id))
+    queue.call_for_more(ControlCheck)
 
 
 @shared_task
@@ -77,6 +91,7 @@ def read_submission(reading_id: int) -> None:
     """Read a file that was sent."""
     reading.read(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
     conclude()
+    queue.call_for_more(Reading)
 
 
 @shared_task
@@ -87,17 +102,41 @@ def sweep() -> None:
 
 @shared_task
 def watch() -> None:
-    """Do what is due without being asked: rescorings after an upgrade, checks, publication, clearing up."""
-    upgrade.catch_up_all()
-    checks.request_due_checks()
-    rescore.advance_all()
-    shards.remove_left()
-    reading.refuse_unreadable()
-    reading.forget_unwanted()
-    uploads.remove_left()
-    conclude()
+    """Do what is due without being asked: rescorings after an upgrade, checks, publication, clearing up.
+
+    Each step stands alone: one that fails is logged, and the others are done.
+    """
+    each_alone(
+        do_step,
+        (
+            upgrade.catch_up_all,
+            checks.request_due_checks,
+            rescore.advance_all,
+            publish.renew_all_ranges,
+            shards.remove_left,
+            reading.refuse_unreadable,
+            reading.forget_unwanted,
+            uploads.remove_left,
+            conclude,
+            probe_due_scorers,
+            export_if_due,
+        ),
+    )
+
+
+def do_step(step: Callable[[], object]) -> None:
+    """One step of the watch."""
+    step()
+
+
+def probe_due_scorers() -> None:
+    """Have scorers tried that were not tried for a while."""
     if scorer_probes.due_probes():
         probe_scorers.delay()
+
+
+def export_if_due() -> None:
+    """Have the download of the whole board written anew, where it is time."""
     if board_exports.is_due():
         export_board.delay()
 

@@ -168,6 +168,14 @@ class MetricVersion(models.Model):
     )
     created_at = models.DateTimeField(auto_now_add=True)
     published_at = models.DateTimeField(null=True, blank=True)
+    publications = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="How often its standings were written."
+    )
+    ranges_due = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="The ranges of its ranks wait to be made anew from the stored files.",
+    )
 
     class Meta:
         ordering = ("metric", "number")

@@ -6,17 +6,18 @@ from uuid import uuid4
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from leaderboard.models.constraints import one_of
 
-SILENT_AFTER = timedelta(seconds=60)  # four beats of a worker
+SILENT_AFTER = timedelta(seconds=60)  # four beats of a worker, by the clock of the database
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def alive(self) -> "WorkerQuerySet":
         """Those that gave a sign of life lately."""
-        return self.filter(beat_at__gt=timezone.now() - SILENT_AFTER)
+        return self.filter(beat_at__gt=Now() - SILENT_AFTER)
 
 
 class Worker(models.Model):

@@ -1,14 +1,13 @@
 """The two kinds of work: collecting a model's outputs, and scoring them."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import models
-from django.db.models import F, Q
-from django.db.models.functions import Coalesce
-from django.utils import timezone
+from django.db import connection, models
+from django.db.models import Expression, ExpressionWrapper, F, Q
+from django.db.models.functions import Coalesce, Now
 
 from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact, Protocol
@@ -24,13 +23,35 @@ class WorkQuerySet(models.QuerySet[W], Generic[W]):
         return self.filter(state__in=[Work.State.QUEUED, Work.State.RUNNING])
 
     def unclaimed(self) -> "WorkQuerySet[W]":
-        """Unfinished, not paused, in no living worker's hands, and not waiting for its next attempt."""
-        now = timezone.now()
+        """Unfinished, not paused, in no living worker's hands, and not waiting for its next attempt.
+
+        By the clock of the database, which is one, where those of workers on several hosts differ.
+        """
         return self.unfinished().filter(
             Q(held=False),
-            Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lte=now),
-            Q(not_before__isnull=True) | Q(not_before__lte=now),
+            Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lte=Now()),
+            Q(not_before__isnull=True) | Q(not_before__lte=Now()),
         )
+
+    def in_hand(self) -> "WorkQuerySet[W]":
+        """What living workers are at."""
+        return self.filter(state=Work.State.RUNNING, lease_expires_at__gt=Now())
+
+
+def from_now(seconds: float) -> Expression:
+    """So many seconds from now, by the clock of the database."""
+    return ExpressionWrapper(Now() + timedelta(seconds=seconds), output_field=models.DateTimeField())
+
+
+def database_now() -> datetime:
+    """The time by the clock of the database."""
+    query = (
+        "STATEMENT_TIMESTAMP()" if connection.vendor == "postgresql" else "STRFTIME('%Y-%m-%d %H:%M:%f+00:00', 'NOW')"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {query}")
+        moment = cursor.fetchone()[0]
+    return moment if isinstance(moment, datetime) else datetime.fromisoformat(moment)
 
 
 class State(models.TextChoices):
@@ -67,6 +88,9 @@ class Work(StateMachine):
     )
     held = models.BooleanField(default=False, help_text="Paused by someone.")
     not_before = models.DateTimeField(null=True, blank=True, help_text="When it may be tried again.")
+    waits_since = models.DateTimeField(
+        null=True, blank=True, help_text="Since when it waits for the board to be mended; the reason says what for."
+    )
     lease = models.UUIDField(null=True, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
@@ -122,6 +146,7 @@ class Work(StateMachine):
             attempts=0,
             held=False,
             not_before=None,
+            waits_since=None,
             reason="",
             fault="",
             started_at=None,  # a control check that was made before does not count
@@ -133,7 +158,6 @@ class Work(StateMachine):
 
         The attempt counts from here on: whoever dies in it cannot say so afterwards.
         """
-        now = timezone.now()
         taken = (
             type(self)
             .objects.unclaimed()
@@ -141,13 +165,13 @@ class Work(StateMachine):
             .update(
                 state=self.State.RUNNING,
                 lease=lease,
-                lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS),
-                heartbeat_at=now,
-                turn_at=now,
-                progressed_at=now,
+                lease_expires_at=from_now(settings.LEASE_SECONDS),
+                heartbeat_at=Now(),
+                turn_at=Now(),
+                progressed_at=Now(),
                 worker=worker,
                 attempts=F("attempts") + 1,
-                started_at=Coalesce("started_at", now),
+                started_at=Coalesce("started_at", Now()),
                 not_before=None,
             )
         )
@@ -156,13 +180,10 @@ class Work(StateMachine):
 
     def renew(self, lease: UUID, **progress: Any) -> bool:
         """Keep the lease for another term and note `progress`. False: the lease is lost, so stop and write nothing."""
-        now = timezone.now()
         kept = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
         if "done" in progress:
-            progress["progressed_at"] = now
-        return bool(
-            kept.update(lease_expires_at=now + timedelta(seconds=settings.LEASE_SECONDS), heartbeat_at=now, **progress)
-        )
+            progress["progressed_at"] = Now()
+        return bool(kept.update(lease_expires_at=from_now(settings.LEASE_SECONDS), heartbeat_at=Now(), **progress))
 
     def was_given_up(self) -> bool:
         """Whether a person cancelled it, and nobody has queued it again since."""
@@ -175,7 +196,7 @@ class Work(StateMachine):
     def release(self, lease: UUID, state: str, **changes: Any) -> bool:
         """Give the lease back and go to `state`, with `changes`, if the lease is still held."""
         if state in (self.State.DONE, self.State.FAILED):
-            changes.setdefault("finished_at", timezone.now())
+            changes.setdefault("finished_at", Now())
         held = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
         released = held.update(state=state, lease=None, lease_expires_at=None, **changes)
         self.refresh_from_db()

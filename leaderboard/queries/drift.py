@@ -89,6 +89,11 @@ class Watched:
         """Of the rescoring."""
         return rescore.time_left(self.rescoring) if self.rescoring else None
 
+    @property
+    def waits_on(self) -> list[str]:
+        """What keeps the rescoring from being published, where the board is at fault."""
+        return rescore.waits_on(self.rescoring) if self.rescoring else []
+
 
 def watched() -> list[Watched]:
     """Every metric, in the order of the tabs, in six queries."""

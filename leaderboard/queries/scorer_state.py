@@ -24,6 +24,11 @@ class ScorerState:
         """Of the rescoring."""
         return rescore.time_left(self.rescoring) if self.rescoring else None
 
+    @property
+    def waits_on(self) -> list[str]:
+        """What keeps the rescoring from being published, where the board is at fault."""
+        return rescore.waits_on(self.rescoring) if self.rescoring else []
+
 
 def scorer_state(metric: Metric) -> ScorerState:
     """What is known of the scorer of `metric`, in three queries; a few more where its version is behind the code.

@@ -1,11 +1,15 @@
 """Whether a model may be run, ranked and seen: open, restricted, withdrawn or hidden, with the reason on record."""
 
+from functools import partial
+
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from leaderboard.models import LanguageModel, MetricVersion, Work
 from leaderboard.services.audit import record
+from leaderboard.services.locks import lock_model
 from leaderboard.services.publish import publish_standings
+from leaderboard.services.queue import ask_for_ranges
 
 Access = LanguageModel.Access
 VERBS = {Access.OPEN: "reopen model", Access.RESTRICTED: "restrict model", Access.WITHDRAWN: "withdraw model"}
@@ -23,7 +27,7 @@ def set_access(
     """
     if not reason.strip():
         raise ValueError("reason: it is empty; say why, the change log shows it for ever")
-    model = LanguageModel.objects.select_for_update().get(pk=model.pk)
+    model = lock_model(model.pk)
     if model.access == access:
         return False
     moves = Access.WITHDRAWN in (model.access, access)
@@ -37,10 +41,15 @@ def set_access(
 
 
 def publish_again(model: LanguageModel) -> None:
-    """Write the current rankings that `model` has numbers for anew, as it leaves them or comes back."""
-    shown = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
-    for version in shown.filter(scorings__model=model, scorings__state=Work.State.DONE):
-        publish_standings(version)
+    """Write the current rankings that `model` has numbers for anew, as it leaves them or comes back.
+
+    From the database alone: no storage that is away, and no lost file, keeps a model on a ranking. A worker makes the
+    ranges anew afterwards.
+    """
+    current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
+    for version in current.filter(scorings__model=model, scorings__state=Work.State.DONE).order_by("pk"):
+        publish_standings(version, read_files=False)
+        transaction.on_commit(partial(ask_for_ranges, version))
 
 
 @transaction.atomic
@@ -51,7 +60,7 @@ def hide_model(model: LanguageModel, note: str, user: User | None = None) -> boo
     leave it out and keep the ranks of the others. Its numbers stay, and come back with it.
     """
     note = note.strip()
-    model = LanguageModel.objects.select_for_update().get(pk=model.pk)
+    model = lock_model(model.pk)
     before = model.hidden_note
     if before == note:
         return False

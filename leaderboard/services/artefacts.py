@@ -165,6 +165,13 @@ def note_state(artefact: Artefact, state: str) -> None:
         mark_entries(artefact)
 
 
+def note_loss(error: ArtefactLost) -> None:
+    """Mark what is lost again, where the transaction in which that was found out took the mark back."""
+    stored = Artefact.objects.filter(pk=error.artefact.pk).first()
+    if stored:
+        note_state(stored, error.artefact.state)
+
+
 def is_whole(artefact: Artefact) -> bool:
     """Whether the bytes are there already, and are those of the name. Raises StorageAway."""
     try:

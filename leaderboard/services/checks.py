@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import F
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from leaderboard.models import (
@@ -23,11 +24,13 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
+from leaderboard.models.work import database_now
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.control import Instrument, here, instrument_of, reported_by, scores_artefact
 from leaderboard.services.impact import impact_of
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
+from leaderboard.services.locks import lock_metric
 from leaderboard.services.openings import growing_pause, load_reference
 from leaderboard.services.policies import policy_of, thresholds_of
 from leaderboard.services.queue import enqueue
@@ -88,15 +91,15 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
             f"{metric.slug}: its control set was measured for version {control.check_version} of the rule of checks; "
             f"`manage.py rescore {metric.slug}` opens a version with one for this rule"
         )
-    try:
-        with transaction.atomic():
-            check = ControlCheck.objects.create(metric=metric, trigger=trigger)
-            if trigger == Trigger.MANUAL:
-                change = {"check": None}, {"check": check.state}
-                record("request control check", f"metric {metric.slug}", {"check": check.pk}, user, change)
-    except IntegrityError:  # one is under way; or was, a moment ago
-        found = ControlCheck.objects.filter(metric=metric).unfinished().first()
-        return found or request_check(metric, trigger, send=send, user=user)
+    with transaction.atomic():
+        lock_metric(metric.pk)  # of two requests at a time, the second finds the check of the first
+        under_way = ControlCheck.objects.filter(metric=metric).unfinished().first()
+        if under_way:
+            return under_way
+        check = ControlCheck.objects.create(metric=metric, trigger=trigger)
+        if trigger == Trigger.MANUAL:
+            change = {"check": None}, {"check": check.state}
+            record("request control check", f"metric {metric.slug}", {"check": check.pk}, user, change)
     if send:
         transaction.on_commit(lambda: enqueue(check))
     return check
@@ -110,11 +113,11 @@ def perform(check: ControlCheck) -> None:
         control = control_of(check.metric)
         if control is None:  # a new version was opened since the request, and has no scores yet
             reason = "the newest version has no control set yet"
-            check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
+            check.release(lease.id, Work.State.CANCELLED, attempts=0, reason=reason, finished_at=Now())
             return
         if catch_up(check.metric) or not is_of_this_rule(control):
             reason = "the code computes or checks otherwise than when the control set was measured"
-            check.release(lease.id, Work.State.CANCELLED, reason=reason, finished_at=timezone.now())
+            check.release(lease.id, Work.State.CANCELLED, attempts=0, reason=reason, finished_at=Now())
             return
         lease.note(at_once=True, control_set=control, environment=here())
         version = control.metric_version
@@ -132,7 +135,7 @@ def perform(check: ControlCheck) -> None:
         ids = artefacts.load(control.items)["id"].to_pylist()
         artefact = scores_artefact(ids, observed, instrument.attributes)
         with transaction.atomic():
-            metric = Metric.objects.select_for_update().get(pk=check.metric_id)
+            metric = lock_metric(check.metric_id)
             lease.finish(
                 control_set=control,
                 verdict=report.verdict.value,
@@ -286,7 +289,8 @@ def require_check(scoring: Scoring, fingerprint: str = "") -> None:
         perform(check)
         check.refresh_from_db()
         if check.state in (Work.State.QUEUED, Work.State.RUNNING, Work.State.CANCELLED):
-            raise Deferred(WAIT_SECONDS)
+            left = (check.not_before - database_now()).total_seconds() if check.not_before else 0.0
+            raise Deferred(max(WAIT_SECONDS, left), f"{NO_ANSWER_YET}: {check.reason}" if check.reason else "")
         wait_for_answer(scoring)
     scoring.refresh_from_db()
     if scoring.state != Work.State.RUNNING:
@@ -298,7 +302,7 @@ def wait_for_answer(scoring: Scoring) -> None:
     checks = last_checks(ControlSet.objects.get(metric_version=scoring.metric_version_id))
     if not checks or checks[0].verdict in (*ANSWERED, Verdict.DRIFTED) or not checks[0].finished_at:
         return
-    left = (checks[0].finished_at + pause_after(checks) - timezone.now()).total_seconds()
+    left = (checks[0].finished_at + pause_after(checks) - database_now()).total_seconds()
     if left > 0:
         said = checks[0].reason or checks[0].statistics.get("decided_by", "")
         raise Deferred(left, f"{NO_ANSWER_YET}: {said}")

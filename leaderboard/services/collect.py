@@ -93,9 +93,6 @@ def collect(run: Run) -> bool:
         shards.remove()
         log.info("%s: collected in %.0f s", run, run.seconds)
         say(run, f"All {texts.num_rows:,} texts of {run.protocol.evaluation_set.title} are collected.")
-    run.refresh_from_db()
-    if run.state == Work.State.QUEUED and run.not_before is None:
-        enqueue(run)  # the slice is over, not the run: others get their turn first
     return True
 
 

@@ -7,6 +7,7 @@ from django.db import transaction
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, RetiredScorer, Run, Scoring, Work
 from leaderboard.services.collect import LIKELIHOOD
+from leaderboard.services.locks import lock_metric
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
 from leaderboard.services.versions import newest_version, open_first_version
@@ -29,7 +30,7 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
     check_method(model, metric)
     check_metric(metric)
     with transaction.atomic():
-        Metric.objects.select_for_update().get(pk=metric.pk)  # so that no version is given up as the model lands in it
+        lock_metric(metric.pk)  # so that no version is given up as the model lands in it
         version = newest_version(metric) or open_first_version(metric)
         run = run_of(model, version)
         scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})

@@ -44,9 +44,7 @@ KINDS: dict[str, Failure] = {
     "HubUnavailable": Failure("The hub did not answer.", WAIT),
     "ConnectionError": Failure("A connection broke.", WAIT),
     "TimeoutError": Failure("A machine that was asked did not answer in time.", WAIT),
-    "OutOfMemoryError": Failure(
-        "The model does not fit into the memory of this board's workers.", "Submit a smaller model, or ask for room."
-    ),
+    "OutOfMemoryError": Failure("A worker of this board ran out of memory.", WAIT),
     "WorkersDied": Failure(
         "Every worker that began it died.", "Submit a smaller model, or tell the people who run this board."
     ),
@@ -83,9 +81,14 @@ KINDS: dict[str, Failure] = {
     "UnknownScorer": Failure("This board lacks the scorer of this metric.", OTHERS),
     "UndeclaredLabel": Failure("Nobody has declared what a label of this metric's scorer means.", OTHERS),
     "LexiconError": Failure("The lexicon of this metric cannot be read.", OTHERS),
+    "ScorerRetired": Failure(
+        "The scorer of this metric is retired.", "Choose another metric, or ask the people who run this board."
+    ),
     "ArtefactError": Failure("A file of this board cannot be read.", OTHERS),
+    "ArtefactLost": Failure("A file of this board is missing or damaged.", OTHERS),
     "FileNotFoundError": Failure("A file of this board is missing.", OTHERS),
-    "OSError": Failure("A file could not be read or written.", AGAIN),
+    "OSError": Failure("A file of this board could not be read or written.", WAIT),
+    "StorageAway": Failure("The storage of this board does not answer.", WAIT),
     "OperationalError": Failure("The board's database did not answer.", WAIT),
     "InterfaceError": Failure("The board's database did not answer.", WAIT),
 }

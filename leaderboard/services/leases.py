@@ -4,27 +4,28 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
 from celery import current_task
 from django.conf import settings
-from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection, transaction
+from django.db.models import Exists, F, OuterRef
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from leaderboard.models import Work, Worker
+from leaderboard.models import Rescoring, Scoring, Work, Worker
+from leaderboard.models.work import from_now
+from leaderboard.services.artefacts import ArtefactLost, note_loss
+from leaderboard.services.failure_kinds import class_of, fault_of, is_final, is_of_board
 from leaderboard.services.failures import explain
+from leaderboard.services.queue import sweep, wake
 from leaderboard.services.submission_log import say
-from scoring.artefacts import ArtefactError
-from scoring.cage import CageUnavailable
-from scoring.generation import ServerRefused, UnsupportedKind
-from scoring.language_models import ModelRefused
-from scoring.likelihood import NotApplicable
-from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UnknownScorer
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ LONGEST_BACKOFF = 600.0
 PROGRESS_EVERY = 1.0  # seconds between writes of progress
 STUCK_SECONDS = 30.0  # in which a worker is to notice that its work was taken from it
 STUCK_AFTER = 1.5  # times the seconds without progress after which a worker that did not notice is stuck
+DATABASE_PAUSE = 1.0  # seconds between two tries to write what became of work
 LOOK_EVERY = 1.5  # seconds between two looks whether the work was cancelled
 PANIC = "PanicException"  # of libraries in Rust: a BaseException that cannot be imported
 
@@ -68,19 +70,7 @@ class Interrupted(Exception):
     """This worker goes down, has worked long enough on one thing, or the work was paused: give it back."""
 
 
-NEVER_RETRIED = (
-    ArtefactError,
-    LexiconError,
-    ModelRefused,
-    NotApplicable,
-    OutOfTime,
-    ScorerChanged,
-    ServerRefused,
-    UnknownScorer,
-    UnsupportedKind,
-    WorkersDied,
-)
-PATIENT = (CageUnavailable, InterfaceError, OperationalError)  # faults of the board, which end no work
+DEADLOCKS = ("40P01", "40001")  # of PostgreSQL: a deadlock, and transactions that cannot be put in an order
 
 
 class Lease:
@@ -128,15 +118,17 @@ class Lease:
 
     def finish(self, **changes: Any) -> None:
         """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
-        if not self.work.release(
-            self.id, Work.State.DONE, reason="", fault="", attempts=self.work.attempts - 1, **changes
-        ):
+        mended = self.work.fault if self.work.waits_since else ""
+        final = {"reason": "", "fault": "", "waits_since": None, "attempts": F("attempts") - 1}
+        if not self.work.release(self.id, Work.State.DONE, **final, **changes):
             raise LeaseLost
+        if mended and not class_of(mended).of_one_file:
+            transaction.on_commit(partial(end_waiting, mended))
 
     def count_anew(self) -> None:
         """A part of the work is finished for good: only this attempt counts from here on. Raises LeaseLost."""
         self.work.attempts = 1
-        self.note(at_once=True, attempts=1)
+        self.note(at_once=True, attempts=1, waits_since=None)
 
     def _beat(self) -> None:
         term = settings.LEASE_SECONDS / 3
@@ -184,9 +176,9 @@ class Lease:
 def claimed(work: Work) -> Iterator[Lease | None]:
     """Claim `work` for the block; yields None if someone else holds it or there is nothing to do.
 
-    What the block raises decides what becomes of the work: the one retry policy. A refusal is final; anything else is
-    tried again after a growing, jittered pause, up to MOST_ATTEMPTS times, or until it answers where a scorer or the
-    database is unavailable: that is no fault of the work.
+    What the block raises decides what becomes of the work: the one retry policy, by what `failure_kinds` declares.
+    A failure of the entry is final, or tried again after a growing, jittered pause up to MOST_ATTEMPTS times. A failure
+    of the board counts no attempt and ends no work.
     """
     lease = Lease(work)
     last_worker = work.worker
@@ -204,24 +196,13 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     except LeaseLost:
         log.warning("%s: cancelled, or taken over by another worker", work)
     except Deferred as wait:
-        not_before = timezone.now() + timedelta(seconds=wait.seconds)
-        orderly = {"attempts": work.attempts - 1, "not_before": not_before, "reason": wait.reason, "fault": ""}
-        work.release(lease.id, Work.State.QUEUED, **orderly)
+        _settle(partial(_put_back, work, lease, wait.seconds, reason=wait.reason, fault="", waits_since=None))
     except Interrupted:
-        work.release(lease.id, Work.State.QUEUED, attempts=work.attempts - 1)
-    except NEVER_RETRIED as error:
-        log.error("%s failed for good: %s", work, error)
-        _fail(work, lease, error, reason=str(error))
-    except Exception as error:
-        log.exception("%s failed", work)
-        if not connection.in_atomic_block:
-            close_old_connections()  # the error may be that this one is lost
-        _retry(work, lease, error)
+        _settle(partial(_put_back, work, lease, 0.0))
     except BaseException as error:
-        if type(error).__name__ != PANIC:
+        if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
-        log.exception("%s failed", work)
-        _retry(work, lease, error)
+        _note_failure(work, lease, error)
 
 
 def worker_name() -> str:
@@ -236,27 +217,95 @@ def note_stuck(worker: str, at: str) -> None:
     Worker.objects.filter(name=worker).update(stuck_at=at[:200], stuck_since=since)
 
 
+def _note_failure(work: Work, lease: Lease, error: BaseException) -> None:
+    """Decide what becomes of work whose block raised `error`."""
+    if not connection.in_atomic_block:
+        close_old_connections()  # the error may be that this one is lost
+    if is_deadlock(error):
+        log.warning("%s: another transaction was in the way: %s", work, error)
+        _settle(partial(_put_back, work, lease, random.uniform(0.1, 1.0)))  # noqa: S311
+    elif is_of_board(error):
+        log.warning("%s waits for the board: %s: %s", work, type(error).__name__, error)
+        _settle(partial(_wait, work, lease, error))
+    elif is_final(error):
+        log.error("%s failed for good: %s", work, error)
+        _settle(partial(_fail, work, lease, error, reason=str(error)))
+    else:
+        log.error("%s failed", work, exc_info=error)
+        _settle(partial(_retry, work, lease, error))
+
+
+def _settle(write: Callable[[], object]) -> None:
+    """Write what becomes of work; a database that is away is waited for, as this worker can do nothing without it."""
+    while True:
+        try:
+            write()
+            return
+        except (InterfaceError, OperationalError) as error:
+            if connection.in_atomic_block or stop_requested.is_set():
+                raise
+            log.warning("the database does not take what became of work: %s", error)
+            time.sleep(DATABASE_PAUSE)
+            close_old_connections()
+
+
+def is_deadlock(error: BaseException) -> bool:
+    """Whether the database ended the transaction in favour of another one: it may simply be done again."""
+    return getattr(error.__cause__, "pgcode", None) in DEADLOCKS
+
+
+def _put_back(work: Work, lease: Lease, seconds: float, **changes: Any) -> bool:
+    """Queue work again for so many seconds from now, without counting the attempt; says whether the lease was held."""
+    changes = {"attempts": F("attempts") - 1, "not_before": from_now(seconds) if seconds > 0 else None} | changes
+    released = work.release(lease.id, Work.State.QUEUED, **changes)
+    if released:
+        transaction.on_commit(partial(wake, work, seconds))
+    return released
+
+
+def _wait(work: Work, lease: Lease, error: BaseException) -> None:
+    """Have work wait for the board, and the rescoring that it is part of with it."""
+    if isinstance(error, ArtefactLost):
+        note_loss(error)
+    known = type(work)._default_manager.annotate(waited=Now() - F("waits_since")).values_list("waited", flat=True)
+    waited: timedelta | None = known.get(pk=work.pk)
+    longest = min(LONGEST_BACKOFF, waited.total_seconds() / 2) if waited else 0.0
+    pause = max(FIRST_BACKOFF, longest) * random.uniform(0.5, 1.5)  # noqa: S311
+    waits = {
+        "reason": f"{type(error).__name__}: {error}",
+        "fault": fault_of(error),
+        "waits_since": Coalesce("waits_since", Now()),
+    }
+    if not _put_back(work, lease, pause, **waits):
+        return
+    if isinstance(work, Scoring) and not class_of(work.fault).of_one_file:
+        others = Scoring.objects.filter(metric_version=work.metric_version_id, state=Work.State.QUEUED, held=False)
+        active = Rescoring.objects.active().filter(to_version=OuterRef("metric_version"))
+        others.filter(Exists(active)).update(not_before=work.not_before, **waits)
+    if waited is None:
+        say(work, f"It has to wait. {explain(work).what} It is tried again by itself, until that is mended.")
+
+
+def end_waiting(fault: str) -> None:
+    """Let go on at once what waits for the board to be mended, as it is: work that waited for the same is done."""
+    for kind in Work.__subclasses__():
+        waiting = kind.objects.filter(state=Work.State.QUEUED, fault=fault, waits_since__isnull=False)
+        waiting.update(not_before=None, enqueued_at=None)
+    sweep()
+
+
 def _retry(work: Work, lease: Lease, error: BaseException) -> None:
+    """Queue work for its next attempt, or end it after the last one."""
+    work.refresh_from_db()
     attempts = work.attempts
     reason = f"{type(error).__name__}: {error}"
-    away = isinstance(error, ScorerUnavailable) and error.state is not ScorerState.RETIRED
-    patient = away or isinstance(error, PATIENT)
-    if attempts >= settings.MOST_ATTEMPTS and not patient:
+    if attempts >= settings.MOST_ATTEMPTS:
         _fail(work, lease, error, reason=f"{reason} ({attempts} attempts)")
         return
-    if patient:  # it counts no attempts, so the pause grows with how long it waits already
-        attempts -= 1
-        waited = (timezone.now() - (work.started_at or timezone.now())).total_seconds()
-        pause = max(FIRST_BACKOFF, min(LONGEST_BACKOFF, waited / 2))
-    else:
-        pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts - 1, 10))
-    pause *= random.uniform(0.5, 1.5)  # noqa: S311
-    not_before = timezone.now() + timedelta(seconds=pause)
-    fault = type(error).__name__
-    again = {"attempts": attempts, "reason": reason, "fault": fault, "not_before": not_before}
-    if work.release(lease.id, Work.State.QUEUED, **again):
-        began = "It has to wait." if patient else f"Attempt {attempts} came to nothing."
-        say(work, f"{began} {explain(work).what} It is tried again in {pause:.0f} s.")
+    pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts - 1, 10)) * random.uniform(0.5, 1.5)  # noqa: S311
+    again = {"attempts": attempts, "reason": reason, "fault": fault_of(error), "waits_since": None}
+    if _put_back(work, lease, pause, **again):
+        say(work, f"Attempt {attempts} came to nothing. {explain(work).what} It is tried again in {pause:.0f} s.")
 
 
 def _give_up(work: Work, lease: Lease, attempts: int, last_worker: str) -> None:
@@ -271,5 +320,5 @@ def _give_up(work: Work, lease: Lease, attempts: int, last_worker: str) -> None:
 
 
 def _fail(work: Work, lease: Lease, error: BaseException, **changes: Any) -> None:
-    if work.release(lease.id, Work.State.FAILED, fault=type(error).__name__, **changes):
+    if work.release(lease.id, Work.State.FAILED, fault=fault_of(error), waits_since=None, **changes):
         say(work, f"Failed. {explain(work).what}")

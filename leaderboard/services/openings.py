@@ -15,9 +15,10 @@ import pyarrow as pa
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from leaderboard.models import Artefact, ControlSet, MetricVersion, Opening, Replicate, Scoring, Work
+from leaderboard.models.work import database_now, from_now
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.control import Instrument, choose_items, instrument_of, scores_artefact
 from leaderboard.services.leases import Deferred, Lease
@@ -85,9 +86,8 @@ def begin(version: MetricVersion, instrument: Instrument, scoring: Scoring | Non
 @contextmanager
 def held(opening: Opening) -> Iterator[None]:
     """Have hold of the opening for the block. Raises Deferred while another worker has, or until it is due again."""
-    now = timezone.now()
-    free = Q(not_before__isnull=True) | Q(not_before__lte=now)
-    if not Opening.objects.filter(free, pk=opening.pk).update(not_before=now + hold_for()):
+    free = Q(not_before__isnull=True) | Q(not_before__lte=Now())
+    if not Opening.objects.filter(free, pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS)):
         current = Opening.objects.filter(pk=opening.pk).first()
         if current:
             refused = f"{NOT_OPENED}: {current.reason}"
@@ -96,7 +96,7 @@ def held(opening: Opening) -> Iterator[None]:
     try:
         yield
     except Deferred as wait:
-        Opening.objects.filter(pk=opening.pk).update(not_before=timezone.now() + timedelta(seconds=wait.seconds))
+        Opening.objects.filter(pk=opening.pk).update(not_before=from_now(wait.seconds))
         raise
     except Exception:
         Opening.objects.filter(pk=opening.pk).update(not_before=None)
@@ -108,19 +108,14 @@ def progress_of(opening: Opening) -> str:
     return f"{BEING_OPENED}: {opening.replicates.count()} of {opening.wanted} scorings are made"
 
 
-def hold_for() -> timedelta:
-    """How long an opening is held without a sign of life."""
-    return timedelta(seconds=settings.LEASE_SECONDS)
-
-
 def hold(opening: Opening) -> None:
-    """Keep hold of the opening."""
-    Opening.objects.filter(pk=opening.pk).update(not_before=timezone.now() + hold_for())
+    """Keep hold of the opening, for as long as a lease lasts."""
+    Opening.objects.filter(pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS))
 
 
 def wait_until(moment: datetime | None, reason: str) -> None:
     """Raise Deferred where `moment` has not come."""
-    left = (moment - timezone.now()).total_seconds() if moment else 0.0
+    left = (moment - database_now()).total_seconds() if moment else 0.0
     if left > 0:
         raise Deferred(left, reason)
 

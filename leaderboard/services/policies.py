@@ -11,6 +11,7 @@ from django.db import transaction
 from leaderboard.models import Metric
 from leaderboard.models.metrics import USUAL_MOST_MISSING
 from leaderboard.services.audit import record
+from leaderboard.services.locks import lock_metric
 from leaderboard.services.publish import publish_standings
 from scoring.attributes import Attribute, harms_of
 from scoring.drift import Policy
@@ -148,7 +149,7 @@ def set_policy(metric: Metric, changes: dict[str, Any], reason: str, user: User 
     """
     if not reason.strip():
         raise CannotSetPolicy("reason", "reason: it is empty; say why, the record shows it for ever")
-    metric = Metric.objects.select_for_update().get(pk=metric.pk)
+    metric = lock_metric(metric.pk)
     before, after = policy_in_force(metric), checked(metric, changes)
     change = difference(before, after)
     if not change[1]:

@@ -1,18 +1,28 @@
 """Putting work on the broker. The database is the truth: a lost message costs time, never work."""
 
 import logging
+import sys
 from collections.abc import Callable, Collection
-from datetime import timedelta
 
-from django.conf import settings
 from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When
-from django.utils import timezone
+from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import ControlCheck, Download, LanguageModel, Reading, Rescoring, Run, Scoring, Work
+from leaderboard.models import (
+    ControlCheck,
+    Download,
+    LanguageModel,
+    MetricVersion,
+    Reading,
+    Rescoring,
+    Run,
+    Scoring,
+    Work,
+)
+from leaderboard.models.work import WorkQuerySet, from_now
 from leaderboard.services.turns import Turns, Waiting
-from leaderboard.services.workers import BY_TURNS, connected, depth
+from leaderboard.services.workers import connected, depth
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +42,8 @@ READY: dict[type[Work], Q] = {
     Run: FETCHED,
 }
 BROKER_SECONDS = 1.0  # in which it is to answer
-FORGOTTEN_AFTER = 120.0  # seconds; then a message that led to nothing is taken for lost
+FORGOTTEN_AFTER = 2.0  # seconds; then a message that led to nothing is taken for lost, unless it waits on the broker
+LONGEST_WAKE = 300.0  # seconds that a message waits for its time; after longer pauses the sweep sends it
 
 
 def enqueue(work: Work) -> bool:
@@ -45,56 +56,107 @@ def enqueue(work: Work) -> bool:
         if download.state != Work.State.DONE:
             download.queue_again()
             work = download
+    return _send(work)
+
+
+def wake(work: Work, seconds: float) -> None:
+    """Send the message that `work` goes on with, after a pause of so many seconds."""
+    if seconds <= 0:
+        enqueue(work)
+    elif seconds <= LONGEST_WAKE:
+        _send(work, countdown=seconds)
+
+
+def _send(work: Work, **options: float) -> bool:
     try:
-        app.send_task(TASKS[type(work)], args=[work.pk])
+        app.send_task(TASKS[type(work)], args=[work.pk], **options)
     except OperationalError as error:
         log.warning("%s waits for the broker: %s", work, error)
         return False
-    type(work).objects.filter(pk=work.pk).update(enqueued_at=timezone.now())
+    type(work).objects.filter(pk=work.pk).update(enqueued_at=Now())
     return True
+
+
+def ask_for_ranges(version: MetricVersion) -> None:
+    """Have a worker make the ranges of a version's ranks anew; the watch does, where no message can be sent."""
+    try:
+        app.send_task("leaderboard.tasks.renew_ranges", args=[version.pk])
+    except OperationalError as error:
+        log.warning("the ranges of %s wait for the broker: %s", version, error)
+
+
+def ready_work(kind: type[Work]) -> WorkQuerySet[Work]:
+    """Work of a kind that a free worker could begin now."""
+    return kind.objects.unclaimed().filter(READY[kind])
 
 
 def sweep() -> int:
     """Enqueue all work that should be under way and is not; returns how much.
 
-    That is work never sent, work whose worker fell silent or whose pause before the next attempt is over, and work
-    whose message seems to be lost: it led to nothing for a while, and no other on the broker could stand for it.
+    That is work never sent, work whose worker fell silent or whose pause before the next attempt is over, and as much
+    of what was sent and did not begin as there are messages too few on the broker.
     """
-    forgotten = timezone.now() - timedelta(seconds=max(FORGOTTEN_AFTER, settings.LEASE_SECONDS))
     sent = 0
     waits = Run.objects.unfinished().filter(model__source=LanguageModel.Source.HUB, model__download=None)
     for model in LanguageModel.objects.filter(runs__in=waits).distinct():  # whoever asked for the run died on the way
         Download.objects.get_or_create(model=model)
-    for kind, ready in READY.items():
-        waiting = kind.objects.unclaimed().filter(ready)
+    overdue: list[Work] = []
+    for kind in READY:
+        waiting = ready_work(kind)
         due = waiting.filter(
             Q(enqueued_at__isnull=True)
             | Q(enqueued_at__lt=F("lease_expires_at"))
             | Q(enqueued_at__lt=F("heartbeat_at"), state=Work.State.QUEUED)
         )
-        seem_lost = waiting.filter(enqueued_at__lt=forgotten)
-        for work in (*due, *seem_lost.exclude(pk__in=due)[: lost(kind, seem_lost.count())]):
+        forgotten = waiting.filter(enqueued_at__lt=from_now(-FORGOTTEN_AFTER)).exclude(pk__in=due)
+        overdue += forgotten.order_by("enqueued_at")
+        for work in due:
             if not enqueue(work):
                 return sent
             sent += 1
+    for work in without_message(overdue):
+        if not enqueue(work):
+            return sent
+        sent += 1
     return sent
 
 
-def lost(kind: type[Work], forgotten: int) -> int:
-    """How many messages are missing for so much work of a kind that was sent long ago.
+def without_message(overdue: list[Work]) -> list[Work]:
+    """Of work that was sent and did not begin, as much as its queue on the broker lacks messages.
 
-    Runs and scorings take turns, so that any message will do, and those that wait long keep theirs: another one every
-    time would fill the broker.
+    Any message will do: what is on the queue is taken by the next free worker, and another message for each look would
+    fill the broker.
     """
-    if kind not in BY_TURNS or not forgotten:
-        return forgotten
-    queue = app.amqp.router.route({}, TASKS[kind])["queue"].name
+    by_queue: dict[str, list[Work]] = {}
+    for work in overdue:
+        by_queue.setdefault(queue_of(type(work)), []).append(work)
+    messages = count_messages(*by_queue)
+    return [work for name, works in by_queue.items() for work in works[: max(0, len(works) - messages[name])]]
+
+
+def queue_of(kind: type[Work]) -> str:
+    """The queue that messages of a kind of work go to."""
+    return str(app.amqp.router.route({}, TASKS[kind])["queue"].name)
+
+
+def count_messages(*queues: str) -> dict[str, int]:
+    """How many messages wait on each queue; without end where the broker does not say, so that none is sent twice."""
+    if not queues:
+        return {}
     try:
         with connected(BROKER_SECONDS) as connection:
-            return max(0, forgotten - depth(connection, queue))
+            return {name: depth(connection, name) for name in queues}
     except (OperationalError, OSError) as error:
-        log.warning("the broker does not say what is on %s: %s", queue, error)
-        return 0
+        log.warning("the broker does not say what is on %s: %s", ", ".join(queues), error)
+        return dict.fromkeys(queues, sys.maxsize)
+
+
+def call_for_more(kind: type[Work]) -> None:
+    """Where work of a kind is ready and no message on its queue says so, send one: a worker has just become free."""
+    if ready_work(kind).exists() and not count_messages(queue_of(kind))[queue_of(kind)]:
+        work = ready_work(kind).order_by("created_at", "pk").first()
+        if work:
+            enqueue(work)
 
 
 def do_fairest(kind: type[Work], do: Callable[[int], bool]) -> bool:
@@ -103,21 +165,21 @@ def do_fairest(kind: type[Work], do: Callable[[int], bool]) -> bool:
     A message is a hint that there is work, not which: whoever sends many gets no more turns. `do` takes the key of the
     work, and says whether it got hold of it; where another worker was quicker, it is somebody's turn again.
     """
-    while (work := turns_of(kind).next()) is not None:
-        if do(work.pk):
-            return True
-    return False
+    done = False
+    while not done and (work := turns_of(kind).next()) is not None:
+        done = do(work.pk)
+    return done
 
 
 def turns_of(kind: type[Work]) -> Turns:
     """The requesters of work of a kind, Run or Scoring, that waits now; in three queries."""
     requester = F("requester") if kind is Run else _requester_of_scoring()
     works = kind._default_manager.annotate(whose=requester)
-    unclaimed = kind.objects.unclaimed().filter(READY[kind]).annotate(whose=requester)
+    unclaimed = ready_work(kind).annotate(whose=requester)
     waiting = [Waiting(*row) for row in unclaimed.values_list("created_at", "pk", "whose")]
     if not waiting:
         return Turns([], [], [])
-    running = works.filter(state=Work.State.RUNNING, lease_expires_at__gt=timezone.now()).order_by("turn_at")
+    running = works.filter(state=Work.State.RUNNING, lease_expires_at__gt=Now()).order_by("turn_at")
     served = works.values("whose").filter(turn_at__isnull=False).annotate(last=Max("turn_at")).order_by("last")
     return Turns(waiting, list(running.values_list("whose", flat=True)), list(served.values_list("whose", flat=True)))
 

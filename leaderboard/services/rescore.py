@@ -1,6 +1,7 @@
 """Rescoring: all entries of a metric under a new version, from what was collected; published whole or not at all."""
 
 import logging
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -22,7 +23,11 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
+from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
+from leaderboard.services.failure_kinds import BOARD_FAULTS, kind_of
+from leaderboard.services.failures import shown
+from leaderboard.services.locks import lock_metric, lock_rescoring
 from leaderboard.services.metrics import check_labels
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
@@ -34,8 +39,11 @@ from scoring.scorers import is_scorer
 
 log = logging.getLogger(__name__)
 
-ENDED = (Work.State.DONE, Work.State.FAILED, Work.State.CANCELLED)
-GIVEN_UP = (Work.State.FAILED, Work.State.CANCELLED)
+
+def given_up(prefix: str = "") -> Q:
+    """Work that comes to nothing for reasons of its own: cancelled, or failed for what is no failure of the board."""
+    failed = Q(**{f"{prefix}state": Work.State.FAILED}) & ~Q(**{f"{prefix}fault__in": BOARD_FAULTS})
+    return failed | Q(**{f"{prefix}state": Work.State.CANCELLED})
 
 
 class CannotRescore(ValueError):
@@ -101,7 +109,7 @@ def open_rescoring(
     problem = problem_with(scorer or metric.scorer)
     if problem:
         raise CannotRescore(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
-    metric = Metric.objects.select_for_update().get(pk=metric.pk)
+    metric = lock_metric(metric.pk)
     current = version_to_leave(metric)
     before = newest_version(metric) or current
     if labels or scorer not in ("", before.scorer):
@@ -253,7 +261,10 @@ def drop_runs(left: list[MetricVersion], stays: MetricVersion) -> None:
 
 
 def leave_behind(version: MetricVersion, scoring: Scoring, reason: str) -> None:
-    """Note that an entry could not be scored under `version`, and show its newest published numbers as outdated."""
+    """Note that an entry could not be scored under `version`, and show its newest published numbers as outdated.
+
+    Every reader sees the reason: it goes without paths and addresses of this installation.
+    """
     finished = Scoring.objects.filter(
         model=scoring.model,
         metric_version__metric=version.metric,
@@ -264,7 +275,7 @@ def leave_behind(version: MetricVersion, scoring: Scoring, reason: str) -> None:
     last = finished.order_by("-metric_version__number").first()
     if last:
         OutdatedEntry.objects.get_or_create(
-            metric_version=version, model=scoring.model, defaults={"last_scoring": last, "reason": reason}
+            metric_version=version, model=scoring.model, defaults={"last_scoring": last, "reason": shown(reason)}
         )
 
 
@@ -281,8 +292,8 @@ def send(version: MetricVersion) -> None:
 def note_progress(rescoring: Rescoring) -> int:
     """Write how many entries are done; returns how many are still to come."""
     scorings = rescoring.to_version.scorings
-    hopeless = Q(state__in=ENDED) | Q(run__state__in=GIVEN_UP)
-    counted = scorings.aggregate(total=Count("pk"), ended=Count("pk", filter=hopeless))
+    ended = Q(state=Work.State.DONE) | given_up() | given_up("run__")
+    counted = scorings.aggregate(total=Count("pk"), ended=Count("pk", filter=ended))
     Rescoring.objects.filter(pk=rescoring.pk).update(done=counted["ended"], total=counted["total"])
     rescoring.refresh_from_db()
     left: int = counted["total"] - counted["ended"]
@@ -292,23 +303,17 @@ def note_progress(rescoring: Rescoring) -> int:
 def advance(rescoring: Rescoring) -> bool:
     """Publish the new version if nothing of it is still to come; says whether it did. Safe to call at any time."""
     with transaction.atomic():
-        Metric.objects.select_for_update().get(pk=rescoring.metric_id)  # no model lands in a version as it is given up
-        rescoring = (
-            Rescoring.objects.select_for_update(of=("self",))
-            .select_related("to_version__metric", "from_version")
-            .get(pk=rescoring.pk)
-        )
+        lock_metric(rescoring.metric_id)  # no model lands in a version as it is given up
+        rescoring = lock_rescoring(rescoring.pk)
         if rescoring.state != Rescoring.State.RUNNING or note_progress(rescoring):
             return False
         version = rescoring.to_version
         if version.formula_version > version.metric.formula.version:
             return False  # newer code publishes it
-        given_up = version.scorings.filter(Q(state__in=GIVEN_UP) | Q(run__state__in=GIVEN_UP)).exclude(
-            state=Work.State.DONE
-        )
-        for scoring in given_up.select_related("model", "run"):
-            uncollected = scoring.run and scoring.run.state in GIVEN_UP and scoring.state not in GIVEN_UP
-            reason = scoring.run.reason if scoring.run and uncollected else scoring.reason
+        missing = version.scorings.filter(given_up() | given_up("run__")).exclude(state=Work.State.DONE)
+        for scoring in missing.select_related("model", "run"):
+            ended = scoring.state in (Work.State.FAILED, Work.State.CANCELLED)
+            reason = scoring.reason if ended or scoring.run is None else scoring.run.reason
             leave_behind(version, scoring, reason or "it was cancelled")
         if not version.scorings.filter(state=Work.State.DONE).exists():
             end(rescoring, "not one entry could be scored: see the reasons of the entries")
@@ -336,8 +341,21 @@ def record_publication(rescoring: Rescoring) -> None:
 
 def advance_all() -> None:
     """Publish what is complete: for when the worker that finished the last entry died on the way."""
-    for rescoring in Rescoring.objects.filter(state=Rescoring.State.RUNNING):
-        advance(rescoring)
+    each_alone(advance, Rescoring.objects.filter(state=Rescoring.State.RUNNING))
+
+
+def waits_on(rescoring: Rescoring) -> list[str]:
+    """What keeps the new version from being published though the board is at fault, in sentences; empty if nothing."""
+    entries = rescoring.to_version.scorings.exclude(state=Work.State.DONE).order_by()
+    waiting = entries.filter(Q(fault__in=BOARD_FAULTS) | Q(run__fault__in=BOARD_FAULTS))
+    faults = [fault or of_run for fault, of_run in waiting.values_list("fault", "run__fault")]
+    blocked = Counter(kind_of(fault).label.lower() for fault in faults)
+    return [f"{plural(count, 'entry waits', 'entries wait')}: {label}." for label, count in blocked.items()]
+
+
+def plural(count: int, one: str, many: str) -> str:
+    """A number with the word for so many."""
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def pause(rescoring: Rescoring, user: User | None = None) -> bool:
@@ -373,7 +391,7 @@ def _hold(rescoring: Rescoring, state: str, user: User | None) -> bool:
 @transaction.atomic
 def cancel(rescoring: Rescoring, user: User | None = None) -> bool:
     """Give the rescoring up: readers keep the version they see. Says whether there was something to cancel."""
-    Metric.objects.select_for_update().get(pk=rescoring.metric_id)
+    lock_metric(rescoring.metric_id)
     return end(rescoring, "the rescoring was cancelled", user)
 
 

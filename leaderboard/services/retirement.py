@@ -5,6 +5,7 @@ from django.db import transaction
 
 from leaderboard.models import Metric, Rescoring, RetiredScorer
 from leaderboard.services.audit import record
+from leaderboard.services.locks import lock_metrics
 from scoring.scorers import is_scorer
 
 
@@ -20,7 +21,9 @@ def retire_scorer(name: str, reason: str, user: User | None = None) -> bool:
     """
     _check(name, reason)
     with transaction.atomic():
-        metrics = list(Metric.objects.select_for_update().filter(scorer=name).values_list("slug", flat=True))
+        metrics = [
+            metric.slug for metric in lock_metrics(Metric.objects.filter(scorer=name).values_list("pk", flat=True))
+        ]
         to_it = Rescoring.objects.active().filter(to_version__scorer=name).select_related("metric").first()
         if to_it:
             raise CannotRetire(f"{to_it.metric.slug} is being rescored with {name}: cancel that rescoring first")

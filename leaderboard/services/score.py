@@ -21,6 +21,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.checks import control_of, require_check, was_checked
 from leaderboard.services.entry_checks import check_entry
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed
+from leaderboard.services.locks import lock_version
 from leaderboard.services.openings import ensure_control_set
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import advance
@@ -120,7 +121,7 @@ def publishable(scoring: Scoring) -> bool:
     Raises Deferred where it became the current one since the scoring began, and nobody checked the scorer since then;
     LeaseLost where it is not open any more.
     """
-    version = MetricVersion.objects.select_for_update().get(pk=scoring.metric_version_id)
+    version = lock_version(scoring.metric_version_id)
     if version.status == MetricVersion.Status.CURRENT and not was_checked(scoring):
         raise Deferred(0)
     if version.status in MetricVersion.CLOSED:

@@ -1,34 +1,33 @@
 """Signs of life of workers, in the database: the broker forgets, and does not say who is missing."""
 
 import logging
-from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection
 from django.db.models import Q
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring, Work, Worker
+from leaderboard.models.work import from_now
 from leaderboard.services.queue import FETCHED
 
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 15.0
-FORGOTTEN_AFTER = timedelta(days=1)
+FORGOTTEN_AFTER = 86_400.0  # seconds
 DEFAULT, GPU, READINGS, DOWNLOADS = "default", "gpu", "readings", "downloads"
 
 
 def beat(name: str, queues: list[str]) -> None:
     """Note that the worker lives; without the database it lives unnoted."""
-    now = timezone.now()
     try:
         Worker.objects.update_or_create(
             name=name,
-            defaults={"beat_at": now, "queues": sorted(queues)},
-            create_defaults={"beat_at": now, "queues": sorted(queues), "started_at": now},
+            defaults={"beat_at": Now(), "queues": sorted(queues)},
+            create_defaults={"beat_at": Now(), "queues": sorted(queues), "started_at": Now()},
         )
-        Worker.objects.filter(beat_at__lt=now - FORGOTTEN_AFTER).delete()
+        Worker.objects.filter(beat_at__lt=from_now(-FORGOTTEN_AFTER)).delete()
     except Error as error:
         log.warning("%s gives no sign of life: %s", name, type(error).__name__)
     finally:
@@ -47,11 +46,10 @@ def leave(name: str) -> None:
 
 def note_cage(name: str, protections: list[dict[str, Any]]) -> None:
     """Note what protects the worker from strangers' models."""
-    now = timezone.now()
     Worker.objects.update_or_create(
         name=name,
         defaults={"cage": protections},
-        create_defaults={"cage": protections, "beat_at": now, "started_at": now},
+        create_defaults={"cage": protections, "beat_at": Now(), "started_at": Now()},
     )
 
 
@@ -63,7 +61,7 @@ def hang_up() -> None:
 
 def waiting(seconds: float = 0.0) -> dict[str, int]:
     """Work that workers could begin now and did not for so many seconds, by queue."""
-    since = timezone.now() - timedelta(seconds=max(seconds, 0.0))
+    since = from_now(-max(seconds, 0.0))
 
     def ready(kind: type[Work], *more: Q) -> int:
         found = kind.objects.unclaimed().filter(*more, created_at__lte=since)

@@ -32,7 +32,7 @@ def make_token(owner: User, name: str, days: int | None = None) -> tuple[ApiToke
 
     days: until it expires; None: never. Raises CannotMakeToken.
     """
-    User.objects.select_for_update().get(pk=owner.pk)  # or two at once would both be the last
+    User.objects.select_for_update(no_key=True).get(pk=owner.pk)  # or two at once would both be the last
     if not owner.has_perm(MAKE_TOKENS):
         raise CannotMakeToken("Your role does not include API tokens: ask the operators of this board.")
     if not is_confirmed(owner):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from leaderboard.models import ControlSet, Metric, MetricVersion, Provenance, Rescoring
+from leaderboard.services.locks import lock_metric
 from leaderboard.services.metrics import CannotDeclare, check_labels
 from leaderboard.services.rescore import open_rescoring, pause, queue_entries, send
 from leaderboard.services.scorers import problem_with
@@ -101,7 +102,7 @@ def catch_up(metric: Metric) -> bool:
     if lag is None or lag.obstacle:
         return False
     with transaction.atomic():
-        metric = Metric.objects.select_for_update().get(pk=metric.pk)
+        metric = lock_metric(metric.pk)
         lag = find_lag(metric)  # another worker may have been quicker
         if lag is None or lag.obstacle:
             return False

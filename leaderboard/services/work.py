@@ -7,9 +7,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Rescoring, Run, Scoring, Work
+from leaderboard.models import LanguageModel, MetricVersion, Rescoring, Run, Scoring, Work
 from leaderboard.services import downloads
 from leaderboard.services.audit import record
+from leaderboard.services.locks import lock_metrics
 from leaderboard.services.queue import enqueue
 from leaderboard.services.rescore import advance
 from leaderboard.services.scorers import problem_with
@@ -35,7 +36,7 @@ def retry(work: Run | Scoring, user: User | None = None) -> None:
     A scoring whose outputs were not collected either takes its run along.
     """
     metrics = {version.metric_id for version in _versions(work)}
-    list(Metric.objects.select_for_update().filter(pk__in=metrics).order_by("pk"))  # or a version might close meanwhile
+    lock_metrics(metrics)  # or a version might close meanwhile
     work.refresh_from_db()
     if work.state not in GONE:
         state = work.get_state_display().lower()

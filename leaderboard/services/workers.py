@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Count, Max, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 from kombu import Connection
 from kombu.exceptions import OperationalError
@@ -197,8 +198,7 @@ def at_work(kind: type[Work], messages: dict[str, int]) -> dict[str, int]:
     """
     if kind not in BY_TURNS:
         return messages
-    in_hand = kind.objects.unfinished().filter(state=Work.State.RUNNING, lease_expires_at__gt=timezone.now())
-    held = list(in_hand.order_by("turn_at").values_list("pk", flat=True))
+    held = list(kind.objects.in_hand().order_by("turn_at").values_list("pk", flat=True))
     own = {id_: pk for id_, pk in messages.items() if pk in held}
     others = [pk for pk in held if pk not in own.values()]
     return own | dict(zip((id_ for id_ in messages if id_ not in own), others, strict=False))
@@ -206,18 +206,17 @@ def at_work(kind: type[Work], messages: dict[str, int]) -> dict[str, int]:
 
 def in_database(kinds: tuple[type[Work], ...]) -> tuple[int, int, int, datetime | None]:
     """Of work of these kinds: how much waits for a worker, is in one's hands, has gone silent; the last heartbeat."""
-    now = timezone.now()
     total = [0, 0, 0]
     heard: datetime | None = None
     for kind in kinds:
         ready = Q(state=Work.State.QUEUED, held=False)
         if kind is Scoring:
             ready &= Q(run__state=Work.State.DONE)
-        leased = Q(state=Work.State.RUNNING, lease_expires_at__gt=now)
+        leased = Q(state=Work.State.RUNNING, lease_expires_at__gt=Now())
         row = kind.objects.unfinished().aggregate(
             waiting=Count("pk", filter=ready),
             running=Count("pk", filter=leased),
-            silent=Count("pk", filter=Q(state=Work.State.RUNNING, lease_expires_at__lte=now)),
+            silent=Count("pk", filter=Q(state=Work.State.RUNNING, lease_expires_at__lte=Now())),
             heard=Max("heartbeat_at", filter=Q(state=Work.State.RUNNING)),
         )
         total = [before + row[name] for before, name in zip(total, ("waiting", "running", "silent"), strict=True)]

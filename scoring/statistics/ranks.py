@@ -35,11 +35,13 @@ def ranks(values: Array, covariance: Array, direction: Direction, alpha: float =
     """Rank `values` [k], whose joint uncertainty is `covariance` [k, k], and say which ranks cannot be told apart.
 
     All pairs are compared by two-sided z tests of their paired difference, Holm-adjusted over the k (k - 1) / 2 pairs;
-    low = 1 + number significantly better, high = k - number significantly worse.
+    low = 1 + number significantly better, high = k - number significantly worse. A pair whose covariance is not known
+    (NaN) cannot be told apart.
     """
     count = len(values)
     first, second, difference, error = pairwise(values, covariance)
-    significant = holm(p_values(difference, error)) < alpha
+    p = np.where(np.isnan(error), 1.0, p_values(difference, error))
+    significant = holm(p) < alpha
     better = np.zeros((count, count), dtype=bool)
     ahead = (difference > 0) if direction == "higher" else (difference < 0)
     better[first, second] = significant & ahead

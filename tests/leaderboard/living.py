@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from django.core.files.storage import default_storage
 from django.db.models import F, QuerySet
-from django.utils import timezone
 from scipy import special
 
 from leaderboard import tasks
@@ -30,6 +30,7 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
+from leaderboard.models.work import from_now
 from leaderboard.services import artefacts, queue, rescore, scorers
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_own_prompts
@@ -184,6 +185,21 @@ def lost(artefact: Artefact) -> Iterator[None]:
         aside.rename(path)
 
 
+@contextmanager
+def malformed(*entries: Artefact) -> Iterator[None]:
+    """With entries whose outputs break their format, for the block: a failure of theirs, which no waiting mends."""
+    load, hashes = artefacts.load, {artefact.sha256 for artefact in entries}
+
+    def load_or_fail(artefact: Artefact | None) -> pa.Table:
+        if artefact is not None and artefact.sha256 in hashes:
+            raise ValueError("the outputs break their format")
+        return load(artefact)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(artefacts, "load", load_or_fail)
+        yield
+
+
 def waiting() -> list[Work]:
     """What workers would find to do now, in the order of the sweeper."""
     found: list[QuerySet[Any]] = [
@@ -232,7 +248,7 @@ def hurry() -> None:
 def expire() -> None:
     """Let the leases of workers that were killed run out."""
     for kind in TASKS:
-        kind.objects.filter(lease__isnull=False).update(lease_expires_at=timezone.now())
+        kind.objects.filter(lease__isnull=False).update(lease_expires_at=from_now(-1))
 
 
 def drain(most: int = 100) -> None:

@@ -512,11 +512,11 @@ def test_an_unanswered_check_and_a_failed_one_are_repeated_after_the_pause_and_n
     stage.down = False
 
     def broken(*_words):
-        raise leases.ArtefactError("the control set cannot be read")
+        raise leases.ScorerChanged("the control set is of another scorer")
 
     monkeypatch.setattr(checks, "observe", broken)
     failed = checked(living)
-    assert (failed.state, failed.reason) == (Work.State.FAILED, "the control set cannot be read")
+    assert (failed.state, failed.reason) == (Work.State.FAILED, "the control set is of another scorer")
     assert due(living) is None
     ControlCheck.objects.filter(pk=failed.pk).update(finished_at=timezone.now() - timedelta(seconds=61))
     assert due(living) is None  # two without an answer: two minutes

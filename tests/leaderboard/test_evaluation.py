@@ -246,7 +246,7 @@ def test_a_passing_fault_is_tried_again_later_and_given_up_after_the_last_attemp
     run = request_evaluation(models[CAUSAL], metric).run
 
     def fail(*_args, **_options):
-        raise ConnectionError("the hub is asleep")
+        raise ValueError("the hub is asleep")
 
     monkeypatch.setattr(cages, "place", fail)
     collect.collect(run)

@@ -27,7 +27,17 @@ from leaderboard.services import artefacts, control, rescore, scorers
 from leaderboard.services.checks import CannotCheck, perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.rescore import CannotRescore, cancel, estimate, open_rescoring, pause, resume
+from leaderboard.services.rescore import (
+    CannotRescore,
+    cancel,
+    estimate,
+    leave_behind,
+    note_progress,
+    open_rescoring,
+    pause,
+    resume,
+    waits_on,
+)
 from leaderboard.services.scorers import cost_of
 from leaderboard.services.shards import Shards
 from leaderboard.services.work import cancel_work
@@ -42,6 +52,7 @@ from tests.leaderboard.living import (
     entrant,
     hurry,
     lost,
+    malformed,
     names_of,
     numbers_of,
     shifts_in,
@@ -178,22 +189,45 @@ def test_everything_is_in_the_record(board, stage):
 # Entries that cannot be rescored
 
 
-def test_an_entry_whose_outputs_are_lost_is_outdated_with_the_reason(board, stage, settings):
+def test_an_entry_whose_outputs_are_lost_is_waited_for_and_the_version_says_so(board, stage, settings):
     settings.MOST_ATTEMPTS = 2
+    scoring = Scoring.objects.get(model__slug="entrant-2")
+    old = board.current_version()
+    drift(stage)
+    with lost(scoring.run.artefact):
+        check_by_hand(board)
+        for _ in range(4):
+            hurry()
+            for work in waiting():
+                deliver(work)
+        rescoring = active(board)
+        note_progress(rescoring)
+        assert (rescoring.done, rescoring.total) == (2, 3)
+        assert waits_on(rescoring) == ["1 entry waits: a stored file is missing or damaged."]
+        assert board.current_version() == old
+        waits = rescoring.to_version.scorings.get(model=scoring.model)
+        assert (waits.state, waits.attempts) == (Work.State.QUEUED, 0)
+        assert waits.waits_since
+    drain()
+    assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert not OutdatedEntry.objects.exists()
+
+
+def test_an_operator_publishes_without_an_entry_that_is_lost_for_good(board, stage):
     scoring = Scoring.objects.get(model__slug="entrant-2")
     drift(stage)
     with lost(scoring.run.artefact):
         check_by_hand(board)
+        for _ in range(2):
+            hurry()
+            for work in waiting():
+                deliver(work)
+        cancel_work(active(board).to_version.scorings.get(model=scoring.model))
         drain()
     new = board.current_version()
     assert names_of(new) == {"entrant-1", "entrant-3"}
     entry = OutdatedEntry.objects.get()
     assert (entry.metric_version, entry.model, entry.last_scoring) == (new, scoring.model, scoring)
-    assert "No such file" in entry.reason
-    # Asked for again, now that its outputs are back, it takes its place and is outdated no longer.
-    assert submit(scoring.model, board).state == Work.State.DONE
-    assert names_of(new) == {"entrant-1", "entrant-2", "entrant-3"}
-    assert not OutdatedEntry.objects.exists()
 
 
 def test_an_entry_that_failed_is_tried_under_the_next_version_and_outdated_by_its_published_numbers(
@@ -201,18 +235,15 @@ def test_an_entry_that_failed_is_tried_under_the_next_version_and_outdated_by_it
 ):
     settings.MOST_ATTEMPTS = 1
     last = Scoring.objects.get(model__slug="entrant-2")
-    Artefact = type(last.run.artefact)  # noqa: N806
-    kind = last.run.artefact.kind
-    Artefact.objects.filter(pk=last.run.artefact_id).update(kind="likelihoods")  # not what it says it is
-    drift(stage)
-    check_by_hand(board)
-    drain()
-    first = OutdatedEntry.objects.get(metric_version__number=2)
-    open_rescoring(board, "again")
-    drain()
-    second = OutdatedEntry.objects.get(metric_version__number=3)
+    with malformed(last.run.artefact):
+        drift(stage)
+        check_by_hand(board)
+        drain()
+        first = OutdatedEntry.objects.get(metric_version__number=2)
+        open_rescoring(board, "again")
+        drain()
+        second = OutdatedEntry.objects.get(metric_version__number=3)
     assert first.last_scoring == second.last_scoring == last
-    Artefact.objects.filter(pk=last.run.artefact_id).update(kind=kind)
     open_rescoring(board, "once more")
     drain()
     assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
@@ -225,13 +256,21 @@ def test_numbers_that_were_never_published_are_nobodys_last(board, stage, settin
     deliver(next(work for work in waiting() if work.model.slug == "entrant-2"))
     given_up = Scoring.objects.get(model__slug="entrant-2", metric_version__number=2)
     assert given_up.state == Work.State.DONE
-    run = given_up.run
-    type(run.artefact).objects.filter(pk=run.artefact_id).update(kind="likelihoods")
-    open_rescoring(board, "the one that counts")
-    drain()
+    with malformed(given_up.run.artefact):
+        open_rescoring(board, "the one that counts")
+        drain()
     entry = OutdatedEntry.objects.get()
     assert entry.metric_version.number == 3
     assert entry.last_scoring.metric_version.number == 1
+
+
+def test_the_reason_of_an_outdated_entry_names_no_path_of_the_server(board, stage):
+    scoring = Scoring.objects.get(model__slug="entrant-2")
+    new = open_rescoring(board, "to leave one behind").to_version
+    leave_behind(new, scoring, "OSError: [Errno 5] cannot read '/srv/plumbline/var/artefacts/ab/abcd.parquet'")
+    reason = OutdatedEntry.objects.get().reason
+    assert "cannot read" in reason
+    assert "/srv" not in reason
 
 
 def test_a_withdrawn_model_is_left_out_and_a_restricted_one_is_rescored_from_what_is_kept(board, stage):
@@ -248,18 +287,15 @@ def test_a_withdrawn_model_is_left_out_and_a_restricted_one_is_rescored_from_wha
 def test_where_not_one_entry_can_be_rescored_the_old_version_stays_current(board, stage, settings):
     settings.MOST_ATTEMPTS = 1
     old, before = board.current_version(), standings_of(board.current_version())
-    kinds = type(Run.objects.first().artefact).objects.filter(kind="continuations")
-    pks = list(kinds.values_list("pk", flat=True))
-    kinds.update(kind="likelihoods")
     found = open_rescoring(board, "in vain")
-    drain()
+    with malformed(*(run.artefact for run in Run.objects.select_related("artefact"))):
+        drain()
     found.refresh_from_db()
     assert found.state == Rescoring.State.CANCELLED
     assert board.current_version() == old
     assert standings_of(old) == before
     event = AuditEvent.objects.get(verb="cancel rescoring")
     assert event.detail["reason"].startswith("not one entry could be scored")
-    type(Run.objects.first().artefact).objects.filter(pk__in=pks).update(kind="continuations")
 
 
 # Drift during a rescoring

@@ -29,14 +29,16 @@ from leaderboard.models import (
 )
 from leaderboard.queries.submissions import status
 from leaderboard.services import scorer_probes, scorers
+from leaderboard.services.failure_kinds import FAILURES
 from leaderboard.services.failures import KINDS, shown
-from leaderboard.services.leases import NEVER_RETRIED, claimed
+from leaderboard.services.leases import claimed
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.submission_log import say
 from leaderboard.services.submissions import SubmissionRefused, lifecycle, sending
 from leaderboard.services.submissions.letters import send_due
 from leaderboard.services.submissions.lifecycle import CannotChange
 from leaderboard.services.submissions.metric_choices import choices_for
+from scoring.cage import CageDied
 from scoring.language_models import HubUnavailable, ModelRefused
 from scoring.scorers import ScorerUnavailable
 from tests.leaderboard.conftest import CAUSAL
@@ -209,7 +211,7 @@ def drain_but_held() -> None:
 
 
 def test_each_kind_of_failure_that_is_never_retried_has_words_for_the_submitter():
-    assert {kind.__name__ for kind in NEVER_RETRIED} <= set(KINDS)
+    assert {fault for fault, failure in FAILURES.items() if failure.final} <= {*KINDS, "NotFinite"}
     for failure in KINDS.values():
         assert failure.what.endswith(".")
         assert failure.remedy.endswith(".")
@@ -250,13 +252,21 @@ def run_of(ada: User, metric: Metric) -> tuple[Submission, Run]:
 def test_an_attempt_that_fails_and_is_tried_again_is_told_and_one_that_fails_for_good_ends_the_submission(small, ada):
     submission, run = run_of(ada, small)
     with claimed(run):
-        raise HubUnavailable("the hub at http://10.1.1.1:80 answered 503")
-    assert "Attempt 1 came to nothing. The hub did not answer. It is tried again in" in log_of(submission)
+        raise CageDied("the process at http://10.1.1.1:80 ended")
+    what = "The process that ran the model died every time. It is tried again in"
+    assert f"Attempt 1 came to nothing. {what}" in log_of(submission)
     html = page(ada, submission)
-    assert "Attempt 1 of 5 came to nothing. The hub did not answer. It is tried again in" in html
+    assert f"Attempt 1 of 5 came to nothing. {what}" in html
     assert "10.1.1.1" not in html
     retry()
     run.refresh_from_db()
+    for _ in range(2):
+        with claimed(run):
+            raise HubUnavailable("it answered 503")
+        retry()
+        run.refresh_from_db()
+    assert (run.state, run.attempts) == ("queued", 1)  # a hub that is away counts none
+    assert log_of(submission).count("It has to wait. The hub did not answer.") == 1
     with claimed(run):
         raise ModelRefused("an-institute/a-model holds weights as pickles: convert them to safetensors")
     tasks.watch()

@@ -15,6 +15,7 @@ from leaderboard.services.accounts import may_submit, submissions_are_moderated
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.failures import Failure, explain
+from leaderboard.services.locks import lock_metrics
 from leaderboard.services.places import places_of
 from leaderboard.services.submissions import hub, outputs, tool
 from leaderboard.services.submissions.concerns import find_concerns
@@ -58,7 +59,8 @@ def begin(submission: Submission, actor: User | None = None) -> bool:
         return False
     submission.model = ENTERS[submission.form](submission)
     submission.save(update_fields=["model"])
-    for metric in Metric.objects.filter(slug__in=submission.payload["metrics"]).order_by("slug"):
+    asked = Metric.objects.filter(slug__in=submission.payload["metrics"])
+    for metric in lock_metrics(asked.values_list("pk", flat=True)):
         scoring = request_evaluation(submission.model, metric)
         submission.scorings.add(scoring)
         Run.objects.unfinished().filter(scorings=scoring, requester=None).update(requester=submission.submitter)
@@ -167,7 +169,7 @@ def retry(submission: Submission, user: User) -> None:
         raise CannotChange("Your account may not submit: confirm its e-mail address, or ask an operator for a role.")
     try:
         with transaction.atomic():
-            User.objects.select_for_update().get(pk=submission.submitter_id)
+            User.objects.select_for_update(no_key=True).get(pk=submission.submitter_id)
             under_way = Submission.objects.filter(submitter=submission.submitter_id).unfinished().count()
             if under_way >= settings.SUBMISSIONS_AT_ONCE:
                 raise CannotChange(

@@ -9,6 +9,7 @@ from leaderboard.models import LanguageModel, Submission, SubmissionLine
 from leaderboard.services.audit import record
 from leaderboard.services.courier import post
 from leaderboard.services.evaluate import CannotEvaluate
+from leaderboard.services.locks import lock_model
 from leaderboard.services.roles import operates
 from leaderboard.services.submissions.concerns import models_of_others
 from leaderboard.services.submissions.letters import wants_letters
@@ -57,8 +58,8 @@ def decide(submission: Submission, decision: str, reason: str = "", by: User | N
 
 
 def _move(submission: Submission, decision: str, reason: str, by: User | None) -> bool:
-    moderated = Submission.objects.select_for_update().filter(pk=submission.pk, state=State.MODERATED)
-    if not moderated.exists():
+    moderated = Submission.objects.select_for_update(no_key=True)
+    if not moderated.filter(pk=submission.pk, state=State.MODERATED).exists():
         submission.refresh_from_db()
         return False
     if decision != "accept":
@@ -93,7 +94,7 @@ def decide_name(submission: Submission, decision: str, reason: str, by: User | N
 
 
 def _rename(submission: Submission, model: LanguageModel, name: str, by: User | None) -> None:
-    model = LanguageModel.objects.select_for_update().get(pk=model.pk)
+    model = lock_model(model.pk)
     LanguageModel.objects.filter(pk=model.pk).update(name=name)
     Submission.objects.filter(pk=submission.pk).update(payload={**submission.payload, "name": name})
     record("correct model", f"model {model.slug}", {}, by, ({"name": model.name}, {"name": name}))

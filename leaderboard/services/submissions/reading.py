@@ -20,6 +20,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
 from leaderboard.services.failures import shown
 from leaderboard.services.leases import Deferred, Lease, claimed
+from leaderboard.services.locks import lock_submission
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submissions import lifecycle, outputs, tool, uploads
 from leaderboard.services.submissions.refusals import SubmissionRefused
@@ -94,7 +95,7 @@ def _read(submission: Submission, lease: Lease) -> None:
     try:
         with transaction.atomic():
             lease.finish(done=lease.work.total)
-            submission = Submission.objects.select_for_update().select_related("submitter").get(pk=submission.pk)
+            submission = lock_submission(submission.pk)
             if submission.state == Submission.State.CHECKING:
                 _take(submission, taken, artefact, sha256)
             else:  # withdrawn meanwhile

@@ -42,7 +42,8 @@ def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] |
     kept = uploads.keep(upload) if upload is not None and form in reading.READS else ""
     try:
         with transaction.atomic():
-            User.objects.select_for_update().get(pk=user.pk)  # of two sent at once, the second counts the first
+            # Of two sent at once, the second counts the first.
+            User.objects.select_for_update(no_key=True).get(pk=user.pk)
             refuse_too_many(user)
             if form in CHECKS_AGAIN:
                 CHECKS_AGAIN[form](payload)

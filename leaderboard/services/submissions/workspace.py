@@ -9,6 +9,7 @@ from django.db import transaction
 from leaderboard.models import LanguageModel, Metric, Standing, Submission, SubmissionLine
 from leaderboard.services.access import set_access
 from leaderboard.services.audit import record
+from leaderboard.services.locks import lock_model
 from leaderboard.services.roles import operates
 from leaderboard.services.submissions.concerns import models_of_others, name_concerns
 from leaderboard.services.submissions.lifecycle import CannotChange, stop_work
@@ -106,7 +107,7 @@ def correct(submission: Submission, values: dict[str, Any], user: User) -> tuple
         raise CannotChange(f"{why} Ask the people who run this board to correct what is said of it.")
     cleaned = clean_metadata(values, submission)
     with transaction.atomic():
-        model = LanguageModel.objects.select_for_update().get(pk=submission.model.pk)
+        model = lock_model(submission.model.pk)
         changed = [name for name in METADATA if getattr(model, name) != cleaned[name]]
         asks = "name" in changed and is_ranked(model) and not operates(user)
         if asks:

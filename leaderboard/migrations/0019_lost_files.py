@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0017_stored_files'),
+        ('leaderboard', '0018_work_waits'),
     ]
 
     operations = [
