@@ -28,6 +28,7 @@ from leaderboard.models import (
 from leaderboard.services import artefacts
 from leaderboard.services.publish import covariances, ranked_measures, standings
 from leaderboard.services.published import PUBLICATIONS, Figure
+from leaderboard.services.recollect import CannotRecollect, recollect
 from leaderboard.services.score import collected
 from scoring import reproduction
 from scoring.artefacts import ArtefactError
@@ -60,6 +61,7 @@ class Verification:
     results: int = 0
     standings: int = 0
     artefacts: int = 0
+    recollected: int = 0  # texts that were taken through their models again
     absent: int = 0  # files that are deliberately not kept here
     differences: list[Difference] = field(default_factory=list)
     not_recomputed: list[str] = field(default_factory=list)  # what of, and why
@@ -75,13 +77,18 @@ class Published:
     standings: list[Standing]
 
 
-def verify(metric: Metric | None = None, progress: Progress = lambda _done, _total: None) -> Verification:
-    """Verify all published versions of `metric`, or of every metric."""
+def verify(
+    metric: Metric | None = None, progress: Progress = lambda _done, _total: None, recollected: int = 0
+) -> Verification:
+    """Verify all published versions of `metric`, or of every metric.
+
+    recollected: random texts of each run that its model is asked about again, where it is at hand.
+    """
     versions = MetricVersion.objects.filter(published_at__isnull=False)
     versions = versions.filter(metric=metric) if metric else versions
     chosen = list(versions.select_related("metric", "prompt_scores", *sets()).order_by("metric__position", "number"))
     total = Scoring.objects.filter(metric_version__in=chosen, state=Work.State.DONE).count()
-    return Verifier(progress, total).all(chosen)
+    return Verifier(progress, total, recollected).all(chosen)
 
 
 def sets() -> list[str]:
@@ -92,8 +99,10 @@ def sets() -> list[str]:
 class Verifier:
     """One verification: hashes each artefact once, and keeps the texts of one evaluation set at a time."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
+    def __init__(self, progress: Progress, total: int, recollected: int) -> None:
         self.found = Verification()
+        self._recollected = recollected
+        self._runs: set[int] = set()  # whose texts were taken through the model again
         self._progress, self._total = progress, total
         self._intact: dict[int, str] = {}  # by artefact: what is wrong with it, empty where nothing is
         self._texts: tuple[int, pa.Table] | None = None
@@ -140,6 +149,7 @@ class Verifier:
                 without_files += 1
             elif not wrong and not damaged:
                 entry = self._recompute(scoring, results)
+                self._say(version, scoring, self._recollect(scoring))
             self._say(version, scoring, entry.differences)
             self._step(entry.compared)
             left_out |= entry.left_out
@@ -171,6 +181,20 @@ class Verifier:
             )
         except (artefacts.ArtefactLost, ArtefactError, ValueError, KeyError) as error:
             return Recomputation([f"cannot be recomputed: {error}"], 0, nothing)
+
+    def _recollect(self, scoring: Scoring) -> list[str]:
+        """What differs where some texts of the entry's run are taken through the model again; each run once."""
+        run = scoring.run
+        if not self._recollected or run is None or run.pk in self._runs:
+            return []
+        self._runs.add(run.pk)
+        try:
+            count, differences = recollect(run, self._recollected)
+        except CannotRecollect as error:
+            self.found.not_recomputed.append(f"{run}: no text was taken through the model again: {error}")
+            return []
+        self.found.recollected += count
+        return differences
 
     def _load_texts(self, version: MetricVersion) -> pa.Table:
         artefact = version.protocol.evaluation_set.artefact
@@ -258,7 +282,14 @@ def snapshot(version: MetricVersion) -> Published:
     with transaction.atomic():
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
-            .select_related("model", "artefact", "replicates", "run__artefact")
+            .select_related(
+                "model",
+                "artefact",
+                "replicates",
+                "run__artefact",
+                "run__model",
+                "run__protocol__evaluation_set__artefact",
+            )
             .order_by("model__name", "pk")
         )
         results: dict[int, list[Result]] = {}

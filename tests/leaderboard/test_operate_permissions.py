@@ -6,7 +6,17 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import Artefact, AuditEvent, LanguageModel, Metric, Rescoring, RetiredScorer, Run, Scoring, Worker
+from leaderboard.models import (
+    Artefact,
+    AuditEvent,
+    LanguageModel,
+    Metric,
+    Rescoring,
+    RetiredScorer,
+    Run,
+    Scoring,
+    Worker,
+)
 from leaderboard.operate_urls import urlpatterns
 from leaderboard.services import workers
 from leaderboard.services.invitations import invite

@@ -9,7 +9,7 @@ from django.core.files.storage import default_storage
 from django.core.management import call_command
 from django.urls import reverse
 
-from leaderboard.models import Artefact, AuditEvent, Incident, Run, Scoring, Standing, Work
+from leaderboard.models import Artefact, AuditEvent, Incident, LanguageModel, Run, Scoring, Standing, Work
 from leaderboard.services import alerts, artefacts, collect, restore, scrub
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost, StorageAway
 from leaderboard.services.verify import verify
@@ -96,7 +96,8 @@ def test_a_file_is_hashed_once_until_it_changes(scoring, path_of, monkeypatch):
 def test_a_lost_file_is_marked_everywhere_handed_out_nowhere_and_told(client, scoring, path_of):
     outputs = scoring.run.artefact
     address = reverse("artefact", args=[outputs.sha256])
-    assert client.get(address).status_code == 200
+    handed_out = client.get(address)
+    assert (handed_out.status_code, len(handed_out.getvalue())) == (200, outputs.size)
     flip(path_of(outputs), 99)
     assert client.get(address).status_code == 404
     scoring.refresh_from_db()
@@ -245,3 +246,21 @@ def test_numbers_of_an_entry_with_lost_files_stay_ranked_as_they_were(scoring, p
     assert not scrub.look_at(scoring.artefact)
     after = set(Standing.objects.filter(metric_version=scoring.metric_version).values_list("model", "rank", "value"))
     assert after == before
+
+
+def test_random_texts_are_taken_through_their_models_again(scoring):
+    metric = scoring.metric_version.metric
+    found = verify(metric, recollected=4)
+    assert (found.differences, found.recollected) == ([], 12)  # of three models
+    other = Run.objects.exclude(model=scoring.model).filter(protocol=scoring.run.protocol).first()
+    Run.objects.filter(pk=scoring.run_id).update(artefact=other.artefact)  # whole files, of another model
+    found = verify(metric, recollected=4)
+    told = [difference.what for difference in found.differences if difference.entry == scoring.model.slug]
+    assert sum("the model gives" in what for what in told) == 4
+
+
+def test_a_model_that_is_not_at_hand_is_named_and_no_difference(scoring):
+    LanguageModel.objects.filter(pk=scoring.model_id).update(source=LanguageModel.Source.UPLOADED)
+    found = verify(scoring.metric_version.metric, recollected=2)
+    assert (found.differences, found.recollected) == ([], 4)
+    assert any(f"the model {scoring.model.slug} is not at hand" in line for line in found.not_recomputed)

@@ -15,6 +15,7 @@ from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.evaluation_sets import declare, import_prompts
 from leaderboard.services.language_models import add_model
 from leaderboard.services.metrics import CannotDeclare, with_k
+from leaderboard.services.recollect import recollect
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.shards import Shards
 from scoring.evaluation_sets import build_regard, get
@@ -201,6 +202,15 @@ def test_shards_made_under_other_library_versions_are_not_mixed_in(toxicity, mod
     collect.collect(run)
     run.refresh_from_db()
     assert run.artefact == expected
+
+
+def test_random_prompts_are_continued_again_as_they_were(toxicity, models):
+    run = finish(models[CAUSAL], toxicity).run
+    assert recollect(run, 3) == (3, [])
+    run.artefact = finish(models[OTHER_CAUSAL], toxicity).run.artefact
+    count, (difference,) = recollect(run, 3)
+    assert count == 3
+    assert "continuations are other ones than the model gives" in difference
 
 
 def test_models_are_ranked_from_the_least_toxic_all_kinds_together(ranked):
