@@ -130,7 +130,7 @@ def build(folder: Path) -> None:
             living.submit(living.entrant(number, metric), metric)
         living.drift(stage)
         outputs = Scoring.objects.get(model__slug="entrant-2").run.artefact
-        with living.lost(outputs):
+        with living.malformed(outputs):
             checks.request_check(metric, "manual", user=operator)
             living.drain()
         given_up = rescore.open_rescoring(metric, "a rescoring that is given up", user=operator)
