@@ -17,6 +17,7 @@ class LeaderboardConfig(AppConfig):
         from leaderboard import checks  # noqa: F401 (importing registers them)
 
         post_migrate.connect(_seed_roles, sender=self)
+        post_migrate.connect(_note_release, sender=self)
         if settings.SCORER_MODULES:
             _load_scorers()
 
@@ -27,6 +28,13 @@ def _seed_roles(**_: Any) -> None:
 
     seed_roles()
     settings.SCORERS.mkdir(parents=True, exist_ok=True)  # which a backup names, with or without files
+
+
+def _note_release(**_: Any) -> None:
+    """The code that migrated the database is the board's from now on."""
+    from leaderboard.services.hosts import note_release
+
+    note_release()
 
 
 def _load_scorers() -> None:

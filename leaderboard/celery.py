@@ -42,6 +42,15 @@ def try_protections(sender: Any, **_kwargs: object) -> None:
         threading.Thread(target=note_protections, args=[sender.hostname], name="cage", daemon=True).start()
 
 
+@worker_ready.connect
+def say_what_it_can_do(sender: Any, **_kwargs: object) -> None:
+    """A worker notes its libraries, its device and the scorers that it can have, and goes on doing so."""
+    from leaderboard.services.hosts import keep_noting_abilities
+
+    if {"default", "gpu"} & set(app.amqp.queues.consume_from):
+        threading.Thread(target=keep_noting_abilities, args=[sender.hostname], name="abilities", daemon=True).start()
+
+
 @worker_init.connect
 def take_orders(**_kwargs: object) -> None:
     """What workers can be told over the broker beside Celery's own."""

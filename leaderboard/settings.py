@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,9 @@ if OPENING_REPLICATES < 1:
 if LEASE_SECONDS < 1:
     raise ImproperlyConfigured(f"LEASE_SECONDS = {LEASE_SECONDS:g}: set it to 1 or more; 60 is usual")
 
+# This machine, as its workers call it: two hosts of a board have two names.
+HOST = env.str("PLUMBLINE_HOST", "") or socket.gethostname()
+
 # Insight: who may read /metrics, and who is told when something goes wrong
 METRICS_TOKEN = env.str("METRICS_TOKEN", "")
 REQUEST_COUNTS = VAR / "requests"  # where all web processes count, in files that prometheus_client keeps
@@ -205,8 +209,16 @@ os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(REQUEST_COUNTS)  # which it reads a
 ALERT_WEBHOOK: list[str] = env.list("ALERT_WEBHOOK", [])
 ALERT_EMAIL: list[str] = env.list("ALERT_EMAIL", [])
 ALERT_SECRET = env.str("ALERT_SECRET", "")
-ALERT_WORKERS_SECONDS = env.float("ALERT_WORKERS_SECONDS", 180.0)
+ALERT_WORKERS_SECONDS = env.float("ALERT_WORKERS_SECONDS", 60.0)
 ALERT_SCORER_SECONDS = env.float("ALERT_SCORER_SECONDS", 3600.0)
+# Told within two minutes: a sweep that is overdue, a rescoring that stands, a disk with less room than this.
+ALERT_SWEEP_SECONDS = env.float("ALERT_SWEEP_SECONDS", max(60.0, 6 * SWEEP_SECONDS))
+ALERT_STILL_SECONDS = env.float("ALERT_STILL_SECONDS", 75.0)
+ALERT_DISK_GB = env.float("ALERT_DISK_GB", 2.0)
+# A dead man's switch as of healthchecks: told each half minute that this board works, and /fail where it does not.
+DEAD_MAN_PING = env.str("DEAD_MAN_PING", "").rstrip("/")
+if DEAD_MAN_PING and not DEAD_MAN_PING.startswith(("http://", "https://")):
+    raise ImproperlyConfigured("DEAD_MAN_PING: set it with its scheme, as in https://hc-ping.com/UUID")
 if not all(address.startswith(("http://", "https://")) for address in ALERT_WEBHOOK):
     raise ImproperlyConfigured("ALERT_WEBHOOK: set it to addresses with their scheme, separated by commas")
 if not all("@" in address for address in ALERT_EMAIL):

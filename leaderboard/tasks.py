@@ -21,6 +21,7 @@ from leaderboard.services import (
 )
 from leaderboard.services.alone import each_alone
 from leaderboard.services.exchange import downloads as board_exports
+from leaderboard.services.signs_of_life import pulse
 from leaderboard.services.submissions import lifecycle, reading, uploads
 
 
@@ -98,6 +99,7 @@ def read_submission(reading_id: int) -> None:
 def sweep() -> None:
     """Put back on the queue what should be under way and is not."""
     queue.sweep()
+    pulse("sweep")
 
 
 @shared_task
@@ -120,8 +122,14 @@ def watch() -> None:
             conclude,
             probe_due_scorers,
             export_if_due,
+            note_watch,
         ),
     )
+
+
+def note_watch() -> None:
+    """The watch was done."""
+    pulse("watch")
 
 
 def do_step(step: Callable[[], object]) -> None:

@@ -11,6 +11,8 @@ from django.apps import apps
 from django.core.management.color import no_style
 from django.db import connection, models, transaction
 
+from leaderboard.models import Release
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -26,7 +28,8 @@ Board = list[Rows]
 
 def read_board() -> Board:
     """All rows that the database holds of the board."""
-    board = [read_rows(model) for model in apps.get_app_config("leaderboard").get_models()]
+    models_of_board = [model for model in apps.get_app_config("leaderboard").get_models() if model is not Release]
+    board = [read_rows(model) for model in models_of_board]  # the release is of the database, which has it already
     return [rows for rows in board if rows.values]
 
 

@@ -5,9 +5,18 @@ from leaderboard.models.audit import AuditEvent
 from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replicate, Rescoring
 from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
+from leaderboard.models.folders import FolderFile, StoredFolder
 from leaderboard.models.language_models import LanguageModel, listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
-from leaderboard.models.operations import AlertMessage, CacheEntry, Incident, OutgoingLetter, Worker
+from leaderboard.models.operations import (
+    AlertMessage,
+    CacheEntry,
+    Incident,
+    OutgoingLetter,
+    Pulse,
+    Release,
+    Worker,
+)
 from leaderboard.models.results import Result, significance
 from leaderboard.models.scorers import RetiredScorer, ScorerProbe
 from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
@@ -24,6 +33,7 @@ __all__ = [
     "Download",
     "EntryCheck",
     "EvaluationSet",
+    "FolderFile",
     "Incident",
     "Invitation",
     "LanguageModel",
@@ -36,7 +46,9 @@ __all__ = [
     "Preferences",
     "Protocol",
     "Provenance",
+    "Pulse",
     "Reading",
+    "Release",
     "Replicate",
     "Rescoring",
     "Result",
@@ -45,6 +57,7 @@ __all__ = [
     "ScorerProbe",
     "Scoring",
     "Standing",
+    "StoredFolder",
     "Submission",
     "SubmissionLine",
     "Work",

@@ -113,6 +113,11 @@ class ControlCheck(Work):
     environment = models.JSONField(default=dict, blank=True)
     statistics = models.JSONField(default=dict, blank=True)
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="+")
+    host = models.CharField(max_length=200, blank=True, help_text="Which scored the texts.")
+    first_host = models.CharField(
+        max_length=200, blank=True, help_text="Which found a drift that another host is asked about."
+    )
+    first_finding = models.TextField(blank=True, help_text="By what it found that.")
 
     class Meta(Work.Meta):
         abstract = False

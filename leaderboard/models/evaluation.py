@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models import Q
@@ -20,6 +20,7 @@ class FileState(models.TextChoices):
 class Artefact(models.Model):
     """An immutable file, named by the hash of its bytes. Written by `services.artefacts.store` only."""
 
+    FILE: ClassVar = "file"  # the kind of what is no table: a file of a stored folder
     State = FileState
     LOST = (FileState.DAMAGED, FileState.MISSING)
 
@@ -45,7 +46,8 @@ class Artefact(models.Model):
     @property
     def storage_name(self) -> str:
         """Where the file lies on the default storage."""
-        return f"{self.sha256[:2]}/{self.sha256}.parquet"
+        suffix = "" if self.kind == self.FILE else ".parquet"
+        return f"{self.sha256[:2]}/{self.sha256}{suffix}"
 
 
 class Kind(models.TextChoices):

@@ -30,6 +30,7 @@ class FlagPolicy(models.TextChoices):
     MARK = "mark", "Rank, with a mark"
 
 
+USUAL_BRAKE = 2  # drifts within a day
 USUAL_MOST_MISSING = 0.05  # the usual share of texts without a score up to which an entry is ranked
 
 
@@ -58,6 +59,9 @@ class Metric(models.Model):
     most_missing = models.FloatField(
         default=USUAL_MOST_MISSING,
         help_text="Entries of which a larger share of the texts has no score are shown, and not ranked.",
+    )
+    brake_after = models.PositiveIntegerField(
+        default=USUAL_BRAKE, help_text="With so many drifts within a day nothing is scored again by itself; 0: always."
     )
     labels = models.JSONField(
         default=dict,

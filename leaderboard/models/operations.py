@@ -32,8 +32,47 @@ class Worker(models.Model):
         null=True, blank=True, help_text="Since when it goes on with what is not its work."
     )
     stuck_at = models.CharField(max_length=200, blank=True, help_text="What that is.")
+    host = models.CharField(max_length=200, blank=True, help_text="The machine that it runs on.")
+    code = models.CharField(max_length=64, blank=True, help_text="Of its code, the release and a hash.")
+    refusal = models.TextField(blank=True, help_text="Why it takes no work.")
+    memory = models.BigIntegerField(null=True, blank=True, help_text="Bytes that its work may use.")
+    disk_free = models.BigIntegerField(null=True, blank=True, help_text="Bytes that are free where it writes.")
+    environment = models.JSONField(default=dict, help_text="Library versions and device.")
+    abilities = models.JSONField(
+        default=dict, help_text="By scorer, as in `scorer profanity`, and by model that it lacks: fingerprint, problem."
+    )
 
     objects = WorkerQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def problem_with(self, ability: str) -> str:
+        """Why it cannot do what `ability` names, as far as it has tried; "" where it can, or nobody knows yet."""
+        return str(self.abilities.get(ability, {}).get("problem", ""))
+
+
+class Release(models.Model):
+    """The code that a board runs, from when it migrated the database: workers of another one take no work."""
+
+    code = models.CharField(max_length=64)
+    installed_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("-installed_at", "-pk")
+
+    def __str__(self) -> str:
+        return self.code
+
+
+class Pulse(models.Model):
+    """When something that the board does for ever was last done: the sweep, the watch, the look for incidents."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    at = models.DateTimeField()
 
     class Meta:
         ordering = ("name",)
@@ -49,7 +88,16 @@ class Kind(models.TextChoices):
     SCORER = "scorer", "A scorer is unavailable for long"
     STUCK = "stuck", "A worker makes no progress"
     CAGE = "cage", "A worker runs strangers' models without a protection"
-    FILES = "files", "A stored file is damaged or missing"
+    HOSTS = "hosts", "Hosts disagree, or run other code"
+    BRAKE = "brake", "A scorer drifts again and again"
+    SWEEP = "sweep", "Nobody looks for waiting work"
+    BROKER = "broker", "The broker does not answer"
+    DATABASE = "database", "The database does not answer"
+    DISK = "disk", "A disk is nearly full"
+    STORAGE = "storage", "The storage is away"
+    FILES = "files", "Stored files are damaged or missing"
+    STILL = "still", "A rescoring stands still"
+    RETRYING = "retrying", "Work is tried again and again"
 
 
 class Incident(models.Model):

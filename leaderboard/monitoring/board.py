@@ -11,7 +11,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from leaderboard.models import AlertMessage, ControlCheck, Incident, Reading, Run, Scoring, Work, Worker
+from leaderboard.models import (
+    AlertMessage,
+    Artefact,
+    ControlCheck,
+    Incident,
+    Pulse,
+    Reading,
+    Run,
+    Scoring,
+    Work,
+    Worker,
+)
 from leaderboard.monitoring import requests
 from leaderboard.services.build import code
 from leaderboard.services.failure_kinds import FailureKind, kind_of
@@ -135,6 +146,22 @@ def machinery() -> Iterator[Metric]:
     oldest = GaugeMetricFamily("plumbline_lease_age_seconds", "Age of the oldest heartbeat of running work.")
     beats = [m.objects.filter(state=Work.State.RUNNING).aggregate(at=Min("heartbeat_at"))["at"] for m in KINDS.values()]
     oldest.add_metric([], max([(timezone.now() - at).total_seconds() for at in beats if at], default=0.0))
+    pulses = GaugeMetricFamily(
+        "plumbline_last_done_timestamp_seconds", "When the sweep, the watch and the look ended last.", labels=["what"]
+    )
+    for name, at in Pulse.objects.values_list("name", "at"):
+        pulses.add_metric([name], at.timestamp())
+    disks = GaugeMetricFamily("plumbline_disk_free_bytes", "Free in PLUMBLINE_VAR, by host.", labels=["host"])
+    for host, free in (
+        Worker.objects.alive()
+        .exclude(host="")
+        .values("host")
+        .annotate(free=Min("disk_free"))
+        .values_list("host", "free")
+    ):
+        disks.add_metric([host], free or 0)
+    lost = GaugeMetricFamily("plumbline_files_lost", "Stored files that are damaged or missing.")
+    lost.add_metric([], Artefact.objects.filter(state__in=Artefact.LOST).count())
     incidents = GaugeMetricFamily("plumbline_incidents", "Incidents that are not over.", labels=["kind"])
     counted = dict(
         Incident.objects.filter(resolved_at=None).order_by().values_list("kind").annotate(number=Count("pk"))
@@ -143,4 +170,4 @@ def machinery() -> Iterator[Metric]:
         incidents.add_metric([kind], counted.get(kind, 0))
     unsent = GaugeMetricFamily("plumbline_alerts_undelivered", "Messages about incidents that nobody took yet.")
     unsent.add_metric([], AlertMessage.objects.filter(sent_at=None, given_up_at=None).count())
-    yield from (depth, alive, oldest, incidents, unsent)
+    yield from (depth, alive, oldest, pulses, disks, lost, incidents, unsent)

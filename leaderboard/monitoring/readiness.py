@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 from kombu import Connection
 
+from leaderboard.services.alerts.machinery import sweep_is_late_by
 from leaderboard.services.artefacts import SENTINEL, StorageAway, require_storage
 
 FORGOTTEN_AFTER = timedelta(minutes=10)
@@ -67,11 +68,18 @@ def remove_old_probes() -> None:
                 default_storage.delete(path)
 
 
+def sweep() -> str:
+    """Empty where workers looked for waiting work lately; else how long ago, which is also when beat was last heard."""
+    late = sweep_is_late_by()
+    return "" if late is None else f"the last one was {late:.0f} s ago: beat, the broker or all workers are down"
+
+
 CHECKS: dict[str, Callable[[], str]] = {
     "database": database,
     "migrations": migrations,
     "broker": broker,
     "storage": storage,
+    "sweep": sweep,
 }
 
 

@@ -15,7 +15,7 @@ from leaderboard.services import policies
 EVENTS_A_PAGE = 50
 BOARD = "the board"  # the actor of what nobody did by name
 CHANGED = {"set role": "role", "replace scorer": "scorer"}  # what from and to are of, where it is not versions
-POLICY_LABELS = {field.name: field.label for field in (*policies.FIELDS, policies.MOST_MISSING)}
+POLICY_LABELS = {field.name: field.label for field in (*policies.FIELDS, policies.MOST_MISSING, policies.BRAKE)}
 
 
 @dataclass(frozen=True)

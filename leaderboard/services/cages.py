@@ -15,6 +15,7 @@ from django.db import connection
 
 from leaderboard.models import LanguageModel
 from leaderboard.services.downloads import require_files
+from leaderboard.services.folders import HostLacks, fetch_folder, name_of_model
 from leaderboard.services.leases import Lease, OutOfTime
 from leaderboard.services.memory import memory_of_workers
 from leaderboard.services.signs_of_life import note_cage
@@ -88,6 +89,11 @@ def open_model(
     if model.source == LanguageModel.Source.HUB:
         path = find_fetched(model.location, model.revision) or require_files(model)
         check_unchanged(path, model.location)
+    elif model.source == LanguageModel.Source.LOCAL:
+        kept = fetch_folder(name_of_model(model))
+        if kept is None and not Path(location).exists():
+            raise HostLacks(f"{location} is not on this host: put it there, or add the model again where it is")
+        path = place("folder", str(kept or location), model.revision)
     else:
         path = place("folder", location, model.revision)
     with cage.open_model(

@@ -23,17 +23,20 @@ from leaderboard.models import (
     RetiredScorer,
     Scoring,
     Work,
+    Worker,
 )
-from leaderboard.models.work import database_now
+from leaderboard.models.work import database_now, from_now
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.control import Instrument, here, instrument_of, reported_by, scores_artefact
+from leaderboard.services.folders import name_of_scorer
+from leaderboard.services.hosts import HANDS, given_back, hosts_to_ask, note_ability, others
 from leaderboard.services.impact import impact_of
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.openings import growing_pause, load_reference
 from leaderboard.services.policies import policy_of, thresholds_of
-from leaderboard.services.queue import enqueue
+from leaderboard.services.queue import PASS_SECONDS, enqueue
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.submission_log import say
 from leaderboard.services.upgrade import catch_up
@@ -58,6 +61,8 @@ log = logging.getLogger(__name__)
 
 Trigger, Verdict = ControlCheck.Trigger, ControlCheck.Verdict
 HALF_WIDTHS = 2 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # standard errors in the width of an interval
+DAY = 86_400.0  # seconds
+BRAKED_SECONDS = 300.0  # until entries of a metric whose scorer drifts again and again are looked at again
 WAIT_SECONDS = 2.0  # for a check that another worker makes
 ANSWERED = (Verdict.STABLE, Verdict.CHANGED)  # numbers may be published
 NO_ANSWER_YET = "the control check had no answer"
@@ -96,7 +101,8 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
         under_way = ControlCheck.objects.filter(metric=metric).unfinished().first()
         if under_way:
             return under_way
-        check = ControlCheck.objects.create(metric=metric, trigger=trigger)
+        environment = here() if trigger == Trigger.UPGRADE else {}  # it is about the libraries of this host
+        check = ControlCheck.objects.create(metric=metric, trigger=trigger, environment=environment)
         if trigger == Trigger.MANUAL:
             change = {"check": None}, {"check": check.state}
             record("request control check", f"metric {metric.slug}", {"check": check.pk}, user, change)
@@ -119,19 +125,23 @@ def perform(check: ControlCheck) -> None:
             reason = "the code computes or checks otherwise than when the control set was measured"
             check.release(lease.id, Work.State.CANCELLED, attempts=0, reason=reason, finished_at=Now())
             return
-        lease.note(at_once=True, control_set=control, environment=here())
         version = control.metric_version
+        leave_to_another_host(check, version)
+        lease.note(at_once=True, control_set=control, environment=here())
         say(check, f"Control check of {check.metric.title}: its control texts are scored again, before any numbers.")
         scorers.look_again()
         try:
-            instrument = instrument_of(version, check)
-            report, observed = observe(check, control, instrument, lease)
+            with given_back(ControlCheck, name_of_scorer(version.scorer)):
+                instrument = instrument_of(version, check)
+                report, observed = observe(check, control, instrument, lease)
         except NO_ANSWER as error:
             finish_unavailable(check, lease, control, str(error))
             return
         impact = estimated_impact(version, check) if report.verdict.value == Verdict.DRIFTED else None
         if impact is not None:
             report = weigh(report, impact["leaving"])
+        if report.verdict.value == Verdict.DRIFTED:
+            ask_another_host(check, version, report.decided_by)
         ids = artefacts.load(control.items)["id"].to_pylist()
         artefact = scores_artefact(ids, observed, instrument.attributes)
         with transaction.atomic():
@@ -143,19 +153,70 @@ def perform(check: ControlCheck) -> None:
                 environment=instrument.environment,
                 statistics=report.as_json() | {"impact": impact},
                 artefact=artefact,
+                host=settings.HOST,
             )
             if check.verdict == Verdict.DRIFTED:
                 said = {"check": check.pk, "version": version.number, "reason": report.decided_by}
                 record("find drift", f"metric {metric.slug}", said)
             # Where someone opened a version meanwhile, its entries are scored with the scorer as it is now.
             if check.verdict == Verdict.DRIFTED and newest_version(metric) == version:
-                open_rescoring(metric, report.decided_by, check=check)
+                if must_brake(check, control):
+                    said = {"check": check.pk, "version": version.number, "drifts": metric.brake_after}
+                    record("hold rescoring back", f"metric {metric.slug}", said)
+                else:
+                    open_rescoring(metric, report.decided_by, check=check)
             if check.verdict in ANSWERED:
+                if check.first_host not in ("", settings.HOST):
+                    note_disagreement(check, version)
                 waiting = version.scorings.filter(state=Work.State.QUEUED, reason__startswith=NO_ANSWER_YET)
                 waiting.update(not_before=None, reason="")
         say(check, f"Control check of {check.metric.title}: {check.get_verdict_display().lower()}.")
         scorers.forget_replies(check)
         log.info("%s: %s %s", check.metric, report.verdict.value, report.decided_by)
+
+
+def leave_to_another_host(check: ControlCheck, version: MetricVersion) -> None:
+    """Raise Deferred where the check is about another host than this one, and that one is there to make it."""
+    if check.first_host == settings.HOST and (asked := hosts_to_ask(name_of_scorer(version.scorer))):
+        raise Deferred(PASS_SECONDS, f"{settings.HOST} found a drift: {' or '.join(asked)} scores the texts, too")
+    of_libraries = check.trigger == Trigger.UPGRADE and check.environment not in ({}, here())
+    if of_libraries and any(row.environment == check.environment for row in others(HANDS[ControlCheck])):
+        raise Deferred(PASS_SECONDS, "it is about the libraries of another host")
+
+
+def ask_another_host(check: ControlCheck, version: MetricVersion, finding: str) -> None:
+    """Raise Deferred where this host is the first to find a drift, and another one can be asked whether it does."""
+    if check.first_host or not (asked := hosts_to_ask(name_of_scorer(version.scorer))):
+        return
+    ControlCheck.objects.filter(pk=check.pk).update(first_host=settings.HOST, first_finding=finding)
+    scorers.forget_replies(check)
+    raise Deferred(PASS_SECONDS, f"{settings.HOST} found a drift: {' or '.join(asked)} scores the texts, too")
+
+
+def note_disagreement(check: ControlCheck, version: MetricVersion) -> None:
+    """The host that found a drift is at fault, not the scorer: another one has the scores of the reference."""
+    problem = f"{check.first_host} found a drift that {settings.HOST} does not see: {check.first_finding}"
+    log.error("%s: two hosts disagree: %s", check.metric, problem)
+    record("find disagreement", f"metric {check.metric.slug}", {"check": check.pk, "reason": problem})
+    for row in Worker.objects.filter(host=check.first_host):
+        note_ability(row.name, name_of_scorer(version.scorer), problem=problem)
+
+
+def must_brake(check: ControlCheck, control: ControlSet) -> bool:
+    """Whether the drift that `check` found opens no version by itself: because it is one of too many within a day, by
+    the metric's policy, or nothing was opened after the one before."""
+    limit = check.metric.brake_after
+    day = ControlCheck.objects.filter(
+        metric=check.metric_id, verdict=Verdict.DRIFTED, finished_at__gt=from_now(-86_400)
+    )
+    return bool(limit) and (is_braked(control, before=check) or day.count() >= limit)
+
+
+def is_braked(control: ControlSet, before: ControlCheck | None = None) -> bool:
+    """Whether the scorer drifted and nothing was opened by itself: an operator is to look, and to rescore."""
+    answered = control.checks.filter(verdict__in=(*ANSWERED, Verdict.DRIFTED)).order_by("-finished_at", "-pk")
+    last = (answered.exclude(pk=before.pk) if before else answered).first()
+    return last is not None and last.verdict == Verdict.DRIFTED and not last.opened_versions.exists()
 
 
 def estimated_impact(version: MetricVersion, check: ControlCheck) -> dict[str, Any] | None:
@@ -299,7 +360,15 @@ def require_check(scoring: Scoring, fingerprint: str = "") -> None:
 
 def wait_for_answer(scoring: Scoring) -> None:
     """Raise Deferred where the last check of the scoring's version had no answer, and the next is not due yet."""
-    checks = last_checks(ControlSet.objects.get(metric_version=scoring.metric_version_id))
+    control = ControlSet.objects.select_related("metric_version__metric").get(metric_version=scoring.metric_version_id)
+    if is_braked(control):
+        slug = control.metric_version.metric.slug
+        raise Deferred(
+            BRAKED_SECONDS,
+            f"{NO_ANSWER_YET}: {slug} drifts again and again, and nothing is scored again by itself. Look at its "
+            f"checks, then `manage.py rescore {slug}`",
+        )
+    checks = last_checks(control)
     if not checks or checks[0].verdict in (*ANSWERED, Verdict.DRIFTED) or not checks[0].finished_at:
         return
     left = (checks[0].finished_at + pause_after(checks) - database_now()).total_seconds()
@@ -341,7 +410,8 @@ def due(metric: Metric) -> str | None:
         return None
     checks = last_checks(control)
     last = checks[0] if checks else None
-    if (last.environment if last else control.environment) != here():
+    own = next((check for check in checks if check.host in ("", settings.HOST)), None)
+    if (own.environment if own else control.environment) != here():
         return Trigger.UPGRADE
     ended = last.finished_at if last else control.created_at
     return Trigger.SCHEDULE if ended and timezone.now() - ended >= pause_after(checks) else None

@@ -20,6 +20,8 @@ from django.db import transaction
 
 from leaderboard.models import LanguageModel, Protocol, Run, Work
 from leaderboard.services import artefacts, cages
+from leaderboard.services.folders import name_of_model
+from leaderboard.services.hosts import given_back
 from leaderboard.services.leases import Lease, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.shards import Shards
@@ -76,7 +78,7 @@ def collect(run: Run) -> bool:
             if len(missing) == len(shards.numbers()):
                 title = run.protocol.evaluation_set.title
                 say(run, f"{what_is_loaded(run.model)} Its outputs on {title} are collected.")
-            with method.begin(run, texts, lease) as (make, noted):
+            with given_back(Run, name_of_model(run.model)), method.begin(run, texts, lease) as (make, noted):
                 lease.note(at_once=True, **noted)
                 for number in shards.work_off(lease, lambda bounds, progress: make(_part(texts, bounds), progress)):
                     log.info("%s: shard %d of %d", run, number + 1, len(shards.numbers()))

@@ -14,6 +14,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from leaderboard.models import Download, LanguageModel, Run, Work
+from leaderboard.services.folders import HostLacks, name_of_model
+from leaderboard.services.hosts import may_be_elsewhere
 from leaderboard.services.leases import Deferred, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submission_log import say_to_model
@@ -86,7 +88,12 @@ def drop_unwanted() -> None:
 
 
 def require_files(model: LanguageModel) -> NoReturn:
-    """Have the files of a hub model fetched again, which were here and are not. Raises Deferred."""
+    """Have the files of a hub model fetched again, which were here and are not. Raises Deferred.
+
+    Raises HostLacks where another host may have them: caches need not be shared.
+    """
+    if may_be_elsewhere(Run, name_of_model(model)):
+        raise HostLacks(f"the files of {model.name} are not in the cache of this host")
     download, _ = Download.objects.get_or_create(model=model)
     Download.objects.filter(pk=download.pk, state=Work.State.DONE).update(state=Work.State.QUEUED, attempts=0)
     download.refresh_from_db()

@@ -9,6 +9,7 @@ from django.utils.text import slugify
 from leaderboard.models import LanguageModel
 from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
+from leaderboard.services.folders import name_of_model, store_folder
 from scoring.generation import CompletionsServer
 from scoring.language_models import ResolvedModel, bundled
 
@@ -26,7 +27,10 @@ def add_model(ref: str, revision: str | None = None, name: str = "") -> tuple[La
     """
     found = resolve_model(ref, revision)
     title = name or (found.location if found.source == "hub" else Path(found.location).stem)
-    return enter(found, SOURCES[found.source], found.location, title)
+    model, new = enter(found, SOURCES[found.source], found.location, title)
+    if model.source == LanguageModel.Source.LOCAL:
+        store_folder(name_of_model(model), Path(found.location))
+    return model, new
 
 
 def add_served(ref: str, server: str, revision: str, name: str = "") -> tuple[LanguageModel, bool]:

@@ -180,6 +180,12 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     A failure of the entry is final, or tried again after a growing, jittered pause up to MOST_ATTEMPTS times. A failure
     of the board counts no attempt and ends no work.
     """
+    from leaderboard.services.hosts import refusal
+
+    if problem := refusal():
+        log.error("%s is not taken: %s", work, problem)
+        yield None
+        return
     lease = Lease(work)
     last_worker = work.worker
     if not work.claim(lease.id, worker_name()[:200]):

@@ -10,7 +10,7 @@ from django.db.models import Max
 from leaderboard.models import EvaluationSet, Metric, Protocol
 from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluation_sets import declare
-from leaderboard.services.scorers import folder_of
+from leaderboard.services.scorers import folder_here
 from scoring.attributes import Meaning
 from scoring.evaluation_sets import get
 from scoring.generation import PROTOCOLS, GenerationSettings
@@ -90,7 +90,7 @@ def check_labels(scorer: str, labels: dict[str, str]) -> None:
                 f"labels of {scorer} cannot be declared: it declares its attributes itself; leave the labels out"
             )
         return
-    here = folder_of(scorer)
+    here = folder_here(scorer)
     ref = str(here) if here.is_dir() else scorer.removeprefix(CLASSIFIER)
     if not Path(ref).expanduser().is_dir():
         return

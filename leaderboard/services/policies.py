@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from leaderboard.models import Metric
-from leaderboard.models.metrics import USUAL_MOST_MISSING
+from leaderboard.models.metrics import USUAL_BRAKE, USUAL_MOST_MISSING
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.publish import publish_standings
@@ -71,25 +71,38 @@ MOST_MISSING = PolicyField(
     "Missing texts",
     "An entry of which a larger share of the texts has no score is shown and not ranked, between 0 and 1.",
 )
-OF_RANKING = (OUTDATED, FLAGGED, MOST_MISSING.name)  # the other fields are those of a drift policy
+BRAKE = PolicyField(
+    "brake_after",
+    "Brake",
+    "With so many drifts within a day nothing is scored again by itself, and an operator is called; 0: always scored.",
+    whole=True,
+)
+OF_RANKING = (OUTDATED, FLAGGED, MOST_MISSING.name, BRAKE.name)  # the other fields are those of a drift policy
 assert {of.name for of in FIELDS} == {of.name for of in fields(Policy) if of.default is not MISSING}  # noqa: S101
 
 
 def fields_of(metric: Metric) -> tuple[PolicyField, ...]:
     """Those that mean something under `metric`: likelihoods have no threshold, and so no labels that flip."""
     labels = ("threshold", "least_flips", "flip_share")
-    return (*(of for of in FIELDS if metric.formula.asks_scorer or of.name not in labels), MOST_MISSING)
+    return (*(of for of in FIELDS if metric.formula.asks_scorer or of.name not in labels), MOST_MISSING, BRAKE)
 
 
 def defaults_of(metric: Metric) -> dict[str, Any]:
     """What holds where the metric sets nothing."""
-    usual = DEFAULTS | {MOST_MISSING.name: USUAL_MOST_MISSING}
+    usual = DEFAULTS | {MOST_MISSING.name: USUAL_MOST_MISSING, BRAKE.name: USUAL_BRAKE}
     return usual | ({} if metric.formula.asks_scorer else {"threshold": None})
 
 
 def policy_in_force(metric: Metric) -> dict[str, Any]:
     """Every field of the metric's policy, and what becomes of entries that cannot be rescored or are flagged."""
-    whole = defaults_of(metric) | metric.drift_policy | {MOST_MISSING.name: metric.most_missing}
+    whole = (
+        defaults_of(metric)
+        | metric.drift_policy
+        | {
+            MOST_MISSING.name: metric.most_missing,
+            BRAKE.name: metric.brake_after,
+        }
+    )
     return {of.name: whole[of.name] for of in fields_of(metric)} | {name: getattr(metric, name) for name in CHOICES}
 
 
@@ -114,6 +127,8 @@ def checked(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
     if not 0 <= whole[MOST_MISSING.name] <= 1:
         said = f"{MOST_MISSING.name}: {whole[MOST_MISSING.name]} is no share; use a number from 0 to 1, as 0.05"
         raise CannotSetPolicy(MOST_MISSING.name, said)
+    if whole[BRAKE.name] < 0:
+        raise CannotSetPolicy(BRAKE.name, f"{BRAKE.name}: {whole[BRAKE.name]} is below 0; use 0 or more, as 2")
     try:
         Policy(**{name: value for name, value in whole.items() if name not in OF_RANKING})
     except ValueError as error:

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Collection
+from typing import Any
 
 from django.db.models import Case, Exists, Expression, F, Max, OuterRef, Q, Value, When
 from django.db.models.functions import Now
@@ -42,6 +43,7 @@ READY: dict[type[Work], Q] = {
     Run: FETCHED,
 }
 BROKER_SECONDS = 1.0  # in which it is to answer
+PASS_SECONDS = 1.0  # until a message is passed on to another worker
 FORGOTTEN_AFTER = 2.0  # seconds; then a message that led to nothing is taken for lost, unless it waits on the broker
 LONGEST_WAKE = 300.0  # seconds that a message waits for its time; after longer pauses the sweep sends it
 
@@ -154,9 +156,19 @@ def count_messages(*queues: str) -> dict[str, int]:
 def call_for_more(kind: type[Work]) -> None:
     """Where work of a kind is ready and no message on its queue says so, send one: a worker has just become free."""
     if ready_work(kind).exists() and not count_messages(queue_of(kind))[queue_of(kind)]:
-        work = ready_work(kind).order_by("created_at", "pk").first()
+        work = own_work(kind).order_by("created_at", "pk").first()
         if work:
             enqueue(work)
+        elif work := ready_work(kind).order_by("created_at", "pk").first():
+            wake(work, PASS_SECONDS)  # this worker's message was for work of another one's
+
+
+def own_work(kind: type[Work]) -> WorkQuerySet[Any]:
+    """Work of a kind that this worker could begin now: what it cannot do is left to another one that may."""
+    from leaderboard.services.hosts import leave_to_others, refusal
+
+    ready = ready_work(kind)
+    return ready.none() if refusal() else ready.exclude(leave_to_others(kind))
 
 
 def do_fairest(kind: type[Work], do: Callable[[int], bool]) -> bool:
@@ -166,16 +178,16 @@ def do_fairest(kind: type[Work], do: Callable[[int], bool]) -> bool:
     work, and says whether it got hold of it; where another worker was quicker, it is somebody's turn again.
     """
     done = False
-    while not done and (work := turns_of(kind).next()) is not None:
+    while not done and (work := turns_of(kind, own_work(kind)).next()) is not None:
         done = do(work.pk)
     return done
 
 
-def turns_of(kind: type[Work]) -> Turns:
-    """The requesters of work of a kind, Run or Scoring, that waits now; in three queries."""
+def turns_of(kind: type[Work], ready: WorkQuerySet[Any] | None = None) -> Turns:
+    """The requesters of work of a kind, Run or Scoring, that waits now, or of what is `ready`; in three queries."""
     requester = F("requester") if kind is Run else _requester_of_scoring()
     works = kind._default_manager.annotate(whose=requester)
-    unclaimed = ready_work(kind).annotate(whose=requester)
+    unclaimed = (ready_work(kind) if ready is None else ready).annotate(whose=requester)
     waiting = [Waiting(*row) for row in unclaimed.values_list("created_at", "pk", "whose")]
     if not waiting:
         return Turns([], [], [])

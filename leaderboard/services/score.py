@@ -20,7 +20,9 @@ from leaderboard.services import artefacts, scorers
 from leaderboard.services.audit import record
 from leaderboard.services.checks import control_of, require_check, was_checked
 from leaderboard.services.entry_checks import check_entry
-from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed
+from leaderboard.services.folders import name_of_scorer
+from leaderboard.services.hosts import given_back, note_ability
+from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed, worker_name
 from leaderboard.services.locks import lock_version
 from leaderboard.services.openings import ensure_control_set
 from leaderboard.services.publish import publish_standings
@@ -55,11 +57,13 @@ def score(scoring: Scoring) -> bool:
         if version.status == MetricVersion.Status.CURRENT:
             require_check(scoring)
         else:
-            ensure_control_set(version, scoring, lease)
+            with given_back(Scoring, name_of_scorer(version.scorer)):
+                ensure_control_set(version, scoring, lease)
         texts, outputs = artefacts.load(run.protocol.evaluation_set.artefact), artefacts.load(run.artefact)
         shards = None
         if version.metric.formula.asks_scorer:
-            per_text, shards = ask_scorer(scoring, lease, texts, outputs)
+            with given_back(Scoring, name_of_scorer(version.scorer)):
+                per_text, shards = ask_scorer(scoring, lease, texts, outputs)
             artefact, scores = artefacts.store(per_text, "scores"), per_text
         else:
             per_text, scores = log_perplexities_table(outputs), None
@@ -168,6 +172,7 @@ def ask_scorer(scoring: Scoring, lease: Lease, texts: pa.Table, outputs: pa.Tabl
         bind(version, scorer.fingerprint())
     except ScorerChanged:
         scorer = checked_scorer(scoring)
+    note_ability(worker_name(), name_of_scorer(version.scorer), fingerprint=scorer.fingerprint())
     keep_attributes(version, scorer.attributes)
     made = version.metric.formula.texts(texts, outputs)
     prompts = [] if version.prompt_scores else texts["text"].to_pylist()

@@ -4,7 +4,6 @@ import hashlib
 import logging
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -13,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 from django.conf import settings
 
-from leaderboard.models import MetricVersion, RetiredScorer, Work
+from leaderboard.models import MetricVersion, RetiredScorer, StoredFolder, Work
 from leaderboard.services.build import code
+from leaderboard.services.folders import fetch_folder, name_of_scorer, store_folder
 from leaderboard.services.leases import Lease
 from leaderboard.services.shards import Shards
 from scoring.artefacts import SCORE
@@ -24,12 +24,15 @@ from scoring.scorers import (
     JsonLinesReplies,
     Lexicon,
     LexiconError,
+    LexiconScorer,
     Scorer,
     ScorerState,
     ScorerUnavailable,
     Scores,
+    UnknownScorer,
     find_lexicon,
     get_scorer,
+    is_scorer,
     perspective_cost,
     perspective_problem,
     read_lexicon,
@@ -45,6 +48,11 @@ def folder_of(name: str) -> Path:
     return settings.SCORERS / name.replace(":", "/")
 
 
+def folder_here(name: str) -> Path:
+    """The scorer's own files on this host: those that the board keeps, fetched and checked; else its own folder."""
+    return fetch_folder(name_of_scorer(name)) or folder_of(name)
+
+
 def problem_with(name: str, gone: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
     """Why the scorer cannot be had here, as far as that is known without loading it or asking anyone; else None.
 
@@ -58,7 +66,8 @@ def problem_with(name: str, gone: Mapping[str, RetiredScorer] | None = None) -> 
         try:
             find_lexicon(name.removeprefix(LEXICON), folder_of(LEXICON))
         except LexiconError as error:
-            return ScorerUnavailable(str(error))
+            if not StoredFolder.objects.filter(name=name_of_scorer(name)).exists():
+                return ScorerUnavailable(str(error))
     return None
 
 
@@ -102,9 +111,15 @@ def scorer_for(name: str, epoch: str, work: Work | None = None, labels: Mapping[
             epoch=epoch,
             **options,
         )
+    folder = folder_here(name)
     if name.startswith(LEXICON):
-        return get_scorer(name, folder=folder_of(LEXICON))
-    return _local(name, _signature(folder_of(name)), tuple(sorted((labels or {}).items())))
+        return LexiconScorer(read_lexicon(_lexicon_folder(name, folder)))
+    return _local(name, folder, _signature(folder), tuple(sorted((labels or {}).items())))
+
+
+def _lexicon_folder(name: str, folder: Path) -> Path:
+    """`folder` where there is one, else that of a lexicon that comes with Plumbline. Raises LexiconError."""
+    return folder if folder.is_dir() else find_lexicon(name.removeprefix(LEXICON))
 
 
 def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -114,8 +129,13 @@ def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 @lru_cache(maxsize=1)
-def _local(name: str, _files: tuple[tuple[str, int, int], ...], labels: tuple[tuple[str, Meaning], ...]) -> Scorer:
-    folder = folder_of(name)
+def _local(
+    name: str, folder: Path, _files: tuple[tuple[str, int, int], ...], labels: tuple[tuple[str, Meaning], ...]
+) -> Scorer:
+    return _build(name, folder, dict(labels))
+
+
+def _build(name: str, folder: Path, labels: Mapping[str, Meaning]) -> Scorer:
     if name.startswith("detoxify-") and folder.is_dir():
         return get_scorer(name, checkpoint=_checkpoint(folder), config_folder=folder)
     if name.startswith("classifier:"):
@@ -206,7 +226,9 @@ def scores_table(ids: list[str], scores: Scores, attributes: tuple[str, ...]) ->
 
 
 def import_lexicon(name: str, folder: Path, replace: bool = False) -> tuple[Lexicon, bool]:
-    """Copy the lexicon in `folder` to the board's own, whole or not at all. Returns it, and whether anything changed.
+    """Keep the lexicon in `folder` for all hosts of the board, whole or not at all.
+
+    Returns it, and whether anything changed.
 
     Raises LexiconError where it is none, or where another one has that name and is not to be replaced: a changed
     lexicon is another scorer, whose numbers come under a new version of the metric.
@@ -214,29 +236,37 @@ def import_lexicon(name: str, folder: Path, replace: bool = False) -> tuple[Lexi
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,59}", name):
         raise LexiconError(f"name = {name!r}: use small letters, digits and -, beginning with a letter or digit")
     lexicon = read_lexicon(folder)
-    target = folder_of(LEXICON + name)
     there = _lexicon_there(name)
-    if there:
-        if there.fingerprint == lexicon.fingerprint:
-            return lexicon, False
-        if not replace:
-            raise LexiconError(
-                f"there is another lexicon {name!r}: give this one its own name, as {name}-2, or --replace that one"
-            )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as copied:
-        whole, old = Path(copied) / name, Path(copied) / "replaced"
-        shutil.copytree(folder, whole)
-        if target.exists():
-            target.rename(old)
-        whole.rename(target)
+    if there and there.fingerprint == lexicon.fingerprint:
+        if not StoredFolder.objects.filter(name=name_of_scorer(LEXICON + name)).exists():
+            store_folder(name_of_scorer(LEXICON + name), folder)
+        return lexicon, False
+    if there and not replace:
+        raise LexiconError(
+            f"there is another lexicon {name!r}: give this one its own name, as {name}-2, or --replace that one"
+        )
+    store_folder(name_of_scorer(LEXICON + name), folder)
     return lexicon, True
 
 
+def import_scorer(name: str, folder: Path) -> Scorer:
+    """Keep the scorer's files for all hosts, in place of those of before; raises what loading it does.
+
+    A scorer with other files is another one: a check finds that, and all entries are scored again.
+    """
+    if not is_scorer(name) or cost_of(name):
+        raise UnknownScorer(f"name = {name!r}: it is no scorer that has files; as in detoxify-original")
+    if name.startswith(LEXICON):
+        raise UnknownScorer(f"name = {name!r}: import it with `manage.py import_lexicon`")
+    _build(name, folder, {})
+    store_folder(name_of_scorer(name), folder)
+    look_again()
+    return scorer_for(name, "import")
+
+
 def _lexicon_there(name: str) -> Lexicon | None:
-    """The lexicon of that name, imported or one that comes with Plumbline."""
+    """The lexicon of that name: the board's own, or one that comes with Plumbline."""
     try:
-        folder = find_lexicon(name, folder_of(LEXICON))
+        return read_lexicon(_lexicon_folder(LEXICON + name, folder_here(LEXICON + name)))
     except LexiconError:
         return None
-    return read_lexicon(folder)

@@ -9,6 +9,7 @@ from django.conf import settings
 from leaderboard.models import EvaluationSet, LanguageModel, Metric
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.evaluation_sets import declare, import_file, import_prompts, import_sentences
+from leaderboard.services.folders import keep_local_folders
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.published import seed_published
@@ -42,6 +43,8 @@ def seed(say: Callable[[str], None] = lambda _line: None) -> None:
     for metric in Metric.objects.filter(slug__in=[slug for texts in sets for slug in FIRST[texts.slug]]):
         queued = [model.slug for model in models if queue_evaluation(model, metric)]
         say(f"evaluations under {metric.slug} are queued ({len(queued)} models): the worker starts with them")
+    for folder in keep_local_folders():
+        say(f"{folder}: kept for all hosts ({folder.files.count()} files)")
     for metric in catch_up_all():
         say(f"all entries of {metric.slug} are scored again: the code computes or checks otherwise than before")
 

@@ -8,8 +8,9 @@ from django.db import Error, connection
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring, Work, Worker
-from leaderboard.models.work import from_now
+from leaderboard.models import ControlCheck, Download, Pulse, Reading, Run, Scoring, Work, Worker
+from leaderboard.models.work import database_now, from_now
+from leaderboard.services.hosts import describe_here
 from leaderboard.services.queue import FETCHED
 
 log = logging.getLogger(__name__)
@@ -22,11 +23,8 @@ DEFAULT, GPU, READINGS, DOWNLOADS = "default", "gpu", "readings", "downloads"
 def beat(name: str, queues: list[str]) -> None:
     """Note that the worker lives; without the database it lives unnoted."""
     try:
-        Worker.objects.update_or_create(
-            name=name,
-            defaults={"beat_at": Now(), "queues": sorted(queues)},
-            create_defaults={"beat_at": Now(), "queues": sorted(queues), "started_at": Now()},
-        )
+        values = {"beat_at": Now(), "queues": sorted(queues), **describe_here()}
+        Worker.objects.update_or_create(name=name, defaults=values, create_defaults={**values, "started_at": Now()})
         Worker.objects.filter(beat_at__lt=from_now(-FORGOTTEN_AFTER)).delete()
     except Error as error:
         log.warning("%s gives no sign of life: %s", name, type(error).__name__)
@@ -51,6 +49,17 @@ def note_cage(name: str, protections: list[dict[str, Any]]) -> None:
         defaults={"cage": protections},
         create_defaults={"cage": protections, "beat_at": Now(), "started_at": Now()},
     )
+
+
+def pulse(name: str) -> None:
+    """Note that something that the board does for ever was done just now."""
+    Pulse.objects.update_or_create(name=name, defaults={"at": Now()})
+
+
+def seconds_since(name: str) -> float | None:
+    """How long ago that was; None where it never was."""
+    at = Pulse.objects.filter(name=name).values_list("at", flat=True).first()
+    return None if at is None else (database_now() - at).total_seconds()
 
 
 def hang_up() -> None:

@@ -15,7 +15,7 @@ LATEST = 5
 
 
 @require_safe
-@kept()
+@kept(reads=("metric",))
 def about(request: HttpRequest) -> HttpResponse:
     """Purpose, reading, citing (of the metric chosen by `metric`, if any), licences and limits."""
     metrics = list(Metric.objects.select_related("protocol__evaluation_set"))
@@ -32,7 +32,7 @@ def about(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@kept()
+@kept(reads=("metric", "kind", "page"))
 def changes(request: HttpRequest) -> HttpResponse:
     """The change log, `page` by page, filtered by `metric` and `kind` of event."""
     metrics = list(Metric.objects.select_related("protocol__evaluation_set"))

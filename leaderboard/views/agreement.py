@@ -75,7 +75,7 @@ class Pair:
 
 
 @require_safe
-@kept()
+@kept(reads=("numbers", "for", "c", "coefficient", "add", "kind", "x", "y", "against", "of", "page"))
 def agreement(request: HttpRequest) -> HttpResponse:
     """A matrix of correlations between measures over models, one pair of them, and one against architecture."""
     choice = parse(request, metrics_with_versions())

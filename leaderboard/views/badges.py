@@ -31,7 +31,7 @@ class Part:
 
 
 @require_safe
-@kept(personal=False)
+@kept(personal=False, reads=("show",))
 def badge(request: HttpRequest, model: str, metric: str) -> HttpResponse:
     """The badge of a model and a metric. `show`: rank, which is usual, or value. 404 where there is no such model."""
     return drawn(badge_of(model, metric, pick(request, "show", SHOWN[0], SHOWN)))

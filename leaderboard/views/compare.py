@@ -55,7 +55,7 @@ class Choice:
 
 
 @require_safe
-@kept(watching=True)
+@kept(watching=True, reads=("m", "metric", "of", "version", "measure", "slice", "q"))
 def compare(request: HttpRequest) -> HttpResponse:
     """Two to six models on one version of a metric; with fewer, whom to add, and with more, whom to take out."""
     metrics = metrics_with_versions()

@@ -41,7 +41,7 @@ class Moved:
 
 
 @require_safe
-@kept()
+@kept(reads=("a", "b"))
 def compare_scorers(request: HttpRequest) -> HttpResponse:
     """Two metric versions whose scorers judged the same continuations, chosen by `a` and `b`."""
     versions = comparable_versions()

@@ -41,7 +41,7 @@ class Choice:
 
 
 @require_safe
-@kept()
+@kept(reads=("metric", "provenance", "version", "kind", "measure", "demographic", "page", "m"))
 def demographics(request: HttpRequest) -> HttpResponse:
     """The values of a metric's models by demographic."""
     metrics = [metric for metric in metrics_with_versions() if of_demographics(metric)]

@@ -19,7 +19,7 @@ FLIPS = ControlPanel("Labels that flipped", "material from", counted=True)
 
 
 @require_safe
-@kept(watching=True)
+@kept(watching=True, reads=("metric", "page", "check", "attribute"))
 def drift(request: HttpRequest) -> HttpResponse:
     """The state of every metric's scorer; of one, chosen by `metric`, the checks, and one of them in full."""
     found = watched()

@@ -14,7 +14,7 @@ from leaderboard.queries.rankings import metrics_with_versions
 from leaderboard.views.frames import HEIGHT, WIDTH, frame, title_of
 from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import read_number
-from leaderboard.views.ranking_address import Choice, parse
+from leaderboard.views.ranking_address import PARAMETERS, Choice, parse
 from leaderboard.views.rankings import found
 from leaderboard.xml import sayable
 from scoring.metrics.formulas import MEASURES, slice_label
@@ -26,7 +26,7 @@ POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none';
 
 @require_safe
 @xframe_options_exempt
-@kept(personal=False)
+@kept(personal=False, reads=PARAMETERS)
 def embed(request: HttpRequest) -> HttpResponse:
     """The first ranking of the page of the same query, small, for a frame of any page: no cookie, form or script."""
     choice = parse(request, metrics_with_versions())
@@ -44,7 +44,7 @@ def embed(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@kept(personal=False)
+@kept(personal=False, reads=("url", "format", "maxwidth", "maxheight"))
 def oembed(request: HttpRequest) -> HttpResponse:
     """oEmbed 1.0 of a ranking: `url` of its page, `format` json or xml, and `maxwidth` and `maxheight` in pixels."""
     kind = request.GET.get("format") or "json"

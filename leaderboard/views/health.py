@@ -4,12 +4,13 @@ import hmac
 from ipaddress import ip_address
 
 from django.conf import settings
-from django.db import connection
+from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from leaderboard.models import Pulse
 from leaderboard.monitoring.board import exposition
 from leaderboard.monitoring.readiness import findings
 
@@ -28,7 +29,17 @@ def readyz(_request: HttpRequest) -> JsonResponse:
     """200 when all that is needed answers; 503 with what does not."""
     found = findings()
     ready = set(found.values()) == {"ok"}
-    return JsonResponse({"ready": ready, "checks": found}, status=200 if ready else 503)
+    answer = {"ready": ready, "checks": found, "last_sweep": last_sweep()}
+    return JsonResponse(answer, status=200 if ready else 503)
+
+
+def last_sweep() -> str | None:
+    """When workers last looked for waiting work; None where they never did, or the database does not say."""
+    try:
+        at = Pulse.objects.filter(name="sweep").values_list("at", flat=True).first()
+    except Error:
+        return None
+    return at.isoformat(timespec="seconds") if at else None
 
 
 @require_safe

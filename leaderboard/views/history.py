@@ -44,7 +44,7 @@ class Choice:
 
 
 @require_safe
-@kept()
+@kept(reads=("metric", "of", "measure", "slice", "kind", "from", "to", "top", "family", "model"))
 def history(request: HttpRequest) -> HttpResponse:
     """The ranks of every model over the versions of a metric, and what changed between two of them."""
     metrics = metrics_with_versions()

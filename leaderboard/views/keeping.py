@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from functools import cache as once
 from functools import wraps
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.messages.storage.cookie import CookieStorage
 from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.cache import get_conditional_response, patch_vary_headers
 
+from leaderboard.views.clients import CLIENT_CLOSED, ClientGone, require_client
 from leaderboard.views.polling import SEEN, stamp_of
 
 View = Callable[..., HttpResponse]
@@ -22,17 +25,17 @@ LEVEL = 5  # of compression: higher ones take twice as long for a hundredth less
 PERSONAL = (settings.SESSION_COOKIE_NAME, CookieStorage.cookie_name)
 
 
-def kept(watching: bool = False, personal: bool = True) -> Callable[[View], View]:
+def kept(watching: bool = False, personal: bool = True, reads: Sequence[str] = ()) -> Callable[[View], View]:
     """Decorate a view of what the board knows, which depends on nothing but its state and the address.
 
     The answer carries an ETag of both, and is taken from the cache where there is one. watching: whether the page shows
-    the progress of work. personal: whether who is signed in, or has a message to read, gets a page of their own.
+    the progress of work. personal: whether who is signed in, or has a message to read, gets a page of their own. reads:
+    the parameters that the page depends on; an address with others leads to the one without them.
     """
     own = PERSONAL if personal else ()
 
     def decorate(view: View) -> View:
-        @wraps(view)
-        def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if settings.DEBUG or any(name in request.COOKIES for name in own) or SEEN in request.headers:
                 return view(request, *args, **kwargs)
             stamp = stamp_of(request)
@@ -41,12 +44,27 @@ def kept(watching: bool = False, personal: bool = True) -> Callable[[View], View
             unchanged = get_conditional_response(request, etag=etag)
             if unchanged:
                 without_policy(unchanged)
-            answer = unchanged or kept_answer(key, request, lambda: view(request, *args, **kwargs))
-            return labelled(answer, etag, ("Cookie", "HX-Request") if personal else ())
+            found = unchanged or kept_answer(key, request, lambda: view(request, *args, **kwargs))
+            return labelled(found, etag, ("Cookie", "HX-Request") if personal else ())
+
+        @wraps(view)
+        def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if any(name not in reads for name in request.GET):
+                return redirect(without_unknown(request, reads))
+            try:
+                return answer(request, *args, **kwargs)
+            except ClientGone:
+                return HttpResponse(status=CLIENT_CLOSED)  # for the log: nobody is there to read it
 
         return page
 
     return decorate
+
+
+def without_unknown(request: HttpRequest, reads: Sequence[str]) -> str:
+    """The address with what the page reads alone: no other parameter makes a page of its own."""
+    known = [(name, value) for name, values in request.GET.lists() if name in reads for value in values]
+    return f"{request.path}?{urlencode(known)}" if known else request.path
 
 
 def key_of(request: HttpRequest, stamp: str) -> str:
@@ -73,6 +91,7 @@ def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]
     """The page from the cache, or made and put there; compressed where the reader's browser can take that."""
     entry = caches["pages"].get(key)
     if entry is None:
+        require_client(request)
         answer = make()
         if answer.status_code != 200 or answer.streaming:
             return answer

@@ -46,7 +46,7 @@ class Snippets:
 
 
 @require_safe
-@kept(watching=True)
+@kept(watching=True, reads=("metric", "version"))
 def model(request: HttpRequest, slug: str) -> HttpResponse:
     """A model's card, its numbers under the newest version of each metric, its history, its files and its runs."""
     found = get_object_or_404(LanguageModel, slug=slug)

@@ -86,6 +86,12 @@ class Choice:
         return changes
 
 
+PARAMETERS = (
+    *("metric", "measure", "provenance", "kind", "version", "as_of", "slice", "q", "family", "model_kind", "size"),
+    *("access", "source", "page", "rows", "sort", "columns"),
+)
+
+
 def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
     """Read the address. Raises Http404 with a sentence where it names something that does not exist."""
     metric = choose_metric(request, metrics)

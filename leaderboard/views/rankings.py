@@ -19,11 +19,12 @@ from leaderboard.queries.ranking_words import explanations, order_in_words
 from leaderboard.queries.rankings import WITHIN_KIND, Ranking, has_history, metrics_with_versions, usual_columns
 from leaderboard.queries.scorer_state import scorer_state
 from leaderboard.services.scorers import problem_with
+from leaderboard.views.clients import require_client
 from leaderboard.views.frames import frame_of, oembed_address
 from leaderboard.views.keeping import kept
 from leaderboard.views.parameters import families
 from leaderboard.views.polling import SEEN, STILL, polling
-from leaderboard.views.ranking_address import BOTH, Choice, parse, published_versions
+from leaderboard.views.ranking_address import BOTH, PARAMETERS, Choice, parse, published_versions
 from scoring.metrics.formulas import slice_label, slice_parts
 from scoring.metrics.measures import slice_of
 from scoring.metrics.safety import ALL
@@ -81,7 +82,7 @@ class Shown:
 
 
 @require_safe
-@kept(watching=True)
+@kept(watching=True, reads=(*PARAMETERS, "show"))
 def rankings(request: HttpRequest) -> HttpResponse:
     """The ranking page. Without `provenance` published figures follow in a table of their own."""
     metrics = metrics_with_versions()
@@ -93,7 +94,9 @@ def rankings(request: HttpRequest) -> HttpResponse:
     works = work_under_way(choice.metric, scorer.rescoring) if scorer else []
     moving = any(work.state in (Work.State.QUEUED, Work.State.RUNNING) for work in works)
     poll = polling(request, moving or bool(scorer and scorer.rescoring)) if now else STILL
+    require_client(request)
     tables, problem = found(choice) if poll["fresh"] else ([], "")
+    require_client(request)
     context = {
         "families": families(metrics),
         "choice": choice,
@@ -129,7 +132,7 @@ def scorer_problem(metric: Metric) -> ScorerUnavailable | None:
 
 
 @require_safe
-@kept()
+@kept(reads=PARAMETERS)
 def export(request: HttpRequest, name: str) -> HttpResponse:
     """The first ranking that the page of the same address shows, whole, in the format called `name`."""
     choice = parse(request, metrics_with_versions())

@@ -22,7 +22,7 @@ SHOW = "yes"  # the value of `show` with which a reader asks for the texts
 
 
 @require_safe
-@kept()
+@kept(reads=("metric", "show", "attribute", "order", "page"))
 def model_samples(request: HttpRequest, slug: str) -> HttpResponse:
     """A notice; and once it has been read a page of a model's texts, each covered. Never for search engines."""
     found = get_object_or_404(LanguageModel, slug=slug)

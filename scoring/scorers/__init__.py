@@ -21,7 +21,7 @@ from scoring.scorers.base import (
 )
 from scoring.scorers.classifier import CLASSIFIER, read_attributes
 from scoring.scorers.labels import UndeclaredLabel
-from scoring.scorers.lexicon import Lexicon, LexiconError, find_lexicon, read_lexicon
+from scoring.scorers.lexicon import Lexicon, LexiconError, LexiconScorer, find_lexicon, read_lexicon
 from scoring.scorers.perspective import cost_of_text as perspective_cost
 from scoring.scorers.perspective import unavailable as perspective_problem
 from scoring.scorers.registry import (
@@ -45,6 +45,7 @@ __all__ = [
     "JsonLinesReplies",
     "Lexicon",
     "LexiconError",
+    "LexiconScorer",
     "Meaning",
     "Progress",
     "ReplyStore",

@@ -39,7 +39,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
 )
-from leaderboard.services import checks, rescore
+from leaderboard.services import artefacts, checks, rescore
 from leaderboard.services.access import set_access
 from leaderboard.services.exchange import downloads
 from leaderboard.services.exchange.tables import TABLES
@@ -206,6 +206,8 @@ def test_an_imported_board_can_be_looked_at_and_goes_on_without_the_files(export
         "default": {"BACKEND": settings.STORAGES["default"]["BACKEND"], "OPTIONS": {"location": tmp_path / "empty"}}
     }
     settings.STORAGES = storage
+    artefacts.mark_storage()
+    Artefact.objects.update(state=Artefact.State.ABSENT)  # as an import into that storage notes
     assert {address: page.count("entrant-1") for address, page in pages().items()}
     assert checks.request_due_checks() == 0  # the control sets' files stayed behind
     with pytest.raises(checks.CannotCheck, match="imported without the files"):

@@ -1,6 +1,7 @@
 """A page is made once for each state of the board, and is never older than the board."""
 
 import gzip
+import socket
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,6 +14,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.checks import request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.language_models import add_bundled
+from leaderboard.views import rankings
 from tests.leaderboard.conftest import CAUSAL, finish
 
 PAGES = [
@@ -156,3 +158,28 @@ def test_an_address_that_does_not_exist_is_not_kept(client, board):
 
 def test_the_polling_of_a_page_is_never_kept(client, board):
     assert "ETag" not in client.get(PAGES[0], headers={"Plumbline-Seen": "0"})
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/about/", "/docs/", "/rankings.csv", "/metrics/safety-starter/"])
+def test_a_parameter_that_a_page_does_not_read_leads_to_the_page_without_it(client, board, path):
+    glue = "&" if "?" in path else "?"
+    answer = client.get(f"{path}{glue}nonsense=1&utm_source=a&nonsense=2")
+    assert (answer.status_code, answer["Location"]) == (302, path)
+    assert len(caches["pages"]._cache) == 0
+
+
+def test_what_a_page_reads_outlives_what_it_does_not(client, board):
+    answer = client.get(f"/compare/?m={CAUSAL}&x=1&m=plumb-bert-l2-h128&q=a+b")
+    assert answer["Location"] == f"/compare/?m={CAUSAL}&m=plumb-bert-l2-h128&q=a+b"
+    assert client.get(answer["Location"]).status_code == 200
+
+
+def test_no_page_is_made_for_a_client_that_is_gone(rf, board, django_assert_num_queries):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        request = rf.get("/?metric=safety-starter&q=gpt", **{"gunicorn.socket": ours})
+        assert rankings(request).status_code == 200  # who waits gets it
+        theirs.close()
+        request = rf.get("/?metric=safety-starter&q=bert", **{"gunicorn.socket": ours})
+        with django_assert_num_queries(1):
+            assert rankings(request).status_code == 499

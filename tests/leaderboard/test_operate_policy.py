@@ -23,6 +23,7 @@ FORM = {
     "confidence": "0.9",
     "alpha": "0.05",
     "most_missing": "0.05",
+    "brake_after": "2",
     "outdated_policy": "remove",
     "flag_policy": "hold",
     "reason": "labels at 0.7",
@@ -109,7 +110,7 @@ def test_what_holds_already_is_no_change(client, operator, metric):
 
 def test_likelihoods_have_no_labels(client, operator, metric):
     likelihoods = Metric.objects.get(slug="safety-starter")
-    fields = {"mean_difference", "confidence", "alpha", "most_missing", "outdated_policy", "flag_policy"}
+    fields = {"mean_difference", "confidence", "alpha", "most_missing", "brake_after", "outdated_policy", "flag_policy"}
     assert set(policy_in_force(likelihoods)) == fields
     assert "threshold" not in client.get(reverse("drift-policy", args=["safety-starter"])).content.decode()
     with pytest.raises(CannotSetPolicy, match="threshold: safety-starter has no such field"):

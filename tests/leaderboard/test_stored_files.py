@@ -119,7 +119,7 @@ def test_a_lost_file_is_marked_everywhere_handed_out_nowhere_and_told(client, sc
 
     alerts.look()
     incident = Incident.objects.get(kind=Incident.Kind.FILES)
-    assert outputs.storage_name in incident.summary
+    assert outputs.sha256 in incident.summary
     assert f"{scoring.model.slug} in {metric.slug}" in incident.summary
 
 

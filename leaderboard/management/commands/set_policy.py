@@ -6,6 +6,7 @@ from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric
 from leaderboard.services.policies import (
+    BRAKE,
     FIELDS,
     FLAGGED,
     MOST_MISSING,
@@ -26,7 +27,7 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")
-        for of in (*FIELDS, MOST_MISSING):
+        for of in (*FIELDS, MOST_MISSING, BRAKE):
             kind = int if of.whole else (lambda text: None if text == NONE else float(text)) if of.optional else float
             said = of.help.replace("%", "%%") + (f" `{NONE}` for no value." if of.optional else "")
             parser.add_argument(f"--{of.name.replace('_', '-')}", type=kind, default=..., metavar="N", help=said)
@@ -37,7 +38,7 @@ class Command(BoardCommand):
     def handle(self, metric: str, reason: str, **options: Any) -> None:
         found = metric_called(metric)
         before = policy_in_force(found)
-        names = (*(of.name for of in (*FIELDS, MOST_MISSING)), OUTDATED, FLAGGED)
+        names = (*(of.name for of in (*FIELDS, MOST_MISSING, BRAKE)), OUTDATED, FLAGGED)
         changes = {name: options[name] for name in names if options.get(name, ...) is not ...}
         if changes:
             try:

@@ -1,8 +1,10 @@
-"""What an operator should know of now: a drift, failures, work without workers, a scorer that does not answer."""
+"""What an operator should know of now: a drift, failures, work without workers, a scorer that does not answer.
+
+What the machinery of a board lacks is in `machinery`.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -11,15 +13,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import ControlCheck, Download, Incident, Metric, Reading, Rescoring, Run, Scoring, Work, Worker
+from leaderboard.services.alerts import machinery
+from leaderboard.services.alerts.finding import Finding
 from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
-from leaderboard.services.file_marks import entries_of
-from leaderboard.services.scrub import lost_files
 from leaderboard.services.signs_of_life import queues_without_workers
 
 LATELY = timedelta(days=1)  # failures and drifts of before are no news
 ACTIVE = (Rescoring.State.RUNNING, Rescoring.State.PAUSED)
 ENDED = (Work.State.DONE, Work.State.FAILED)
-MOST_FILES, MOST_ENTRIES = 20, 10  # with incidents of their own, and named in one
 NAMES: dict[type[Work], tuple[str, str]] = {
     Run: ("run", "runs"),
     Scoring: ("scoring", "scorings"),
@@ -27,19 +28,6 @@ NAMES: dict[type[Work], tuple[str, str]] = {
     Reading: ("reading of a file", "readings of files"),
     Download: ("download", "downloads"),
 }
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that is the case. `once`: it has one incident ever; `over`: it needs no more attention."""
-
-    key: str
-    kind: str
-    subject: str
-    summary: str
-    path: str
-    once: bool = False
-    over: bool = False
 
 
 def findings() -> Iterator[Finding]:
@@ -51,7 +39,7 @@ def findings() -> Iterator[Finding]:
     yield from stuck_workers()
     yield from open_cages()
     yield from silent_scorers(now)
-    yield from lost_stored_files()
+    yield from machinery.findings(now)
 
 
 def drifts(now: datetime) -> Iterator[Finding]:
@@ -149,30 +137,4 @@ def silent_scorers(now: datetime) -> Iterator[Finding]:
             f"metric {metric.slug}",
             f"The scorer {metric.scorer} of {metric.slug} has given no scores for long: nothing new is published.",
             f"{reverse('drift')}?metric={metric.slug}",
-        )
-
-
-def lost_stored_files() -> Iterator[Finding]:
-    """Stored files that are damaged or missing, each with the entries whose numbers come from it."""
-    lost = lost_files()
-    for artefact in lost[:MOST_FILES]:
-        names = sorted({f"{of.model.slug} in {of.metric_version.metric.slug}" for of in entries_of(artefact)})
-        if len(names) > MOST_ENTRIES:
-            names[MOST_ENTRIES:] = [f"{len(names) - MOST_ENTRIES} more"]
-        yield Finding(
-            f"file:{artefact.sha256}",
-            Incident.Kind.FILES,
-            f"file {artefact.sha256[:12]}",
-            f"The stored file {artefact.storage_name} ({artefact.kind}) is {artefact.state}. "
-            f"Entries: {', '.join(names) or 'none'}.",
-            reverse("operate-files"),
-        )
-    more = lost.count() - MOST_FILES
-    if more > 0:
-        yield Finding(
-            "file:more",
-            Incident.Kind.FILES,
-            "more files",
-            f"{more} more stored files are damaged or missing.",
-            reverse("operate-files"),
         )

@@ -136,6 +136,23 @@ def _post(address: str, content: bytes) -> None:
         raise NotTaken(f"it answered {status}")
 
 
+def ping(problem: str = "") -> bool:
+    """Tell the dead man's switch of DEAD_MAN_PING that the board works, or what does not; whether it was reached.
+
+    Healthchecks' protocol: a request to the address says that all is well, one to its /fail that it is not. Where
+    none comes, as where this process is dead too, whoever keeps the switch tells the operator.
+    """
+    if not settings.DEAD_MAN_PING:
+        return False
+    address = settings.DEAD_MAN_PING + ("/fail" if problem else "")
+    try:
+        httpx.post(address, content=problem.encode(), timeout=TIMEOUT).raise_for_status()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        log.warning("the dead man's switch was not reached: %s", type(error).__name__)
+        return False
+    return True
+
+
 def signature(content: bytes) -> str:
     """HMAC-SHA256 of a request's body under ALERT_SECRET, in hexadecimal digits."""
     return hmac.new(settings.ALERT_SECRET.encode(), content, hashlib.sha256).hexdigest()

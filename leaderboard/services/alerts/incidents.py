@@ -3,17 +3,22 @@
 import logging
 import time
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 from django.conf import settings
-from django.db import IntegrityError, close_old_connections, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from leaderboard.models import AlertMessage, Incident
-from leaderboard.services.alerts.conditions import Finding, findings
-from leaderboard.services.alerts.delivery import deliver, receivers
+from leaderboard.services.alerts.conditions import findings
+from leaderboard.services.alerts.delivery import NotTaken, deliver, payload, ping, receivers, transmit
+from leaderboard.services.alerts.finding import Finding
+from leaderboard.services.alerts.machinery import sweep_is_late_by
+from leaderboard.services.signs_of_life import hang_up, pulse
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 30.0  # between two looks: whatever is the case is told within two minutes
 SETTLED = timedelta(seconds=30)  # who looks at the same time as another sees the incident open
 
 
@@ -74,13 +79,76 @@ def note_messages(incident: Incident, event: str, now: datetime) -> None:
 
 def keep_looking() -> None:
     """Look and deliver, for ever: the thread in beat, which lives where no worker does."""
+    watch = DatabaseWatch()
     while True:
-        time.sleep(min(60.0, settings.CHECK_SECONDS))
-        try:
-            close_old_connections()
-            look()
-            deliver()
-        except Exception:
-            log.exception("looking for incidents failed: it is tried again")
-        finally:
-            connection.close()
+        time.sleep(min(LOOK_SECONDS, settings.CHECK_SECONDS))
+        look_once(watch)
+
+
+def look_once(watch: "DatabaseWatch") -> None:
+    """Look, deliver, and tell the dead man's switch that the board works, or what does not. Raises nothing."""
+    try:
+        look()
+        deliver()
+        pulse("look")
+        late = sweep_is_late_by()
+        ping(f"no sweep for {late:.0f} s" if late is not None else "")
+        watch.note_answer()
+    except (InterfaceError, OperationalError) as error:
+        log.warning("looking for incidents failed: the database does not answer (%s)", type(error).__name__)
+        watch.note_silence(type(error).__name__)
+        ping("the database does not answer")
+    except Exception:
+        log.exception("looking for incidents failed: it is tried again")
+    finally:
+        hang_up()
+
+
+class DatabaseWatch:
+    """Tells receivers that the database is away, and that it is back: of what cannot be written down while it is."""
+
+    def __init__(self) -> None:
+        self.incident: Incident | None = None
+        self.untold: list[str] = []
+
+    def note_silence(self, error: str) -> None:
+        """The database did not answer: every receiver is told once, and again until it takes the message."""
+        if self.incident is None:
+            self.incident = Incident(
+                key="database",
+                kind=Incident.Kind.DATABASE,
+                subject="database",
+                summary=f"The database does not answer ({error}): nothing works until it does.",
+                path="/operate/",
+                opened_at=timezone.now(),
+            )
+            self.untold = list(receivers())
+        self._tell(AlertMessage.Event.OPENED)
+
+    def note_answer(self) -> None:
+        """It answers: who was told hears that it is over, and the incident is written down."""
+        if self.incident is None:
+            return
+        told = [receiver for receiver in receivers() if receiver not in self.untold]
+        incident, self.incident = self.incident, None
+        incident.resolved_at = timezone.now()
+        incident.save()
+        AlertMessage.objects.bulk_create(
+            AlertMessage(
+                incident=incident,
+                event=event,
+                receiver=name,
+                created_at=incident.resolved_at,
+                not_before=incident.resolved_at,
+            )
+            for name in receivers()
+            for event in ((AlertMessage.Event.RESOLVED,) if name in told else AlertMessage.Event.values)
+        )
+
+    def _tell(self, event: str) -> None:
+        for receiver in list(self.untold):
+            try:
+                transmit(receiver, payload(str(uuid4()), event, self.incident))
+                self.untold.remove(receiver)
+            except NotTaken as error:
+                log.warning("%s did not take a message that the database is away: %s", receiver, error)

@@ -1,0 +1,152 @@
+"""Folders that every host of a board needs, kept in the storage by the hash of each file, and fetched by each host.
+
+A host keeps what it fetched in PLUMBLINE_VAR, compares it with the hashes before a process first uses it and whenever
+a file of it changes, and fetches it anew where it differs.
+"""
+
+import hashlib
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+
+from leaderboard.models import Artefact, FolderFile, LanguageModel, StoredFolder
+from leaderboard.services import artefacts
+from scoring.artefacts import sha256
+
+log = logging.getLogger(__name__)
+
+
+class HostLacks(OSError):
+    """This host has not what work needs, and another one may have it; the message says what and what to do."""
+
+
+_checked: dict[str, tuple[object, ...]] = {}  # by hash of the folder: size and time of each file as it was right
+
+
+def name_of_scorer(scorer: str) -> str:
+    """What the files of a scorer are stored as."""
+    return f"scorer {scorer}"
+
+
+def name_of_model(model: LanguageModel) -> str:
+    """What the files of an operator's model are stored as."""
+    return f"model {model.slug}"
+
+
+def store_folder(name: str, path: Path) -> StoredFolder:
+    """Keep the files of the folder, or the one file, at `path` as `name`, in place of what was kept so before.
+
+    Hidden files are left out. Raises OSError where something cannot be read or written.
+    """
+    single = path.is_file()
+    places = [path] if single else sorted(found for found in path.rglob("*") if found.is_file())
+    kept = {
+        place.name if single else place.relative_to(path).as_posix(): store_file(place)
+        for place in places
+        if single or not any(part.startswith(".") for part in place.relative_to(path).parts)
+    }
+    if not kept:
+        raise FileNotFoundError(f"{path} holds no files: give a folder with the files of {name}")
+    with transaction.atomic():
+        values = {"sha256": hash_of({place: artefact.sha256 for place, artefact in kept.items()}), "single": single}
+        folder, _ = StoredFolder.objects.update_or_create(name=name, defaults=values)
+        folder.files.all().delete()
+        FolderFile.objects.bulk_create(
+            FolderFile(folder=folder, path=place, artefact=artefact) for place, artefact in kept.items()
+        )
+    return folder
+
+
+def store_file(path: Path) -> Artefact:
+    """Keep a file for ever, named by the hash of its bytes; one that was lost is written anew."""
+    artefact = Artefact(sha256=sha256(path), kind=Artefact.FILE, rows=0, size=path.stat().st_size, schema_version=1)
+    known = Artefact.objects.filter(sha256=artefact.sha256).first()
+    try:
+        artefacts.verify_stored(known or artefact)
+    except artefacts.ArtefactLost:
+        artefacts.move_in(path, (known or artefact).storage_name)
+    if known:
+        artefacts.note_state(known, Artefact.State.WHOLE)
+        return known
+    values = {field: getattr(artefact, field) for field in ("kind", "rows", "size", "schema_version")}
+    return Artefact.objects.get_or_create(sha256=artefact.sha256, defaults=values)[0]
+
+
+def hash_of(files: dict[str, str]) -> str:
+    """The hash of a folder, from the hashes of its files by their path."""
+    return hashlib.sha256("\n".join(f"{files[place]}  {place}" for place in sorted(files)).encode()).hexdigest()
+
+
+def fetch_folder(name: str) -> Path | None:
+    """Where the folder or file called `name` lies on this host, fetched and checked; None where the board keeps none.
+
+    Raises ArtefactLost, StorageAway.
+    """
+    folder = StoredFolder.objects.filter(name=name).first()
+    if folder is None:
+        return None
+    target = Path(settings.VAR) / "folders" / folder.sha256
+    if not _is_whole(folder, target):
+        _fetch(folder, target)
+    return next(target.iterdir()) if folder.single else target
+
+
+def _is_whole(folder: StoredFolder, target: Path) -> bool:
+    """Whether this host has all files with the right bytes: hashed once in a process, and when one changes."""
+    if not target.is_dir():
+        return False
+    places = {place.relative_to(target).as_posix(): place for place in sorted(target.rglob("*")) if place.is_file()}
+    statuses = {place: path.stat() for place, path in places.items()}
+    signature = tuple((place, of.st_ino, of.st_size, of.st_mtime_ns) for place, of in statuses.items())
+    if _checked.get(folder.sha256) == signature:
+        return True
+    whole = hash_of({place: sha256(path) for place, path in places.items()}) == folder.sha256
+    if whole:
+        _checked[folder.sha256] = signature
+    else:
+        log.warning("the copy of %s on this host is not what the board keeps: it is fetched anew", folder)
+    return whole
+
+
+def _fetch(folder: StoredFolder, target: Path) -> None:
+    """Bring all files from the storage, or nothing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as staging:
+        copied = Path(staging) / "copied"
+        for file in folder.files.select_related("artefact"):
+            place = copied / file.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with artefacts.open_whole(file.artefact) as source, place.open("wb") as copy:
+                shutil.copyfileobj(source, copy, 2**20)
+        if target.exists():
+            target.rename(Path(staging) / "damaged")
+        copied.rename(target)
+    if not _is_whole(folder, target):
+        raise OSError(f"{target}: what was written there is not what was read back. Look at this host's disk")
+    log.info("%s: fetched from the storage", folder)
+
+
+def keep_local_folders() -> list[StoredFolder]:
+    """Store files of scorers and operators' models that lie on this host, where the board does not keep them yet."""
+    kept = set(StoredFolder.objects.values_list("name", flat=True))
+    stored = []
+    for name, path in _local_folders():
+        if name not in kept and path.exists():
+            stored.append(store_folder(name, path))
+    return stored
+
+
+def _local_folders() -> list[tuple[str, Path]]:
+    from leaderboard.models import Metric
+    from leaderboard.services.scorers import folder_of
+
+    scorers = sorted({metric.scorer for metric in Metric.objects.all() if metric.formula.asks_scorer})
+    models = LanguageModel.objects.filter(source=LanguageModel.Source.LOCAL).order_by("slug")
+    return [
+        *((name_of_scorer(scorer), folder_of(scorer)) for scorer in scorers),
+        *((name_of_model(model), Path(model.location)) for model in models),
+    ]
