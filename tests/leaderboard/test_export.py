@@ -24,6 +24,7 @@ from django.utils import timezone
 
 from leaderboard import tasks
 from leaderboard.models import (
+    Artefact,
     AuditEvent,
     ControlCheck,
     ControlSet,
