@@ -23,10 +23,11 @@ class LeaderboardConfig(AppConfig):
 
 
 def _seed_roles(**_: Any) -> None:
-    """The groups of `services.roles`, once the permissions they have are there: after Django's own handlers."""
+    """The groups of `services.roles`, once the permissions they have are there, and the folder of scorers."""
     from leaderboard.services.roles import seed_roles
 
     seed_roles()
+    settings.SCORERS.mkdir(parents=True, exist_ok=True)  # which a backup names, with or without files
 
 
 def _note_release(**_: Any) -> None:

@@ -179,6 +179,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         (Column("parameters"), lambda _, row: whole(row.model.parameters)),
         (Column("scored", False), lambda _, row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
         (Column("revision", False), lambda _, row: row.model.revision),
+        (Column("lost_files", False), lambda _, row: row.result.scoring.lost_files),
         *((Column(name if exact else slice_label(name)), of_slice(place)) for place, name in enumerate(sheet.columns)),
     ]
     unused = {"family", "parameters", "n", "missing", "revision", "scored"} - {
@@ -189,6 +190,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     unused |= set() if sheet.measure.indifferent_key else {"indifferent"}
     unused |= set() if any(row.result.derived for _, row in sheet.rows) else {"derived"}
     unused |= set() if any(row.indifferent_derived for _, row in sheet.rows) else {"indifferent_derived"}
+    unused |= set() if any(row.result.scoring.lost_files for _, row in sheet.rows) else {"lost_files"}
     unused |= {"among"} if exact or len(sheet.populations) == 1 else set()
     unused |= set() if exact else {"population", "population_size", "slug"}
     if not (exact or by_kind):
@@ -272,6 +274,7 @@ def not_ranked(result: Result) -> dict[str, Any]:
         "worst_low": result.worst_low,
         "worst_high": result.worst_high,
         "reason": result.scoring.why_unranked,
+        "lost_files": result.scoring.lost_files,
     }
 
 
@@ -304,6 +307,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "worst_high": row.result.worst_high,
         "k": row.version.protocol.k,
         "scored_at": row.result.scoring.scored_at.isoformat(),
+        "lost_files": row.result.scoring.lost_files,
         **(
             {
                 "slices": {

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from celery.schedules import crontab
 from csp.constants import NONCE, NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 from environs import Env
@@ -151,6 +152,8 @@ CELERY_TASK_ROUTES = {
     "leaderboard.tasks.collect_run": {"queue": "gpu"},
     "leaderboard.tasks.fetch_model": {"queue": "downloads"},
     "leaderboard.tasks.read_submission": {"queue": "readings"},
+    "leaderboard.tasks.scrub_files": {"queue": "downloads"},
+    "leaderboard.tasks.restore_file": {"queue": "downloads"},
 }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5}
@@ -181,6 +184,7 @@ OPENING_SPREAD_SECONDS = env.float("OPENING_SPREAD_SECONDS", 3600.0)
 EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0)
 CELERY_BEAT_SCHEDULE = {
     "watch": {"task": "leaderboard.tasks.watch", "schedule": min(60.0, CHECK_SECONDS)},
+    "scrub": {"task": "leaderboard.tasks.scrub_files", "schedule": crontab(hour="3", minute="17")},  # UTC
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
 if SLICE_SECONDS > 1800:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from celery import shared_task
 
-from leaderboard.models import ControlCheck, Download, MetricVersion, Reading, Run, Scoring
+from leaderboard.models import Artefact, ControlCheck, Download, MetricVersion, Reading, Run, Scoring
 from leaderboard.services import (
     checks,
     collect,
@@ -12,8 +12,10 @@ from leaderboard.services import (
     publish,
     queue,
     rescore,
+    restore,
     score,
     scorer_probes,
+    scrub,
     shards,
     upgrade,
 )
@@ -151,3 +153,15 @@ def export_if_due() -> None:
 def export_board() -> None:
     """Write the download of the whole board, if the board changed since the last one."""
     board_exports.renew()
+
+
+@shared_task
+def scrub_files() -> None:
+    """Read a share of all stored files, and note which are lost."""
+    scrub.scrub()
+
+
+@shared_task
+def restore_file(artefact_id: int) -> None:
+    """Make a lost file again from the outputs that it was computed from."""
+    restore.restore(Artefact.objects.get(pk=artefact_id))

@@ -1,6 +1,7 @@
 """Parquet artefacts: their schemas, reading and writing. An artefact is immutable and named by its sha256."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -103,17 +104,20 @@ class ArtefactError(ValueError):
     """A file is not an artefact that this version reads."""
 
 
-def write(table: pa.Table, kind: str, path: Path) -> None:
+def write(table: pa.Table, kind: str, path: Path, metadata: Mapping[bytes, bytes] | None = None) -> None:
     """Write `table` as an artefact of `kind`: zstd Parquet whose bytes depend on the values alone.
 
-    Raises pyarrow.ArrowInvalid when the columns are not those of the kind's schema.
+    metadata: what else the file says of itself. Raises pyarrow.ArrowInvalid when columns are not those of the kind's
+    schema.
     """
     columns = list(SCHEMAS[kind])
     if kind in ("scores", "control_reference"):
         columns += [pa.field(name, pa.float32()) for name in table.column_names if name.startswith(SCORE)]
         lists = [name for name in table.column_names if name.startswith(REPLICATES)]
         columns += [pa.field(name, pa.list_(pa.float32())) for name in lists]
-    schema = pa.schema(columns, {_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode()})
+    schema = pa.schema(
+        columns, {_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode(), **(metadata or {})}
+    )
     pq.write_table(
         table.select(schema.names).cast(schema),
         path,

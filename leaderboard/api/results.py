@@ -44,6 +44,9 @@ class ResultOut(Schema):
     published_rank: int | None
     derived: bool = Field(description="Worked out here from figures of the source, which does not print it.")
     scored_at: datetime
+    lost_files: str = Field(
+        description="Which of the files that the number was made of are damaged or missing; empty where none is."
+    )
 
 
 FIELDS = (
@@ -65,6 +68,7 @@ def shown() -> QuerySet[Result, dict[str, Any]]:
         status=F("scoring__metric_version__status"),
         provenance=F("scoring__metric_version__provenance"),
         scored_at=F("scoring__scored_at"),
+        lost_files=F("scoring__lost_files"),
     )
 
 

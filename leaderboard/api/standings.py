@@ -66,6 +66,9 @@ class Entry(Schema):
     worst_high: float | None = Field(description="The largest that it would be.")
     k: int | None
     scored_at: datetime
+    lost_files: str = Field(
+        description="Which of the files that the number was made of are damaged or missing; empty where none is."
+    )
 
 
 class NotRanked(Schema):
@@ -83,6 +86,7 @@ class NotRanked(Schema):
     worst_low: float | None
     worst_high: float | None
     reason: str
+    lost_files: str
 
 
 class Standings(Page):

@@ -275,6 +275,9 @@ class Scoring(Work):
     texts = models.PositiveIntegerField(null=True, blank=True, help_text="That were to be scored; null: not counted.")
     texts_missing = models.PositiveIntegerField(null=True, blank=True, help_text="Of these, how many have no score.")
     scored_at = models.DateTimeField(null=True, blank=True)
+    lost_files = models.TextField(
+        blank=True, help_text="Which of the files behind its numbers are damaged or missing; empty where none is."
+    )
 
     class Meta(Work.Meta):
         abstract = False

@@ -24,8 +24,8 @@ from leaderboard.models import (
     Worker,
 )
 from leaderboard.monitoring import requests
+from leaderboard.services.build import code
 from leaderboard.services.failure_kinds import FailureKind, kind_of
-from leaderboard.services.manifest import code
 from leaderboard.services.signs_of_life import waiting
 
 KINDS: dict[str, type[Work]] = {"run": Run, "scoring": Scoring, "check": ControlCheck, "reading": Reading}

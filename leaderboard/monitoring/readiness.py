@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
+from datetime import timedelta
 from uuid import uuid4
 
 from django.conf import settings
@@ -11,11 +12,13 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
 from kombu import Connection
 
 from leaderboard.services.alerts.machinery import sweep_is_late_by
-from leaderboard.services.artefacts import require_storage
+from leaderboard.services.artefacts import SENTINEL, StorageAway, require_storage
 
+FORGOTTEN_AFTER = timedelta(minutes=10)
 PATIENCE = 3.0  # seconds, for each of them
 
 
@@ -42,11 +45,27 @@ def broker() -> str:
 
 
 def storage() -> str:
-    """Empty where the storage is the board's, and a file can be written there and taken away."""
-    require_storage()
-    name = default_storage.save(f"readyz/{uuid4().hex}", ContentFile(b"ready"))
-    default_storage.delete(name)
+    """Empty where the storage is the board's, and a file can be written, and taken away."""
+    try:
+        require_storage()
+    except StorageAway:
+        return f"away: its file {SENTINEL} cannot be read; mount the storage"
+    name = f"readyz/{uuid4().hex}"
+    try:
+        name = default_storage.save(name, ContentFile(b"ready"))
+    finally:
+        default_storage.delete(name)  # a full disk leaves an empty one
+    remove_old_probes()
     return ""
+
+
+def remove_old_probes() -> None:
+    """Take away what a process left that was killed between writing and taking away."""
+    for left in default_storage.listdir("readyz")[1]:
+        path = f"readyz/{left}"
+        with suppress(FileNotFoundError):  # another process did
+            if default_storage.get_modified_time(path) < timezone.now() - FORGOTTEN_AFTER:
+                default_storage.delete(path)
 
 
 def sweep() -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 
 from leaderboard.models import (
@@ -183,7 +182,7 @@ def downloads(scoring: Scoring, ranked: bool) -> list[Download]:
     found = [
         (label, artefact) for label, artefact in (*files, ("Bootstrap replicates", scoring.replicates)) if artefact
     ]
-    return [Download(label, of, default_storage.exists(of.storage_name)) for label, of in found]
+    return [Download(label, of, of.state == of.State.WHOLE) for label, of in found]
 
 
 def outdated(model: LanguageModel) -> list[OutdatedEntry]:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from django.core.files.storage import default_storage
 
 from leaderboard.models import Artefact, Scoring
 from leaderboard.queries.likelihoods import GONE, NotAtHand, labelled_values
+from leaderboard.services.artefacts import open_whole
 from scoring.artefacts import SCORE, ArtefactError
 from scoring.row_selection import column_names, read_columns, read_rows, rows_in_order
 
@@ -140,7 +140,7 @@ def _read(artefact: Artefact | None, reader: Callable[[BinaryIO], T]) -> T:
     if artefact is None:
         raise NotAtHand(GONE)
     try:
-        with default_storage.open(artefact.storage_name, "rb") as file:
-            return reader(cast(BinaryIO, file))
+        with open_whole(artefact) as file:
+            return reader(file)
     except (ArtefactError, FileNotFoundError) as error:
         raise NotAtHand(GONE) from error

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from leaderboard.models import Artefact
 from leaderboard.services.audit import record
+from leaderboard.services.file_marks import mark_entries
 from scoring import artefacts
 
 SENTINEL = "plumbline-storage"
@@ -61,20 +62,6 @@ def require_storage() -> None:
         ) from error
 
 
-def put(table: pa.Table, kind: str, name: str) -> None:
-    """Write `table` to the storage as `name`: either all of it is there afterwards, or nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "table.parquet"
-        artefacts.write(table, kind, path)
-        move_in(path, name)
-
-
-def get(name: str, kind: str) -> pa.Table:
-    """Read what `put` wrote. Raises FileNotFoundError, or ArtefactError where the file is not of `kind`."""
-    with default_storage.open(name, "rb") as file:
-        return artefacts.read(cast(BinaryIO, file), kind)
-
-
 def store(table: pa.Table, kind: str) -> Artefact:
     """Keep `table` for ever, named by the hash of its bytes.
 
@@ -90,7 +77,7 @@ def store(table: pa.Table, kind: str) -> Artefact:
             size=path.stat().st_size,
             schema_version=artefacts.SCHEMA_VERSION,
         )
-        if not _is_whole(described):
+        if not is_whole(described):
             move_in(path, described.storage_name)
     values = {field: getattr(described, field) for field in ("kind", "rows", "size", "schema_version")}
     artefact = Artefact.objects.get_or_create(sha256=described.sha256, defaults=values)[0]
@@ -175,9 +162,17 @@ def note_state(artefact: Artefact, state: str) -> None:
     changed = Artefact.objects.filter(pk=artefact.pk).exclude(state=state)
     if changed.update(state=state, checked_at=artefact.checked_at):
         record("change state of file", f"artefact {artefact.sha256}", {"from": before, "to": state})
+        mark_entries(artefact)
 
 
-def _is_whole(artefact: Artefact) -> bool:
+def note_loss(error: ArtefactLost) -> None:
+    """Mark what is lost again, where the transaction in which that was found out took the mark back."""
+    stored = Artefact.objects.filter(pk=error.artefact.pk).first()
+    if stored:
+        note_state(stored, error.artefact.state)
+
+
+def is_whole(artefact: Artefact) -> bool:
     """Whether the bytes are there already, and are those of the name. Raises StorageAway."""
     try:
         verify_stored(artefact)

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from leaderboard.models import (
+    Artefact,
     ControlCheck,
     ControlSet,
     Metric,
@@ -84,10 +85,13 @@ def request_check(metric: Metric, trigger: str, *, send: bool = True, user: User
     if control is None:
         raise CannotCheck(f"{metric.slug} has no control set yet: it gets one with its first scoring")
     if not is_at_hand(control):
-        raise CannotCheck(
-            f"{metric.slug} was imported without the files of its control set: `manage.py rescore {metric.slug}` opens "
-            "a version with one of its own"
+        states = {control.items.state, control.reference.state}
+        why = (
+            "was imported without the files of its control set"
+            if Artefact.State.ABSENT in states
+            else "lost files of its control set, which a backup may have"
         )
+        raise CannotCheck(f"{metric.slug} {why}: `manage.py rescore {metric.slug}` opens a version with one of its own")
     if not is_of_this_rule(control):
         raise CannotCheck(
             f"{metric.slug}: its control set was measured for version {control.check_version} of the rule of checks; "

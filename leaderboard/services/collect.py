@@ -72,7 +72,7 @@ def collect(run: Run) -> bool:
         texts = artefacts.load(run.protocol.evaluation_set.artefact)
         method = method_of(run.model, run.protocol)
         here = environment_of(run.model)
-        shards = Shards(run, method.kind, texts.num_rows, method.shard_texts, made_with=here)
+        shards = Shards(run, method.kind, texts.num_rows, method.shard_texts, made_with=dependencies_of(run, here))
         lease.note(at_once=True, environment=here)
         if missing := shards.missing():
             if len(missing) == len(shards.numbers()):
@@ -184,6 +184,18 @@ def _served(run: Run, _every_text: pa.Table, _lease: Lease) -> Iterator[Begun]:
         return continuations_table(prompts, server_continuations(server, prompts, how, progress))
 
     yield make, {}
+
+
+def dependencies_of(run: Run, here: dict[str, str]) -> dict[str, Any]:
+    """What the outputs of a run depend on: model, protocol, texts, and `here`, the environment."""
+    model, texts = run.model, run.protocol.evaluation_set.artefact
+    return {
+        "model": [model.source, model.location, model.revision, model.kind],
+        "protocol": run.protocol.sha256,
+        "texts": texts.sha256 if texts else "",
+        "epoch": run.epoch,
+        "environment": here,
+    }
 
 
 def environment_of(model: LanguageModel) -> dict[str, str]:

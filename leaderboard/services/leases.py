@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from leaderboard.models import Rescoring, Scoring, Work, Worker
 from leaderboard.models.work import from_now
+from leaderboard.services.artefacts import ArtefactLost, note_loss
 from leaderboard.services.failure_kinds import class_of, fault_of, is_final, is_of_board
 from leaderboard.services.failures import explain
 from leaderboard.services.queue import sweep, wake
@@ -270,6 +271,8 @@ def _put_back(work: Work, lease: Lease, seconds: float, **changes: Any) -> bool:
 
 def _wait(work: Work, lease: Lease, error: BaseException) -> None:
     """Have work wait for the board, and the rescoring that it is part of with it."""
+    if isinstance(error, ArtefactLost):
+        note_loss(error)
     known = type(work)._default_manager.annotate(waited=Now() - F("waits_since")).values_list("waited", flat=True)
     waited: timedelta | None = known.get(pk=work.pk)
     longest = min(LONGEST_BACKOFF, waited.total_seconds() / 2) if waited else 0.0

@@ -7,17 +7,12 @@ are passed on, with their licence, where one is stated for them, and else named 
 """
 
 import json
-import platform
 import re
-import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-from django.core.files.storage import default_storage
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
@@ -33,10 +28,11 @@ from leaderboard.models import (
     ranked_now,
     unranked,
 )
+from leaderboard.services.artefacts import open_whole
+from leaderboard.services.build import code
 from leaderboard.services.verify import Progress, damage, numbers_of
 from scoring.manifest import FORMAT, MANIFEST, artefact_path
 
-LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "tokenizers", "detoxify", "alt-profanity-check")
 UNSTATED = re.compile(r"\b(none|not)\s+stated\b", re.IGNORECASE)
 
 
@@ -199,39 +195,6 @@ def _sha256(artefact: Artefact | None) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def code() -> dict[str, Any]:
-    """The code that wrote the manifest: its version, its commit where that is known, its libraries."""
-    project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {
-        "name": project["name"],
-        "version": project["version"],
-        "commit": commit(settings.BASE_DIR),
-        "python": platform.python_version(),
-        "libraries": {name: version_of(name) for name in LIBRARIES},
-    }
-
-
-def commit(checkout: Path) -> str | None:
-    """The commit that a checkout is at, as git's own files say; None where this is no checkout."""
-    folder = checkout / ".git"
-    try:
-        if folder.is_file():  # a linked worktree
-            folder = checkout / folder.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
-        head = (folder / "HEAD").read_text(encoding="utf-8").strip()
-        if not head.startswith("ref:"):
-            return head
-        name = head.partition(":")[2].strip()
-        common = folder / "commondir"
-        shared = folder / common.read_text(encoding="utf-8").strip() if common.is_file() else folder
-        loose = shared / name
-        if loose.is_file():
-            return loose.read_text(encoding="utf-8").strip()
-        packed = (shared / "packed-refs").read_text(encoding="utf-8").splitlines()
-        return next((line.split()[0] for line in packed if line.endswith(f" {name}")), None)
-    except OSError:
-        return None
-
-
 def write_folder(version: MetricVersion, folder: Path, progress: Progress = lambda _done, _total: None) -> Path:
     """Write the manifest of `version` and every artefact it names, texts included. Returns the manifest's path.
 
@@ -260,5 +223,6 @@ def place(target: Path, chunks: Iterator[bytes]) -> None:
 
 
 def _chunks(artefact: Artefact) -> Iterator[bytes]:
-    with default_storage.open(artefact.storage_name, "rb") as file:
-        yield from file.chunks()
+    with open_whole(artefact) as file:
+        while piece := file.read(2**20):
+            yield piece

@@ -13,6 +13,7 @@ import pyarrow as pa
 from django.conf import settings
 
 from leaderboard.models import MetricVersion, RetiredScorer, StoredFolder, Work
+from leaderboard.services.build import code
 from leaderboard.services.folders import fetch_folder, name_of_scorer, store_folder
 from leaderboard.services.leases import Lease
 from leaderboard.services.shards import Shards
@@ -99,7 +100,9 @@ def scorer_for(name: str, epoch: str, work: Work | None = None, labels: Mapping[
     if gone := retired(name):
         raise gone
     if name == "perspective":
-        options: dict[str, Any] = {"replies": JsonLinesReplies(_replies(work))} if work else {}
+        options: dict[str, Any] = (
+            {"replies": JsonLinesReplies(_replies(work), _identity(name, epoch, work))} if work else {}
+        )
         return get_scorer(
             name,
             key=settings.PERSPECTIVE_API_KEY,
@@ -165,6 +168,16 @@ def _replies(work: Work) -> Path:
     return Path(settings.VAR / "replies" / f"{work._meta.model_name}-{work.pk}")
 
 
+def _identity(name: str, epoch: str, work: Work) -> str:
+    """Whose answers they are: the number of `work` may have been that of other work before a restore."""
+    return f"{name} {epoch} {work._meta.model_name} {work.pk} {work.created_at.isoformat()} {work}"
+
+
+def hash_of(texts: list[str]) -> str:
+    """Of the texts, in their order."""
+    return hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).hexdigest()
+
+
 def forget_replies(work: Work) -> None:
     """Drop the answers kept for `work`, which is done."""
     shutil.rmtree(_replies(work), ignore_errors=True)
@@ -180,8 +193,8 @@ def score_texts(scorer: Scorer, texts: list[str | None], work: Work, lease: Leas
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     if not distinct:
         raise ValueError("there is no text to score: not one continuation was made")
-    content = hashlib.sha256("\0".join(distinct).encode(errors="surrogatepass")).hexdigest()
-    shards = Shards(work, "scores", len(distinct), settings.SHARD_SCORES, made_with=[scorer.fingerprint(), content])
+    made_with = {"scorer": scorer.fingerprint(), "texts": hash_of(distinct), "libraries": code()["libraries"]}
+    shards = Shards(work, "scores", len(distinct), settings.SHARD_SCORES, made_with=made_with)
 
     def make(bounds: slice, progress: Callable[[int], None]) -> pa.Table:
         part = distinct[bounds]
@@ -189,9 +202,14 @@ def score_texts(scorer: Scorer, texts: list[str | None], work: Work, lease: Leas
 
     for number in shards.work_off(lease, make):
         log.info("%s: shard %d of %d", work, number + 1, len(shards.numbers()))
+    return spread(shards.whole(), distinct, texts), shards
+
+
+def spread(scores: pa.Table, distinct: list[str], texts: list[str | None]) -> pa.Table:
+    """The scores of `distinct` texts as rows of `texts`, all null where there is no text."""
     row = {text: number for number, text in enumerate(distinct)}
     chosen = pa.array([None if text is None else row[text] for text in texts], type=pa.int64())
-    return shards.whole().drop_columns(["id", "index"]).take(chosen), shards
+    return scores.drop_columns(["id", "index"]).take(chosen)
 
 
 def scores_table(ids: list[str], scores: Scores, attributes: tuple[str, ...]) -> pa.Table:

@@ -1,11 +1,21 @@
-"""Checkpoints: work on many items is cut into shards, each written whole as it is done, so a dead worker loses one."""
+"""Checkpoints: work on many items is cut into shards, each written whole as it is done, so a dead worker loses one.
+
+A checkpoint carries the hash of all that its numbers depend on, in its name and inside it, and the hash of its bytes in
+its name. The number of the work names a folder and nothing else: after a restore another model may have it.
+"""
 
 import hashlib
+import io
 import json
+import logging
+import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,17 +24,23 @@ from django.db.models import QuerySet
 
 from leaderboard.models import MetricVersion, Run, Scoring, Work
 from leaderboard.services import artefacts
+from leaderboard.services.build import code
 from leaderboard.services.leases import Lease
+from scoring.artefacts import ArtefactError, read, sha256, write
+
+log = logging.getLogger(__name__)
 
 FOLDER = "shards"
+IDENTITY = b"plumbline:made_with"  # in the metadata of a checkpoint
+NAME = re.compile(r"([0-9a-f]{32})-(\d{5,})-([0-9a-f]{64})\.parquet")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Shards:
     """The shards of `work` on `items` items, `size` each: tables of `kind` on the storage until the work is done.
 
-    `made_with` is what the tables depend on beside the work, as JSON can hold it: shards made with something else
-    (another version of a library, another scorer) are never mixed in.
+    `made_with` is all that the tables depend on beside this code's version, as JSON can hold it: model, texts,
+    protocol, environment, scorer. Shards made with something else are never mixed in.
     """
 
     work: Work
@@ -32,24 +48,39 @@ class Shards:
     items: int
     size: int
     made_with: object
+    _names: dict[int, str] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def folder(self) -> str:
         """Where the checkpoints lie on the storage."""
         return f"{FOLDER}/{self.work._meta.model_name}-{self.work.pk}"
 
-    def name(self, number: int) -> str:
-        """Where one of them does."""
-        made_with = hashlib.sha256(json.dumps(self.made_with, sort_keys=True).encode()).hexdigest()[:12]
-        return f"{self.folder}/{made_with}-{self.size}-{number:05d}.parquet"
+    @cached_property
+    def identity(self) -> str:
+        """The hash of all that the tables depend on."""
+        build = code()
+        depends = [self.made_with, self.kind, self.items, self.size, build["version"], build["commit"]]
+        return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:32]
 
     def numbers(self) -> range:
         """All of them."""
         return range(-(-self.items // self.size))
 
     def missing(self) -> list[int]:
-        """Those still to do."""
-        return [number for number in self.numbers() if not default_storage.exists(self.name(number))]
+        """Those still to do. What is not whole, or of something else, is dropped."""
+        self._names = {}
+        for name in _listed(self.folder):
+            match = NAME.fullmatch(name)
+            if match and match[1] == self.identity:
+                path = f"{self.folder}/{name}"
+                try:
+                    self._read(path)
+                except ArtefactError as error:
+                    log.warning("%s: the checkpoint %s is made again: %s", self.work, path, error)
+                    default_storage.delete(path)
+                else:
+                    self._names[int(match[2])] = path
+        return [number for number in self.numbers() if number not in self._names]
 
     def bounds(self, number: int) -> slice:
         """The items of a shard."""
@@ -73,20 +104,43 @@ class Shards:
                 lease.check()
                 lease.note(done=before + finished, seconds=spent + time.monotonic() - began)
 
-            table = make(self.bounds(number), progress)
-            artefacts.put(table, self.kind, self.name(number))
+            self.put(number, make(self.bounds(number), progress))
             done, seconds = before + self._length(number), spent + time.monotonic() - began
             lease.note(at_once=True, done=done, seconds=seconds)
             lease.count_anew()
             yield number
 
+    def put(self, number: int, table: pa.Table) -> None:
+        """Write one shard. Raises StorageAway, OSError."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "table.parquet"
+            write(table, self.kind, path, {IDENTITY: self.identity.encode()})
+            name = f"{self.folder}/{self.identity}-{number:05d}-{sha256(path)}.parquet"
+            artefacts.move_in(path, name)
+        self._names[number] = name
+
     def whole(self) -> pa.Table:
-        """All shards, one after the other."""
-        return pa.concat_tables([artefacts.get(self.name(number), self.kind) for number in self.numbers()])
+        """All shards, one after the other. Raises FileNotFoundError where one was lost meanwhile: it is made again."""
+        if missing := self.missing():
+            raise FileNotFoundError(f"{len(missing)} checkpoints of {self.work} are gone: they are made again")
+        tables = [self._read(self._names[number]) for number in self.numbers()]
+        return pa.concat_tables([table.replace_schema_metadata() for table in tables])
 
     def remove(self) -> None:
         """Drop the checkpoints of the work, those made with something else too."""
         _remove(self.folder)
+
+    def _read(self, name: str) -> pa.Table:
+        """One checkpoint, if it is whole and of this work. Raises ArtefactError."""
+        with default_storage.open(name, "rb") as file:
+            content = file.read()
+        match = NAME.fullmatch(name.rpartition("/")[2])
+        if match is None or hashlib.sha256(content).hexdigest() != match[3]:
+            raise ArtefactError("its bytes do not have its hash")
+        table = read(io.BytesIO(content), self.kind)
+        if (table.schema.metadata or {}).get(IDENTITY) != self.identity.encode():
+            raise ArtefactError("it was made with something else")
+        return table
 
     def _length(self, number: int) -> int:
         return min(self.size, self.items - number * self.size)
@@ -110,6 +164,15 @@ def remove_left() -> None:
         keys = {int(name.removeprefix(prefix)) for name in left if name.startswith(prefix)}
         for key in keys.difference(works.filter(pk__in=keys).values_list("pk", flat=True)):
             _remove(f"{FOLDER}/{prefix}{key}")
+
+
+def _listed(folder: str) -> list[str]:
+    """Names of the files in a folder; none where there is no such folder. Raises StorageAway."""
+    artefacts.require_storage()
+    try:
+        return sorted(default_storage.listdir(folder)[1])
+    except FileNotFoundError:
+        return []
 
 
 def _remove(folder: str) -> None:

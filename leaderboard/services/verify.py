@@ -2,17 +2,16 @@
 
 Of measured versions every artefact is hashed, those of control sets and checks too, every Result recomputed from the
 artefacts, and every Standing from the Results. What a scorer said of texts is hashed only: to say it again is a
-rescoring. Of a version whose formula this code has changed since, the measures that it has left as they were are
-recomputed, and the others are named. Figures from papers are held against the files they were entered from.
+rescoring. Files that are deliberately not kept here are counted, and are no difference. Of a version whose formula this
+code has changed since, the measures that it has left as they were are recomputed, and the others are named. Figures
+from papers are held against the files they were entered from.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
-from django.core.files.storage import default_storage
 from django.db import transaction
 
 from leaderboard.models import (
@@ -29,6 +28,7 @@ from leaderboard.models import (
 from leaderboard.services import artefacts
 from leaderboard.services.publish import covariances, ranked_measures, standings
 from leaderboard.services.published import PUBLICATIONS, Figure
+from leaderboard.services.recollect import CannotRecollect, recollect
 from leaderboard.services.score import collected
 from scoring import reproduction
 from scoring.artefacts import ArtefactError
@@ -36,6 +36,7 @@ from scoring.reproduction import Recomputation, describe_left_out, recompute
 
 ARTEFACTS_OF_A_SET = ("artefact", "prompt_scores")
 Progress = Callable[[int, int], None]  # entries done, and in all
+ABSENT = "whose files are deliberately not kept here: the board was imported without them"
 RANKED = ("rank", "rank_low", "rank_high", "value", "result_id")  # of a standing
 
 
@@ -60,6 +61,8 @@ class Verification:
     results: int = 0
     standings: int = 0
     artefacts: int = 0
+    recollected: int = 0  # texts that were taken through their models again
+    absent: int = 0  # files that are deliberately not kept here
     differences: list[Difference] = field(default_factory=list)
     not_recomputed: list[str] = field(default_factory=list)  # what of, and why
 
@@ -74,13 +77,18 @@ class Published:
     standings: list[Standing]
 
 
-def verify(metric: Metric | None = None, progress: Progress = lambda _done, _total: None) -> Verification:
-    """Verify all published versions of `metric`, or of every metric."""
+def verify(
+    metric: Metric | None = None, progress: Progress = lambda _done, _total: None, recollected: int = 0
+) -> Verification:
+    """Verify all published versions of `metric`, or of every metric.
+
+    recollected: random texts of each run that its model is asked about again, where it is at hand.
+    """
     versions = MetricVersion.objects.filter(published_at__isnull=False)
     versions = versions.filter(metric=metric) if metric else versions
     chosen = list(versions.select_related("metric", "prompt_scores", *sets()).order_by("metric__position", "number"))
     total = Scoring.objects.filter(metric_version__in=chosen, state=Work.State.DONE).count()
-    return Verifier(progress, total).all(chosen)
+    return Verifier(progress, total, recollected).all(chosen)
 
 
 def sets() -> list[str]:
@@ -91,11 +99,14 @@ def sets() -> list[str]:
 class Verifier:
     """One verification: hashes each artefact once, and keeps the texts of one evaluation set at a time."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
+    def __init__(self, progress: Progress, total: int, recollected: int) -> None:
         self.found = Verification()
+        self._recollected = recollected
+        self._runs: set[int] = set()  # whose texts were taken through the model again
         self._progress, self._total = progress, total
         self._intact: dict[int, str] = {}  # by artefact: what is wrong with it, empty where nothing is
         self._texts: tuple[int, pa.Table] | None = None
+        self._absent: dict[int, bool] = {}
 
     def all(self, versions: Iterable[MetricVersion]) -> Verification:
         """Verify `versions`."""
@@ -128,19 +139,25 @@ class Verifier:
         formula = version.metric.formula
         left_out: set[str] = set()
         refusal = ""
+        without_files = 0
         for scoring in published.scorings:
             results = published.results.get(scoring.pk, [])
             own = [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
             wrong = list(filter(None, map(self._damage, own)))
             entry = Recomputation(wrong, 0, frozenset())
-            if not wrong and not damaged:
+            if any(list(map(self._is_absent, [*shared, *own]))):
+                without_files += 1
+            elif not wrong and not damaged:
                 entry = self._recompute(scoring, results)
+                self._say(version, scoring, self._recollect(scoring))
             self._say(version, scoring, entry.differences)
             self._step(entry.compared)
             left_out |= entry.left_out
             refusal = refusal or entry.refusal
         note = describe_left_out(formula, version.formula_version, left_out, refusal)
         self.found.not_recomputed += [f"{version}: {note}; their files were hashed"] if note else []
+        if without_files:
+            self.found.not_recomputed.append(f"{version}: {without_files} entries, {ABSENT}")
 
     def _recompute(self, scoring: Scoring, results: list[Result]) -> Recomputation:
         """Compute one entry again whose artefacts are whole."""
@@ -162,8 +179,22 @@ class Verifier:
                 replicates,
                 {(result.measure, result.slice): numbers_of(result) for result in results},
             )
-        except (ArtefactError, ValueError, KeyError) as error:
+        except (artefacts.ArtefactLost, ArtefactError, ValueError, KeyError) as error:
             return Recomputation([f"cannot be recomputed: {error}"], 0, nothing)
+
+    def _recollect(self, scoring: Scoring) -> list[str]:
+        """What differs where some texts of the entry's run are taken through the model again; each run once."""
+        run = scoring.run
+        if not self._recollected or run is None or run.pk in self._runs:
+            return []
+        self._runs.add(run.pk)
+        try:
+            count, differences = recollect(run, self._recollected)
+        except CannotRecollect as error:
+            self.found.not_recomputed.append(f"{run}: no text was taken through the model again: {error}")
+            return []
+        self.found.recollected += count
+        return differences
 
     def _load_texts(self, version: MetricVersion) -> pa.Table:
         artefact = version.protocol.evaluation_set.artefact
@@ -177,10 +208,21 @@ class Verifier:
         """What is wrong with a stored file; empty where nothing is, or none is meant to be there."""
         if artefact is None:
             return ""
+        if self._is_absent(artefact):
+            return ""
         if artefact.pk not in self._intact:
             self.found.artefacts += 1
             self._intact[artefact.pk] = damage(artefact)
         return self._intact[artefact.pk]
+
+    def _is_absent(self, artefact: Artefact | None) -> bool:
+        """Whether the file is deliberately not kept here."""
+        if artefact is None or artefact.state != Artefact.State.ABSENT:
+            return False
+        if artefact.pk not in self._absent:
+            self._absent[artefact.pk] = not artefacts.is_stored(artefact)
+            self.found.absent += self._absent[artefact.pk]
+        return self._absent[artefact.pk]
 
     def _printed(self, published: Published) -> None:
         """Hold figures from a paper against the file they were entered from."""
@@ -223,7 +265,13 @@ class Verifier:
         results = [r for of in among for r in published.results.get(of.pk, []) if r.measure in keys]
         try:
             uncertainty = covariances(version, among, keys) if version.measured and among and keys else {}
-        except (OSError, ArtefactError, ValueError) as error:
+        except artefacts.ArtefactLost as error:
+            if self._is_absent(error.artefact):
+                self.found.not_recomputed.append(f"{version}: ranks, {ABSENT}")
+            else:
+                self._say(version, None, [f"ranks cannot be recomputed: {error}"])
+            return
+        except (ArtefactError, ValueError) as error:
             self._say(version, None, [f"ranks cannot be recomputed: {error}"])
             return
         self._say(version, None, standing_differences(stored, standings(version, among, results, uncertainty)))
@@ -234,7 +282,14 @@ def snapshot(version: MetricVersion) -> Published:
     with transaction.atomic():
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
-            .select_related("model", "artefact", "replicates", "run__artefact")
+            .select_related(
+                "model",
+                "artefact",
+                "replicates",
+                "run__artefact",
+                "run__model",
+                "run__protocol__evaluation_set__artefact",
+            )
             .order_by("model__name", "pk")
         )
         results: dict[int, list[Result]] = {}
@@ -256,16 +311,12 @@ def of_controls(version: MetricVersion) -> Iterator[Artefact | None]:
 
 
 def damage(artefact: Artefact) -> str:
-    """What is wrong with a stored file; empty where its bytes are those of its name."""
+    """What is wrong with a stored file, read now; empty where its bytes are those of its name. Raises StorageAway."""
     try:
-        with default_storage.open(artefact.storage_name, "rb") as file:
-            found = sha256()
-            for chunk in file.chunks():
-                found.update(chunk)
-    except OSError as error:
-        return f"artefact {artefact}: is not there ({error.strerror or error})"
-    actual = found.hexdigest()
-    return "" if actual == artefact.sha256 else f"artefact {artefact}: its bytes have the sha256 {actual}"
+        artefacts.verify_stored(artefact, anew=True)
+    except artefacts.ArtefactLost as error:
+        return str(error)
+    return ""
 
 
 def numbers_of(result: Result) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.utils.html import format_html
 
 from leaderboard.models import Metric, Result
 from leaderboard.models.results import DERIVED
+from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
 from leaderboard.queries.profiles import Cell
 from leaderboard.services.roles import moderates, operates
 from scoring.drift import MeasureChange
@@ -166,6 +167,13 @@ def get(items: dict[str, Item], key: str) -> Item | None:
 def metric_link(metric: Metric | None) -> str:
     """The metric's title, leading to what it is; for sentences, in which a template of its own would leave a space."""
     return format_html('<a href="{}">{}</a>', metric.get_absolute_url(), metric.title) if metric else "a metric"
+
+
+@register.inclusion_tag("partials/lost_files.html")
+def lost_files() -> dict[str, object]:
+    """The entries of rankings whose files are damaged or missing, for every page that shows their numbers."""
+    found = marked_entries()
+    return {"entries": found[:MOST_MARKED], "more": found[MOST_MARKED:]}
 
 
 @register.inclusion_tag("partials/equivalence.html")

@@ -31,6 +31,7 @@ from leaderboard.views.operate import (
     retire_scorer,
     steer_rescoring,
 )
+from leaderboard.views.operate_files import operate_files, steer_file
 from leaderboard.views.operate_models import operate_model, operate_models, steer_model
 from leaderboard.views.operate_work import operate_work, retry_all, steer_work
 from leaderboard.views.rankings import export, rankings
@@ -88,6 +89,7 @@ __all__ = [
     "moderation",
     "oembed",
     "operate",
+    "operate_files",
     "operate_model",
     "operate_models",
     "operate_work",
@@ -104,6 +106,7 @@ __all__ = [
     "revoke_invitation",
     "revoke_token",
     "sign_up",
+    "steer_file",
     "steer_model",
     "steer_rescoring",
     "steer_work",

@@ -7,6 +7,7 @@ from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
 from leaderboard.services import manifest as manifests
+from leaderboard.services.artefacts import ArtefactLost, verify_stored
 from leaderboard.views.ranges import ranged
 
 YEAR = 31_536_000  # seconds
@@ -38,9 +39,13 @@ def artefact(request: HttpRequest, sha256: str) -> HttpResponseBase:
 
 
 def file_answer(request: HttpRequest, sha256: str) -> HttpResponseBase | None:
-    """The file of that hash or the part of it that was asked for; None where it is not there for everyone."""
+    """The file of that hash or the part of it that was asked for; None where it is not there, whole, for everyone."""
     found = manifests.downloadable(sha256)
-    if found is None or not default_storage.exists(found.storage_name):
+    if found is None:
+        return None
+    try:
+        verify_stored(found)
+    except ArtefactLost:
         return None
     response = ranged(request, lambda: default_storage.open(found.storage_name, "rb"), found.size, f'"{sha256}"')
     if response.status_code in (200, 206):

@@ -14,12 +14,16 @@ from leaderboard.services.checks import CannotCheck
 from leaderboard.services.entry_checks import CannotDecide
 from leaderboard.services.policies import CannotSetPolicy
 from leaderboard.services.rescore import CannotRescore
+from leaderboard.services.restore import CannotRestore
 from leaderboard.services.retirement import CannotRetire
 from leaderboard.services.work import CannotSteer
 from leaderboard.services.workers import CannotRestart
 from leaderboard.views.permissions import View, operators_only
 
-REFUSALS = (CannotCheck, CannotDecide, CannotRescore, CannotRestart, CannotRetire, CannotSetPolicy, CannotSteer)
+REFUSALS = (
+    *(CannotCheck, CannotDecide, CannotRescore, CannotRestart, CannotRestore, CannotRetire, CannotSetPolicy),
+    CannotSteer,
+)
 
 
 @dataclass(frozen=True)

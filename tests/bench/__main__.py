@@ -1,6 +1,7 @@
 """`make bench`: the benchmark tables, as ratios against named references measured in the same run.
 
-    python -m tests.bench [likelihood cage statistics safety generation scorers measures intervals missing drift pages]
+    python -m tests.bench [likelihood cage statistics safety generation scorers measures intervals missing drift files
+                           pages]
 
 The machine should do nothing else meanwhile: two processes that share its cores slow each other far more than twofold.
 """
@@ -20,6 +21,7 @@ TABLES = (
     "intervals",
     "missing",
     "drift",
+    "files",
     "pages",
 )
 

@@ -1,5 +1,7 @@
 """From a request to a rank: collected, scored and published as asked, once, whatever happens on the way."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from django.core.files.storage import default_storage
@@ -130,15 +132,15 @@ def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_byt
     whole = finish(models[CAUSAL], metric).run.artefact
     run = Run.objects.create(model=models[OTHER_CAUSAL], protocol=metric.protocol)
     computed = []
-    original = artefacts.put
+    original = Shards.put
 
-    def put(table, kind, name):
-        original(table, kind, name)
-        computed.append(int(name.rpartition("-")[2].removesuffix(".parquet")))
+    def put(self, number, table):
+        original(self, number, table)
+        computed.append(number)
         if len(computed) == 2:
             leases.stop_requested.set()
 
-    monkeypatch.setattr(artefacts, "put", put)
+    monkeypatch.setattr(Shards, "put", put)
     collect.collect(run)
     run.refresh_from_db()
     assert (run.state, run.lease, run.done) == (Work.State.QUEUED, None, 80)
@@ -160,14 +162,49 @@ def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_byt
 def test_shards_made_under_other_library_versions_are_not_mixed_in(metric, models):
     run = Run.objects.create(model=models[CAUSAL], protocol=metric.protocol)
     foreign = artefacts.load(finish(models[OTHER_CAUSAL], metric).run.artefact)
-    old = Shards(run, "likelihoods", 144, 40, made_with=collect.environment() | {"torch": "1.0"})
+    old_environment = collect.environment() | {"torch": "1.0"}
+    old = Shards(run, "likelihoods", 144, 40, made_with=collect.dependencies_of(run, old_environment))
     for number in old.numbers():
-        artefacts.put(foreign[old.bounds(number)], "likelihoods", old.name(number))
+        old.put(number, foreign[old.bounds(number)])
     collect.collect(run)
     run.refresh_from_db()
     assert run.environment == collect.environment()
     assert artefacts.load(run.artefact) != foreign
     assert not default_storage.exists(old.folder) or default_storage.listdir(old.folder)[1] == []
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_shards_of_the_run_that_had_the_number_before_a_restore_are_not_taken(metric, models):
+    expected = finish(models[CAUSAL], metric).run
+    outputs = artefacts.load(expected.artefact)
+    run = Run.objects.create(model=models[OTHER_CAUSAL], protocol=metric.protocol)
+    same = Shards(run, "likelihoods", 144, 40, made_with=collect.dependencies_of(expected, collect.environment()))
+    same.put(0, outputs[same.bounds(0)])
+    own = Shards(run, "likelihoods", 144, 40, made_with=collect.dependencies_of(run, collect.environment()))
+    assert same.folder == own.folder
+    (kept,) = default_storage.listdir(own.folder)[1]
+    renamed = kept.replace(same.identity, own.identity)  # what carries another identity inside is not read either
+    with default_storage.open(f"{own.folder}/{kept}") as file:
+        default_storage.save(f"{own.folder}/{renamed}", file)
+    assert own.missing() == [0, 1, 2, 3]
+    assert not default_storage.exists(f"{own.folder}/{renamed}")
+    assert same.missing() == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_damaged_shard_is_made_again(metric, models):
+    run = Run.objects.create(model=models[CAUSAL], protocol=metric.protocol)
+    shards = Shards(run, "likelihoods", 144, 40, made_with=1)
+    outputs = artefacts.load(finish(models[OTHER_CAUSAL], metric).run.artefact)
+    for number in shards.numbers():
+        shards.put(number, outputs[shards.bounds(number)])
+    assert shards.whole().equals(outputs.replace_schema_metadata())
+    second = sorted(default_storage.listdir(shards.folder)[1])[1]
+    path = Path(default_storage.path(f"{shards.folder}/{second}"))
+    path.write_bytes(bytes([*path.read_bytes()[:99], path.read_bytes()[99] ^ 1, *path.read_bytes()[100:]]))
+    with pytest.raises(FileNotFoundError, match=r"1 checkpoints of .* are made again"):
+        shards.whole()
+    assert shards.missing() == [1]
 
 
 def test_of_two_workers_one_gets_the_run(metric, models):

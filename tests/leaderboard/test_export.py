@@ -25,6 +25,7 @@ from django.utils import timezone
 
 from leaderboard import tasks
 from leaderboard.models import (
+    Artefact,
     AuditEvent,
     ControlCheck,
     ControlSet,
@@ -40,7 +41,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
 )
-from leaderboard.services import checks, rescore
+from leaderboard.services import artefacts, checks, rescore
 from leaderboard.services.access import set_access
 from leaderboard.services.exchange import downloads
 from leaderboard.services.exchange.tables import TABLES
@@ -131,7 +132,7 @@ def build(folder: Path) -> None:
             living.submit(living.entrant(number, metric), metric)
         living.drift(stage)
         outputs = Scoring.objects.get(model__slug="entrant-2").run.artefact
-        with living.lost(outputs):
+        with living.malformed(outputs):
             checks.request_check(metric, "manual", user=operator)
             living.drain()
         given_up = rescore.open_rescoring(metric, "a rescoring that is given up", user=operator)
@@ -207,6 +208,8 @@ def test_an_imported_board_can_be_looked_at_and_goes_on_without_the_files(export
         "default": {"BACKEND": settings.STORAGES["default"]["BACKEND"], "OPTIONS": {"location": tmp_path / "empty"}}
     }
     settings.STORAGES = storage
+    artefacts.mark_storage()
+    Artefact.objects.update(state=Artefact.State.ABSENT)  # as an import into that storage notes
     assert {address: page.count("entrant-1") for address, page in pages().items()}
     assert checks.request_due_checks() == 0  # the control sets' files stayed behind
     with pytest.raises(checks.CannotCheck, match="imported without the files"):

@@ -6,7 +6,17 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import AuditEvent, LanguageModel, Metric, Rescoring, RetiredScorer, Run, Scoring, Worker
+from leaderboard.models import (
+    Artefact,
+    AuditEvent,
+    LanguageModel,
+    Metric,
+    Rescoring,
+    RetiredScorer,
+    Run,
+    Scoring,
+    Worker,
+)
 from leaderboard.operate_urls import urlpatterns
 from leaderboard.services import workers
 from leaderboard.services.invitations import invite
@@ -34,6 +44,8 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
     failed = Scoring.objects.get(state="failed")
     waiting = Scoring.objects.filter(state="queued", metric_version=rescoring.to_version).first()
     Worker.objects.create(name="gpu@host", queues=["gpu"], started_at=timezone.now(), beat_at=timezone.now())
+    lost = failed.run.artefact
+    Artefact.objects.filter(pk=lost.pk).update(state=Artefact.State.MISSING)
     reason = {"reason": "for a test"}
     policy = {"mean_difference": "0.02", "confidence": "0.9", "alpha": "0.05"}
     policy |= {"most_missing": "0.05", "outdated_policy": "flag", "flag_policy": "hold"}
@@ -54,6 +66,8 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
         "steer-rescoring": [
             (reverse("steer-rescoring", args=[rescoring.pk, step]), {}) for step in ("pause", "resume", "cancel")
         ],
+        "operate-files": [(reverse("operate-files"), {})],
+        "steer-file": [(reverse("steer-file", args=[lost.sha256, step]), {}) for step in ("look", "collect")],
         "operate-models": [(reverse("operate-models"), {})],
         "operate-model": [(reverse("operate-model", args=[CAUSAL]), {})],
         "steer-model": [(reverse("steer-model", args=[CAUSAL, step]), sent) for step, sent in models],

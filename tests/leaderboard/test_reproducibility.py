@@ -31,7 +31,7 @@ from leaderboard.models import (
     Standing,
 )
 from leaderboard.services import artefacts
-from leaderboard.services.manifest import commit
+from leaderboard.services.build import commit
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.score import score

@@ -39,6 +39,7 @@ from leaderboard.services.rescore import (
     waits_on,
 )
 from leaderboard.services.scorers import cost_of
+from leaderboard.services.shards import Shards
 from leaderboard.services.work import cancel_work
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.living import (
@@ -386,16 +387,16 @@ def test_a_paused_rescoring_stops_between_two_shards_and_goes_on_where_it_stoppe
     check_by_hand(board)
     found = active(board)
     scoring = found.to_version.scorings.order_by("pk").first()
-    original, written = artefacts.put, []
+    original, written = Shards.put, []
 
-    def put(table, kind, name):
-        original(table, kind, name)
-        written.append(name)
+    def put(shards, number, table):
+        original(shards, number, table)
+        written.append(number)
         if len(written) == 2:
             pause(Rescoring.objects.get(pk=found.pk))
 
     with monkeypatch.context() as patch:
-        patch.setattr(artefacts, "put", put)
+        patch.setattr(Shards, "put", put)
         deliver(scoring)
     scoring.refresh_from_db()
     assert (scoring.state, scoring.held, scoring.done) == (Work.State.QUEUED, True, 10)
@@ -515,13 +516,13 @@ def test_the_estimate_counts_what_is_scored_and_nothing_else(board):
 def test_a_scoring_under_way_as_its_rescoring_is_cancelled_writes_nothing(board, monkeypatch):
     found = open_rescoring(board, "a mistake")
     scoring = waiting()[0]
-    original = artefacts.put
+    original = Shards.put
 
-    def put(table, kind, name):
-        original(table, kind, name)
+    def put(shards, number, table):
+        original(shards, number, table)
         cancel(Rescoring.objects.get(pk=found.pk))
 
-    monkeypatch.setattr(artefacts, "put", put)
+    monkeypatch.setattr(Shards, "put", put)
     deliver(scoring)
     scoring.refresh_from_db()
     assert (scoring.state, scoring.results.count()) == (Work.State.CANCELLED, 0)

@@ -20,6 +20,7 @@ from leaderboard.models import Metric, MetricVersion, Result, Run, Scoring, Work
 from leaderboard.services import artefacts, cages, collect, leases, openings, score, scorers
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.scorers import problem_with
+from leaderboard.services.shards import Shards
 from scoring.scorers import ScorerState, perspective
 from tests import standin_perspective
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
@@ -147,16 +148,16 @@ def test_a_lexicon_never_takes_the_place_of_another_of_its_name(sample, tmp_path
 def interrupted_after(number: int, scoring: Scoring, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Score until so many shards are written, as if the worker were told to stop; returns the names of the shards."""
     written: list[str] = []
-    original = artefacts.put
+    original = Shards.put
 
-    def put(table, kind, name):
-        original(table, kind, name)
-        written.append(name)
+    def put(shards, place, table):
+        original(shards, place, table)
+        written.append(shards._names[place])
         if len(written) == number:
             leases.stop_requested.set()
 
     with monkeypatch.context() as patch:
-        patch.setattr(artefacts, "put", put)
+        patch.setattr(Shards, "put", put)
         score.score(scoring)
     leases.stop_requested.clear()
     return written

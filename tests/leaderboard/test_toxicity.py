@@ -15,6 +15,7 @@ from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.evaluation_sets import declare, import_prompts
 from leaderboard.services.language_models import add_model
 from leaderboard.services.metrics import CannotDeclare, with_k
+from leaderboard.services.recollect import recollect
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.shards import Shards
 from scoring.evaluation_sets import build_regard, get
@@ -166,15 +167,15 @@ def test_a_run_interrupted_twice_goes_on_from_its_last_shard_with_the_same_bytes
     twin, _ = add_model(str(BUNDLED / CAUSAL), name="Twin")
     run = request_evaluation(twin, toxicity).run
     made = []
-    original = artefacts.put
+    original = Shards.put
 
-    def put(table, kind, name):
-        original(table, kind, name)
-        made.append((int(name.rpartition("-")[2].removesuffix(".parquet")), table.num_rows))
+    def put(shards, number, table):
+        original(shards, number, table)
+        made.append((number, table.num_rows))
         if len(made) in (1, 3):
             leases.stop_requested.set()
 
-    monkeypatch.setattr(artefacts, "put", put)
+    monkeypatch.setattr(Shards, "put", put)
     for done in (3, 9):
         collect.collect(run)
         run.refresh_from_db()
@@ -193,14 +194,23 @@ def test_shards_made_under_other_library_versions_are_not_mixed_in(toxicity, mod
     foreign = artefacts.load(finish(models[OTHER_CAUSAL], toxicity).run.artefact)
     twin, _ = add_model(str(BUNDLED / CAUSAL), name="Twin")
     run = request_evaluation(twin, toxicity).run
-    here = collect.environment_of(twin)
-    old = Shards(run, "continuations", len(TEXTS), SHARD_PROMPTS, made_with=here | {"transformers": "1.0"})
+    older = collect.dependencies_of(run, collect.environment_of(twin) | {"transformers": "1.0"})
+    old = Shards(run, "continuations", len(TEXTS), SHARD_PROMPTS, made_with=older)
     for number in old.numbers():
         bounds = old.bounds(number)
-        artefacts.put(foreign[K * bounds.start : K * bounds.stop], "continuations", old.name(number))
+        old.put(number, foreign[K * bounds.start : K * bounds.stop])
     collect.collect(run)
     run.refresh_from_db()
     assert run.artefact == expected
+
+
+def test_random_prompts_are_continued_again_as_they_were(toxicity, models):
+    run = finish(models[CAUSAL], toxicity).run
+    assert recollect(run, 3) == (3, [])
+    run.artefact = finish(models[OTHER_CAUSAL], toxicity).run.artefact
+    count, (difference,) = recollect(run, 3)
+    assert count == 3
+    assert "continuations are other ones than the model gives" in difference
 
 
 def test_models_are_ranked_from_the_least_toxic_all_kinds_together(ranked):

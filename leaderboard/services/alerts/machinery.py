@@ -26,6 +26,7 @@ from leaderboard.services.alerts.finding import Finding
 from leaderboard.services.artefacts import StorageAway, require_storage
 from leaderboard.services.checks import ANSWERED, is_braked
 from leaderboard.services.failure_kinds import kind_of
+from leaderboard.services.file_marks import entries_of
 from leaderboard.services.openings import BEING_OPENED
 from leaderboard.services.queue import BROKER_SECONDS
 from leaderboard.services.signs_of_life import seconds_since
@@ -140,14 +141,13 @@ def full_disks() -> Iterator[Finding]:
 def lost_files() -> Iterator[Finding]:
     """Stored files that are damaged or missing, each with the entries whose numbers rest on it."""
     for artefact in Artefact.objects.filter(state__in=Artefact.LOST):
-        uses = Q(artefact=artefact) | Q(replicates=artefact) | Q(run__artefact=artefact)
-        scorings = Scoring.objects.filter(uses, state=Work.State.DONE).select_related("model", "metric_version__metric")
+        scorings = entries_of(artefact).filter(state=Work.State.DONE)
         entries = [f"{of.model.slug} in {of.metric_version.metric.slug}" for of in scorings[: MOST_NAMED + 1]]
         more = " and others" if len(entries) > MOST_NAMED else ""
         needed = f" The numbers of {', '.join(entries[:MOST_NAMED])}{more} rest on it." if entries else ""
         summary = f"The stored file {artefact.sha256} ({artefact.kind}) is {artefact.get_state_display().lower()}."
         key = f"file:{artefact.sha256}"
-        yield _finding(Incident.Kind.FILES, key, f"artefact {artefact.sha256}", summary + needed, "operate")
+        yield _finding(Incident.Kind.FILES, key, f"artefact {artefact.sha256}", summary + needed, "operate-files")
 
 
 def standing_rescorings() -> Iterator[Finding]:

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.conf import settings
-from django.core.files.storage import default_storage
 from django.utils import timezone
 
 from leaderboard.models import Artefact, EvaluationSet, MetricVersion, Provenance
 from leaderboard.queries.stamp import board_stamp
+from leaderboard.services.artefacts import open_whole
 from leaderboard.services.exchange.schemas import arrow_schema, described, kind_of, to_cell
 from leaderboard.services.exchange.tables import TABLES, Table, public_detail
 from leaderboard.services.manifest import code, downloadable, place
@@ -142,8 +142,8 @@ def write_artefacts(folder: Path, progress: Progress) -> Iterator[Artefact]:
             raise CannotExport(f"{wrong}; run `manage.py verify`")
         path = folder / artefact_path(artefact.sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with default_storage.open(artefact.storage_name, "rb") as file:
-            place(path, file.chunks())
+        with open_whole(artefact) as file:
+            place(path, iter(lambda file=file: file.read(2**20), b""))
         progress("artefacts", number, len(chosen))
         yield artefact
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.core.management.color import no_style
 from django.db import DatabaseError, connection, models, transaction
 
 from leaderboard.models import Artefact, LanguageModel, Metric, Protocol
-from leaderboard.services.artefacts import move_in
+from leaderboard.services.artefacts import ArtefactLost, is_stored, is_whole, move_in, require_storage, verify_stored
 from leaderboard.services.audit import record
 from leaderboard.services.exchange.export import Progress
 from leaderboard.services.exchange.package import AGAIN, Package, PackageRefused, opened
@@ -37,6 +38,7 @@ def import_package(path: Path, progress: Progress = lambda *_: None) -> dict[str
             with transaction.atomic():
                 refuse_unless_empty()
                 rows = Loader(package).load(progress)
+                note_files()
                 detail = {"sha256": package.sha256, "format": package.description["plumbline_board"]["format"]}
                 record("import board", "board", detail | {"rows": rows})
         except BaseException:
@@ -59,11 +61,22 @@ def refuse_unless_empty() -> None:
 
 def place_artefacts(package: Package) -> Iterator[str]:
     """Put the package's artefacts on the storage; yields the names of those that were not there."""
+    require_storage()
     for sha256, path in package.artefacts():
-        name = Artefact(sha256=sha256).storage_name
-        if not default_storage.exists(name):
-            move_in(path, name)
-            yield name
+        described = Artefact(sha256=sha256)
+        if not is_whole(described):
+            move_in(path, described.storage_name)
+            yield described.storage_name
+
+
+def note_files() -> None:
+    """Note which files are here, whole or damaged, and which were deliberately left behind."""
+    for artefact in Artefact.objects.all():
+        if is_stored(artefact):
+            with suppress(ArtefactLost):  # which is noted
+                verify_stored(artefact, anew=True)
+        else:
+            Artefact.objects.filter(pk=artefact.pk).update(state=Artefact.State.ABSENT)
 
 
 class Loader:

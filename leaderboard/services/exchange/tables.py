@@ -227,7 +227,8 @@ TABLES = (
         Artefact,
         referred,
         ("sha256",),
-        ("sha256", "kind", "rows", "size", "schema_version", "created_at"),
+        ("sha256", "kind", "rows", "size", "schema_version", "created_at", "state"),
+        added=("state",),
     ),
     Table(
         "evaluation_sets",
@@ -309,7 +310,7 @@ TABLES = (
         Scoring,
         scored,
         ("metric", "version", "model"),
-        ("scored_at", "texts", "texts_missing", *TIMES),
+        ("scored_at", "texts", "texts_missing", "lost_files", *TIMES),
         (
             VERSION,
             MODEL,
@@ -318,7 +319,7 @@ TABLES = (
             of_artefact("replicates"),
         ),
         DONE,
-        added=("texts", "texts_missing"),
+        added=("texts", "texts_missing", "lost_files"),
     ),
     Table(
         "results",

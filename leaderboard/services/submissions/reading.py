@@ -65,7 +65,7 @@ def read(reading: Reading) -> None:
     with claimed(reading) as lease:
         if lease is None:
             return
-        submission, before = reading.submission, lease.attempt - 1
+        submission, before = reading.submission, reading.attempts - 1
         if before >= MOST_READINGS:
             refuse_and_keep(submission, lease, NOT_READ)
             return

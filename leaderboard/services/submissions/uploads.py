@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from leaderboard.models import Submission
 from leaderboard.services.alone import each_alone
+from leaderboard.services.artefacts import require_storage
 
 FOLDER = "submissions"
 FORGOTTEN_AFTER = timedelta(hours=6)  # no transaction takes so long
@@ -21,8 +22,14 @@ def most_bytes() -> int:
 
 
 def keep(file: "File[bytes]") -> str:
-    """Copy the file to the storage, piece by piece; returns its name there."""
-    return str(default_storage.save(f"{FOLDER}/{uuid4().hex}", file))
+    """Copy the file to the storage, piece by piece; returns its name there. Raises StorageAway, OSError."""
+    require_storage()
+    name = f"{FOLDER}/{uuid4().hex}"
+    try:
+        return str(default_storage.save(name, file))
+    except BaseException:
+        default_storage.delete(name)  # what a full disk took of it
+        raise
 
 
 def drop(name: str | None) -> None:

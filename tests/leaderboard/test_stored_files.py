@@ -1,0 +1,266 @@
+"""Files on the storage are what was measured, or they are marked and not used."""
+
+import os
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.storage import default_storage
+from django.core.management import call_command
+from django.urls import reverse
+
+from leaderboard.models import Artefact, AuditEvent, Incident, LanguageModel, Run, Scoring, Standing, Work
+from leaderboard.services import alerts, artefacts, collect, restore, scrub
+from leaderboard.services.artefacts import SENTINEL, ArtefactLost, StorageAway
+from leaderboard.services.verify import verify
+from tests.leaderboard.conftest import CAUSAL
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _whole_again():
+    """What a test takes away or damages is there again for the next one: the storage is not rolled back."""
+    kept: dict[Path, bytes] = {}
+    yield kept
+    for path, content in kept.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+@pytest.fixture
+def path_of(_whole_again):
+    def path(artefact: Artefact) -> Path:
+        found = Path(default_storage.path(artefact.storage_name))
+        _whole_again.setdefault(found, found.read_bytes())
+        return found
+
+    return path
+
+
+@pytest.fixture
+def away(_whole_again):
+    """The storage as an empty mount point looks."""
+    sentinel = Path(default_storage.path(SENTINEL))
+    _whole_again[sentinel] = sentinel.read_bytes()
+    sentinel.unlink()
+
+
+@pytest.fixture
+def operator_client(client):
+    operator = User.objects.create_user("operator", is_staff=True)
+    client.force_login(operator)
+    return client
+
+
+@pytest.fixture
+def scoring(measured_board) -> Scoring:
+    return Scoring.objects.select_related("run__artefact", "artefact", "metric_version").get(
+        model__name=CAUSAL, metric_version__metric=measured_board
+    )
+
+
+def flip(path: Path, place: int) -> None:
+    """Change one bit."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_no_flipped_bit_is_read(scoring, path_of):
+    path = path_of(scoring.artefact)
+    content = path.read_bytes()
+    for place in range(0, len(content), max(1, len(content) // 400)):
+        flip(path, place)
+        with pytest.raises(ArtefactLost, match="its bytes have the sha256"):
+            artefacts.load(scoring.artefact)
+        path.write_bytes(content)
+    artefacts.load(scoring.artefact)
+    scoring.artefact.refresh_from_db()
+    assert scoring.artefact.state == Artefact.State.WHOLE
+
+
+def test_a_file_is_hashed_once_until_it_changes(scoring, path_of, monkeypatch):
+    hashed = []
+    digest = artefacts._digest
+    monkeypatch.setattr(artefacts, "_digest", lambda file: hashed.append(1) or digest(file))
+    monkeypatch.setattr(artefacts, "_verified", {})
+    for _ in range(3):
+        artefacts.load(scoring.artefact)
+    assert hashed == [1]
+    os.utime(path_of(scoring.artefact))
+    artefacts.load(scoring.artefact)
+    assert hashed == [1, 1]
+
+
+def test_a_lost_file_is_marked_everywhere_handed_out_nowhere_and_told(client, scoring, path_of):
+    outputs = scoring.run.artefact
+    address = reverse("artefact", args=[outputs.sha256])
+    handed_out = client.get(address)
+    assert (handed_out.status_code, len(handed_out.getvalue())) == (200, outputs.size)
+    flip(path_of(outputs), 99)
+    assert client.get(address).status_code == 404
+    scoring.refresh_from_db()
+    assert scoring.lost_files == "the model's outputs: damaged"
+    assert AuditEvent.objects.filter(verb="change state of file", subject=f"artefact {outputs.sha256}").count() == 1
+
+    metric = scoring.metric_version.metric
+    ranking = client.get(f"{reverse('rankings')}?metric={metric.slug}").content.decode()
+    assert "Files behind this number are damaged" in ranking
+    pages = [metric.get_absolute_url(), scoring.model.get_absolute_url()]
+    pages += map(reverse, ("rankings", "history", "demographics", "compare", "agreement"))
+    for page in pages:
+        assert "Files lost." in client.get(page, follow=True).content.decode(), page
+    told = client.get(f"/api/v1/models/{scoring.model.slug}/results").json()["items"]
+    assert {row["lost_files"] for row in told} == {scoring.lost_files}
+    ranked = client.get(f"/api/v1/metrics/{metric.slug}/standings").json()["items"]
+    assert {row["slug"]: row["lost_files"] for row in ranked}[scoring.model.slug] == scoring.lost_files
+    assert [row["lost_files"] for row in ranked].count("") == len(ranked) - 1
+
+    alerts.look()
+    incident = Incident.objects.get(kind=Incident.Kind.FILES)
+    assert outputs.sha256 in incident.summary
+    assert f"{scoring.model.slug} in {metric.slug}" in incident.summary
+
+
+def test_a_file_that_is_back_is_whole_again_and_the_incident_over(scoring, path_of):
+    path = path_of(scoring.artefact)
+    content = path.read_bytes()
+    path.unlink()
+    with pytest.raises(ArtefactLost, match="is not there"):
+        artefacts.load(scoring.artefact)
+    alerts.look()
+    assert Incident.objects.filter(kind=Incident.Kind.FILES, resolved_at=None).exists()
+    path.write_bytes(content)
+    assert scrub.look_at(scoring.artefact)
+    scoring.refresh_from_db()
+    assert (scoring.lost_files, scoring.artefact.state) == ("", Artefact.State.WHOLE)
+    alerts.look()
+    assert not Incident.objects.filter(kind=Incident.Kind.FILES, resolved_at=None).exists()
+
+
+def test_all_files_are_read_within_a_week(scoring, path_of):
+    flip(path_of(scoring.artefact), 50)
+    total = Artefact.objects.count()
+    nights = [scrub.scrub() for _ in range(scrub.NIGHTS)]
+    assert sum(read for read, _ in nights) >= total
+    assert sum(lost for _, lost in nights) == 1
+    assert not Artefact.objects.filter(checked_at=None).exists()
+    assert list(scrub.lost_files()) == [scoring.artefact]
+
+
+@pytest.mark.usefixtures("away")
+def test_a_storage_that_is_away_loses_no_file_and_takes_none(scoring, path_of, client):
+    path_of(scoring.artefact).unlink()
+    with pytest.raises(StorageAway, match="mark_storage"):
+        artefacts.load(scoring.artefact)
+    with pytest.raises(StorageAway):
+        artefacts.store(artefacts.load(scoring.run.artefact).slice(0, 3), "likelihoods")
+    with pytest.raises(StorageAway):
+        scrub.scrub()
+    assert not Artefact.objects.exclude(state=Artefact.State.WHOLE).exists()
+    storage = client.get(reverse("readyz")).json()["checks"]["storage"]
+    assert storage == f"away: its file {SENTINEL} cannot be read; mount the storage"
+    assert not default_storage.exists(SENTINEL)
+    call_command("mark_storage")
+    artefacts.require_storage()
+
+
+def test_lost_outputs_are_collected_again_by_a_button(
+    operator_client, scoring, path_of, django_capture_on_commit_callbacks
+):
+    outputs = scoring.run.artefact
+    path = path_of(outputs)
+    content = path.read_bytes()
+    path.unlink()
+    assert not scrub.look_at(outputs)
+    page = operator_client.get(reverse("operate-files")).content.decode()
+    button = reverse("steer-file", args=[outputs.sha256, "collect"])
+    assert button in page
+    with django_capture_on_commit_callbacks():
+        assert operator_client.post(button).status_code == 302
+    again = Run.objects.get(model=scoring.model, state=Work.State.QUEUED)
+    collect.collect(again)
+    again.refresh_from_db()
+    assert (again.state, again.artefact) == (Work.State.DONE, outputs)
+    assert path.read_bytes() == content
+    scoring.refresh_from_db()
+    assert scoring.lost_files == ""
+
+
+def test_lost_values_are_computed_again_from_the_outputs(scoring, path_of):
+    path = path_of(scoring.artefact)
+    content = path.read_bytes()
+    flip(path, 77)
+    assert not scrub.look_at(scoring.artefact)
+    assert restore.restore(scoring.artefact)
+    assert path.read_bytes() == content
+
+
+def test_what_is_made_of_nothing_here_is_not_collected(scoring):
+    texts = scoring.run.protocol.evaluation_set.artefact
+    assert not restore.can_restore(texts)
+    with pytest.raises(restore.CannotRestore, match="from a backup"):
+        restore.request_restoration(texts)
+
+
+def test_files_that_are_deliberately_absent_are_no_difference(scoring, path_of):
+    before = verify(scoring.metric_version.metric)
+    assert (before.differences, before.absent) == ([], 0)
+    for artefact in (scoring.artefact, scoring.run.artefact):
+        path_of(artefact).unlink()
+        Artefact.objects.filter(pk=artefact.pk).update(state=Artefact.State.ABSENT)
+    after = verify(scoring.metric_version.metric)
+    assert (after.differences, after.absent) == ([], 2)
+    assert any("1 entries, whose files are deliberately not kept here" in line for line in after.not_recomputed)
+    Artefact.objects.filter(pk=scoring.artefact.pk).update(state=Artefact.State.WHOLE)
+    assert any("is not there" in str(found) for found in verify(scoring.metric_version.metric).differences)
+
+
+def test_a_full_disk_leaves_no_temporary_file(scoring, tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 100)
+    folder = Path(default_storage.path("full"))
+
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(artefacts.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        artefacts.move_in(source, "full/file")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_rename_is_made_to_last(tmp_path, monkeypatch):
+    source = tmp_path / "source"
+    source.write_bytes(b"x")
+    synced = []
+    monkeypatch.setattr(artefacts, "sync_folder", synced.append)
+    artefacts.move_in(source, "lasting/file")
+    assert synced == [Path(default_storage.path("lasting"))]
+
+
+def test_numbers_of_an_entry_with_lost_files_stay_ranked_as_they_were(scoring, path_of):
+    before = set(Standing.objects.filter(metric_version=scoring.metric_version).values_list("model", "rank", "value"))
+    path_of(scoring.artefact).unlink()
+    assert not scrub.look_at(scoring.artefact)
+    after = set(Standing.objects.filter(metric_version=scoring.metric_version).values_list("model", "rank", "value"))
+    assert after == before
+
+
+def test_random_texts_are_taken_through_their_models_again(scoring):
+    metric = scoring.metric_version.metric
+    found = verify(metric, recollected=4)
+    assert (found.differences, found.recollected) == ([], 12)  # of three models
+    other = Run.objects.exclude(model=scoring.model).filter(protocol=scoring.run.protocol).first()
+    Run.objects.filter(pk=scoring.run_id).update(artefact=other.artefact)  # whole files, of another model
+    found = verify(metric, recollected=4)
+    told = [difference.what for difference in found.differences if difference.entry == scoring.model.slug]
+    assert sum("the model gives" in what for what in told) == 4
+
+
+def test_a_model_that_is_not_at_hand_is_named_and_no_difference(scoring):
+    LanguageModel.objects.filter(pk=scoring.model_id).update(source=LanguageModel.Source.UPLOADED)
+    found = verify(scoring.metric_version.metric, recollected=2)
+    assert (found.differences, found.recollected) == ([], 4)
+    assert any(f"the model {scoring.model.slug} is not at hand" in line for line in found.not_recomputed)
