@@ -5,7 +5,10 @@ from django.conf import settings
 from django.contrib.admin.apps import AdminConfig
 from django.contrib.staticfiles.apps import StaticFilesConfig
 from django.core.exceptions import ImproperlyConfigured
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
+
+from leaderboard.sqlite import keep_open
 
 
 class LeaderboardConfig(AppConfig):
@@ -16,6 +19,7 @@ class LeaderboardConfig(AppConfig):
     def ready(self) -> None:
         from leaderboard import checks  # noqa: F401 (importing registers them)
 
+        connection_created.connect(keep_open)
         post_migrate.connect(_seed_roles, sender=self)
         post_migrate.connect(_note_release, sender=self)
         if settings.SCORER_MODULES:

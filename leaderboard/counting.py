@@ -1,6 +1,7 @@
 """Counting the requests of a minute, by who sent them."""
 
 import hashlib
+import logging
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from math import ceil
 from time import time
@@ -8,7 +9,10 @@ from time import time
 from allauth.account.adapter import get_adapter
 from django.core.cache.backends.base import BaseCache
 from django.core.exceptions import PermissionDenied
+from django.db import OperationalError
 from django.http import HttpRequest
+
+log = logging.getLogger(__name__)
 
 MINUTE = 60
 FORGOTTEN = 2 * MINUTE
@@ -16,14 +20,24 @@ ONE_NETWORK = 64  # bits of an IPv6 address that one subscriber has; the rest is
 
 
 def count_request(counts: BaseCache, who: str, most: int) -> int:
-    """Count a request of `who`; 0 while they are `most` a minute, else the seconds until the next minute begins."""
+    """Count a request of `who`; 0 while they are `most` a minute, else the seconds until the next minute begins.
+
+    Where counts cannot be written, as on a full disk, nobody is refused: what is asked for may still be read.
+    """
     now = time()
-    key = _key(who, now)
     try:
-        number = counts.incr(key)
-    except ValueError:  # the first of this minute
-        number = 1 if counts.add(key, 1, FORGOTTEN) else counts.incr(key)
+        number = _count(counts, _key(who, now))
+    except OperationalError as error:
+        log.warning("a request is not counted: %s", error)
+        return 0
     return _rest_of_minute(now) if number > most else 0
+
+
+def _count(counts: BaseCache, key: str) -> int:
+    try:
+        return counts.incr(key)
+    except ValueError:  # the first of this minute
+        return 1 if counts.add(key, 1, FORGOTTEN) else counts.incr(key)
 
 
 def seconds_left(counts: BaseCache, who: str, most: int) -> int:
