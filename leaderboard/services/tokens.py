@@ -84,7 +84,7 @@ def owner_of(secret: str) -> User:
 
 
 def note_use(token: ApiToken, now: datetime) -> None:
-    """Remember when a token was last used, to the hour. Where nothing can be written its owner may read all the same."""
+    """Remember when a token was last used, to the hour. Where nothing can be written it may read all the same."""
     hour = now.replace(minute=0, second=0, microsecond=0)
     unnoted = ApiToken.objects.filter(Q(last_used_at=None) | Q(last_used_at__lte=now - USED_WITHIN), pk=token.pk)
     try:
