@@ -3,9 +3,20 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 from django.db import connection
 
+from leaderboard.models import Metric, Scoring
+from leaderboard.services import scorers
+from leaderboard.services.checks import request_check
+from leaderboard.services.evaluate import request_evaluation
+from tests.faults.worker import wait_until, worker
+from tests.leaderboard.living import entrant, small_metric
+
+ENTRANTS, WORKERS = 8, 2  # threads of the one worker process
+GOAL = 2.0  # seconds
+ENDINGS_BEFORE, ENDINGS_AFTER = "rain\nsea\n", "rain\ntrain\nmorning\nafter\nnoon\n"
 TABLES = ("leaderboard_run", "leaderboard_scoring", "leaderboard_controlcheck", "leaderboard_reading")
 COLUMNS = "at, kind, pk, state, held, not_before, run, asked_by"
 
@@ -118,3 +129,36 @@ def _count_busy(seen: dict[tuple[str, int], Seen]) -> int:
 def _moment(value: datetime | str) -> datetime:
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     return moment.replace(tzinfo=None)
+
+
+def run_undisturbed(folder: Path) -> Idleness:
+    """All models are evaluated, the lexicon changes, and all are rescored by real workers; nothing goes wrong.
+
+    `folder` holds the scorers of the board, as `settings.SCORERS` says, in `scorers`.
+    """
+    lexicon = folder / "scorers" / "lexicon" / "own"
+    lexicon.mkdir(parents=True)
+    (lexicon / "words.txt").write_text(ENDINGS_BEFORE)
+    scorers.look_again()
+    metric = small_metric(folder, "of-a-lexicon", "lexicon:own", "lexicon_frequency")
+    models = [entrant(number, metric) for number in range(ENTRANTS)]
+    environment = {"PLUMBLINE_SCORERS": str(folder / "scorers"), "SWEEP_SECONDS": "2", "OPENING_REPLICATES": "3"}
+    try:
+        with worker(**environment):
+            first = request_evaluation(models[0], metric)
+            wait_until(lambda: Scoring.objects.get(pk=first.pk).state == "done")
+            log_work()
+            for model in models[1:]:
+                request_evaluation(model, metric)
+            wait_until(lambda: Scoring.objects.filter(state="done").count() == len(models))
+            (lexicon / "words.txt").write_text(ENDINGS_AFTER)
+            request_check(metric, "manual")
+            wait_until(lambda: _is_published(metric, 2))
+        return measure_idleness(WORKERS)
+    finally:
+        stop_logging()
+
+
+def _is_published(metric: Metric, number: int) -> bool:
+    version = metric.current_version()
+    return version is not None and version.number == number
