@@ -39,7 +39,7 @@ LACKED_HERE = (HostLacks, LexiconError, ScorerUnavailable, UnknownScorer, Import
 @cache
 def code_here() -> str:
     """The code of this process: the release and a hash of all its files, as in `0.4.0+1f0c9a7d2b3e`."""
-    from leaderboard.services.manifest import code
+    from leaderboard.services.build import code
 
     digest = hashlib.sha256()
     for folder in ("leaderboard", "scoring"):

@@ -14,6 +14,7 @@ from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
 from leaderboard.models import (
+    Artefact,
     ControlCheck,
     Download,
     LanguageModel,
@@ -88,6 +89,11 @@ def ask_for_ranges(version: MetricVersion) -> None:
         app.send_task("leaderboard.tasks.renew_ranges", args=[version.pk])
     except OperationalError as error:
         log.warning("the ranges of %s wait for the broker: %s", version, error)
+
+
+def ask_for_file(artefact: Artefact) -> None:
+    """Have a worker compute a lost file again. Raises OperationalError where no message can be sent."""
+    app.send_task("leaderboard.tasks.restore_file", args=[artefact.pk])
 
 
 def ready_work(kind: type[Work]) -> WorkQuerySet[Work]:

@@ -12,7 +12,7 @@ from leaderboard.services import artefacts, scorers
 from leaderboard.services.artefacts import ArtefactLost
 from leaderboard.services.audit import record
 from leaderboard.services.file_marks import entries_of
-from leaderboard.services.queue import enqueue
+from leaderboard.services.queue import ask_for_file, enqueue
 from leaderboard.services.score import collected, log_perplexities_table, replicates_table, with_ids
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class CannotRestore(ValueError):
     """The file cannot be made again here; the message says why, and what to do instead."""
 
 
-def sources_of(artefact: Artefact) -> tuple[Run | None, Scoring | None]:
+def source_of(artefact: Artefact) -> Run | Scoring:
     """What makes the file: the run whose outputs it holds, or the scoring whose values. Raises CannotRestore."""
     run = artefact.runs.select_related("model", "protocol__evaluation_set__artefact").first()
     if run:
@@ -33,20 +33,20 @@ def sources_of(artefact: Artefact) -> tuple[Run | None, Scoring | None]:
                 f"the outputs of {run.model.slug} cannot be collected again: its weights are not at hand. Restore the "
                 f"file {artefact.storage_name} from a backup"
             )
-        return run, None
+        return run
     scoring = entries_of(artefact).filter(run__isnull=False).first()
     if scoring is None or artefact.pk not in (scoring.artefact_id, scoring.replicates_id):
         raise CannotRestore(
             f"the file {artefact.storage_name} is made of nothing that is stored here: restore it from a backup, or "
             "import the texts again where it holds texts"
         )
-    return None, scoring
+    return scoring
 
 
 def can_restore(artefact: Artefact) -> bool:
     """Whether `request_restoration` would begin."""
     try:
-        sources_of(artefact)
+        source_of(artefact)
     except CannotRestore:
         return False
     return True
@@ -59,8 +59,9 @@ def request_restoration(artefact: Artefact, user: User | None = None) -> str:
     Outputs are collected by a run of the next epoch, in turn and with checkpoints as every run: where its bytes have
     the hash of the lost file they are that file.
     """
-    run, scoring = sources_of(artefact)
-    if run:
+    source = source_of(artefact)
+    if isinstance(source, Run):
+        run = source
         epochs = Run.objects.filter(model=run.model, protocol=run.protocol).aggregate(last=Max("epoch"))
         again = Run.objects.filter(
             model=run.model, protocol=run.protocol, epoch__gt=run.epoch
@@ -68,11 +69,9 @@ def request_restoration(artefact: Artefact, user: User | None = None) -> str:
         transaction.on_commit(partial(enqueue, again))
         says = f"The outputs of {run.model.name} are collected again, by run {again.pk}."
     else:
-        from leaderboard.tasks import restore_file
-
-        transaction.on_commit(partial(restore_file.delay, artefact.pk))
-        says = f"The values of {scoring} are computed again."
-    record(VERB, f"artefact {artefact.sha256}", {"model": (run or scoring).model.slug}, user)
+        transaction.on_commit(partial(ask_for_file, artefact))
+        says = f"The values of {source} are computed again."
+    record(VERB, f"artefact {artefact.sha256}", {"model": source.model.slug}, user)
     return says
 
 
@@ -81,8 +80,8 @@ def restore(artefact: Artefact) -> bool:
 
     Raises CannotRestore; ArtefactLost where the outputs are lost themselves; what a scorer raises.
     """
-    _, scoring = sources_of(artefact)
-    if scoring is None or scoring.run is None:
+    scoring = source_of(artefact)
+    if isinstance(scoring, Run) or scoring.run is None:
         raise CannotRestore(f"the file {artefact.storage_name} holds outputs: a run collects them")
     version, evaluation_set = scoring.metric_version, scoring.metric_version.protocol.evaluation_set
     texts, outputs = artefacts.load(evaluation_set.artefact), artefacts.load(scoring.run.artefact)

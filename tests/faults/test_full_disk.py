@@ -14,9 +14,9 @@ from django.db.utils import ConnectionHandler
 
 from leaderboard.counting import count_request
 
-pytestmark = [pytest.mark.faults, pytest.mark.either_database]
+pytestmark = [pytest.mark.faults, pytest.mark.either_database, pytest.mark.django_db]
 
-ROWS = 500
+ROWS = 20
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -19,9 +20,10 @@ from django.utils import timezone
 from leaderboard.models import Artefact, EvaluationSet, MetricVersion, Provenance
 from leaderboard.queries.stamp import board_stamp
 from leaderboard.services.artefacts import open_whole
+from leaderboard.services.build import code
 from leaderboard.services.exchange.schemas import arrow_schema, described, kind_of, to_cell
 from leaderboard.services.exchange.tables import TABLES, Table, public_detail
-from leaderboard.services.manifest import code, downloadable, place
+from leaderboard.services.manifest import downloadable, place
 from leaderboard.services.verify import damage
 from scoring.manifest import artefact_path
 
@@ -143,7 +145,7 @@ def write_artefacts(folder: Path, progress: Progress) -> Iterator[Artefact]:
         path = folder / artefact_path(artefact.sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
         with open_whole(artefact) as file:
-            place(path, iter(lambda file=file: file.read(2**20), b""))
+            place(path, iter(partial(file.read, 2**20), b""))
         progress("artefacts", number, len(chosen))
         yield artefact
 
