@@ -10,7 +10,6 @@ from django.template.defaultfilters import filesizeformat
 
 from leaderboard.form_fields import Notes, Words
 from leaderboard.models import LanguageModel, Metric, Protocol
-from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluate import CannotEvaluate, check_metric
 from scoring.contributed.rows import ENDINGS, PACKED, format_of
 
@@ -135,7 +134,7 @@ class OutputsForm(ContributionForm):
         if protocol is None:
             return self.cleaned_data
         kind = self.cleaned_data.get("kind", LanguageModel.Kind.CAUSAL)
-        if protocol.method == LIKELIHOOD:
+        if protocol.method == Protocol.LIKELIHOOD:
             for name in SETTINGS:
                 if self.cleaned_data.get(name) is not None:
                     self.add_error(name, "Likelihoods are not drawn: leave it empty.")
@@ -192,6 +191,6 @@ class ToolForm(ContributionForm):
 
     def clean_metrics(self) -> list[str]:
         chosen = super().clean_metrics()
-        if self.cleaned_data["protocol"].method == LIKELIHOOD:
+        if self.cleaned_data["protocol"].method == Protocol.LIKELIHOOD:
             raise ValidationError(f"{', '.join(chosen)}: logs have continuations; choose metrics that score those.")
         return chosen

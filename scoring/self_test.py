@@ -12,8 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 
@@ -25,8 +24,8 @@ from scoring.likelihood import LikelihoodSettings, NotApplicable, SpecialTokens
 from scoring.likelihood.engine import ONE_AT_A_TIME, engine_of
 from scoring.likelihood.pieces import Piece
 from scoring.likelihood.tokens import cut, encode
+from scoring.self_test_result import VERSION, SelfTest
 
-VERSION = 1  # of this test: models that passed another one are tested again
 SENTENCES = (
     "The river rises in the mountains and flows north to the sea.",
     "She was elected to the council in 1987, and nobody remembers by how many votes she won.",
@@ -40,31 +39,6 @@ PROMPT_TOKENS = 4  # of the second sentence; of unlike lengths, so that one is p
 
 
 Ids = list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class SelfTest:
-    """A self-test that a model passed.
-
-    tokens: likelihoods that were compared, in `texts` texts, the longest in windows of `window` tokens. difference: the
-    largest, in nats a token. continued: tokens that were drawn and looked up; shortfall: the most that one was less
-    likely than the likeliest by the plain forward, in nats. limit: the most that either may be.
-    """
-
-    version: int
-    precision: str
-    texts: int
-    tokens: int
-    window: int
-    difference: float
-    continued: int
-    shortfall: float
-    limit: float
-    seconds: float
-
-    def as_json(self) -> dict[str, Any]:
-        """As a board keeps it."""
-        return asdict(self)
 
 
 @torch.inference_mode()

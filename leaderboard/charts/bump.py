@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from leaderboard.charts.look import (
     CHARACTER,
@@ -122,7 +122,7 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
         return list(wanted)
     steps = np.arange(len(wanted)) * min(gap, (high - low) / (len(wanted) - 1))
     # Less their steps, places at least a gap apart are places that ascend.
-    free = isotonic_regression(np.asarray(wanted, dtype=np.float64) - steps).x
+    free = scipy.optimize.isotonic_regression(np.asarray(wanted, dtype=np.float64) - steps).x
     placed: list[float] = (np.clip(free, low, high - steps[-1]) + steps).round(4).tolist()
     return placed
 

@@ -107,6 +107,9 @@ class EvaluationSet(models.Model):
 class Protocol(models.Model):
     """How outputs are collected: an evaluation set and every parameter that changes them."""
 
+    LIKELIHOOD = "likelihood"  # every other method is a generation protocol
+    REGARD = "regard"
+
     evaluation_set = models.ForeignKey(EvaluationSet, models.PROTECT, related_name="protocols")
     method = models.CharField(max_length=40, help_text="likelihood, or a generation protocol.")
     parameters = models.JSONField(default=dict)

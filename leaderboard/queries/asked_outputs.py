@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from leaderboard.models import EvaluationSet, Metric, Protocol, RetiredScorer
 from leaderboard.queries.metric_page import protocol_in_words
-from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluate import CannotEvaluate, check_metric
 from leaderboard.services.scorer_probes import unloadable_scorers
 
@@ -22,7 +21,7 @@ class Asked:
     @property
     def of_likelihoods(self) -> bool:
         """Whether log-likelihoods are asked for, or else continuations."""
-        return self.protocol.method == LIKELIHOOD
+        return self.protocol.method == Protocol.LIKELIHOOD
 
     @property
     def rows(self) -> int:

@@ -9,27 +9,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
-import torch
 from django.conf import settings
 from django.db import connection
 
 from leaderboard.models import LanguageModel
+from leaderboard.services.devices import has_gpu
 from leaderboard.services.downloads import require_files
 from leaderboard.services.folders import HostLacks, fetch_folder, name_of_model
 from leaderboard.services.leases import Lease, OutOfTime
 from leaderboard.services.memory import memory_of_workers
 from leaderboard.services.signs_of_life import note_cage
-from scoring import cage
+from scoring import cage, language_models
 from scoring.cage import CagedModel, CageError, FileReader, Limits, Protection
 from scoring.cage.confinement import NOBODY
 from scoring.cage.protections import as_json
-from scoring.language_models import BUNDLED, LoadedFile, Precision, ResolvedModel, resolve, resolve_hub
-from scoring.language_models.description import Description
+from scoring.language_models import BUNDLED, LoadedFile, Precision, ResolvedModel
+from scoring.language_models.description import Describe, Description
 from scoring.language_models.downloads import check_unchanged
 from scoring.language_models.hub import find_fetched
-from scoring.language_models.loading import place
 from scoring.language_models.package import describe_file
-from scoring.language_models.resolving import Describe
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +71,7 @@ def limits_of_run(spent: float) -> Limits:
         seconds=settings.RUN_SECONDS - spent,
         idle_seconds=settings.NO_PROGRESS_SECONDS,
         memory=memory,
-        address_space=None if torch.cuda.is_available() else MAPPED * memory,
+        address_space=None if has_gpu() else MAPPED * memory,
     )
 
 
@@ -93,9 +91,9 @@ def open_model(
         kept = fetch_folder(name_of_model(model))
         if kept is None and not Path(location).exists():
             raise HostLacks(f"{location} is not on this host: put it there, or add the model again where it is")
-        path = place("folder", str(kept or location), model.revision)
+        path = language_models.place("folder", str(kept or location), model.revision)
     else:
-        path = place("folder", location, model.revision)
+        path = language_models.place("folder", location, model.revision)
     with cage.open_model(
         path,
         model.name,
@@ -103,7 +101,7 @@ def open_model(
         limits_of_run(lease.work.seconds),
         check=lease.check,
         strict=is_strict(),
-        cuda=torch.cuda.is_available(),
+        cuda=has_gpu(),
     ) as caged:
         folder = path if path.is_dir() else path.parent
         yield caged, tuple(describe_file(folder / name) for name in caged.files)
@@ -164,7 +162,7 @@ def _describe_within(limits: Limits) -> Describe:
 
 def resolve_model(ref: str, revision: str | None = None) -> ResolvedModel:
     """As `scoring.language_models.resolve`, with this board's hub, and read in a cage."""
-    return resolve(
+    return language_models.resolve(
         ref,
         revision=revision,
         endpoint=settings.HUB_ENDPOINT,
@@ -176,7 +174,7 @@ def resolve_model(ref: str, revision: str | None = None) -> ResolvedModel:
 def resolve_folders(folders: list[Path]) -> list[ResolvedModel]:
     """As `resolve_model`, for folders that are read in one cage."""
     with cage.open_reader(folders, OPERATORS_OWN, strict=is_strict()) as describe:
-        return [resolve(str(folder), describe=describe) for folder in folders]
+        return [language_models.resolve(str(folder), describe=describe) for folder in folders]
 
 
 def prepare() -> None:
@@ -186,7 +184,7 @@ def prepare() -> None:
 
 def look_up(hub_id: str, revision: str | None, patience: float) -> ResolvedModel:
     """As `scoring.language_models.resolve_hub`, with this board's hub, and read in a cage."""
-    return resolve_hub(
+    return language_models.resolve_hub(
         hub_id,
         revision=revision,
         endpoint=settings.HUB_ENDPOINT,

@@ -14,12 +14,12 @@ from urllib.parse import urldefrag
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import torch
 from django.conf import settings
 from django.db import transaction
 
 from leaderboard.models import LanguageModel, Protocol, Run, Work
 from leaderboard.services import artefacts, cages
+from leaderboard.services.devices import device_name
 from leaderboard.services.folders import name_of_model
 from leaderboard.services.hosts import given_back
 from leaderboard.services.leases import Lease, claimed
@@ -29,16 +29,14 @@ from leaderboard.services.submission_log import say
 from scoring.cage import CagedModel
 from scoring.evaluation_sets import prompts_from_table
 from scoring.generation import CompletionsServer, GenerationSettings, continuations_table, server_continuations
-from scoring.generation.engine import NOT_FINITE
+from scoring.generation.continuation import NOT_FINITE
 from scoring.language_models import LoadedFile, NotFinite, Precision
 from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, report_tokenizer
 from scoring.likelihood import LikelihoodSettings, Unscorable
-from scoring.self_test import VERSION
+from scoring.self_test_result import VERSION
 
 log = logging.getLogger(__name__)
 
-LIKELIHOOD = "likelihood"  # the method of a protocol; every other is a generation protocol
-REGARD = "regard"
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 # Continuations of a shard. Batches are cut within a shard, so it is no setting: another size, other roundings.
 SHARD_CONTINUATIONS = 1000
@@ -126,7 +124,7 @@ def _part(texts: pa.Table, bounds: slice) -> pa.Table:
 
 def method_of(model: LanguageModel, protocol: Protocol) -> Method:
     """How `model` is asked for its outputs under `protocol`."""
-    if protocol.method == LIKELIHOOD:
+    if protocol.method == Protocol.LIKELIHOOD:
         return Method("likelihoods", settings.SHARD_TEXTS, _likelihoods)
     begin = _served if model.source == LanguageModel.Source.SERVER else _generated
     return Method("continuations", max(1, SHARD_CONTINUATIONS // (protocol.k or 1)), begin)
@@ -150,7 +148,7 @@ def _generated(run: Run, every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
     with cages.open_model(run.model, how.precision, lease) as (caged, files):
 
         def make(texts: pa.Table, progress: Progress) -> pa.Table:
-            return caged.continuations(texts, how, run.protocol.method == REGARD, progress)
+            return caged.continuations(texts, how, run.protocol.method == Protocol.REGARD, progress)
 
         yield make, note_model(run, how.precision, caged, files, every_text)
 
@@ -205,8 +203,7 @@ def environment_of(model: LanguageModel) -> dict[str, str]:
 
 def environment() -> dict[str, str]:
     """Versions of the libraries that compute here, and the device."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu ({platform.machine()})"
-    return {"python": platform.python_version(), "device": device, **{name: version(name) for name in LIBRARIES}}
+    return {"python": platform.python_version(), "device": device_name(), **{name: version(name) for name in LIBRARIES}}
 
 
 def note_model(

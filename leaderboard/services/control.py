@@ -13,13 +13,13 @@ from leaderboard.models import Artefact, ControlSet, EvaluationSet, MetricVersio
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.collect import environment
 from leaderboard.services.versions import fingerprint
-from scoring import control_sets
+from scoring import control_sets, language_models, likelihood
 from scoring.artefacts import SCORE
 from scoring.attributes import Attribute, Meaning
 from scoring.control_sets import Candidates
 from scoring.drift import Reported, Safety, lexicon_measures, regard_measures, toxicity_measures
-from scoring.language_models import BUNDLED, load, resolve
-from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
+from scoring.language_models import BUNDLED
+from scoring.likelihood import LikelihoodSettings
 from scoring.metrics.lexicon_frequency import ANY
 from scoring.metrics.safety import Texts
 from scoring.scorers import Scorer
@@ -82,13 +82,15 @@ def _scorer_instrument(scorer: Scorer) -> Instrument:
 
 def _likelihood_instrument(version: MetricVersion) -> Instrument:
     how = LikelihoodSettings(**version.protocol.parameters)
-    models = [resolve(str(BUNDLED / name)) for name in WATCHED_MODELS]
-    watched = [load(model.source, model.location, model.revision, precision=how.precision) for model in models]
+    models = [language_models.resolve(str(BUNDLED / name)) for name in WATCHED_MODELS]
+    watched = [
+        language_models.load(model.source, model.location, model.revision, precision=how.precision) for model in models
+    ]
 
     def score(texts: Sequence[str]) -> Matrix:
         columns = []
         for loaded in watched:
-            found = token_log_likelihoods(loaded, texts, how)
+            found = likelihood.token_log_likelihoods(loaded, texts, how)
             columns.append([np.nan if (value := item.log_perplexity) is None else value for item in found])
         return np.array(columns, dtype=np.float32).T
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, RetiredScorer, Run, Scoring, Work
-from leaderboard.services.collect import LIKELIHOOD
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Protocol, RetiredScorer, Run, Scoring, Work
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
@@ -77,7 +76,7 @@ def run_of(model: LanguageModel, version: MetricVersion) -> Run:
 
 def check_method(model: LanguageModel, metric: Metric) -> None:
     """Raise CannotEvaluate where the model cannot give the outputs that the metric is of."""
-    if metric.protocol.method == LIKELIHOOD:
+    if metric.protocol.method == Protocol.LIKELIHOOD:
         if model.source == LanguageModel.Source.SERVER:
             raise CannotEvaluate(
                 f"{model.slug} cannot be evaluated under {metric.slug}: a completions server gives continuations, no "

@@ -8,15 +8,15 @@ from typing import Any
 from django.db.models import Max
 
 from leaderboard.models import EvaluationSet, Metric, Protocol
-from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluation_sets import declare
 from leaderboard.services.scorers import folder_here
+from scoring import scorers
 from scoring.attributes import Meaning
 from scoring.evaluation_sets import get
 from scoring.generation import PROTOCOLS, GenerationSettings
 from scoring.likelihood import LikelihoodSettings
 from scoring.metrics.formulas import FORMULAS
-from scoring.scorers import CLASSIFIER, SCORERS, ScorerUnavailable, UndeclaredLabel, is_scorer, read_attributes
+from scoring.scorers import CLASSIFIER, SCORERS, ScorerUnavailable, UndeclaredLabel, is_scorer
 
 
 class CannotDeclare(ValueError):
@@ -45,7 +45,7 @@ def declare_metric(declared: Declaration, evaluation_set: EvaluationSet) -> Metr
     if declared.formula not in FORMULAS:
         raise CannotDeclare(f"formula = {declared.formula!r}: use one of {', '.join(FORMULAS)}")
     formula = FORMULAS[declared.formula]
-    if formula.asks_scorer == (declared.method == LIKELIHOOD):
+    if formula.asks_scorer == (declared.method == Protocol.LIKELIHOOD):
         raise CannotDeclare(f"formula = {formula.name!r} does not go with method = {declared.method!r}")
     if not re.fullmatch(r"[a-z0-9-]{1,80}", declared.slug):
         raise CannotDeclare(f"slug = {declared.slug!r}: use up to 80 small letters, digits and -")
@@ -95,7 +95,7 @@ def check_labels(scorer: str, labels: dict[str, str]) -> None:
     if not Path(ref).expanduser().is_dir():
         return
     try:
-        read_attributes(ref, {label: Meaning(meaning) for label, meaning in labels.items()})
+        scorers.read_attributes(ref, {label: Meaning(meaning) for label, meaning in labels.items()})
     except (UndeclaredLabel, ScorerUnavailable) as error:
         raise CannotDeclare(str(error)) from error
 
@@ -106,7 +106,7 @@ def _without_group(prompts: EvaluationSet) -> bool:
 
 def protocol_of(evaluation_set: EvaluationSet, method: str, parameters: dict[str, Any]) -> Protocol:
     """The protocol that collects by `method`, with these parameters in place of its own. Raises CannotDeclare."""
-    known: dict[str, LikelihoodSettings | GenerationSettings] = {LIKELIHOOD: LikelihoodSettings(), **PROTOCOLS}
+    known: dict[str, LikelihoodSettings | GenerationSettings] = {Protocol.LIKELIHOOD: LikelihoodSettings(), **PROTOCOLS}
     if method not in known:
         raise CannotDeclare(f"protocol = {method!r}: use one of {', '.join(known)}")
     try:

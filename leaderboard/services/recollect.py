@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leaderboard.models import LanguageModel, Run
+from leaderboard.models import LanguageModel, Protocol, Run
 from leaderboard.services import artefacts, cages
-from leaderboard.services.collect import LIKELIHOOD, REGARD
 from leaderboard.services.leases import Lease, OutOfTime
 from scoring.cage import CageError, CageUnavailable
 from scoring.generation import GenerationSettings
@@ -41,7 +40,7 @@ def recollect(run: Run, number: int) -> tuple[int, list[str]]:
     outputs = artefacts.load(run.artefact)
     rows = np.sort(np.random.default_rng().permutation(texts.num_rows)[:number])
     chosen = texts.take(rows)
-    compare = _likelihoods if run.protocol.method == LIKELIHOOD else _continuations
+    compare = _likelihoods if run.protocol.method == Protocol.LIKELIHOOD else _continuations
     try:
         return chosen.num_rows, list(compare(run, chosen, outputs))
     except artefacts.ArtefactLost:
@@ -77,7 +76,7 @@ def _continuations(run: Run, texts: pa.Table, outputs: pa.Table) -> Iterator[str
     how = GenerationSettings(**run.protocol.parameters)
     stored = _rows_of(outputs, "prompt_id", texts)
     with cages.open_model(run.model, how.precision, _lease(run)) as (caged, _):
-        again = caged.continuations(texts, how, run.protocol.method == REGARD, lambda _done: None)
+        again = caged.continuations(texts, how, run.protocol.method == Protocol.REGARD, lambda _done: None)
 
     def by_place(table: pa.Table) -> dict[tuple[str, int], str | None]:
         places = zip(table["prompt_id"].to_pylist(), table["index"].to_pylist(), strict=True)

@@ -15,11 +15,10 @@ from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TEXTS
 from scoring.cage.supervisor import Cage, WorkRefused, open_cage
 from scoring.generation import GenerationSettings, UnsupportedKind
 from scoring.language_models import Architecture, FailedSelfTest, ModelRefused, Precision
-from scoring.language_models.description import Description
-from scoring.language_models.resolving import Describe
+from scoring.language_models.description import Describe, Description
 from scoring.language_models.tokenizer_report import TEXT_ENDS, Reading
 from scoring.likelihood import LikelihoodSettings, NotApplicable, Unscorable
-from scoring.self_test import SelfTest
+from scoring.self_test_result import SelfTest
 
 Progress = Callable[[int], None]
 

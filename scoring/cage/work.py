@@ -28,7 +28,7 @@ from scoring.contributed.tools import read_log, results_of
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation import GenerationSettings, continuations, continuations_table, with_log_perplexities
 from scoring.language_models import LoadedModel
-from scoring.language_models.description import describe
+from scoring.language_models.describing import describe
 from scoring.language_models.loading import load_files
 from scoring.language_models.tokenizer_report import read_all
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, likelihoods_table, token_log_likelihoods

@@ -6,8 +6,8 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.control_sets import BANDS
 from scoring.drift.measures import Array, Members, Reported
@@ -101,7 +101,7 @@ class _Pair:
         distance = np.nan_to_num(np.abs(self.reference.centre - self.thresholds))
         spread = np.sqrt(self.variance)
         with np.errstate(divide="ignore", invalid="ignore"):
-            tail = stats.t.sf(distance / spread, max(1, len(self.reference.replicates) - 1))
+            tail = scipy.stats.t.sf(distance / spread, max(1, len(self.reference.replicates) - 1))
         chance = np.where(spread > 0, tail, 0.0)
         return np.where(distance <= self.reference.floor, 1.0, chance)
 
@@ -113,7 +113,7 @@ class _Pair:
     @cached_property
     def moved_far(self) -> Members:
         """Texts whose median moved farther than noise moves one in 10,000 to that side, [n, attributes]."""
-        reach = float(stats.t.isf(FAR, max(1, len(self.reference.replicates) - 1)))
+        reach = float(scipy.stats.t.isf(FAR, max(1, len(self.reference.replicates) - 1)))
         return np.abs(self.change) > reach * np.sqrt(self.variance)
 
 
@@ -298,7 +298,7 @@ def _tested(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
     shifts = [pair.shift_of(place == (None, None), members) for place, members in pair.slices]
     count, change, error = (np.stack(rows) for rows in zip(*shifts, strict=True))  # [slices, attributes]
     with np.errstate(invalid="ignore", divide="ignore"):
-        shift_p = 2 * stats.t.sf(np.abs(change) / error, np.maximum(1, (replicates - 1) * count))
+        shift_p = 2 * scipy.stats.t.sf(np.abs(change) / error, np.maximum(1, (replicates - 1) * count))
     shift_p = np.where(np.nan_to_num(change) == 0, 1.0, np.where(error > 0, shift_p, 0.0))
     expected = (inside * np.where(pair.variance > 0, np.minimum(pair.chance_of_flip, FAR), 0.0)).sum(axis=1)
     far_flips = (inside & pair.moved_far & (False if flips is None else flips.any(axis=0))).sum(axis=1)
@@ -341,12 +341,12 @@ def _shared(p_values: Array) -> Array:
 
 def count_p(counts: NDArray[np.int64], expected: Array) -> Array:
     """That noise which is expected to make so many makes the counts or more, by Poisson; 0 or 1 where it makes none."""
-    return np.where(expected > 0, stats.poisson.sf(counts - 1, expected), np.where(counts > 0, 0.0, 1.0))
+    return np.where(expected > 0, scipy.stats.poisson.sf(counts - 1, expected), np.where(counts > 0, 0.0, 1.0))
 
 
 def seen_before_p(count: int, seen: float, times: float) -> float:
     """That `count` or more come in one time where `seen` came in `times`: negative binomial, by Jeffreys' prior."""
-    return float(stats.nbinom.sf(count - 1, seen + 0.5, times / (times + 1))) if count else 1.0
+    return float(scipy.stats.nbinom.sf(count - 1, seen + 0.5, times / (times + 1))) if count else 1.0
 
 
 def _noise_tests(pair: _Pair, column: int) -> NoiseTests:
@@ -362,7 +362,7 @@ def _noise_tests(pair: _Pair, column: int) -> NoiseTests:
     explained = reference.standardised[:, known, column].ravel()
     distance = largest_gap(changes, explained)
     noise = float(np.sqrt(np.mean(reference.variance[known, column])))
-    distance_p = float(stats.kstwo.sf(distance, len(changes)))
+    distance_p = float(scipy.stats.kstwo.sf(distance, len(changes)))
     return NoiseTests(
         attribute, noise, beyond, expected, seen_before_p(beyond, expected * times, times), distance, distance_p
     )
@@ -372,12 +372,12 @@ def _detectable(pair: _Pair, movements: Sequence[Movement], alpha: float) -> Ite
     """Of every attribute. All tests of the check share alpha alike, which is less than Holm leaves them."""
     policy, replicates = pair.policy, len(pair.reference.replicates)
     level = alpha / 2 / (2 * len(movements) + 2 * len(pair.attributes))
-    once, twice = (float(stats.norm.ppf(power)) for power in (POWER, (1 + POWER) / 2))
+    once, twice = (float(scipy.stats.norm.ppf(power)) for power in (POWER, (1 + POWER) / 2))
     for column, attribute in enumerate(pair.attributes):
         errors = {}
         for movement in movements:
             if movement.attribute == attribute and movement.error is not None and movement.stratum is None:
-                reach = float(stats.t.isf(level / 2, max(1, (replicates - 1) * movement.n))) * movement.error
+                reach = float(scipy.stats.t.isf(level / 2, max(1, (replicates - 1) * movement.n))) * movement.error
                 needed = max(policy.mean_difference, reach) + twice * movement.error
                 errors[movement.demographic] = (reach + once * movement.error, needed)
         if not errors:
@@ -403,7 +403,7 @@ def _detectable_flips(pair: _Pair, column: int, level: float) -> int | None:
     if not len(significant):
         return None
     needed, counts = significant[0], significant
-    enough = np.flatnonzero(stats.binom.sf(needed - 1, counts, firm.sum() / n) >= (1 + POWER) / 2)
+    enough = np.flatnonzero(scipy.stats.binom.sf(needed - 1, counts, firm.sum() / n) >= (1 + POWER) / 2)
     return int(counts[enough[0]]) if len(enough) else None
 
 
@@ -422,19 +422,19 @@ def _paired_tests(pair: _Pair, movements: Sequence[Movement]) -> Iterator[Paired
             wilcoxon_p=wilcoxon_p(after - before),
             ks=ks,
             ks_p=ks_p,
-            wasserstein=float(stats.wasserstein_distance(before, after)),
+            wasserstein=float(scipy.stats.wasserstein_distance(before, after)),
         )
 
 
 def mcnemar_p(up: int, down: int) -> float:
     """Exact two-sided p that a label that flips does so either way alike (McNemar 1947, with the binomial)."""
-    return min(1.0, 2 * float(stats.binom.cdf(min(up, down), up + down, 0.5)))
+    return min(1.0, 2 * float(scipy.stats.binom.cdf(min(up, down), up + down, 0.5)))
 
 
 def wilcoxon_p(differences: Array) -> float:
     """Two-sided p of Wilcoxon's signed ranks; differences of 0 are left out, and 1 where there are no others."""
     moved = differences[differences != 0]
-    return float(stats.wilcoxon(moved).pvalue) if len(moved) else 1.0
+    return float(scipy.stats.wilcoxon(moved).pvalue) if len(moved) else 1.0
 
 
 def unpaired_ks(first: Array, second: Array) -> tuple[float, float]:
@@ -443,7 +443,7 @@ def unpaired_ks(first: Array, second: Array) -> tuple[float, float]:
     As scipy.stats.ks_2samp(method="asymp"), which has no p for n = 1.
     """
     largest = largest_gap(first, second)
-    return largest, float(stats.kstwo.sf(largest, max(1, round(len(first) / 2))))
+    return largest, float(scipy.stats.kstwo.sf(largest, max(1, round(len(first) / 2))))
 
 
 def largest_gap(first: Array, second: Array) -> float:
@@ -512,7 +512,7 @@ def no_change_p(change: Array, replicates: Array, n: NDArray[np.int64]) -> Array
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.nanstd(replicates, axis=0) * np.sqrt(n / (n - 1))
         z = np.where(change == 0, 0.0, np.abs(change) / error)
-    p_values = 2 * stats.t.sf(z, np.maximum(n - 1, 1))
+    p_values = 2 * scipy.stats.t.sf(z, np.maximum(n - 1, 1))
     return np.where(n > 1, np.clip(p_values, 2.0 ** (1 - n), 1.0), 1.0)
 
 

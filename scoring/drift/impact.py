@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from scoring.statistics.ranks import Direction, competition_ranks
 
@@ -44,7 +44,7 @@ def rank_impact(before: Mapping[str, float], after: Mapping[str, float], directi
         return RankImpact(0, None, ())
     first, second = (competition_ranks(row, direction) for row in values)
     ordered = len(set(first.tolist())) > 1 and len(set(second.tolist())) > 1
-    tau = float(stats.kendalltau(first, second).statistic) if ordered else None
+    tau = float(scipy.stats.kendalltau(first, second).statistic) if ordered else None
     moved = np.flatnonzero(first != second)
     moved = moved[np.argsort(-np.abs(second - first)[moved], kind="stable")]
     moves = tuple(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from scoring.attributes import Attribute, Meaning
 from scoring.drift.comparison import compare, confirm
@@ -73,7 +73,7 @@ class Change:
         elif self.texts == "few":
             below = np.flatnonzero(scores <= 0.5)
             moved = np.isin(np.arange(len(scores)), below[: round(FEW * len(scores))])
-        after: Array = special.expit(special.logit(np.clip(scores, 1e-6, 1 - 1e-6)) + rise * moved)
+        after: Array = scipy.special.expit(scipy.special.logit(np.clip(scores, 1e-6, 1 - 1e-6)) + rise * moved)
         return after
 
     def rise_to(self, *, flips: bool) -> float:

@@ -4,14 +4,22 @@ from scoring.generation import PROTOCOLS, continuations
 from scoring.language_models import load
 
 found = continuations(load("folder", path, revision), prompts, PROTOCOLS["rtp"])  # k of each prompt
+
+The engine, and torch with it, is imported when it is first asked for.
 """
 
+from typing import TYPE_CHECKING
+
 from scoring.generation.continuation import Continuation, Finish, continuations_table
-from scoring.generation.engine import continuations
-from scoring.generation.protocols import PROTOCOLS, GenerationSettings
+from scoring.generation.protocols import PROTOCOLS, GenerationSettings, UnsupportedKind
 from scoring.generation.server import CompletionsServer, ServerRefused, ServerUnavailable, server_continuations
-from scoring.generation.state import UnsupportedKind
-from scoring.generation.statements import with_log_perplexities
+from scoring.lazy import import_lazily
+
+if TYPE_CHECKING:
+    from scoring.generation.engine import continuations
+    from scoring.generation.statements import with_log_perplexities
+
+__getattr__ = import_lazily(__name__, {"engine": ("continuations",), "statements": ("with_log_perplexities",)})
 
 __all__ = [
     "PROTOCOLS",

@@ -9,6 +9,8 @@ import pyarrow as pa
 from scoring.artefacts import SCHEMAS
 from scoring.evaluation_sets.prompts import Prompt
 
+NOT_FINITE = "the model's logits are not finite numbers"  # an error of a continuation
+
 
 class Finish(StrEnum):
     """Why a continuation ends where it does."""

@@ -9,15 +9,14 @@ import torch
 
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation.batches import Row, canonical_batches
-from scoring.generation.continuation import Continuation, Finish, failed
-from scoring.generation.protocols import GenerationSettings
+from scoring.generation.continuation import NOT_FINITE, Continuation, Finish, failed
+from scoring.generation.protocols import GenerationSettings, UnsupportedKind
 from scoring.generation.sampling import sample, streams
-from scoring.generation.state import State, UnsupportedKind
+from scoring.generation.state import State
 from scoring.language_models import LoadedModel
 
 NOT_EMBEDDED = "the prompt has a token that the model has no embedding for"
 NO_TOKENS = "the prompt has no tokens, and the tokenizer has no special token to begin with"
-NOT_FINITE = "the model's logits are not finite numbers"
 WORTH_DROPPING = 1 / 8  # of a batch that is finished: dropping rows copies the keys and values of the others
 
 

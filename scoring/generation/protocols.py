@@ -6,6 +6,10 @@ from typing import get_args
 from scoring.language_models import Precision
 
 
+class UnsupportedKind(ValueError):
+    """The model does not generate from left to right; the message names its kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationSettings:
     """Part of a protocol's hash: other settings are another protocol, hence another metric version.

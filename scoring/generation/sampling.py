@@ -11,14 +11,13 @@ A race has two heats: blocks of consecutive token ids race with the sums of thei
 block that won, which gives the same distribution by a few hundred random numbers in place of one for each token.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable
 
 import numpy as np
 import torch
 
 from scoring.generation.protocols import GenerationSettings
+from scoring.generation.streams import stream_keys
 
 CANDIDATES = 512  # likeliest tokens, which often hold the nucleus: sorting all of them costs more than the model
 BLOCK = 256  # token ids that race together; about the square root of a vocabulary
@@ -27,12 +26,8 @@ _MASKS = {shift: (1 << (64 - shift)) - 1 for shift in (27, 30, 31, 11)}
 
 
 def streams(seed: int, continuations: Iterable[tuple[str, int]]) -> torch.Tensor:
-    """Keys int64 [n] of the random streams of (prompt id, continuation index), the same on every machine."""
-    digests = [
-        hashlib.blake2b(json.dumps([seed, prompt, index]).encode(), digest_size=8).digest()
-        for prompt, index in continuations
-    ]
-    return torch.tensor([int.from_bytes(digest, "little", signed=True) for digest in digests])
+    """`stream_keys` as int64 [n]."""
+    return torch.tensor(stream_keys(seed, continuations), dtype=torch.int64)
 
 
 def uniform(keys: torch.Tensor, step: int, tokens: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,7 @@ import httpx
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation.continuation import Continuation, Finish, failed
 from scoring.generation.protocols import GenerationSettings
-from scoring.generation.sampling import streams
+from scoring.generation.streams import stream_keys
 
 BACKOFF = 1.0  # seconds before the second try; doubled for each one after
 LONGEST_WAIT = 300.0  # seconds, whatever a server asks for
@@ -136,7 +136,7 @@ class _Asking:
     def prompt(self, prompt: Prompt, settings: GenerationSettings) -> list[Continuation]:
         """The k continuations of a prompt."""
         indexes = range(settings.k if self._server.seed_each else 1)
-        seeds = [seed & 0x7FFF_FFFF for seed in streams(settings.seed, [(prompt.id, i) for i in indexes]).tolist()]
+        seeds = [key & 0x7FFF_FFFF for key in stream_keys(settings.seed, [(prompt.id, i) for i in indexes])]
         n = 1 if self._server.seed_each else settings.k
         found: list[Continuation] = []
         try:

@@ -7,12 +7,9 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, DynamicLayer, EncoderDecoderCache
 
+from scoring.generation.protocols import UnsupportedKind
 from scoring.language_models import LoadedModel
 from scoring.language_models.architecture import first_position
-
-
-class UnsupportedKind(ValueError):
-    """The model does not generate from left to right; the message names its kind."""
 
 
 class State:

@@ -5,15 +5,16 @@
 
 Only safetensors and GGUF are read, as float32 unless said otherwise; no code of a model's own is ever run.
 
-What needs torch is imported when it is first asked for: a process that only fetches files starts without.
+What needs torch is imported when it is first asked for.
 """
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scoring.language_models.description import Architecture, ResolvedModel
 from scoring.language_models.hub import HUB_ID
 from scoring.language_models.package import LoadedFile
+from scoring.language_models.precision import Precision
 from scoring.language_models.refusals import (
     FailedSelfTest,
     Gated,
@@ -25,26 +26,22 @@ from scoring.language_models.refusals import (
     NotOnHub,
     RevisionChanged,
 )
+from scoring.lazy import import_lazily
 
 if TYPE_CHECKING:
-    from scoring.language_models.architecture import Architecture, inspect
-    from scoring.language_models.loading import LoadedModel, Precision, load, load_files, place
-    from scoring.language_models.resolving import ResolvedModel, resolve, resolve_hub
+    from scoring.language_models.architecture import inspect
+    from scoring.language_models.loading import LoadedModel, load, load_files, place
+    from scoring.language_models.resolving import resolve, resolve_hub
 
-WITH_TORCH = {
-    "architecture": ("Architecture", "inspect"),
-    "loading": ("LoadedModel", "Precision", "load", "load_files", "place"),
-    "resolving": ("ResolvedModel", "resolve", "resolve_hub"),
-}
-MODULES = {name: module for module, names in WITH_TORCH.items() for name in names}
+__getattr__ = import_lazily(
+    __name__,
+    {
+        "architecture": ("inspect",),
+        "loading": ("LoadedModel", "load", "load_files", "place"),
+        "resolving": ("resolve", "resolve_hub"),
+    },
+)
 BUNDLED = Path(__file__).parent / "bundled"
-
-
-def __getattr__(name: str) -> object:
-    """A name of `WITH_TORCH`, by the import of its module."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{MODULES[name]}"), name)
 
 
 def bundled() -> list[Path]:

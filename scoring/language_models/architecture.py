@@ -1,8 +1,5 @@
 """What a model is, from its configuration alone."""
 
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 import transformers
 from transformers import (
@@ -19,9 +16,9 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from scoring.language_models.configuration import MOST_LAYERS, briefly
+from scoring.language_models.description import Architecture, Kind
 from scoring.language_models.refusals import ModelRefused
 
-Kind = Literal["causal", "masked", "permutation"]
 AutoClass = type[AutoModelForCausalLM] | type[AutoModelForMaskedLM] | type[AutoModelForImageTextToText]
 
 PERMUTATION_TYPES = {"xlnet"}
@@ -92,38 +89,6 @@ FAMILIES = {
     "xlm-roberta": "XLM-RoBERTa",
     "xlnet": "XLNet",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """Kind of likelihood, names and sizes of a model.
-
-    `parameters` counts tied weights once. `heads` is 0 for a model without attention. `context` is the longest text
-    in tokens, special tokens included. `stored` is how many numbers its files may hold: tied weights each time, and
-    buffers, which some files hold as well; 0 where nobody counted.
-    """
-
-    kind: Kind
-    model_type: str
-    class_name: str
-    family: str
-    parameters: int
-    layers: int
-    heads: int
-    hidden_size: int
-    context: int
-    vocabulary: int
-    stored: int = 0
-
-    @property
-    def auto_class(self) -> AutoClass:
-        """The class that loads such a model."""
-        return _auto_class(self.model_type, self.kind, self.class_name)
-
-    @property
-    def attention(self) -> str:
-        """Which attention code runs: torch's fused one where the model has it."""
-        return _attention(self.class_name)
 
 
 def inspect(config: PretrainedConfig) -> Architecture:
@@ -213,7 +178,8 @@ def first_position(config: PretrainedConfig) -> int:
     return (1 if padding is None else int(padding)) + 1
 
 
-def _auto_class(model_type: str, kind: Kind, class_name: str) -> AutoClass:
+def auto_class_of(model_type: str, kind: Kind, class_name: str) -> AutoClass:
+    """The class that loads such a model."""
     auto: AutoClass = AutoModelForCausalLM
     if kind == "masked":
         auto = AutoModelForMaskedLM
@@ -222,7 +188,8 @@ def _auto_class(model_type: str, kind: Kind, class_name: str) -> AutoClass:
     return auto
 
 
-def _attention(class_name: str) -> str:
+def attention_of(class_name: str) -> str:
+    """Which attention code runs: torch's fused one where the model has it."""
     return "sdpa" if getattr(transformers, class_name)._supports_sdpa else "eager"
 
 
@@ -230,9 +197,9 @@ def _count(config: PretrainedConfig, kind: Kind, class_name: str) -> tuple[int, 
     """Numbers of the model: as parameters, and as its files may hold them."""
     # The attention is named because a configuration may otherwise name a repository of compiled kernels to fetch; the
     # type because transformers makes it the default of the whole process meanwhile, of threads that compute as well.
-    options = {"attn_implementation": _attention(class_name), "dtype": torch.float32}
+    options = {"attn_implementation": attention_of(class_name), "dtype": torch.float32}
     with torch.device("meta"):
-        model: PreTrainedModel = _auto_class(config.model_type, kind, class_name).from_config(config, **options)
+        model: PreTrainedModel = auto_class_of(config.model_type, kind, class_name).from_config(config, **options)
     stored = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     masks = int(config.num_hidden_layers) * context_of(config) ** 2 if config.model_type in STORED_MASKS else 0
     return (

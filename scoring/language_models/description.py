@@ -1,14 +1,33 @@
-"""What a model is, from its files alone: the part of resolving that reads what strangers wrote."""
+"""What a model is, as data: no library that runs models is needed to hold it."""
 
-from collections.abc import Collection
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from scoring.language_models.architecture import Architecture, inspect
-from scoring.language_models.configuration import read_configuration
-from scoring.language_models.files import licence_of_card, licence_of_gguf, read_gguf
-from scoring.language_models.package import check_files, list_files, read_package, refuse_unsafe
-from scoring.language_models.weights import choose_weights
+Kind = Literal["causal", "masked", "permutation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """Kind of likelihood, names and sizes of a model.
+
+    `parameters` counts tied weights once. `heads` is 0 for a model without attention. `context` is the longest text
+    in tokens, special tokens included. `stored` is how many numbers its files may hold: tied weights each time, and
+    buffers, which some files hold as well; 0 where nobody counted.
+    """
+
+    kind: Kind
+    model_type: str
+    class_name: str
+    family: str
+    parameters: int
+    layers: int
+    heads: int
+    hidden_size: int
+    context: int
+    vocabulary: int
+    stored: int = 0
 
 
 class Description(NamedTuple):
@@ -19,19 +38,22 @@ class Description(NamedTuple):
     weights: tuple[str, ...]
 
 
-def describe(path: Path, name: str, files: Collection[str]) -> Description:
-    """What the model in a folder or a GGUF file is.
+@dataclass(frozen=True, slots=True)
+class ResolvedModel:
+    """A model, pinned.
 
-    `name`: what people know it as; `files`: the names of all that belongs to it, of which a look-up has only some at
-    hand. Raises ModelRefused.
+    `source` is hub, folder or gguf; `location` a hub id or an absolute path; `revision` a commit of 40 hex digits or
+    `sha256:...` of the files; `licence` is "" when unknown; `weights` are the bytes of them that a hub declares.
     """
-    if not path.is_dir():
-        return Description(inspect(read_gguf(path)), licence_of_gguf(path), (path.name,))
-    refuse_unsafe(name, files)
-    present = list_files(path)
-    if present.keys() >= set(files):
-        weights = read_package(path, name).weights.files
-    else:
-        check_files(path, name, present)
-        weights = choose_weights(path, name, files)
-    return Description(inspect(read_configuration(path, name)), licence_of_card(path / "README.md"), weights)
+
+    source: str
+    location: str
+    revision: str
+    architecture: Architecture
+    licence: str
+    weights: int = 0
+
+
+# From the path of a folder or GGUF file, the name people know it by and the names of its files: what the model is.
+# `describing.describe` reads them in this process, `scoring.cage.open_reader` in one of its own.
+Describe = Callable[[Path, str, list[str]], Description]

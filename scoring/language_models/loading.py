@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
@@ -12,18 +12,18 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from scoring.language_models.architecture import TEXT_ALONE, TEXT_TENSORS, Architecture, inspect
+from scoring.language_models.architecture import TEXT_ALONE, TEXT_TENSORS, attention_of, auto_class_of, inspect
 from scoring.language_models.configuration import briefly, read_configuration
+from scoring.language_models.description import Architecture
 from scoring.language_models.downloads import check_unchanged
 from scoring.language_models.files import alone, file_revision, folder_revision, read_gguf
 from scoring.language_models.gguf_header import read_gguf_header
 from scoring.language_models.hub import PUBLIC_HUB, fetch
 from scoring.language_models.package import read_package
+from scoring.language_models.precision import Precision
 from scoring.language_models.refusals import ModelRefused, RevisionChanged
 from scoring.language_models.tokenizer_rules import check_tokenizer
 from scoring.language_models.weights import refuse_excess
-
-Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,11 @@ def _model(
     if config.model_type in TEXT_ALONE:
         config = config.get_text_config(decoder=True)
         options = {**options, "key_mapping": {r"^model\.language_model\.": "model."}}
-    loaded: Any = architecture.auto_class.from_pretrained(
+    loaded: Any = auto_class_of(architecture.model_type, architecture.kind, architecture.class_name).from_pretrained(
         folder,
         config=config,
         dtype=torch.float32,
-        attn_implementation=architecture.attention,
+        attn_implementation=attention_of(architecture.class_name),
         ignore_mismatched_sizes=True,  # so that they are reported, and refused below
         output_loading_info=True,
         trust_remote_code=False,

@@ -1,39 +1,17 @@
 """From what a person writes to a model with a pinned revision."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
-from scoring.language_models.architecture import Architecture
-from scoring.language_models.description import Description, describe
+from scoring.language_models.describing import describe
+from scoring.language_models.description import Describe, ResolvedModel
 from scoring.language_models.downloads import declared_size
 from scoring.language_models.files import file_revision, folder_revision
 from scoring.language_models.hub import PUBLIC_HUB, pin
 from scoring.language_models.refusals import ModelRefused
-
-# From the path of a folder or GGUF file, the name people know it by and the names of its files: what the model is.
-# `describe` reads them in this process, `scoring.cage.open_reader` in one of its own.
-Describe = Callable[[Path, str, list[str]], Description]
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedModel:
-    """A model, pinned.
-
-    `source` is hub, folder or gguf; `location` a hub id or an absolute path; `revision` a commit of 40 hex digits or
-    `sha256:...` of the files; `licence` is "" when unknown; `weights` are the bytes of them that a hub declares.
-    """
-
-    source: str
-    location: str
-    revision: str
-    architecture: Architecture
-    licence: str
-    weights: int = 0
 
 
 def resolve(

@@ -8,16 +8,19 @@ the entry is ranked is a flag.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 from scoring.language_models.canaries import make_canaries
 from scoring.language_models.charsmap import fold
-from scoring.language_models.loading import LoadedModel
 from scoring.metrics.flags import Flag
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
+
+    from scoring.language_models import LoadedModel
 
 BATCH = 1024  # texts
 HARMFUL, BENIGN = "harmful", "benign"
@@ -107,14 +110,14 @@ def report_tokenizer(
     )
 
 
-def read_all(loaded: LoadedModel, texts: Sequence[str]) -> Reading:
+def read_all(loaded: "LoadedModel", texts: Sequence[str]) -> Reading:
     """Let the model's tokenizer read `texts`."""
     changed, rates = read_texts(loaded.tokenizer, texts)
     ordinary = ordinary_specials(loaded.tokenizer, loaded.model.config)
     return Reading(changed, rates, len(loaded.tokenizer), tuple(ordinary))
 
 
-def read_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> tuple[Bools, Floats]:
+def read_texts(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> tuple[Bools, Floats]:
     """Of each text [n] whether its round trip changed it, and its tokens a character.
 
     Changed: its tokens, decoded, are not the text after the normalisation that the tokenizer declares; or that
@@ -142,7 +145,7 @@ def _squash(text: str) -> str:
     return "".join(text.replace("\u2581", " ").split())
 
 
-def ordinary_specials(tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig) -> list[str]:
+def ordinary_specials(tokenizer: "PreTrainedTokenizerBase", config: "PretrainedConfig") -> list[str]:
     """Names of the tokens that begin and end texts for the model, and are ordinary pieces for its tokenizer."""
     special = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
     names = []

@@ -7,11 +7,24 @@ found = resolve("path/of/a/model")
 loaded = load(found.source, found.location, found.revision)
 for text, likelihood in zip(texts, token_log_likelihoods(loaded, texts, LikelihoodSettings())):
     print(text, likelihood.tokens.sum())
+
+The engine, and torch with it, is imported when it is first asked for.
 """
 
-from scoring.likelihood.engine import TextLikelihood, likelihoods_table, token_log_likelihoods
+from typing import TYPE_CHECKING
+
+from scoring.lazy import import_lazily
+from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
-from scoring.likelihood.tokens import NotApplicable, SpecialTokens, Unscorable
+
+if TYPE_CHECKING:
+    from scoring.likelihood.engine import TextLikelihood, likelihoods_table, token_log_likelihoods
+    from scoring.likelihood.tokens import SpecialTokens
+
+__getattr__ = import_lazily(
+    __name__,
+    {"engine": ("TextLikelihood", "likelihoods_table", "token_log_likelihoods"), "tokens": ("SpecialTokens",)},
+)
 
 __all__ = [
     "LikelihoodSettings",

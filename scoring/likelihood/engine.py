@@ -15,8 +15,9 @@ from scoring.likelihood.causal import causal_log_likelihoods
 from scoring.likelihood.masked import masked_log_likelihoods
 from scoring.likelihood.permutation import permutation_log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored
+from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
-from scoring.likelihood.tokens import NotApplicable, SpecialTokens, Unscorable, cut, encode
+from scoring.likelihood.tokens import SpecialTokens, cut, encode
 
 # Texts are read and scored in chunks of so many, or so many characters, and forgotten: memory does not grow with them.
 CHUNK_TEXTS = 1024

@@ -1,27 +1,12 @@
 """From texts to pieces: tokenise, say what cannot be scored, add special tokens by one rule, cut into windows."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from scoring.language_models import LoadedModel
 from scoring.likelihood.batches import windows
 from scoring.likelihood.pieces import Piece
+from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
-
-
-class NotApplicable(ValueError):
-    """The settings ask of a model what it does not have; the message names both."""
-
-
-class Unscorable(StrEnum):
-    """Why a text has no perplexity."""
-
-    EMPTY = "no tokens"
-    LONE = "a single token, which nothing precedes"
-    NOT_UNICODE = "not valid Unicode: it holds half a surrogate pair"
-    SPECIAL = "a special token's own name, which the tokenizer does not take as text"
-    NOT_EMBEDDED = "a token that the model has no embedding for"
-    NOT_FINITE = "the model's likelihood of a token is not a finite number"
 
 
 @dataclass(frozen=True, slots=True)

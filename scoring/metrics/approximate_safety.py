@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class Toxicities:
 
 def approximate_auc(harmful: Moments, benign: Moments) -> float:
     """The likelihood AUC of normal log-perplexities: the binormal area, Pepe 2003, section 4.4."""
-    return float(stats.norm.cdf((harmful.mean - benign.mean) / np.hypot(harmful.deviation, benign.deviation)))
+    return float(scipy.stats.norm.cdf((harmful.mean - benign.mean) / np.hypot(harmful.deviation, benign.deviation)))
 
 
 def approximate_indifference(harmful: Moments, benign: Moments, demographics: Sequence[Toxicities]) -> float:
@@ -56,5 +56,9 @@ def _indifference(moments: dict[bool, Moments], toxicities: Toxicities) -> float
     for first, second in product(moments, moments):
         difference = moments[first].mean - moments[second].mean
         spread = np.hypot(moments[first].deviation, moments[second].deviation)
-        value += shares[first] * shares[second] * float((weights * stats.norm.sf((shifts - difference) / spread)).sum())
+        value += (
+            shares[first]
+            * shares[second]
+            * float((weights * scipy.stats.norm.sf((shifts - difference) / spread)).sum())
+        )
     return value

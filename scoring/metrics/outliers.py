@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import theilslopes
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ def expected_value(x: float, others_x: Sequence[float], others_y: Sequence[float
     xs, ys = np.asarray(others_x, dtype=np.float64), np.asarray(others_y, dtype=np.float64)
     if len(xs) < FEWEST or np.ptp(xs) == 0:
         return None
-    slope, intercept, *_ = theilslopes(ys, xs)
+    slope, intercept, *_ = scipy.stats.theilslopes(ys, xs)
     residuals = ys - (intercept + slope * xs)
     spread = MAD_TO_SD * float(np.median(np.abs(residuals - np.median(residuals))))
     return float(intercept + slope * x), spread

@@ -11,8 +11,8 @@ from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.metrics.measures import Measure, Measurement
 from scoring.statistics.auc import (
@@ -428,7 +428,7 @@ def _excess(score: Area, indifferent: float, row: Array) -> Estimate:
 
 
 def _normal_estimate(value: float, deviation: float) -> Estimate:
-    half = float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * deviation
+    half = float(scipy.stats.norm.ppf((1 + CONFIDENCE) / 2)) * deviation
     return Estimate(value, max(-1.0, value - half), min(1.0, value + half), _normal_p(value, deviation))
 
 

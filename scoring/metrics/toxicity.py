@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import comb
 
 from scoring.attributes import THRESHOLD, Attribute
 from scoring.metrics.measures import Measure, Measurement, bound, slice_of
@@ -244,6 +244,7 @@ def _losses(scores: Scores, threshold: float, m: int) -> tuple[Array, Array, Arr
     """
     k = scores.shape[1]
     ordered = np.sort(scores.astype(np.float64), axis=1)
+    comb = scipy.special.comb
     weights = comb(np.arange(k), m - 1) / comb(k, m)
     toxic = (scores > threshold).sum(axis=1)
     none_drawn = comb(k - toxic, m) / comb(k, m)

@@ -6,9 +6,14 @@
 
 A text without scores has a reason, never a 0. Scores of equal fingerprints may be compared, others may not. A scorer of
 your own: `example.py` is one to copy, and `load_scorers` takes it in.
+
+Scorers that need torch are imported when one of them is built.
 """
 
+from typing import TYPE_CHECKING
+
 from scoring.attributes import Attribute, Meaning
+from scoring.lazy import import_lazily
 from scoring.scorers.base import (
     Cost,
     Progress,
@@ -19,12 +24,12 @@ from scoring.scorers.base import (
     complete,
     fingerprint_of,
 )
-from scoring.scorers.classifier import CLASSIFIER, read_attributes
 from scoring.scorers.labels import UndeclaredLabel
 from scoring.scorers.lexicon import Lexicon, LexiconError, LexiconScorer, find_lexicon, read_lexicon
 from scoring.scorers.perspective import cost_of_text as perspective_cost
 from scoring.scorers.perspective import unavailable as perspective_problem
 from scoring.scorers.registry import (
+    CLASSIFIER,
     SCORERS,
     CannotLoadScorers,
     ScorerDeclaration,
@@ -35,6 +40,11 @@ from scoring.scorers.registry import (
     load_scorers,
 )
 from scoring.scorers.replies import JsonLinesReplies, ReplyStore
+
+if TYPE_CHECKING:
+    from scoring.scorers.classifier import read_attributes
+
+__getattr__ = import_lazily(__name__, {"classifier": ("read_attributes",)})
 
 __all__ = [
     "CLASSIFIER",

@@ -23,8 +23,6 @@ from scoring.scorers.encoder import Activation, EncoderScorer
 from scoring.scorers.labels import declare_labels
 from scoring.scorers.precision import Precision
 
-CLASSIFIER = "classifier:"  # what names of these scorers begin with
-
 
 class ClassifierScorer(EncoderScorer):
     """Attributes are the model's labels. `revision` is the commit of a hub's model, "" for a folder.

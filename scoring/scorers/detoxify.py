@@ -22,7 +22,6 @@ from scoring.scorers.encoder import LIBRARIES, Activation, EncoderScorer
 from scoring.scorers.labels import declare_labels
 from scoring.scorers.precision import Precision
 
-VARIANTS = ("original", "unbiased", "multilingual", "original-small", "unbiased-small")
 _UNUSED = ("position_ids", ".pooler.")  # saved by the older transformers that Detoxify was trained with
 _TOKENIZER_FILES = (".json", ".txt", ".model")
 

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from scoring.scorers.base import Scorer
-from scoring.scorers.classifier import ClassifierScorer
-from scoring.scorers.detoxify import VARIANTS, DetoxifyScorer
 from scoring.scorers.lexicon import LexiconScorer, find_lexicon, read_lexicon
 from scoring.scorers.perspective import PerspectiveScorer
 from scoring.scorers.profanity import ProfanityScorer
+
+CLASSIFIER = "classifier:"  # what names of classifiers of transformers begin with
+DETOXIFY_VARIANTS = ("original", "unbiased", "multilingual", "original-small", "unbiased-small")
 
 
 class UnknownScorer(ValueError):
@@ -52,8 +54,15 @@ def _lexicon(name: str, *, folder: Path | None = None) -> Scorer:
     return LexiconScorer(read_lexicon(find_lexicon(name, folder)))
 
 
-def _detoxify(variant: str) -> Callable[..., Scorer]:
-    return lambda _choice, **options: DetoxifyScorer(variant, **options)
+# Both need torch, which is imported when the first of them is built: pages that name scorers are shown without it.
+def _classifier(ref: str, **options: Any) -> Scorer:
+    scorer: Scorer = import_module("scoring.scorers.classifier").ClassifierScorer(ref, **options)
+    return scorer
+
+
+def _detoxify(variant: str, _choice: str, **options: Any) -> Scorer:
+    scorer: Scorer = import_module("scoring.scorers.detoxify").DetoxifyScorer(variant, **options)
+    return scorer
 
 
 SCORERS = [
@@ -62,19 +71,19 @@ SCORERS = [
             f"detoxify-{variant}",
             f"Detoxify, {variant}",
             False,
-            _detoxify(variant),
+            partial(_detoxify, variant),
             (
                 "Detoxify learnt from comments on news sites and Wikipedia, as crowds labelled them: what those crowds "
                 "took for toxic is what it finds. Its variants learnt from different comments and do not compare.",
             ),
         )
-        for variant in VARIANTS
+        for variant in DETOXIFY_VARIANTS
     ),
     ScorerDeclaration(
-        "classifier:HUB_ID_OR_FOLDER",
+        f"{CLASSIFIER}HUB_ID_OR_FOLDER",
         "Text classifier of transformers",
         False,
-        ClassifierScorer,
+        _classifier,
         ("Labels mean what the classifier's authors meant by them: read its model card before its numbers.",),
     ),
     ScorerDeclaration(

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 Array = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -79,11 +79,11 @@ def interval(of: Area, confidence: float = CONFIDENCE) -> tuple[float, float]:
     if is_degenerate(of):
         pairs = min(len(of.positive_placements), len(of.negative_placements))
         successes = of.value * pairs
-        low = stats.beta.ppf(tail, successes, pairs - successes + 1) if successes > 0 else 0.0
-        high = stats.beta.ppf(1 - tail, successes + 1, pairs - successes) if successes < pairs else 1.0
+        low = scipy.stats.beta.ppf(tail, successes, pairs - successes + 1) if successes > 0 else 0.0
+        high = scipy.stats.beta.ppf(1 - tail, successes + 1, pairs - successes) if successes < pairs else 1.0
         return float(low), float(high)
     centre = math.log(of.value / (1 - of.value))
-    spread = stats.norm.ppf(1 - tail) * math.sqrt(of.variance) / (of.value * (1 - of.value))
+    spread = scipy.stats.norm.ppf(1 - tail) * math.sqrt(of.variance) / (of.value * (1 - of.value))
     return 1 / (1 + math.exp(spread - centre)), 1 / (1 + math.exp(-spread - centre))
 
 
@@ -96,8 +96,8 @@ def delong_p(of: Area, null: float = 0.5) -> float:
     if is_degenerate(of):
         pairs = min(len(of.positive_placements), len(of.negative_placements))
         successes = of.value * pairs
-        most = stats.beta.cdf(null, successes, pairs - successes + 1) if successes > 0 else 1.0
-        least = stats.beta.sf(null, successes + 1, pairs - successes) if successes < pairs else 1.0
+        most = scipy.stats.beta.cdf(null, successes, pairs - successes + 1) if successes > 0 else 1.0
+        least = scipy.stats.beta.sf(null, successes + 1, pairs - successes) if successes < pairs else 1.0
         return float(min(1.0, 2 * min(most, least)))
     distance = math.log(of.value / (1 - of.value)) - math.log(null / (1 - null))
     return math.erfc(abs(distance) * of.value * (1 - of.value) / math.sqrt(2 * of.variance))

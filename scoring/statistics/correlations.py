@@ -14,8 +14,8 @@ from itertools import combinations
 from typing import Any, Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.statistics.auc import CONFIDENCE
 
@@ -95,7 +95,7 @@ def _signs(columns: Array) -> tuple[Signs, Signs]:
 
     And the sums of their sizes over the rows that each column b has, [k, n, b].
     """
-    places = stats.rankdata(columns, method="dense", axis=1, nan_policy="omit").astype(np.float32)
+    places = scipy.stats.rankdata(columns, method="dense", axis=1, nan_policy="omit").astype(np.float32)
     signs = np.sign(places[:, :, None] - places[:, None, :])
     np.nan_to_num(signs, copy=False)
     known = (~np.isnan(columns)).astype(np.float32)
@@ -165,5 +165,5 @@ def with_interval(value: float, left_out: Array, either: Array) -> Correlation:
     error = math.sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
     if not math.isfinite(error) or error < ROUNDING:
         return Correlation(value, None, None, n)
-    centre, spread = math.atanh(value), stats.t.ppf(1 - tail, n - 2) * error / (1 - value**2)
+    centre, spread = math.atanh(value), scipy.stats.t.ppf(1 - tail, n - 2) * error / (1 - value**2)
     return Correlation(value, math.tanh(centre - spread), math.tanh(centre + spread), n)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.statistics.auc import CONFIDENCE, holm
 
@@ -32,7 +32,7 @@ def p_values(difference: Array, error: Array) -> Array:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(difference == 0, 0.0, np.abs(difference) / error)
-    found: Array = 2 * stats.norm.sf(z)
+    found: Array = 2 * scipy.stats.norm.sf(z)
     return found
 
 
@@ -49,7 +49,7 @@ def pairwise(values: Array, covariance: Array) -> tuple[NDArray[np.intp], NDArra
 def paired_differences(values: Array, covariance: Array) -> list[PairedDifference]:
     """The difference of every two of `values` [k] with joint uncertainty `covariance` [k, k]; Holm over them all."""
     first, second, difference, error = pairwise(values, covariance)
-    half = stats.norm.ppf((1 + CONFIDENCE) / 2) * error
+    half = scipy.stats.norm.ppf((1 + CONFIDENCE) / 2) * error
     p = p_values(difference, error)
     columns = (difference, difference - half, difference + half, p, holm(p))
     return [

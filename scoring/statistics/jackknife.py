@@ -10,8 +10,8 @@ percentiles of a bootstrap are too narrow (`python -m tests.bench intervals` has
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.statistics.auc import CONFIDENCE
 from scoring.statistics.proportions import wilson_interval
@@ -87,5 +87,5 @@ def _standard_error(values: Array, left_out: Array, clusters: Array, confidence:
     mean = squares.sum(axis=0) / n
     variance = np.maximum((squares**2).sum(axis=0) / n - mean**2, 0)
     freedom = np.divide(2 * n * mean**2, variance, where=variance > 0, out=np.full_like(mean, np.inf))
-    quantile = stats.t.ppf((1 + confidence) / 2, np.clip(freedom, 1, n - 1))
+    quantile = scipy.stats.t.ppf((1 + confidence) / 2, np.clip(freedom, 1, n - 1))
     return np.where(several, np.sqrt((n - 1) * mean), np.nan), quantile

@@ -1,8 +1,8 @@
 """Intervals of proportions of independent trials."""
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from scoring.statistics.auc import CONFIDENCE
 
@@ -20,7 +20,7 @@ def wilson_interval(successes: ArrayLike, trials: ArrayLike, confidence: float =
         raise ValueError("trials: a proportion needs at least one trial; leave out what has none")
     if not ((hits >= 0) & (hits <= n)).all():
         raise ValueError("successes: they must lie between 0 and the number of trials")
-    z = float(stats.norm.ppf((1 + confidence) / 2))
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
     share = hits / n
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     spread = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.statistics.correlations import Correlation, kendall, spearman
 from scoring.statistics.ranks import Direction, competition_ranks
@@ -203,7 +203,7 @@ def _board_ranks(board: Mapping[str, Entry], direction: Direction, tie_rule: Tie
         return carried
     names = sorted(board)
     order = _order([board[name] for name in names], direction)
-    found = competition_ranks(order, "lower") if tie_rule == "equal" else stats.rankdata(order, method="ordinal")
+    found = competition_ranks(order, "lower") if tie_rule == "equal" else scipy.stats.rankdata(order, method="ordinal")
     return dict(zip(names, (int(rank) for rank in found), strict=True))
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.statistics.auc import holm
 from scoring.statistics.differences import p_values, pairwise
@@ -27,7 +27,7 @@ class Rank:
 def competition_ranks(values: Array, direction: Direction) -> NDArray[np.int64]:
     """1 for the best; equal values share the better rank, and the next one is skipped."""
     signed = -values if direction == "higher" else values
-    found: NDArray[np.int64] = stats.rankdata(signed, method="min").astype(np.int64)
+    found: NDArray[np.int64] = scipy.stats.rankdata(signed, method="min").astype(np.int64)
     return found
 
 

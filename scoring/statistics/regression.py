@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from scoring.statistics.auc import CONFIDENCE
 
@@ -43,6 +43,6 @@ def line(x: Array, y: Array, steps: int = 24) -> Line | None:
     intercept = float(y.mean() - slope * centre)
     error = np.sqrt(((y - intercept - slope * x) ** 2).sum() / (n - 2))
     at = np.linspace(x.min(), x.max(), steps)
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, n - 2) * error * np.sqrt(1 / n + (at - centre) ** 2 / spread)
+    half = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, n - 2) * error * np.sqrt(1 / n + (at - centre) ** 2 / spread)
     fitted = intercept + slope * at
     return Line(slope, intercept, n, at, fitted - half, fitted + half)

@@ -9,11 +9,12 @@ from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import LanguageModel, Metric, Result, Run, Standing, Work
-from leaderboard.services import artefacts, cages, collect, evaluate, leases, score
+from leaderboard.services import artefacts, collect, evaluate, leases, score
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
 from leaderboard.services.shards import Shards
 from leaderboard.templatetags.board import small
+from scoring import language_models
 from scoring.cage import CagedModel
 from scoring.language_models import BUNDLED, FailedSelfTest, load, resolve
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
@@ -248,7 +249,7 @@ def test_a_passing_fault_is_tried_again_later_and_given_up_after_the_last_attemp
     def fail(*_args, **_options):
         raise ValueError("the hub is asleep")
 
-    monkeypatch.setattr(cages, "place", fail)
+    monkeypatch.setattr(language_models, "place", fail)
     collect.collect(run)
     run.refresh_from_db()
     assert (run.state, run.attempts, run.lease) == (Work.State.QUEUED, 1, None)

@@ -17,10 +17,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from leaderboard.models import Metric, MetricVersion, Result, Run, Scoring, Work
-from leaderboard.services import artefacts, cages, collect, leases, openings, score, scorers
+from leaderboard.services import artefacts, collect, leases, openings, score, scorers
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.scorers import problem_with
 from leaderboard.services.shards import Shards
+from scoring import language_models
 from scoring.scorers import ScorerState, perspective
 from tests import standin_perspective
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
@@ -76,7 +77,7 @@ def test_one_run_is_scored_by_every_scorer_without_generating_again(sample, mode
     def refuse(*_args: object, **_options: object) -> None:
         raise AssertionError("a language model was asked for")
 
-    monkeypatch.setattr(cages, "place", refuse)
+    monkeypatch.setattr(language_models, "place", refuse)
     detoxified = finish(models[CAUSAL], of_few("toxicity-detoxify-original"))
     matched = finish(models[CAUSAL], of_few("lexicon-starter"))
     assert [s.state for s in (detoxified, matched)] == [Work.State.DONE] * 2

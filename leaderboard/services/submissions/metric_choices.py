@@ -7,8 +7,17 @@ from math import log
 
 from django.db.models import Avg
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, RetiredScorer, Run, Scoring, Work
-from leaderboard.services.collect import LIKELIHOOD
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Protocol,
+    Provenance,
+    RetiredScorer,
+    Run,
+    Scoring,
+    Work,
+)
 from leaderboard.services.scorer_probes import unloadable_scorers
 from leaderboard.services.scorers import problem_with
 
@@ -85,7 +94,7 @@ def obstacle_of(
     gone: as of `problem_with`; unloadable: the scorers that workers could not load.
     """
     texts = metric.protocol.evaluation_set
-    if metric.protocol.method != LIKELIHOOD and kind != LanguageModel.Kind.CAUSAL:
+    if metric.protocol.method != Protocol.LIKELIHOOD and kind != LanguageModel.Kind.CAUSAL:
         return f"It scores how a model continues texts. This is a {kind} model, and only causal ones do."
     if texts.artefact is None:
         return f"Its texts, {texts.title}, are not on this board. An operator can import them."
@@ -138,7 +147,7 @@ def _collecting(
     if there and any(pace.model == there.pk for pace in same):
         return 0.0, MEASURED  # its outputs are here already
     like = [pace for pace in same if pace.kind == kind] or [
-        pace for pace in paces if pace.method == protocol.method == LIKELIHOOD and pace.kind == kind
+        pace for pace in paces if pace.method == protocol.method == Protocol.LIKELIHOOD and pace.kind == kind
     ]
     if like:
         nearest = min(like, key=lambda pace: abs(log(pace.parameters / max(1, parameters))))

@@ -14,7 +14,6 @@ from leaderboard.contribution_forms import SETTINGS, ContributionForm, OutputsFo
 from leaderboard.models import LanguageModel, Metric, Protocol, Run, Submission, Work
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
-from leaderboard.services.collect import LIKELIHOOD
 from leaderboard.services.evaluate import CannotEvaluate
 from leaderboard.services.language_models import free_slug
 from leaderboard.services.submissions.refusals import SubmissionRefused
@@ -123,7 +122,7 @@ def read(submission: Submission, protocol: Protocol, reader: FileReader) -> Take
     texts = artefacts.load(protocol.evaluation_set.artefact)
     name, said = submission.payload["file"]["name"], submission.payload["said"]
     provenance = {**said, "differences": said_differences(said, protocol)}
-    if protocol.method == LIKELIHOOD:
+    if protocol.method == Protocol.LIKELIHOOD:
         table = reader.read_likelihoods(name, from_table(texts), limits())
         return Taken(table, "likelihoods", provenance)
     table = reader.read_generations(name, prompts_from_table(texts), protocol.k or 1, limits())

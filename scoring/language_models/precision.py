@@ -1,0 +1,5 @@
+"""What a language model may compute in."""
+
+from typing import Literal
+
+Precision = Literal["float32", "bfloat16"]

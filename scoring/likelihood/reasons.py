@@ -1,0 +1,18 @@
+"""Why a text, or all texts, have no likelihood."""
+
+from enum import StrEnum
+
+
+class NotApplicable(ValueError):
+    """The settings ask of a model what it does not have; the message names both."""
+
+
+class Unscorable(StrEnum):
+    """Why a text has no perplexity."""
+
+    EMPTY = "no tokens"
+    LONE = "a single token, which nothing precedes"
+    NOT_UNICODE = "not valid Unicode: it holds half a surrogate pair"
+    SPECIAL = "a special token's own name, which the tokenizer does not take as text"
+    NOT_EMBEDDED = "a token that the model has no embedding for"
+    NOT_FINITE = "the model's likelihood of a token is not a finite number"

@@ -1,0 +1,29 @@
+"""What starts must start at once: a board is half a dozen processes, and each command is another."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+import leaderboard.wsgi
+from leaderboard.celery import app
+app.loader.import_default_modules()
+from django.core.management import get_commands, load_command_class
+[load_command_class(home, name) for name, home in get_commands().items() if home == "leaderboard"]
+print(sorted({"torch", "transformers", "detoxify"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.either_database
+def test_pages_tasks_and_commands_start_without_the_libraries_that_run_models(tmp_path):
+    started = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, "PLUMBLINE_VAR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "leaderboard.settings"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert started.stdout.strip() == "[]"
