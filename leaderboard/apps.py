@@ -36,7 +36,7 @@ def _seed_roles(**_: Any) -> None:
 
 def _note_release(**_: Any) -> None:
     """The code that migrated the database is the board's from now on."""
-    from leaderboard.services.hosts import note_release
+    from leaderboard.services.release import note_release
 
     note_release()
 

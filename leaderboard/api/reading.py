@@ -39,7 +39,7 @@ def number(description: str, **options: Any) -> Any:
 def reading_router(tag: str) -> Router:
     """A router of operations that only read what everyone may see."""
     router = Router(tags=[tag])
-    router.add_decorator(kept(personal=False), mode="view")
+    router.add_decorator(kept(personal=False, reads=None), mode="view")
     router.add_decorator(nothing_misspelt, mode="view")
     return router
 

@@ -27,13 +27,13 @@ from leaderboard.models import (
 )
 from leaderboard.models.work import database_now, from_now
 from leaderboard.services import artefacts, scorers
+from leaderboard.services.abilities import HANDS, hosts_to_ask, note_ability, others
 from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
 from leaderboard.services.control import Instrument, here, instrument_of, reported_by, scores_artefact
 from leaderboard.services.folders import name_of_scorer
-from leaderboard.services.hosts import HANDS, given_back, hosts_to_ask, note_ability, others
 from leaderboard.services.impact import impact_of
-from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed
+from leaderboard.services.leases import Deferred, Lease, LeaseLost, claimed, given_back
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.openings import growing_pause, load_reference
 from leaderboard.services.policies import policy_of, thresholds_of

@@ -21,8 +21,7 @@ from leaderboard.models import LanguageModel, Protocol, Run, Work
 from leaderboard.services import artefacts, cages
 from leaderboard.services.devices import device_name
 from leaderboard.services.folders import name_of_model
-from leaderboard.services.hosts import given_back
-from leaderboard.services.leases import Lease, claimed
+from leaderboard.services.leases import Lease, claimed, given_back
 from leaderboard.services.queue import enqueue
 from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say

@@ -14,8 +14,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from leaderboard.models import Download, LanguageModel, Run, Work
+from leaderboard.services.abilities import may_be_elsewhere
 from leaderboard.services.folders import HostLacks, name_of_model
-from leaderboard.services.hosts import may_be_elsewhere
 from leaderboard.services.leases import Deferred, claimed
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submission_log import say_to_model

@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
-from celery import current_task
 from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection, transaction
 from django.db.models import Exists, F, OuterRef
@@ -21,11 +20,15 @@ from django.utils import timezone
 
 from leaderboard.models import Rescoring, Scoring, Work, Worker
 from leaderboard.models.work import from_now
+from leaderboard.services.abilities import HANDS, note_ability, others, unable, worker_name
 from leaderboard.services.artefacts import ArtefactLost, note_loss
 from leaderboard.services.failure_kinds import class_of, fault_of, is_final, is_of_board
 from leaderboard.services.failures import explain
-from leaderboard.services.queue import sweep, wake
+from leaderboard.services.folders import HostLacks
+from leaderboard.services.queue import PASS_SECONDS, sweep, wake
+from leaderboard.services.release import refusal
 from leaderboard.services.submission_log import say
+from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UnknownScorer
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +41,7 @@ STUCK_SECONDS = 30.0  # in which a worker is to notice that its work was taken f
 STUCK_AFTER = 1.5  # times the seconds without progress after which a worker that did not notice is stuck
 DATABASE_PAUSE = 1.0  # seconds between two tries to write what became of work
 LOOK_EVERY = 1.5  # seconds between two looks whether the work was cancelled
+LACKED_HERE = (HostLacks, LexiconError, ScorerUnavailable, UnknownScorer, ImportError)  # and another host may have
 PANIC = "PanicException"  # of libraries in Rust: a BaseException that cannot be imported
 
 
@@ -180,8 +184,6 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     A failure of the entry is final, or tried again after a growing, jittered pause up to MOST_ATTEMPTS times. A failure
     of the board counts no attempt and ends no work.
     """
-    from leaderboard.services.hosts import refusal
-
     if problem := refusal():
         log.error("%s is not taken: %s", work, problem)
         yield None
@@ -211,10 +213,19 @@ def claimed(work: Work) -> Iterator[Lease | None]:
         _note_failure(work, lease, error)
 
 
-def worker_name() -> str:
-    """What Celery calls this worker, "" where this process is none."""
-    task = current_task
-    return str(getattr(getattr(task, "request", None), "hostname", None) or "")
+@contextmanager
+def given_back(kind: type[Work], ability: str) -> Iterator[None]:
+    """Give work back for another worker where this one lacks what it needs. Raises Deferred, or the error itself."""
+    try:
+        yield
+    except (*LACKED_HERE, MemoryError) as error:
+        if isinstance(error, ScorerUnavailable) and error.state is ScorerState.RETIRED:
+            raise
+        note_ability(worker_name(), ability, problem=str(error)[:500] or type(error).__name__)
+        able = [row.name for row in others(HANDS[kind]) if not unable(row, ability)]
+        if not able or not worker_name():
+            raise
+        raise Deferred(PASS_SECONDS, f"{worker_name()} gave it back ({error}): it is for {', '.join(able)}") from error
 
 
 def note_stuck(worker: str, at: str) -> None:

@@ -26,6 +26,8 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.models.work import WorkQuerySet, from_now
+from leaderboard.services.abilities import leave_to_others
+from leaderboard.services.release import refusal
 from leaderboard.services.turns import Turns, Waiting
 from leaderboard.services.workers import connected, depth
 
@@ -188,8 +190,6 @@ def call_for_more(kind: type[Work]) -> None:
 
 def own_work(kind: type[Work]) -> WorkQuerySet[Any]:
     """Work of a kind that this worker could begin now: what it cannot do is left to another one that may."""
-    from leaderboard.services.hosts import leave_to_others, refusal
-
     ready = ready_work(kind)
     return ready.none() if refusal() else ready.exclude(leave_to_others(kind))
 

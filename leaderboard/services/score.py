@@ -17,12 +17,12 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.services import artefacts, scorers
+from leaderboard.services.abilities import note_ability, worker_name
 from leaderboard.services.audit import record
 from leaderboard.services.checks import control_of, require_check, was_checked
 from leaderboard.services.entry_checks import check_entry
 from leaderboard.services.folders import name_of_scorer
-from leaderboard.services.hosts import given_back, note_ability
-from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed, worker_name
+from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed, given_back
 from leaderboard.services.locks import lock_version
 from leaderboard.services.openings import ensure_control_set
 from leaderboard.services.publish import publish_standings

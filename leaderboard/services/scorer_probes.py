@@ -7,7 +7,8 @@ from django.utils import timezone
 
 from leaderboard.models import Metric, RetiredScorer, ScorerProbe
 from leaderboard.services import scorers
-from leaderboard.services.leases import stop_requested, worker_name
+from leaderboard.services.abilities import worker_name
+from leaderboard.services.leases import stop_requested
 from scoring.scorers import ScorerUnavailable, UnknownScorer
 from scoring.scorers.lexicon import LexiconError
 

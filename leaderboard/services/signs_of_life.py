@@ -1,6 +1,7 @@
 """Signs of life of workers, in the database: the broker forgets, and does not say who is missing."""
 
 import logging
+import shutil
 from typing import Any
 
 from django.conf import settings
@@ -10,14 +11,26 @@ from django.db.models.functions import Now
 
 from leaderboard.models import ControlCheck, Download, Pulse, Reading, Run, Scoring, Work, Worker
 from leaderboard.models.work import database_now, from_now
-from leaderboard.services.hosts import describe_here
+from leaderboard.services.memory import memory_of_workers
 from leaderboard.services.queue import FETCHED
+from leaderboard.services.release import code_here, refusal
 
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 15.0
 FORGOTTEN_AFTER = 86_400.0  # seconds
 DEFAULT, GPU, READINGS, DOWNLOADS = "default", "gpu", "readings", "downloads"
+
+
+def describe_here() -> dict[str, Any]:
+    """What a worker of this process says of itself at each beat. No library is loaded for it."""
+    return {
+        "host": settings.HOST,
+        "code": code_here(),
+        "refusal": refusal(),
+        "memory": int(memory_of_workers()),
+        "disk_free": shutil.disk_usage(settings.VAR).free,
+    }
 
 
 def beat(name: str, queues: list[str]) -> None:

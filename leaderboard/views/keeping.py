@@ -25,12 +25,13 @@ LEVEL = 5  # of compression: higher ones take twice as long for a hundredth less
 PERSONAL = (settings.SESSION_COOKIE_NAME, CookieStorage.cookie_name)
 
 
-def kept(watching: bool = False, personal: bool = True, reads: Sequence[str] = ()) -> Callable[[View], View]:
+def kept(watching: bool = False, personal: bool = True, reads: Sequence[str] | None = ()) -> Callable[[View], View]:
     """Decorate a view of what the board knows, which depends on nothing but its state and the address.
 
     The answer carries an ETag of both, and is taken from the cache where there is one. watching: whether the page shows
     the progress of work. personal: whether who is signed in, or has a message to read, gets a page of their own. reads:
-    the parameters that the page depends on; an address with others leads to the one without them.
+    the parameters that the page depends on; an address with others leads to the one without them. None: others are
+    refused before it comes to this view.
     """
     own = PERSONAL if personal else ()
 
@@ -49,7 +50,7 @@ def kept(watching: bool = False, personal: bool = True, reads: Sequence[str] = (
 
         @wraps(view)
         def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if any(name not in reads for name in request.GET):
+            if reads is not None and any(name not in reads for name in request.GET):
                 return redirect(without_unknown(request, reads))
             try:
                 return answer(request, *args, **kwargs)

@@ -23,7 +23,19 @@ from leaderboard.models import (
     Work,
     Worker,
 )
-from leaderboard.services import artefacts, checks, control, folders, hosts, leases, queue, scorers, signs_of_life
+from leaderboard.services import (
+    abilities,
+    artefacts,
+    checks,
+    control,
+    folders,
+    hosts,
+    leases,
+    queue,
+    release,
+    scorers,
+    signs_of_life,
+)
 from leaderboard.services.checks import due, is_braked, perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.folders import HostLacks, fetch_folder, store_folder
@@ -63,7 +75,7 @@ def two_hosts(settings, monkeypatch):
     def become(host: str) -> None:
         settings.HOST = host
         scorers.look_again()
-        for module in ("leases", "hosts", "score"):
+        for module in ("abilities", "leases", "score"):
             monkeypatch.setattr(f"leaderboard.services.{module}.worker_name", lambda: f"default@{host}")
 
     become("alpha")
@@ -148,7 +160,7 @@ def test_an_operators_model_is_fetched_by_a_host_without_its_folder(settings, tm
 def test_a_worker_notes_host_code_memory_disk_libraries_and_scorers(two_hosts, living, monkeypatch):
     hosts.note_abilities("default@alpha")
     row = Worker.objects.get(name="default@alpha")
-    assert (row.host, row.code, row.refusal) == ("alpha", hosts.code_here(), "")
+    assert (row.host, row.code, row.refusal) == ("alpha", release.code_here(), "")
     assert row.memory > 0 < row.disk_free
     assert {"device", "torch"} <= set(row.environment)
     assert row.abilities[STANDIN]["fingerprint"] == living.current_version().scorer_fingerprint
@@ -202,11 +214,11 @@ def test_a_model_too_large_for_one_host_is_left_to_the_larger(two_hosts, metric,
 
 
 def test_what_a_host_lacks_is_tried_again_after_a_while(two_hosts):
-    hosts.note_ability("default@alpha", STANDIN, problem="it was not there")
+    abilities.note_ability("default@alpha", STANDIN, problem="it was not there")
     row = Worker.objects.get(name="default@alpha")
-    assert hosts.unable(row, STANDIN) == "it was not there"
-    row.abilities[STANDIN]["at"] = (timezone.now() - hosts.BELIEVED_FOR - timedelta(seconds=1)).isoformat()
-    assert hosts.unable(row, STANDIN) == ""
+    assert abilities.unable(row, STANDIN) == "it was not there"
+    row.abilities[STANDIN]["at"] = (timezone.now() - abilities.BELIEVED_FOR - timedelta(seconds=1)).isoformat()
+    assert abilities.unable(row, STANDIN) == ""
 
 
 def test_a_model_that_is_on_another_host_alone_is_lacked_here(two_hosts, models):
@@ -224,11 +236,11 @@ def test_a_worker_of_other_code_takes_no_work_and_names_both(two_hosts, living):
         assert lease is None
     signs_of_life.beat("default@alpha", ["default"])
     refusal = Worker.objects.get(name="default@alpha").refusal
-    assert hosts.code_here() in refusal
+    assert release.code_here() in refusal
     assert "9.9.9+0123456789ab" in refusal
-    assert Worker.objects.get(name="default@alpha") not in hosts.others("default")
+    assert Worker.objects.get(name="default@alpha") not in abilities.others("default")
     Release.objects.all().delete()
-    hosts.note_release()
+    release.note_release()
     assert queue.do_fairest(Scoring, score_one)
 
 
@@ -271,7 +283,7 @@ def test_two_hosts_that_disagree_open_nothing_and_the_drifting_one_gets_no_work(
     check.refresh_from_db()
     assert (check.verdict, check.first_host, check.host) == (Verdict.STABLE, "alpha", "beta")
     assert MetricVersion.objects.filter(metric=living).count() == 1
-    assert "beta does not see" in hosts.unable(Worker.objects.get(name="default@alpha"), STANDIN)
+    assert "beta does not see" in abilities.unable(Worker.objects.get(name="default@alpha"), STANDIN)
     assert AuditEvent.objects.filter(verb="find disagreement").count() == 1
     request_evaluation(entrant(3, living), living, send=False)
     assert queue.own_work(Scoring).exists()
