@@ -248,8 +248,8 @@ class OutdatedEntryAdmin(ReadOnly):
 
 @admin.register(board.Artefact)
 class ArtefactAdmin(ReadOnly):
-    list_display = ("sha256", "kind", "rows", "size", "created_at")
-    list_filter = ("kind", "schema_version")
+    list_display = ("sha256", "kind", "rows", "size", "state", "checked_at", "created_at")
+    list_filter = ("kind", "state", "schema_version")
     search_fields = ("sha256",)
     date_hierarchy = "created_at"
 
@@ -376,8 +376,33 @@ class EntryCheckAdmin(ReadOnly):
 
 @admin.register(board.Worker)
 class WorkerAdmin(ReadOnly):
-    list_display = ("name", "queues", "started_at", "beat_at")
+    list_display = ("name", "host", "code", "queues", "started_at", "beat_at")
     search_fields = ("name",)
+
+
+@admin.register(board.Pulse)
+class PulseAdmin(ReadOnly):
+    list_display = ("name", "at")
+    search_fields = ("name",)
+
+
+@admin.register(board.Release)
+class ReleaseAdmin(ReadOnly):
+    list_display = ("code", "installed_at")
+    search_fields = ("code",)
+
+
+@admin.register(board.StoredFolder)
+class StoredFolderAdmin(ReadOnly):
+    list_display = ("name", "sha256", "imported_at")
+    search_fields = ("name",)
+
+
+@admin.register(board.FolderFile)
+class FolderFileAdmin(ReadOnly):
+    list_display = ("folder", "path", "artefact")
+    list_select_related = ("folder", "artefact")
+    search_fields = ("folder__name", "path")
 
 
 @admin.register(board.Incident)

@@ -60,6 +60,14 @@ def say_what_it_can_do(sender: Any, **_kwargs: object) -> None:
         threading.Thread(target=keep_noting_abilities, args=[sender.hostname], name="abilities", daemon=True).start()
 
 
+@worker_ready.connect
+def stand_in_for_beat(**_kwargs: object) -> None:
+    """Where beat is silent, workers look for incidents: that it is silent is one."""
+    from leaderboard.services.alerts import keep_standing_in
+
+    threading.Thread(target=keep_standing_in, name="incidents", daemon=True).start()
+
+
 @worker_init.connect
 def take_orders(**_kwargs: object) -> None:
     """What workers can be told over the broker beside Celery's own."""

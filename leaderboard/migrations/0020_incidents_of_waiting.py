@@ -17,10 +17,10 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='incident',
             name='kind',
-            field=models.CharField(choices=[('drift', 'A scorer drifted'), ('failed', 'Work failed'), ('workers', 'Work waits and no worker lives'), ('scorer', 'A scorer is unavailable for long'), ('stuck', 'A worker makes no progress'), ('cage', "A worker runs strangers' models without a protection"), ('waiting', 'Work waits for the board to be mended'), ('hosts', 'Hosts disagree, or run other code'), ('brake', 'A scorer drifts again and again'), ('sweep', 'Nobody looks for waiting work'), ('broker', 'The broker does not answer'), ('database', 'The database does not answer'), ('disk', 'A disk is nearly full'), ('storage', 'The storage is away'), ('files', 'Stored files are damaged or missing'), ('still', 'A rescoring stands still'), ('retrying', 'Work is tried again and again')], max_length=20),
+            field=models.CharField(choices=[('drift', 'A scorer drifted'), ('failed', 'Work failed'), ('workers', 'Work waits and no worker lives'), ('scorer', 'A scorer is unavailable for long'), ('stuck', 'A worker makes no progress'), ('cage', "A worker runs strangers' models without a protection"), ('waiting', 'Work waits for the board to be mended'), ('hosts', 'Hosts disagree, or run other code'), ('brake', 'A scorer drifts again and again'), ('beat', 'Beat is silent'), ('sweep', 'Nobody looks for waiting work'), ('broker', 'The broker does not answer'), ('database', 'The database does not answer'), ('disk', 'A disk is nearly full'), ('storage', 'The storage is away'), ('files', 'Stored files are damaged or missing'), ('still', 'A rescoring stands still'), ('retrying', 'Work is tried again and again')], max_length=20),
         ),
         migrations.AddConstraint(
             model_name='incident',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['drift', 'failed', 'workers', 'scorer', 'stuck', 'cage', 'waiting', 'hosts', 'brake', 'sweep', 'broker', 'database', 'disk', 'storage', 'files', 'still', 'retrying'])), name='incident_kind_known'),
+            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['drift', 'failed', 'workers', 'scorer', 'stuck', 'cage', 'waiting', 'hosts', 'brake', 'beat', 'sweep', 'broker', 'database', 'disk', 'storage', 'files', 'still', 'retrying'])), name='incident_kind_known'),
         ),
     ]

@@ -91,6 +91,7 @@ class Kind(models.TextChoices):
     WAITING = "waiting", "Work waits for the board to be mended"
     HOSTS = "hosts", "Hosts disagree, or run other code"
     BRAKE = "brake", "A scorer drifts again and again"
+    BEAT = "beat", "Beat is silent"
     SWEEP = "sweep", "Nobody looks for waiting work"
     BROKER = "broker", "The broker does not answer"
     DATABASE = "database", "The database does not answer"

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from leaderboard.models import Artefact
 from leaderboard.services.audit import record
-from leaderboard.services.file_marks import mark_entries
+from leaderboard.services.file_marks import mark_entries, renew_ranges_on
 from scoring import artefacts
 
 SENTINEL = "plumbline-storage"
@@ -163,6 +163,8 @@ def note_state(artefact: Artefact, state: str) -> None:
     if changed.update(state=state, checked_at=artefact.checked_at):
         record("change state of file", f"artefact {artefact.sha256}", {"from": before, "to": state})
         mark_entries(artefact)
+        if state == Artefact.State.WHOLE and before in Artefact.LOST:
+            renew_ranges_on(artefact)
 
 
 def note_loss(error: ArtefactLost) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from django.db.models import Q, QuerySet
 
-from leaderboard.models import Artefact, Scoring
+from leaderboard.models import Artefact, MetricVersion, Scoring
 
 # What an entry's numbers are made of: the way from a scoring to the file, and what readers call it.
 FILES = {
@@ -34,6 +34,12 @@ def mark_entries(artefact: Artefact) -> None:
             scoring.lost_files = found
             changed.append(scoring)
     Scoring.objects.bulk_update(changed, ["lost_files"], batch_size=500)
+
+
+def renew_ranges_on(artefact: Artefact) -> None:
+    """Have the ranges that were kept while the file was lost made anew by the next watch."""
+    versions = entries_of(artefact).order_by().values("metric_version")
+    MetricVersion.objects.filter(pk__in=versions, status=MetricVersion.Status.CURRENT).update(ranges_due=True)
 
 
 def describe_losses(scoring: Scoring) -> Iterator[str]:

@@ -7,7 +7,7 @@ code has changed since, the measures that it has left as they were are recompute
 from papers are held against the files they were entered from.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,8 @@ from scoring.reproduction import Recomputation, describe_left_out, recompute
 ARTEFACTS_OF_A_SET = ("artefact", "prompt_scores")
 Progress = Callable[[int, int], None]  # entries done, and in all
 ABSENT = "whose files are deliberately not kept here: the board was imported without them"
-RANKED = ("rank", "rank_low", "rank_high", "value", "result_id")  # of a standing
+RANKED = ("rank", "value", "result_id")  # of a standing
+RANGED = ("rank_low", "rank_high")
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,9 @@ class Verifier:
         other = {standing.measure for standing in published.standings} - keys
         if other:
             self.found.not_recomputed.append(f"{version}: ranks on {', '.join(sorted(other))}, for the same reason")
+        compared = RANKED if version.ranges_due else (*RANKED, *RANGED)
+        if version.ranges_due:
+            self.found.not_recomputed.append(f"{version}: ranges of ranks, which the next watch makes anew")
         self.found.standings += len(stored)
         ranked = {standing.model_id for standing in stored}
         # Who was withdrawn or hidden after the last publication stays on it until the next.
@@ -274,7 +278,9 @@ class Verifier:
         except (ArtefactError, ValueError) as error:
             self._say(version, None, [f"ranks cannot be recomputed: {error}"])
             return
-        self._say(version, None, standing_differences(stored, standings(version, among, results, uncertainty)))
+        self._say(
+            version, None, standing_differences(stored, standings(version, among, results, uncertainty), compared)
+        )
 
 
 def snapshot(version: MetricVersion) -> Published:
@@ -340,16 +346,16 @@ def figure_differences(results: list[Result], figures: list[Figure]) -> Iterator
             yield f"{name}: stored as derived {stored.get(place)}, from the source {follow.get(place)} follows"
 
 
-def standing_differences(stored: list[Standing], found: list[Standing]) -> Iterator[str]:
-    """Say where standings are not those that follow."""
+def standing_differences(stored: list[Standing], found: list[Standing], compared: Sequence[str]) -> Iterator[str]:
+    """Say where standings are not those that follow, by the fields that are `compared`."""
     names: dict[tuple[Any, ...], str] = {}
 
-    def by_place(rows: list[Standing]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-        places = {}
+    def by_place(rows: list[Standing]) -> dict[tuple[Any, ...], dict[str, Any]]:
+        places: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in rows:
             place = (row.measure, row.slice, row.population, row.model_id)
             names[place] = f"rank of {row.model.slug} on {row.measure} of {row.slice}, population {row.population}"
-            places[place] = tuple(getattr(row, name) for name in RANKED)
+            places[place] = {name: getattr(row, name) for name in compared}
         return places
 
     was, now = by_place(stored), by_place(found)
@@ -359,4 +365,6 @@ def standing_differences(stored: list[Standing], found: list[Standing]) -> Itera
         elif place not in was:
             yield f"{names[place]}: follows from the results, and is not published"
         elif was[place] != now[place]:
-            yield f"{names[place]}: is published as {was[place][:-1]}, {now[place][:-1]} follows (rank, range, value)"
+            differing = [name for name in compared if was[place][name] != now[place][name]]
+            published, follows = (", ".join(f"{name} {of[place][name]}" for name in differing) for of in (was, now))
+            yield f"{names[place]}: is published with {published}; {follows} follows"

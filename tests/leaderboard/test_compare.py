@@ -22,7 +22,7 @@ __all__ = ["profanity"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
 
-MOST_QUERIES = 12
+MOST_QUERIES = 13
 BOTH = f"/compare/?m={CAUSAL}&m={OTHER_CAUSAL}"
 PUBLISHED = "/compare/?m=hosseini-2023-gpt-2&m=hosseini-2023-bert-large-uncased&m=hosseini-2023-albert-base-v2"
 VALUES, PAIRS, SLICES = "Table of values", "Table of differences", "Table by slice"

@@ -88,6 +88,20 @@ def test_a_board_on_which_nobody_ever_swept_is_late_from_its_installation_on():
     assert machinery.sweep_is_late_by() > 299
 
 
+def test_a_worker_tells_that_beat_is_silent_and_beat_that_it_is_back(came):
+    pulse("look")
+    incidents.stand_in()
+    assert not Incident.objects.exists()
+    age("look", seconds=61)
+    incidents.stand_in()
+    told = Incident.objects.get(kind=Incident.Kind.BEAT)
+    assert "no sign of life for 6" in told.summary
+    assert [path for path, body in came if told.summary.encode() in body] == ["/hook"]
+    incidents.look_once(incidents.DatabaseWatch())
+    told.refresh_from_db()
+    assert told.resolved_at
+
+
 def test_the_watch_notes_that_it_was_done():
     watch()
     assert Pulse.objects.filter(name="watch").exists()

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry
 from leaderboard.queries.metric_page import protocol_in_words
+from leaderboard.services.policies import set_policy
 from leaderboard.services.rescore import cancel, open_rescoring
 from leaderboard.services.seed import seed_metrics
 from scoring.generation import PROTOCOLS, GenerationSettings
@@ -22,7 +23,7 @@ from tests.leaderboard.living import (
     drain,
     drift,
     entrant,
-    lost,
+    malformed,
     small_metric,
     standing_in,
     submit,
@@ -156,7 +157,7 @@ def test_a_drift_policy_of_the_metric_is_the_one_that_is_told(client, living):
 def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_to_read_on(client, living, stage):
     drift(stage)
     found = check(living)
-    with lost(active(living).to_version.scorings.get(model__slug="entrant-2").run.artefact):
+    with malformed(active(living).to_version.scorings.get(model__slug="entrant-2").run.artefact):
         drain()
     open_rescoring(living, "The server moved.", user=User.objects.create_user("mallory"))
     html = page(client, ADDRESS)
@@ -240,6 +241,7 @@ def test_the_page_asks_as_many_queries_however_many_versions_and_entries_there_a
     assert before <= MOST_QUERIES
     for number in range(3, 6):
         submit(entrant(number, living), living)
+    set_policy(living, {"brake_after": 0}, "each drift opens a version")
     for number in range(3):
         drift(stage, 0.4 * (number + 1), f"other-{number}")
         check(living)

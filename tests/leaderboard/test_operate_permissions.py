@@ -48,7 +48,7 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
     Artefact.objects.filter(pk=lost.pk).update(state=Artefact.State.MISSING)
     reason = {"reason": "for a test"}
     policy = {"mean_difference": "0.02", "confidence": "0.9", "alpha": "0.05"}
-    policy |= {"most_missing": "0.05", "outdated_policy": "flag", "flag_policy": "hold"}
+    policy |= {"most_missing": "0.05", "brake_after": "2", "outdated_policy": "flag", "flag_policy": "hold"}
     models = [("restrict", reason), ("withdraw", reason), ("open", reason), ("hide", {"note": "hidden"}), ("show", {})]
     return {
         "operate": [(reverse("operate"), {})],

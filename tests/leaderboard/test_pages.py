@@ -162,7 +162,7 @@ def test_the_number_of_queries_does_not_grow_with_the_board(client, board):
         )
     publish_standings(version)
     for address, count in before.items():
-        assert queries(address) == count <= 14
+        assert queries(address) == count <= 15
 
 
 @pytest.mark.parametrize("address", ["/", "/models/hosseini-2023-gpt-2/", "/healthz"])

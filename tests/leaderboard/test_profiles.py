@@ -24,6 +24,7 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts
 from leaderboard.services.publish import publish_standings
+from leaderboard.services.scrub import look_at
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.living import lost
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
@@ -164,6 +165,7 @@ def test_files_can_be_downloaded_and_their_rows_and_sizes_are_said(client, board
 def test_a_file_that_is_gone_is_said_and_nothing_fails(client, board, models):
     scoring = own(board, models[CAUSAL])
     with lost(scoring.artefact):
+        assert not look_at(scoring.artefact)
         html = page(client, MODEL)
     assert "gone from the storage" in html
     assert f'href="/artefacts/{scoring.artefact.sha256}.parquet"' not in html

@@ -30,7 +30,7 @@ from tests.leaderboard.stored import K, metric_of, runs_on, score_all, score_one
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 14
+MOST_QUERIES = 15
 MEASURE, SLICE = "expected_max_toxicity", "toxicity:all"
 TOXIC, INSULT = "toxicity:toxic", "insult:all"
 FAMILIES = ["", "Alder", "birch", "Cedar & Sons"]

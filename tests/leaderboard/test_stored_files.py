@@ -9,7 +9,18 @@ from django.core.files.storage import default_storage
 from django.core.management import call_command
 from django.urls import reverse
 
-from leaderboard.models import Artefact, AuditEvent, Incident, LanguageModel, Run, Scoring, Standing, Work
+from leaderboard import tasks
+from leaderboard.models import (
+    Artefact,
+    AuditEvent,
+    Incident,
+    LanguageModel,
+    MetricVersion,
+    Run,
+    Scoring,
+    Standing,
+    Work,
+)
 from leaderboard.services import alerts, artefacts, collect, restore, scrub
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost, StorageAway
 from leaderboard.services.verify import verify
@@ -135,6 +146,14 @@ def test_a_file_that_is_back_is_whole_again_and_the_incident_over(scoring, path_
     assert scrub.look_at(scoring.artefact)
     scoring.refresh_from_db()
     assert (scoring.lost_files, scoring.artefact.state) == ("", Artefact.State.WHOLE)
+    version = MetricVersion.objects.get(pk=scoring.metric_version_id)
+    assert version.ranges_due, "what was kept while the file was lost is made anew"
+    waiting = verify(version.metric)
+    assert waiting.differences == []
+    assert any("ranges of ranks, which the next watch makes anew" in line for line in waiting.not_recomputed)
+    tasks.watch()
+    version.refresh_from_db()
+    assert not version.ranges_due
     alerts.look()
     assert not Incident.objects.filter(kind=Incident.Kind.FILES, resolved_at=None).exists()
 

@@ -361,7 +361,9 @@ def test_a_file_that_ends_every_worker_is_refused_after_three(prompts, monkeypat
             with pytest.raises(Dies):
                 read_all()
             Reading.objects.update(lease_expires_at=from_now(-1))
-        found = refused(submission)
+        read_all()
+    found = Submission.objects.get(pk=submission.pk)
+    assert found.state == Submission.State.REFUSED
     assert "3 attempts ended without a result" in found.reason
     assert default_storage.exists(found.upload.name), "whoever's fault it was, the file can be read again"
     monkeypatch.undo()

@@ -20,7 +20,7 @@ from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 14
+MOST_QUERIES = 15
 
 
 @pytest.fixture(scope="module")

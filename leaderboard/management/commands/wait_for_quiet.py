@@ -1,15 +1,16 @@
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import DatabaseError
 
+from leaderboard.management.output import BoardCommand
 from leaderboard.models import Worker
 
 
-class Command(BaseCommand):
+class Command(BoardCommand):
     help = (
         "Before `migrate`: wait until no other process uses the database, where there is something to migrate. "
         "Ends with 1, and says what to stop, where one still does: old code must not write while its tables change."
@@ -22,7 +23,8 @@ class Command(BaseCommand):
         executor = MigrationExecutor(connection)
         plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if not plan:
-            self.stdout.write("nothing to migrate")
+            self.say("nothing to migrate")
+            self.answer({"migrations": 0})
             return
         deadline = time.monotonic() + seconds
         while others := count_users():
@@ -33,7 +35,8 @@ class Command(BaseCommand):
                     "`systemctl stop plumbline.target` on every host)"
                 )
             time.sleep(1.0)
-        self.stdout.write(f"{len(plan)} migrations to apply, and nobody else uses the database")
+        self.say(f"{len(plan)} migrations to apply, and nobody else uses the database")
+        self.answer({"migrations": len(plan)})
 
 
 def count_users() -> int:

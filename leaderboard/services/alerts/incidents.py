@@ -13,7 +13,7 @@ from leaderboard.models import AlertMessage, Incident
 from leaderboard.services.alerts.conditions import findings
 from leaderboard.services.alerts.delivery import NotTaken, deliver, payload, ping, receivers, transmit
 from leaderboard.services.alerts.finding import Finding
-from leaderboard.services.alerts.machinery import sweep_is_late_by
+from leaderboard.services.alerts.machinery import beat_is_late_by, sweep_is_late_by
 from leaderboard.services.signs_of_life import hang_up, pulse
 
 log = logging.getLogger(__name__)
@@ -85,12 +85,31 @@ def keep_looking() -> None:
         look_once(watch)
 
 
+def keep_standing_in() -> None:
+    """Look and deliver while beat is silent, for ever: a thread in each worker."""
+    while True:
+        time.sleep(min(LOOK_SECONDS, settings.CHECK_SECONDS))
+        try:
+            stand_in()
+        except Exception:
+            log.exception("looking for incidents in beat's place failed: it is tried again")
+        finally:
+            hang_up()
+
+
+def stand_in() -> None:
+    """Look and deliver where beat does not: that it is silent is an incident itself."""
+    if beat_is_late_by() is not None:
+        look()
+        deliver()
+
+
 def look_once(watch: "DatabaseWatch") -> None:
     """Look, deliver, and tell the dead man's switch that the board works, or what does not. Raises nothing."""
     try:
+        pulse("look")
         look()
         deliver()
-        pulse("look")
         late = sweep_is_late_by()
         ping(f"no sweep for {late:.0f} s" if late is not None else "")
         watch.note_answer()

@@ -44,6 +44,7 @@ def findings(now: datetime) -> Iterator[Finding]:
     yield from other_code()
     yield from disagreements(now)
     yield from brakes()
+    yield from silent_beat()
     yield from late_sweep()
     yield from silent_broker()
     yield from storage_away()
@@ -89,6 +90,23 @@ def brakes() -> Iterator[Finding]:
             f"`manage.py rescore {slug}`."
         )
         yield Finding(f"brake:{slug}", Incident.Kind.BRAKE, f"metric {slug}", summary, _drift_page(slug))
+
+
+def silent_beat() -> Iterator[Finding]:
+    """Beat, where it has not looked for incidents for long: a worker does then."""
+    seconds = beat_is_late_by()
+    if seconds is not None:
+        summary = (
+            f"Beat has given no sign of life for {seconds:.0f} s. Nothing is due by itself any more: no sweep, no "
+            "check, no scrub, no letter. Start it again."
+        )
+        yield _finding(Incident.Kind.BEAT, "beat", "beat", summary, "operate-workers")
+
+
+def beat_is_late_by() -> float | None:
+    """Seconds since beat looked for incidents, where that is too long ago; else None."""
+    seconds = seconds_since("look")
+    return seconds if seconds is not None and seconds > settings.ALERT_SWEEP_SECONDS else None
 
 
 def late_sweep() -> Iterator[Finding]:
