@@ -70,9 +70,6 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True) -> Non
             raise ValueError(f"{version} is {version.status}: it cannot be published again; rescore the metric")
         version.most_missing = version.metric.most_missing if version.measured else None
         kept_for_later = version.measured and not read_files
-        MetricVersion.objects.filter(pk=version.pk).update(
-            most_missing=version.most_missing, publications=F("publications") + 1, ranges_due=kept_for_later
-        )
         scorings = list(
             version.scorings.filter(state=Work.State.DONE)
             .filter(ranked_now("model__"), not_held())
@@ -82,6 +79,10 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True) -> Non
         ranked = ranked_measures(version)
         why = dict.fromkeys(range(len(scorings)), "") if kept_for_later else {}
         joint = covariances(version, scorings, ranked, why) if version.measured and read_files else {}
+        # Now, as a file that has been found whole while it was read makes ranges due.
+        MetricVersion.objects.filter(pk=version.pk).update(
+            most_missing=version.most_missing, publications=F("publications") + 1, ranges_due=kept_for_later
+        )
         unread = Unread(why, ranges_of(version) if why else {})
         note_left_out(version, scorings, unread)
         results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=ranked)
