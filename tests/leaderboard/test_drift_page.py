@@ -36,7 +36,7 @@ from tests.leaderboard.test_history import page, said, table
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 13
+MOST_QUERIES = 14
 ADDRESS = f"/drift/?metric={SLUG}"
 
 

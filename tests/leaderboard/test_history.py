@@ -35,7 +35,7 @@ from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, seed_figure
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 13
+MOST_QUERIES = 15
 HELM = "/history/?metric=rtp-helm-perspective&measure=toxic_fraction_unique&slice=toxic"
 MEASURE, SLICE = "expected_max_toxicity", "profanity:all"
 

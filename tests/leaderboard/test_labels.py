@@ -9,13 +9,14 @@ from django.core.management.base import CommandError
 
 from leaderboard.models import Metric, MetricVersion, Result, Scoring, Standing
 from leaderboard.services import artefacts, scorers
+from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_own_prompts
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.upgrade import catch_up, find_lag
 from scoring.attributes import Attribute, Meaning
 from scoring.metrics.formulas import attributes_of, values_of
 from tests.leaderboard.continuations import records, written
-from tests.leaderboard.living import drain, entrant, submit
+from tests.leaderboard.living import deliver, drain, entrant, submit
 from tests.tiny_classifiers import save_classifier
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
@@ -83,8 +84,10 @@ def test_files_with_other_labels_than_a_ready_metric_declares_are_not_scored_wit
     metric = ready.get(scorer="classifier:tomh/toxigen_roberta")
     metric.protocol = add_metric(tmp_path, "profanity").protocol
     metric.save()
-    scoring = submit(entrant(1, metric), metric)
-    assert scoring.state == Scoring.State.FAILED
+    scoring = request_evaluation(entrant(1, metric), metric, send=False)
+    deliver(scoring)
+    scoring.refresh_from_db()
+    assert (scoring.state, scoring.fault) == (Scoring.State.QUEUED, "UndeclaredLabel"), "the board's, no entry's"
     assert "label 'LABEL_0' is declared and does not stand in config.json" in scoring.reason
 
 
