@@ -355,8 +355,8 @@ def test_what_a_killed_worker_was_reading_is_read_by_the_next_one(prompts, monke
 
 def test_a_file_that_ends_every_worker_is_refused_after_three(prompts, monkeypatch):
     submission = send([TOXICITY], json_lines(continued()))
-    monkeypatch.setattr(reading, "READS", {"outputs": die})
-    with nothing_is_left_but_uploads():
+    with nothing_is_left_but_uploads(), monkeypatch.context() as patch:
+        patch.setattr(reading, "READS", {"outputs": die})
         for _ in range(3):
             with pytest.raises(Dies):
                 read_all()
@@ -366,7 +366,6 @@ def test_a_file_that_ends_every_worker_is_refused_after_three(prompts, monkeypat
     assert found.state == Submission.State.REFUSED
     assert "3 attempts ended without a result" in found.reason
     assert default_storage.exists(found.upload.name), "whoever's fault it was, the file can be read again"
-    monkeypatch.undo()
     lifecycle.retry(found, found.submitter)
     assert rank(found).model.standings.exists()
     assert not default_storage.listdir("submissions")[1]
