@@ -10,6 +10,7 @@ from celery import Celery
 from celery.signals import (
     beat_embedded_init,
     beat_init,
+    celeryd_after_setup,
     heartbeat_sent,
     worker_init,
     worker_ready,
@@ -33,6 +34,16 @@ def name_no_work_to_a_task(context: dict[str, Any], **_kwargs: object) -> None:
     """Lines of a task name the work that it does itself, and the request and the task that it came from."""
     for name in ("run", "scoring", "controlcheck", "reading"):
         context.pop(name, None)
+
+
+@celeryd_after_setup.connect
+def import_libraries(instance: Any, **_kwargs: object) -> None:
+    """A worker that computes imports its libraries before its threads begin: transformers fails where two import it."""
+    if {"default", "gpu"} & set(instance.app.amqp.queues.consume_from):
+        import scoring.generation.engine
+        import scoring.likelihood.engine
+        import scoring.scorers.classifier
+        import scoring.scorers.detoxify  # noqa: F401
 
 
 @worker_ready.connect
