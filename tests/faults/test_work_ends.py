@@ -16,6 +16,7 @@ from leaderboard.services import leases
 from leaderboard.services.alerts import look
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.failures import explain
+from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.language_models import add_model
 from leaderboard.services.queue import sweep
 from leaderboard.services.work import cancel_work
@@ -48,6 +49,7 @@ def run_past_entry(make: Callable[[Path], Path], path: Path, metric) -> Run:  # 
     run = run_of(copy_model(path), metric)
     shutil.rmtree(path)
     LanguageModel.objects.filter(pk=run.model_id).update(revision=folder_revision(make(path)))
+    store_folder(name_of_model(run.model), path)
     return run
 
 
