@@ -1,15 +1,12 @@
 """Whether a model may be run, ranked and seen: open, restricted, withdrawn or hidden, with the reason on record."""
 
-from functools import partial
-
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from leaderboard.models import LanguageModel, MetricVersion, Work
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_model
-from leaderboard.services.publish import publish_standings
-from leaderboard.services.queue import ask_for_ranges
+from leaderboard.services.publish import publish_from_database
 
 Access = LanguageModel.Access
 VERBS = {Access.OPEN: "reopen model", Access.RESTRICTED: "restrict model", Access.WITHDRAWN: "withdraw model"}
@@ -43,13 +40,11 @@ def set_access(
 def publish_again(model: LanguageModel) -> None:
     """Write the current rankings that `model` has numbers for anew, as it leaves them or comes back.
 
-    From the database alone: no storage that is away, and no lost file, keeps a model on a ranking. A worker makes the
-    ranges anew afterwards.
+    From the database alone: no storage that is away, and no lost file, keeps a model on a ranking.
     """
     current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
     for version in current.filter(scorings__model=model, scorings__state=Work.State.DONE).order_by("pk"):
-        publish_standings(version, read_files=False)
-        transaction.on_commit(partial(ask_for_ranges, version))
+        publish_from_database(version)
 
 
 @transaction.atomic

@@ -10,7 +10,7 @@ from django.utils import timezone
 from leaderboard.models import EntryCheck, Metric, MetricVersion, Result, Scoring, Work, not_held, ranked_now
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_version
-from leaderboard.services.publish import publish_standings
+from leaderboard.services.publish import publish_from_database
 from leaderboard.services.roles import operates
 from scoring.metrics.flags import Flag
 from scoring.metrics.formulas import MEASURES, slices_in_order
@@ -139,7 +139,7 @@ def decide(check: EntryCheck, decision: str, reason: str, user: User | None = No
         change = {"state": before}, {"state": check.state}
         record(f"{decision} entry", f"metric {version.metric.slug}", detail, user, change)
         if check.state == State.RELEASED and version.status == MetricVersion.Status.CURRENT:
-            publish_standings(version)
+            publish_from_database(version)
 
 
 def why_not_theirs(check: EntryCheck, user: User | None) -> str:

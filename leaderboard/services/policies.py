@@ -12,7 +12,7 @@ from leaderboard.models import Metric
 from leaderboard.models.metrics import USUAL_BRAKE, USUAL_MOST_MISSING
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_metric
-from leaderboard.services.publish import publish_standings
+from leaderboard.services.publish import publish_from_database
 from scoring.attributes import Attribute, harms_of
 from scoring.drift import Policy
 
@@ -176,5 +176,5 @@ def set_policy(metric: Metric, changes: dict[str, Any], reason: str, user: User 
     record("set drift policy", f"metric {metric.slug}", {"reason": reason}, user, change)
     current = metric.current_version()
     if current and MOST_MISSING.name in change[1]:
-        publish_standings(current)
+        publish_from_database(current)
     return True

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from leaderboard.services.alone import each_alone
 from leaderboard.services.failure_kinds import class_of, fault_of
 from leaderboard.services.failures import shown
 from leaderboard.services.locks import lock_version
+from leaderboard.services.queue import ask_for_ranges
 from scoring.metrics.safety import AVERAGE, Texts, influence
 from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
 
@@ -91,6 +93,12 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True) -> Non
         Standing.objects.bulk_create(rows, batch_size=1000)
         version.fall_back({row.measure for row in rows})
         supersede(version)
+
+
+def publish_from_database(version: MetricVersion) -> None:
+    """As `publish_standings`, without the storage, for whoever must not wait for it; a worker makes the ranges anew."""
+    publish_standings(version, read_files=False)
+    transaction.on_commit(partial(ask_for_ranges, version))
 
 
 def renew_ranges(version: MetricVersion) -> None:
