@@ -28,12 +28,13 @@ from leaderboard.models import (
 )
 from leaderboard.models.work import database_now
 from leaderboard.queries.stamp import board_stamp
-from leaderboard.services import leases, rescore
+from leaderboard.services import leases, rescore, restore
 from leaderboard.services.access import hide_model, set_access
 from leaderboard.services.alerts import look
 from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.rescore import waits_on
+from leaderboard.services.scrub import look_at
 from scoring.scorers import LexiconError
 from tests.leaderboard.conftest import _without_looks
 from tests.leaderboard.contributing import prompts, read_all, send, stage
@@ -229,6 +230,19 @@ def test_an_entry_whose_file_is_lost_before_it_was_ranked_is_left_out_with_the_r
     tasks.watch()
     assert names_of(board.current_version()) == UNDISTURBED
     assert not OutdatedEntry.objects.exists()
+
+
+def test_lost_scores_and_replicates_are_computed_again_byte_by_byte(board):
+    scoring = Scoring.objects.get(model__slug="entrant-1")
+    for artefact in (scoring.artefact, scoring.replicates):
+        path = Path(default_storage.path(artefact.storage_name))
+        content = path.read_bytes()
+        path.unlink()
+        assert not look_at(artefact)
+        assert restore.restore(artefact)
+        assert path.read_bytes() == content
+    scoring.refresh_from_db()
+    assert scoring.lost_files == ""
 
 
 def test_each_step_of_the_watch_and_each_row_in_it_stands_alone(board, stage, monkeypatch, tmp_path):
