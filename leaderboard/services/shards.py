@@ -24,6 +24,7 @@ from django.db.models import QuerySet
 
 from leaderboard.models import MetricVersion, Run, Scoring, Work
 from leaderboard.services import artefacts
+from leaderboard.services.alone import each_alone
 from leaderboard.services.build import code
 from leaderboard.services.leases import Lease
 from scoring.artefacts import ArtefactError, read, sha256, write
@@ -162,8 +163,8 @@ def remove_left() -> None:
     for kind, works in resumable.items():
         prefix = f"{kind._meta.model_name}-"
         keys = {int(name.removeprefix(prefix)) for name in left if name.startswith(prefix)}
-        for key in keys.difference(works.filter(pk__in=keys).values_list("pk", flat=True)):
-            _remove(f"{FOLDER}/{prefix}{key}")
+        gone = sorted(keys.difference(works.filter(pk__in=keys).values_list("pk", flat=True)))
+        each_alone(_remove, [f"{FOLDER}/{prefix}{key}" for key in gone])
 
 
 def _listed(folder: str) -> list[str]:

@@ -102,6 +102,26 @@ def test_a_worker_tells_that_beat_is_silent_and_beat_that_it_is_back(came):
     assert told.resolved_at
 
 
+def test_a_look_that_fails_keeps_no_other_from_being_told_and_ends_no_incident(monkeypatch):
+    age("sweep", minutes=3)
+    look()
+    opened = Incident.objects.get(kind=Incident.Kind.SWEEP)
+
+    def fail() -> None:
+        raise RuntimeError("this look fails")
+
+    monkeypatch.setattr(machinery, "late_sweep", fail)
+    default_storage.delete(artefacts.SENTINEL)
+    try:
+        with pytest.raises(RuntimeError, match="this look fails"):
+            look()
+    finally:
+        artefacts.mark_storage()
+    assert Incident.objects.filter(kind=Incident.Kind.STORAGE, resolved_at=None).exists()
+    opened.refresh_from_db()
+    assert opened.resolved_at is None
+
+
 def test_the_watch_notes_that_it_was_done():
     watch()
     assert Pulse.objects.filter(name="watch").exists()

@@ -3,9 +3,11 @@
 What the machinery of a board lacks is in `machinery`.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db.models import Count, Q
@@ -18,6 +20,8 @@ from leaderboard.services.alerts import machinery
 from leaderboard.services.alerts.finding import Finding
 from leaderboard.services.failure_kinds import FAULTS, FailureKind, kind_of
 from leaderboard.services.signs_of_life import queues_without_workers
+
+log = logging.getLogger(__name__)
 
 SOON = timedelta(seconds=30)  # what is over by then needs nobody
 LATELY = timedelta(days=1)  # failures and drifts of before are no news
@@ -33,16 +37,30 @@ NAMES: dict[type[Work], tuple[str, str]] = {
 
 
 def findings() -> Iterator[Finding]:
-    """All that is the case now, in a few queries."""
+    """All that is the case now, in a few queries.
+
+    Each look stands alone: what one of them raises is raised after the findings of all others.
+    """
     now = timezone.now()
-    yield from drifts(now)
-    yield from failures(now)
-    yield from blocked_work()
-    yield from lonely_queues()
-    yield from stuck_workers()
-    yield from open_cages()
-    yield from silent_scorers(now)
-    yield from machinery.findings(now)
+    looks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        partial(drifts, now),
+        partial(failures, now),
+        blocked_work,
+        lonely_queues,
+        stuck_workers,
+        open_cages,
+        partial(silent_scorers, now),
+        *machinery.looks(now),
+    )
+    failed: Exception | None = None
+    for look in looks:
+        try:
+            yield from look()
+        except Exception as error:
+            log.exception("a look for incidents failed: the others go on")
+            failed = error
+    if failed:
+        raise failed
 
 
 def drifts(now: datetime) -> Iterator[Finding]:

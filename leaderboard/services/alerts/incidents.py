@@ -28,8 +28,9 @@ def look() -> None:
     Safe to do twice at a time: the database allows one open incident a key.
     """
     now = timezone.now()
-    found = {finding.key: finding for finding in findings()}
-    for finding in found.values():
+    found = {}
+    for finding in findings():  # what it raises at its end comes before anything is taken for over
+        found[finding.key] = finding
         open_incident(finding, now)
     for incident in Incident.objects.filter(resolved_at=None):
         finding_now = found.get(incident.key)

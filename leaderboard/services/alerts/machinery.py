@@ -2,8 +2,9 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db.models import F, Q
@@ -39,19 +40,21 @@ TRIED_OFTEN = 2  # attempts that came to nothing
 WAITS_LONG = timedelta(seconds=45)  # for the board to be mended
 
 
-def findings(now: datetime) -> Iterator[Finding]:
-    """All that is the case now."""
-    yield from other_code()
-    yield from disagreements(now)
-    yield from brakes()
-    yield from silent_beat()
-    yield from late_sweep()
-    yield from silent_broker()
-    yield from storage_away()
-    yield from full_disks()
-    yield from lost_files()
-    yield from standing_rescorings()
-    yield from retried_work()
+def looks(now: datetime) -> tuple[Callable[[], Iterator[Finding]], ...]:
+    """What looks for one kind of finding each."""
+    return (
+        other_code,
+        partial(disagreements, now),
+        brakes,
+        silent_beat,
+        late_sweep,
+        silent_broker,
+        storage_away,
+        full_disks,
+        lost_files,
+        standing_rescorings,
+        retried_work,
+    )
 
 
 def other_code() -> Iterator[Finding]:
