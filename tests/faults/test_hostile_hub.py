@@ -18,7 +18,7 @@ from leaderboard.services.seed import seed_metrics
 from leaderboard.services.submissions import SubmissionRefused
 from scoring.evaluation_sets import build_starter, get
 from scoring.language_models import BUNDLED
-from tests.faults.worker import wait_until, worker
+from tests.faults.worker import stretch, wait_until, worker
 from tests.hostile_hub import CASES, LOOK_UP, Case
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.test_accounts import person
@@ -104,6 +104,6 @@ def test_every_attack_ends_in_words_and_the_next_honest_model_is_ranked(metric, 
                 seconds.append(rank_honest(user, hub, f"honest/model-{number}"))
             seconds.append(rank_honest(user, hub, "honest/model-at-last"))
             assert process.poll() is None  # one worker went through all of them
-    assert max(seconds) < RANKED_WITHIN
+    assert max(seconds) < stretch(RANKED_WITHIN)
     assert not Standing.objects.filter(model__location__startswith="someone/").exists()
     assert not EntryCheck.objects.exists()  # what is honest has no flag

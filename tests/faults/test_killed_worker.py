@@ -15,7 +15,7 @@ from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_regard, get
 from tests import standin_perspective
-from tests.faults.worker import wait_until, worker
+from tests.faults.worker import stretch, wait_until, worker
 from tests.leaderboard.conftest import CAUSAL, MASKED, finish, metric, models  # noqa: F401 (fixtures)
 from tests.leaderboard.continuations import texts_of
 
@@ -95,7 +95,7 @@ def test_a_worker_that_is_asked_to_stop_gives_its_run_back_at_once(metric, model
     with worker(**SMALL_SHARDS, LEASE_SECONDS="600") as running:
         wait_until(lambda: Run.objects.get(pk=scoring.run_id).done >= 16)
         running.send_signal(signal.SIGTERM)
-        assert running.wait(timeout=30) == 0
+        assert running.wait(timeout=stretch(30)) == 0
     run = Run.objects.get(pk=scoring.run_id)
     assert (run.state, run.lease) == (Work.State.QUEUED, None)
     with worker(**SMALL_SHARDS):

@@ -16,7 +16,7 @@ import pytest
 from django.db import connection
 
 from scoring.language_models import bundled
-from tests.faults.worker import ROOT
+from tests.faults.worker import ROOT, stretch
 
 pytestmark = [
     pytest.mark.faults,
@@ -59,7 +59,7 @@ class Board:
 
     def wait_for(self, text: str, seconds: float) -> float:
         """Seconds until `text` stands in the page or the terminal."""
-        began = time.monotonic()
+        began, seconds = time.monotonic(), stretch(seconds)
         while text not in self.page() and text not in self.log.read_text(errors="replace"):
             assert self.process.poll() is None, self.log.read_text(errors="replace")
             assert time.monotonic() - began < seconds, self.log.read_text(errors="replace")[-4000:]
@@ -86,7 +86,7 @@ class Board:
 
     def stop(self, number: int) -> int:
         os.killpg(self.process.pid, number)  # what Ctrl-C does: the whole foreground group gets it
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=stretch(60))
 
 
 @pytest.fixture

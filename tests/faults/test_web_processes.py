@@ -19,7 +19,7 @@ from django.core.cache import cache
 
 from tests.faults.worker import ROOT, database_url
 
-pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
 PASSWORD = "a long passphrase"
 

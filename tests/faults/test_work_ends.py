@@ -23,7 +23,7 @@ from leaderboard.services.work import cancel_work
 from scoring.language_models import BUNDLED
 from scoring.language_models.files import folder_revision
 from tests.faults.hostile_models import copy_model, with_bomb, with_nothing_finite, with_panic
-from tests.faults.worker import wait_until, worker
+from tests.faults.worker import stretch, wait_until, worker
 from tests.leaderboard.conftest import CAUSAL, MASKED, metric, models  # noqa: F401 (fixtures)
 from tests.standin_hub import StandInHub
 
@@ -155,14 +155,14 @@ def test_a_download_that_is_cancelled_or_whose_worker_is_stopped_ends_within_fiv
         cancel_work(run)
         began = time.monotonic()
         wait_until(lambda: not children_of(process.pid, "scoring.language_models.fetching"), 10)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < stretch(5)
         assert Download.objects.get(model=model).state == Work.State.CANCELLED
         run.queue_again()
         request_evaluation(model, metric)
         wait_until(lambda: Download.objects.filter(model=model, state=Work.State.RUNNING).exists())
         process.send_signal(signal.SIGTERM)
         wait_until(lambda: Download.objects.get(model=model).state == Work.State.QUEUED, 5)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=stretch(30)) == 0
 
 
 def children_of(process: int, words: str) -> list[int]:
@@ -186,7 +186,7 @@ def test_a_run_that_is_cancelled_ends_within_five_seconds(metric, tmp_path):  # 
         cancel_work(run)
         began = time.monotonic()
         wait_until(lambda: not is_collecting(), 10)
-        assert time.monotonic() - began < 5 + ASKING_SECONDS
+        assert time.monotonic() - began < stretch(5) + ASKING_SECONDS
         assert process.poll() is None
     assert again(run).state == Work.State.CANCELLED
 
@@ -226,5 +226,5 @@ def test_a_worker_that_is_told_to_end_gives_its_work_back_and_ends(metric, model
         wait_until(lambda: Worker.objects.exclude(cage=[]).exists())
         name = Worker.objects.get().name
         app.control.broadcast("end_worker", destination=[name])
-        process.wait(timeout=20)
+        process.wait(timeout=stretch(20))
     assert not Worker.objects.filter(name=name).exists()

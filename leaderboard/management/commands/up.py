@@ -1,3 +1,4 @@
+import math
 import signal
 import subprocess
 import sys
@@ -63,8 +64,8 @@ class Command(BaseCommand):
             raise CommandError(f"the supervisor ended with status {supervisor.returncode}: see the lines above")
 
     def announce(self, supervisor: subprocess.Popen[bytes], address: str) -> None:
-        """Print the address once the site answers there."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        """Print the address once the site answers there; say once that it is late when it is."""
+        late = time.monotonic() + PATIENCE_SECONDS
         while supervisor.poll() is None:
             try:
                 with urllib.request.urlopen(f"{address}healthz", timeout=5):  # noqa: S310 (our own address)
@@ -72,7 +73,7 @@ class Command(BaseCommand):
                     self.stdout.flush()
                     return
             except (urllib.error.URLError, OSError) as error:
-                if time.monotonic() > deadline:
+                if time.monotonic() > late:
                     self.stderr.write(f"{address} does not answer yet ({error}): see the lines above")
-                    return
+                    late = math.inf
                 time.sleep(0.2)
