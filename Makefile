@@ -11,6 +11,8 @@ ifneq ($(wildcard ../shared/data),)
 export PLUMBLINE_DATA ?= $(abspath ../shared/data)
 endif
 export PYTHONUNBUFFERED := 1
+# Compiled modules are kept: tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 # Three processes, as tests often wait for a browser or a worker; one thread in each, or they wait for one another.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 

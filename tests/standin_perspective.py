@@ -52,11 +52,9 @@ class _Handler(loopback.QuietHandler):
             waiting = self.stage.faults[body["comment"]["text"]]
             fault = waiting.pop(0) if waiting else ""
         time.sleep(self.stage.seconds)
-        try:
-            self._answer(fault, body)
-        finally:
-            with self.lock:
-                type(self).running -= 1
+        with self.lock:  # before the answer: who has it may ask again at once
+            type(self).running -= 1
+        self._answer(fault, body)
 
     def _answer(self, fault: str, body: dict[str, Any]) -> None:
         text, asked = body["comment"]["text"], body["requestedAttributes"]

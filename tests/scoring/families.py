@@ -11,7 +11,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from scoring.language_models import LoadedModel, inspect, load, resolve
-from scoring.language_models.architecture import auto_class_of
+from scoring.language_models.architecture import auto_class_of, classify
 
 # What tokenizers learn from: enough for word pieces of several letters and words of several pieces.
 CORPUS = [
@@ -40,6 +40,9 @@ class Family:
     model_type: str
     tokenizer: str
     config: dict
+
+    def is_masked(self) -> bool:
+        return classify(AutoConfig.for_model(self.model_type, **self.config))[0] == "masked"
 
 
 # Those of Hosseini et al. 2023, Table 2, then today's decoders.

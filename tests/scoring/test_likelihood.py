@@ -44,8 +44,8 @@ ODD = {
     "right to left": "שלום עולם",
 }
 ONE_OF_A_KIND = ["GPT-2", "BERT", "XLNet"]
-NOT_MASKED = [name for name in FAMILIES if tiny(name).architecture.kind != "masked"]
-MASKED = [name for name in FAMILIES if tiny(name).architecture.kind == "masked"]
+MASKED = [name for name, family in FAMILIES.items() if family.is_masked()]
+NOT_MASKED = [name for name in FAMILIES if name not in MASKED]
 
 
 def likelihoods(loaded: LoadedModel, texts: list[str], how: LikelihoodSettings = SETTINGS):
