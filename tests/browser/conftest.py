@@ -33,7 +33,7 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
-PATIENCE = 15_000  # milliseconds; a busy machine is slow, a wrong page never gets there
+PATIENCE = 60_000  # milliseconds; a busy machine is slow, a wrong page never gets there
 expect.set_options(timeout=PATIENCE)
 
 
