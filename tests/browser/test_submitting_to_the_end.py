@@ -31,7 +31,7 @@ WATCH = """addEventListener("DOMContentLoaded", () => {
   new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
   look();
 })"""
-PATIENCE = 120_000  # milliseconds; a busy machine is slow
+PATIENCE = 600_000  # milliseconds; eighteen slices, each in a cage of its own, on a busy machine
 
 
 def made_token(page: Page) -> str:

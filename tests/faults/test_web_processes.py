@@ -17,7 +17,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
 
-from tests.faults.worker import ROOT, database_url
+from tests.faults.worker import ROOT, database_url, stretch
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
 
@@ -37,7 +37,7 @@ def web(folder: Path) -> Iterator[tuple[str, Path]]:
     process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + stretch(90)
         while True:
             with suppress(httpx.HTTPError):
                 if httpx.get(f"{address}/healthz", timeout=10).status_code == 200:

@@ -64,7 +64,7 @@ def stretch(seconds: float) -> float:
     return seconds * max(1.0, (time.perf_counter() - began) / 0.04)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 150.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     """Poll until `condition` holds; fail when it does not in time, by the clock of an idle machine."""
     deadline = time.monotonic() + stretch(seconds)
     while not condition():
