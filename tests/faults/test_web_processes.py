@@ -16,6 +16,7 @@ import httpx
 import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
+from django.core.management import call_command
 
 from tests.faults.worker import ROOT, database_url, stretch
 
@@ -61,6 +62,7 @@ def log_in(address: str, name: str, password: str) -> httpx.Client:
 
 
 def test_attempts_are_counted_by_all_processes_together_and_sessions_outlive_them(tmp_path):
+    call_command("collectstatic", interactive=False, verbosity=0)
     cache.clear()
     User.objects.create_superuser("ada", "", PASSWORD)
     User.objects.create_superuser("grace", "", PASSWORD)
