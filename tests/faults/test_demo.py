@@ -15,7 +15,7 @@ from tests.faults.worker import ROOT
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(
         connection.vendor != "sqlite", reason="starts a board of its own on SQLite: the run on SQLite tests it"
     ),
@@ -30,7 +30,7 @@ def test_a_retrained_service_and_an_edited_lexicon_are_noticed_rescored_and_publ
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "manage.py", "demo_drift", "--once", "--port", str(port)]
-    played = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    played = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1700)
     assert played.returncode == 0, played.stdout[-3000:] + played.stderr[-3000:]
     for metric in ("toxicity-demo", "lexicon-demo"):
         assert re.search(rf"demo: {metric} v2: \S", played.stdout)

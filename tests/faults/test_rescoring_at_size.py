@@ -39,7 +39,7 @@ from tests.leaderboard.living import deliver
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(connection.vendor != "postgresql", reason="boards of that size run on PostgreSQL: tested there"),
 ]

@@ -20,7 +20,7 @@ from tests.faults.worker import ROOT, stretch
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.timeout(1500),
+    pytest.mark.timeout(2400),
     pytest.mark.skipif(
         connection.vendor != "sqlite", reason="starts a board of its own on SQLite: the run on SQLite tests it"
     ),

@@ -20,7 +20,7 @@ from django.core.management import call_command
 
 from tests.faults.worker import ROOT, database_url, stretch
 
-pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800)]
 
 PASSWORD = "a long passphrase"
 

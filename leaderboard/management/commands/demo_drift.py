@@ -16,7 +16,7 @@ from leaderboard.demo.board import DemonstrationFailed, play, prepare
 from leaderboard.demo.scorer import RetrainedScorer, serving
 
 FOLDER = "demo-drift"
-START_SECONDS = 180.0
+START_SECONDS = 600.0
 
 
 class Command(BaseCommand):
