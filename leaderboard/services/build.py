@@ -2,6 +2,7 @@
 
 import platform
 import tomllib
+from functools import cache
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from django.conf import settings
 LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "tokenizers", "detoxify", "alt-profanity-check")
 
 
+@cache
 def code() -> dict[str, Any]:
     """The code that wrote the manifest: its version, its commit where that is known, its libraries."""
     project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]

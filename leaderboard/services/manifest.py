@@ -9,7 +9,6 @@ are passed on, with their licence, where one is stated for them, and else named 
 import json
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +193,6 @@ def _sha256(artefact: Artefact | None) -> str | None:
     return None if artefact is None else artefact.sha256
 
 
-@lru_cache(maxsize=1)
 def write_folder(version: MetricVersion, folder: Path, progress: Progress = lambda _done, _total: None) -> Path:
     """Write the manifest of `version` and every artefact it names, texts included. Returns the manifest's path.
 

@@ -90,6 +90,8 @@ def test_every_other_way_to_read_a_ranking_has_the_entry_with_the_reason(board, 
     forged["standings"] += [{**row, "model": "entrant-2"} for row in forged["standings"] if row["slice"] == SLICE]
     path.write_text(json.dumps(forged))
     assert any("entrant-2: is ranked, though 2 of 20" in problem for problem in check(tmp_path / "folder").problems)
+    write_folder(board.current_version(), tmp_path / "folder")
+    assert not check(tmp_path / "folder").problems, "written anew"
 
 
 def test_the_share_is_changed_with_a_reason_and_the_ranking_is_published_again(board):
