@@ -46,16 +46,18 @@ test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and R
 	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m "not either_database"
 
 browser: ## Debian's Chromium for the browser tests: installed when root and missing
-	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	@if ! command -v chromium-headless-shell >/dev/null && ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "browser: installing Chromium"; \
-		(apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-liberation) >/dev/null || \
+		(apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium-headless-shell fonts-liberation) >/dev/null || \
 		echo "browser: Chromium could not be installed; the browser tests will be skipped"; \
 	fi
 
-lint: $(VENV)/.dev ## ruff, mypy, templates, known vulnerabilities
+lint: $(VENV)/.dev ## ruff, mypy, layers, names, templates, migrations, settings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/names.py leaderboard scoring
 	$(BIN)/djlint templates --lint --quiet
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py check --fail-level WARNING
@@ -73,10 +75,12 @@ bench: $(VENV)/.dev ## the benchmark tables, as ratios against named references
 miniatures: $(VENV)/.run ## train the bundled models that are missing (under an hour on two cores)
 	$(BIN)/python -m scoring.training.miniatures --data $(or $(PLUMBLINE_DATA),var/data)
 
-lock: ## pin what pyproject.toml asks for
+COMPILE := $(VENV)/lock/bin/pip-compile --quiet --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+lock: ## pin what pyproject.toml asks for: all of it, the site alone, and what tests need
 	$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet pip-tools
-	$(VENV)/lock/bin/pip-compile --quiet --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
-	$(VENV)/lock/bin/pip-compile --quiet --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --extra engine --output-file requirements.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --output-file requirements-site.lock pyproject.toml
+	$(COMPILE) --extra engine --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 	sed -i -E 's/^(torch==[0-9.]+)\+cpu/\1/' requirements.lock requirements-dev.lock
 
 clean: ## remove the environment, the data of `make run` and every cache

@@ -9,6 +9,7 @@ from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 from leaderboard.sqlite import keep_open
+from scoring.refusals import Refused
 
 
 class LeaderboardConfig(AppConfig):
@@ -17,7 +18,9 @@ class LeaderboardConfig(AppConfig):
     name = "leaderboard"
 
     def ready(self) -> None:
-        from leaderboard import checks  # noqa: F401 (importing registers them)
+        # Importing registers them.
+        from leaderboard import checks  # noqa: F401
+        from leaderboard.operations import admin  # noqa: F401
 
         connection_created.connect(keep_open)
         post_migrate.connect(_seed_roles, sender=self)
@@ -28,7 +31,7 @@ class LeaderboardConfig(AppConfig):
 
 def _seed_roles(**_: Any) -> None:
     """The groups of `services.roles`, once the permissions they have are there, and the folder of scorers."""
-    from leaderboard.services.roles import seed_roles
+    from leaderboard.people.services.roles import seed_roles
 
     seed_roles()
     settings.SCORERS.mkdir(parents=True, exist_ok=True)  # which a backup names, with or without files
@@ -43,18 +46,18 @@ def _note_release(**_: Any) -> None:
 
 def _load_scorers() -> None:
     """The board's own scorers. The import is slow, and most commands of a board without any do without it."""
-    from scoring.scorers import CannotLoadScorers, load_scorers
+    from scoring.scorers import load_scorers
 
     try:
         load_scorers(settings.SCORER_MODULES)
-    except CannotLoadScorers as error:
+    except Refused as error:
         raise ImproperlyConfigured(f"PLUMBLINE_SCORER_MODULES: {error}") from error
 
 
 class Admin(AdminConfig):
     """Django's admin, entered by the site's own log-in."""
 
-    default_site = "leaderboard.admin_site.BoardAdmin"
+    default_site = "leaderboard.operations.admin_site.BoardAdmin"
 
 
 class StaticFiles(StaticFilesConfig):

@@ -1,4 +1,4 @@
-"""What is cached is JSON: workers can write to every shared cache, and the web process must not unpickle that."""
+"""Caches that hold JSON only: workers can write to shared caches, and the web process must not unpickle that."""
 
 import json
 from datetime import UTC, datetime
@@ -50,7 +50,7 @@ class TableCache(BaseCache):
 
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
         """The value; `default` where there is none, it has expired, or it is no JSON."""
-        value = self._read(self._live(self.make_and_validate_key(key, version=version)))
+        value = self._read_value(self._live(self.make_and_validate_key(key, version=version)))
         return default if value is MISSING else value
 
     def set(self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
@@ -77,7 +77,7 @@ class TableCache(BaseCache):
         """Add to a number; two at once both count. Raises ValueError where there is no number."""
         live = self._live(self.make_and_validate_key(key, version=version))
         with transaction.atomic():
-            value = self._read(live.select_for_update(no_key=True))
+            value = self._read_value(live.select_for_update(no_key=True))
             if not isinstance(value, int):
                 raise ValueError(f"{key} holds no number")
             live.update(value=json.dumps(value + delta))
@@ -100,7 +100,7 @@ class TableCache(BaseCache):
         return self._entries.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), key=name)
 
     @staticmethod
-    def _read(entries: Any) -> Any:
+    def _read_value(entries: Any) -> Any:
         text = entries.values_list("value", flat=True).first()
         return MISSING if text is None else decode(text)
 

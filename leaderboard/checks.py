@@ -99,8 +99,8 @@ def find_mail_problems() -> Iterator[CheckMessage]:
             hint="Set DEFAULT_FROM_EMAIL to an address of the board's domain, as in Board <board@example.org>.",
             id="plumbline.W002",
         )
-    encrypted = settings.EMAIL_USE_TLS or settings.EMAIL_USE_SSL
-    if settings.EMAIL_HOST_PASSWORD and not encrypted and settings.EMAIL_HOST not in LOCAL_HOSTS:
+    is_encrypted = settings.EMAIL_USE_TLS or settings.EMAIL_USE_SSL
+    if settings.EMAIL_HOST_PASSWORD and not is_encrypted and settings.EMAIL_HOST not in LOCAL_HOSTS:
         yield Warning(
             f"EMAIL_URL sends its password to {settings.EMAIL_HOST} unencrypted.",
             hint="Write EMAIL_URL with submission:// (STARTTLS) or smtps:// in place of smtp://.",

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import date
 
 from leaderboard.formats import latex
-from leaderboard.models import LanguageModel, Metric, MetricVersion
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance
 from leaderboard.queries.profiles import Profile
-from leaderboard.queries.ranking_view import View
-from leaderboard.queries.rankings import Ranking
+from leaderboard.rankings.digits import digits_of
+from leaderboard.rankings.ranking import Ranking
+from leaderboard.rankings.versions import current_versions, with_versions
+from leaderboard.rankings.view import View
 from scoring.metrics.formulas import MEASURES, slice_label
 
 TITLE = "Plumbline: a living leaderboard of representational harm and toxicity in language models"
@@ -39,16 +41,14 @@ def bibtex(key: str, title: str, year: str, note: str, address: str) -> str:
 
 
 def cite_board(address: str, metric: Metric | None) -> Citation:
-    """Of the board at `address`, as its last publication left it; of a metric, with the version that readers see.
+    """Cite the board at `address` as of its last publication; with a metric, cite the version that readers see.
 
     One query.
     """
-    published = MetricVersion.objects.filter(published_at__isnull=False)
     if metric:
-        published = published.filter(metric=metric, status=MetricVersion.Status.CURRENT).order_by("provenance")
+        version = next(iter(current_versions(with_versions(metric), Provenance.values)), None)
     else:
-        published = published.order_by("-published_at")
-    version = published.first()
+        version = MetricVersion.objects.filter(published_at__isnull=False).order_by("-published_at").first()
     key, year, note = "plumbline", "", ""
     if version and version.published_at:
         year = f"{version.published_at:%Y}"
@@ -62,56 +62,58 @@ def cite_board(address: str, metric: Metric | None) -> Citation:
 
 
 def cite_ranking(ranking: Ranking, view: View, day: date, address: str) -> Citation:
-    """Of a page of a ranking; `day` is when its numbers were last changed, `address` where it is to be seen."""
+    """Cite a page of a ranking at `address`; `day`: of the last change of its numbers."""
     title = f"{ranking.metric.title}: {ranking.measure.label.lower()}, {slice_label(ranking.slice).lower()}"
     title += f", k = {ranking.k}" if ranking.k else ""
-    note = "; ".join([*map(numbers_of, ranking.versions), *narrowed(view), f"as of {day:%-d %B %Y}"])
-    key = "-".join(["plumbline", ranking.metric.slug, *(f"v{of.number}" for of in ranking.versions), f"{day:%Y%m%d}"])
+    note = "; ".join([*map(describe_numbers, ranking.versions), *describe_selection(view), f"as of {day:%-d %B %Y}"])
+    key = "-".join(
+        ["plumbline", ranking.metric.slug, *(f"v{version.number}" for version in ranking.versions), f"{day:%Y%m%d}"]
+    )
     text = f"Plumbline ({day.year}). {title}. {note[:1].upper()}{note[1:]}. {address}"
     return Citation(text, bibtex(key, title, str(day.year), note, address))
 
 
 def cite_result(model: LanguageModel, profile: Profile, address: str) -> Citation | None:
-    """Of the metric's first measure on the overall slice; None where the profile has no such number."""
+    """Cite the metric's first measure on the overall slice; None if the profile has no such number."""
     result = profile.headline
     if result is None:
         return None
     version, measure = profile.version, MEASURES[result.measure]
     texts = version.protocol.evaluation_set
-    digits = measure.digits if version.decimals is None else version.decimals
+    digits = digits_of(version, measure.key)
     value = f"{result.value:.{digits}f}"
     if result.derived:
         value += " (derived here from figures of the source, which does not print it)"
     if result.ci_low is not None and result.ci_high is not None:
         value += f" (95% interval {result.ci_low:.{digits}f} to {result.ci_high:.{digits}f})"
     revision = f", revision {model.revision}" if model.revision else ""
-    when = profile.scoring.scored_at
-    dated = f", {'scored' if version.measured else 'entered'} {when:%-d %B %Y}" if when else ""
+    scored_at = profile.scoring.scored_at
+    date_words = f", {'scored' if version.measured else 'entered'} {scored_at:%-d %B %Y}" if scored_at else ""
     note = (
         f"{measure.label} of {model.name}{revision}: {value}, {slice_label(profile.main).lower()}; "
-        f"{numbers_of(version)}{dated}; evaluation set {texts.title}, version {texts.version}"
+        f"{describe_numbers(version)}{date_words}; evaluation set {texts.title}, version {texts.version}"
     )
     title = f"{version.metric.title}: {model.name}"
-    year = f"{when:%Y}" if when else ""
+    year = f"{scored_at:%Y}" if scored_at else ""
     key = f"plumbline-{model.slug}-{version.metric.slug}-v{version.number}"
     text = f"Plumbline{f' ({year})' if year else ''}. {version.metric.title}. {note}. {address}"
     return Citation(text, bibtex(key, title, year, note, address))
 
 
-def numbers_of(version: MetricVersion) -> str:
-    """What fixes the numbers of a version."""
+def describe_numbers(version: MetricVersion) -> str:
+    """Describe what fixes the numbers of a version."""
     if not version.measured:
         return f"metric version {version.number}, figures published in {version.source.rstrip('.')}"
-    published = f"metric version {version.number} of {version.published_at:%-d %B %Y}"
-    if not version.metric.formula.asks_scorer:
-        return f"{published}, measured here"
-    return f"{published}, measured here with scorer {version.scorer} (fingerprint {version.scorer_fingerprint[:12]})"
+    words = f"metric version {version.number} of {version.published_at:%-d %B %Y}"
+    if not version.asked_scorer:
+        return f"{words}, measured here"
+    return f"{words}, measured here with scorer {version.scorer} (fingerprint {version.scorer_fingerprint[:12]})"
 
 
-def narrowed(view: View) -> list[str]:
-    """What the view leaves out, and its order, where it is not by rank."""
-    found = [f"{name.replace('_', ' ')}: {value}" for name, value in view.filters.active.items()]
+def describe_selection(view: View) -> list[str]:
+    """List the filters of a view, and its order if that is not by rank."""
+    phrases = [f"{name.replace('_', ' ')}: {value}" for name, value in view.filters.active.items()]
     if view.order.key != "rank" or view.order.descending:
-        by = slice_label(view.order.slice) if view.order.slice else view.order.key
-        found.append(f"sorted by {by.lower()}, {'descending' if view.order.descending else 'ascending'}")
-    return found
+        order_name = slice_label(view.order.slice) if view.order.slice else view.order.key
+        phrases.append(f"sorted by {order_name.lower()}, {'descending' if view.order.descending else 'ascending'}")
+    return phrases

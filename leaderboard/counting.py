@@ -1,4 +1,4 @@
-"""Counting the requests of a minute, by who sent them."""
+"""Count the requests of each client in a minute."""
 
 import hashlib
 import logging
@@ -19,18 +19,18 @@ FORGOTTEN = 2 * MINUTE
 ONE_NETWORK = 64  # bits of an IPv6 address that one subscriber has; the rest is theirs to change
 
 
-def count_request(counts: BaseCache, who: str, most: int) -> int:
-    """Count a request of `who`; 0 while they are `most` a minute, else the seconds until the next minute begins.
+def count_request(counts: BaseCache, client: str, most: int) -> int:
+    """Count a request of `client`; returns 0 up to `most` a minute, else the seconds until the next minute.
 
     Where counts cannot be written, as on a full disk, nobody is refused: what is asked for may still be read.
     """
-    now = time()
+    seconds = time()
     try:
-        number = _count(counts, _key(who, now))
+        number = _count(counts, _key(client, seconds))
     except OperationalError as error:
         log.warning("a request is not counted: %s", error)
         return 0
-    return _rest_of_minute(now) if number > most else 0
+    return _rest_of_minute(seconds) if number > most else 0
 
 
 def _count(counts: BaseCache, key: str) -> int:
@@ -40,18 +40,18 @@ def _count(counts: BaseCache, key: str) -> int:
         return 1 if counts.add(key, 1, FORGOTTEN) else counts.incr(key)
 
 
-def seconds_left(counts: BaseCache, who: str, most: int) -> int:
-    """The same without counting: how long who has had `most` requests in this minute has to wait."""
-    now = time()
-    return _rest_of_minute(now) if counts.get(_key(who, now), 0) >= most else 0
+def seconds_left(counts: BaseCache, client: str, most: int) -> int:
+    """Return the same without counting the request."""
+    seconds = time()
+    return _rest_of_minute(seconds) if counts.get(_key(client, seconds), 0) >= most else 0
 
 
-def _key(who: str, now: float) -> str:
-    return f"requests-{hashlib.sha256(who.encode()).hexdigest()[:32]}-{int(now // MINUTE)}"
+def _key(client: str, seconds: float) -> str:
+    return f"requests-{hashlib.sha256(client.encode()).hexdigest()[:32]}-{int(seconds // MINUTE)}"
 
 
-def _rest_of_minute(now: float) -> int:
-    return ceil(MINUTE - now % MINUTE)
+def _rest_of_minute(seconds: float) -> int:
+    return ceil(MINUTE - seconds % MINUTE)
 
 
 def client_address(request: HttpRequest) -> str:

@@ -22,8 +22,8 @@ MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~#])")
 
 
 @dataclass(frozen=True)
-class Column:
-    """A heading, and whether its cells are numbers."""
+class TableColumn:
+    """A column: its heading, and whether its cells are numbers."""
 
     heading: str
     numeric: bool = True
@@ -34,7 +34,7 @@ class Table:
     """Cells as people read them, under their headings; the title says what they are of."""
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Sequence[str]]
 
 

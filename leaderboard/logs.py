@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 import structlog
+from django.apps import apps
 from django.conf import settings
 from structlog.typing import EventDict
 
@@ -35,16 +36,15 @@ PATTERNS = (
         re.compile(r"((?:key|token|secret|password|invitation|sessionid|csrftoken)=)[^\s&;,'\"]+", re.IGNORECASE),
         rf"\1{HIDDEN}",
     ),
-    # Addresses that let whoever has them in.
+    # Addresses that log in their reader.
     (re.compile(r"(/accounts/(?:confirm-email|password/reset/key)/)(?!done\b)[^\s/?\"']+"), rf"\1{HIDDEN}"),
 )
 PLAIN = (OSError, ImportError, MemoryError, RuntimeError)  # kinds of errors that do not quote what was worked on
 OURS = ("leaderboard.", "scoring.", "django.db.", "django.core.exceptions", "kombu.", "redis.", "httpx.", "celery.")
-IDS = ("run", "scoring", "controlcheck", "reading", "task_id", "request_id")
 
 
-def scrubbed(text: str) -> str:
-    """The text without secrets and addresses of people."""
+def scrub_text(text: str) -> str:
+    """Return the text without secrets and e-mail addresses."""
     for secret in secrets():
         text = text.replace(secret, HIDDEN)
     for pattern, instead in PATTERNS:
@@ -61,35 +61,35 @@ def secrets() -> Iterator[str]:
     yield from getattr(settings, "ALERT_WEBHOOK", ())
 
 
-def message_of(error: BaseException) -> str:
-    """What an exception says, if it is of a kind that does not quote what was worked on; its first line."""
-    of = f"{type(error).__module__}."
-    if isinstance(error, PLAIN) or of.startswith(OURS):
+def read_message(error: BaseException) -> str:
+    """Return the first line of an exception's message, or WITHHELD if its class may quote texts of users."""
+    module = f"{type(error).__module__}."
+    if isinstance(error, PLAIN) or module.startswith(OURS):
         lines = str(error).splitlines() or [""]
-        return scrubbed(lines[0][:LONGEST])
+        return scrub_text(lines[0][:LONGEST])
     return WITHHELD
 
 
-def told(error: BaseException) -> str:
-    """An exception and those that led to it, with the places in the code, as Python tells it."""
-    parts, seen = [], set()
+def format_exception(error: BaseException) -> str:
+    """Format an exception and its causes with their tracebacks, as Python does."""
+    parts, seen_ids = [], set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        where = "".join(traceback.format_tb(current.__traceback__))
-        parts.append(f"Traceback (most recent call last):\n{where}{type(current).__name__}: {message_of(current)}")
+    while current is not None and id(current) not in seen_ids:
+        seen_ids.add(id(current))
+        frames = "".join(traceback.format_tb(current.__traceback__))
+        parts.append(f"Traceback (most recent call last):\n{frames}{type(current).__name__}: {read_message(current)}")
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     return "\n\n".join(reversed(parts))
 
 
 def add_exception(_logger: Any, _method: str, event: EventDict) -> EventDict:
     """Processor: the exception of a line as text."""
-    given = event.pop("exc_info", None)
-    error = given[1] if isinstance(given, tuple) else given
+    exception = event.pop("exc_info", None)
+    error = exception[1] if isinstance(exception, tuple) else exception
     if error is True:
         error = sys.exc_info()[1]
     if isinstance(error, BaseException):
-        event["exception"] = told(error)
+        event["exception"] = format_exception(error)
         if event.get("logger") == "celery.app.trace":  # its own line quotes the exception and the arguments
             event["event"] = f"a task failed: {type(error).__name__}"
         event.pop("error", None)  # the same message again, as it is
@@ -97,9 +97,9 @@ def add_exception(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 
 def scrub(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """Processor: take secrets out of all that a line says."""
+    """Processor: remove secrets from a line."""
     return {
-        name: scrubbed(value) if isinstance(value, str) else value
+        name: scrub_text(value) if isinstance(value, str) else value
         for name, value in event.items()
         if not name.startswith("_")
     }
@@ -107,25 +107,35 @@ def scrub(_logger: Any, _method: str, event: EventDict) -> EventDict:
 
 def as_line(_logger: Any, _method: str, event: EventDict) -> str:
     """Processor: a line for people, with the ids of what it is about at its end."""
-    when = datetime.fromisoformat(event["timestamp"]).strftime("%H:%M:%S")
-    ids = " ".join(f"{name.removesuffix('_id')}={str(event[name])[:8]}" for name in IDS if name in event)
-    known = {*IDS, "parent_task_id", "timestamp", "level", "logger", "event", "exception"}
-    more = " ".join(f"{name}={value}" for name, value in event.items() if name not in known and value is not None)
-    said = "  ".join(part for part in (f"{event['logger']}: {event['event']}", more, ids) if part)
-    line = f"{when} {event['level'].upper():<7} {said}"
+    clock_time = datetime.fromisoformat(event["timestamp"]).strftime("%H:%M:%S")
+    names = id_names()
+    ids = " ".join(f"{name.removesuffix('_id')}={str(event[name])[:8]}" for name in names if name in event)
+    named_keys = {*names, "parent_task_id", "timestamp", "level", "logger", "event", "exception"}
+    more = " ".join(f"{name}={value}" for name, value in event.items() if name not in named_keys and value is not None)
+    message = "  ".join(part for part in (f"{event['logger']}: {event['event']}", more, ids) if part)
+    line = f"{clock_time} {event['level'].upper():<7} {message}"
     return f"{line}\n{event['exception']}" if "exception" in event else line
+
+
+def id_names() -> list[str]:
+    """What names the work, the task and the request that a line is about; there is no work before the models are."""
+    if not apps.models_ready:
+        return ["task_id", "request_id"]
+    from leaderboard.models import WORK_TABLES
+
+    return [*(table.kind.key for table in WORK_TABLES), "task_id", "request_id"]
 
 
 def as_json(_logger: Any, _method: str, event: EventDict) -> str:
     """Processor: one JSON object in one line."""
-    return json.dumps(event, default=lambda value: scrubbed(str(value)), ensure_ascii=False)
+    return json.dumps(event, default=lambda value: scrub_text(str(value)), ensure_ascii=False)
 
 
 def add_time(_logger: Any, _method: str, event: EventDict) -> EventDict:
     """Processor: when the line was written, in UTC; for libraries' lines, when they were."""
     record = event.get("_record")
-    at = datetime.fromtimestamp(record.created, UTC) if record else datetime.now(UTC)
-    event["timestamp"] = at.isoformat(timespec="milliseconds")
+    moment = datetime.fromtimestamp(record.created, UTC) if record else datetime.now(UTC)
+    event["timestamp"] = moment.isoformat(timespec="milliseconds")
     return event
 
 

@@ -22,8 +22,8 @@ from django_structlog.middlewares import RequestMiddleware
 
 from leaderboard.api import front
 from leaderboard.counting import client_address, count_request
-from leaderboard.monitoring.requests import observe
-from leaderboard.services.past import MOST_SHOWN
+from leaderboard.operations.monitoring.requests import observe
+from leaderboard.rankings.days import MOST_SHOWN
 
 HEADER = "X-Request-ID"
 WELL_FORMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
@@ -40,9 +40,9 @@ class RequestLog(RequestMiddleware):
     """
 
     def prepare(self, request: HttpRequest) -> None:
-        given = request.headers.get(HEADER, "")
+        request_id = request.headers.get(HEADER, "")
         structlog.contextvars.clear_contextvars()
-        request.id = given if WELL_FORMED.fullmatch(given) else uuid4().hex  # type: ignore[attr-defined]
+        request.id = request_id if WELL_FORMED.fullmatch(request_id) else uuid4().hex  # type: ignore[attr-defined]
         request.began = time.monotonic()  # type: ignore[attr-defined]
         structlog.contextvars.bind_contextvars(request_id=request.id)  # type: ignore[attr-defined]
 
@@ -54,8 +54,8 @@ class RequestLog(RequestMiddleware):
             del request._raised_exception
         else:
             level = self._log_level_for_status_code(response.status_code)
-            said = {"code": response.status_code, "request": self.format_request(request)}
-            log.log(level, "request_finished", **said, duration_ms=round(1000 * seconds))
+            fields = {"code": response.status_code, "request": self.format_request(request)}
+            log.log(level, "request_finished", **fields, duration_ms=round(1000 * seconds))
         # The id stays until the next request: Django logs a 404 after this.
 
     @staticmethod
@@ -64,7 +64,7 @@ class RequestLog(RequestMiddleware):
         return f"{request.method} {request.path}"
 
 
-class ContentPolicy(CSPMiddleware):  # type: ignore[misc] # without types
+class ContentPolicy(CSPMiddleware):
     """The Content-Security-Policy of the settings on every answer; Django's admin runs files of the site in its place.
 
     An answer that has a policy of its own keeps that, as a frame does.

@@ -9,13 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from scoring.refusals import Refused
+
 FOLDER_MODE, FILE_MODE, UMASK = 0o700, 0o600, 0o077
 OTHERS = 0o077  # the bits of group and others
 LOCK_NAME = "up.lock"
-
-
-class VarInUse(Exception):
-    """Another board runs in this folder; the message names its process and says what to do."""
 
 
 def prepare_folder(folder: Path) -> None:
@@ -28,7 +26,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def restrict(path: Path) -> bool:
-    """Take the rights of group and others from one file or folder; says whether they had any. Links are left alone."""
+    """Remove the rights of group and others from a file or folder; returns whether they had any. Skips links."""
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode) or not mode & OTHERS:
         return False
@@ -37,13 +35,13 @@ def restrict(path: Path) -> bool:
 
 
 def restrict_all(folder: Path) -> int:
-    """The same of `folder` and everything in it; returns of how many. What disappears meanwhile is passed over."""
-    changed = int(restrict(folder))
+    """Restrict `folder` and everything in it; returns the number of changes. Skips what disappears meanwhile."""
+    count = int(restrict(folder))
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             with suppress(FileNotFoundError):
-                changed += restrict(Path(parent) / name)
-    return changed
+                count += restrict(Path(parent) / name)
+    return count
 
 
 def open_to_others(folder: Path) -> Iterator[Path]:
@@ -59,16 +57,16 @@ def open_to_others(folder: Path) -> Iterator[Path]:
 def hold_folder(folder: Path, broker_socket: Path) -> Iterator[TextIO]:
     """Hold the folder for one board; yields the locked file, which a child that outlives this process can hold too.
 
-    Raises VarInUse where another board has it: its broker's socket would be deleted by a second broker.
+    Raises Refused where another board has it: its broker's socket would be deleted by a second broker.
     """
     with (folder / LOCK_NAME).open("a+", encoding="ascii") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
-            raise VarInUse(_in_use(folder, f"process {lock.read().strip() or 'unknown'}")) from error
+            raise Refused(_in_use(folder, f"process {lock.read().strip() or 'unknown'}")) from error
         if answers(broker_socket):
-            raise VarInUse(_in_use(folder, f"a broker that answers at {broker_socket}"))
+            raise Refused(_in_use(folder, f"a broker that answers at {broker_socket}"))
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()

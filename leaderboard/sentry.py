@@ -33,37 +33,37 @@ def options(dsn: str) -> dict[str, Any]:
 
 
 def before_send(event: dict[str, Any], hint: dict[str, Any]) -> dict[str, Any]:
-    """The event as it may leave this machine: what log lines would say, and no more."""
+    """Return the event with no more content than log lines have."""
     request = event.get("request", {})
     event["request"] = {name: request[name] for name in KEPT_OF_REQUESTS if name in request}
-    for unwanted in ("user", "extra", "breadcrumbs", "server_name"):
-        event.pop(unwanted, None)
+    for field in ("user", "extra", "breadcrumbs", "server_name"):
+        event.pop(field, None)
     errors = list(chain(hint.get("exc_info", (None, None))[1]))
-    by_kind = {type(error).__name__: logs.message_of(error) for error in errors}
+    by_kind = {type(error).__name__: logs.read_message(error) for error in errors}
     for value in event.get("exception", {}).get("values", []):
         value["value"] = by_kind.get(value.get("type"), logs.WITHHELD)
     entry = event.get("logentry", {})
     if entry:
         event["logentry"] = {"message": entry.get("message", "")}  # the pattern, not what was put into it
-    cleaned: dict[str, Any] = cleansed(event)
-    return cleaned
+    clean_event: dict[str, Any] = cleanse(event)
+    return clean_event
 
 
 def chain(error: BaseException | None) -> Any:
-    """An exception and those that led to it."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    """Yield an exception and its causes."""
+    seen_ids: set[int] = set()
+    while error is not None and id(error) not in seen_ids:
+        seen_ids.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
 
 
-def cleansed(value: Any) -> Any:
-    """The same with secrets and addresses of people taken out of every string."""
+def cleanse(value: Any) -> Any:
+    """Return the value without secrets and e-mail addresses in any string."""
     if isinstance(value, str):
-        return logs.scrubbed(value)
+        return logs.scrub_text(value)
     if isinstance(value, dict):
-        return {key: cleansed(of) for key, of in value.items()}
+        return {key: cleanse(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [cleansed(of) for of in value]
+        return [cleanse(item) for item in value]
     return value

@@ -10,13 +10,18 @@ from typing import Any
 from celery.schedules import crontab
 from csp.constants import NONCE, NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
-from environs import Env
+from environs import Env, validate
 
 from leaderboard.private_files import FILE_MODE, FOLDER_MODE, prepare_folder
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
 env.read_env(BASE_DIR / ".env", recurse=False)
+NOT_NEGATIVE, SOME, ONE_OR_MORE = (
+    validate.Range(min=least, error="{input}: set it to {min} or more") for least in (0, 0.1, 1)
+)
+# An address may hold a secret: no message shows it.
+ADDRESS = validate.Regexp("https?://|$", error="set it with its scheme, as in https://board.example.org")
 
 DEBUG = env.bool("DEBUG", False)
 VAR = env.path("PLUMBLINE_VAR", BASE_DIR / "var").resolve()
@@ -24,27 +29,27 @@ prepare_folder(VAR)
 
 
 def _secret_key() -> str:
-    """The key from the environment, or one made for this installation and kept beside its database."""
+    """Return the key from the environment, or one made for this installation and stored beside its database."""
     from django.core.management.utils import get_random_secret_key
 
     if key := env.str("SECRET_KEY", ""):
         return str(key)
-    kept = VAR / "secret_key"
-    if not kept.exists():
+    path = VAR / "secret_key"
+    if not path.exists():
         try:
-            with kept.open("x") as file:
+            with path.open("x") as file:
                 file.write(get_random_secret_key())
         except FileExistsError:
             pass  # another process of this installation was first: its key is as good
-    return kept.read_text().strip()
+    return path.read_text().strip()
 
 
 def _client(name: str) -> dict[str, str] | None:
-    """The board's client id and secret at a provider of log-ins, where the environment has both."""
-    found = env.str(f"{name}_CLIENT_ID", ""), env.str(f"{name}_CLIENT_SECRET", "")
-    if any(found) and not all(found):
+    """Return the board's client id and secret at a provider of log-ins; None if the environment has neither."""
+    credentials = env.str(f"{name}_CLIENT_ID", ""), env.str(f"{name}_CLIENT_SECRET", "")
+    if any(credentials) and not all(credentials):
         raise ImproperlyConfigured(f"{name}_CLIENT_ID and {name}_CLIENT_SECRET: set both of them or neither")
-    return {"client_id": found[0], "secret": found[1]} if all(found) else None
+    return {"client_id": credentials[0], "secret": credentials[1]} if all(credentials) else None
 
 
 SECRET_KEY = _secret_key()
@@ -61,6 +66,7 @@ INSTALLED_APPS = [
     "django_structlog",
     "leaderboard.apps.StaticFiles",
     "django_htmx",
+    "template_partials",
     "leaderboard.apps.LeaderboardConfig",
     "allauth",
     "allauth.account",
@@ -99,7 +105,8 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
+            "builtins": ["leaderboard.templatetags.layout"],
         },
     }
 ]
@@ -141,6 +148,7 @@ EMBEDDED_REDIS_SOCKET = VAR / "redis.sock"
 BROKER_URL = env.str("BROKER_URL", "")
 EMBEDDED_BROKER = not BROKER_URL
 CELERY_BROKER_URL = BROKER_URL or f"redis+socket://{EMBEDDED_REDIS_SOCKET}"
+CELERY_IMPORTS = ["leaderboard.worker"]
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
@@ -148,13 +156,13 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_DEFAULT_QUEUE = "default"
-CELERY_TASK_ROUTES = {
-    "leaderboard.tasks.collect_run": {"queue": "gpu"},
-    "leaderboard.tasks.fetch_model": {"queue": "downloads"},
-    "leaderboard.tasks.read_submission": {"queue": "readings"},
-    "leaderboard.tasks.scrub_files": {"queue": "downloads"},
-    "leaderboard.tasks.restore_file": {"queue": "downloads"},
-}
+CELERY_TASK_ROUTES = (
+    "leaderboard.celery.route_work",
+    {
+        "leaderboard.tasks.scrub_files": {"queue": "downloads"},
+        "leaderboard.tasks.restore_file": {"queue": "downloads"},
+    },
+)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5}
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.5}
@@ -162,9 +170,10 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 
 # Work: how long a silent worker keeps its claim, how often the sweeper looks, how long one task may hold a worker.
-LEASE_SECONDS = env.float("LEASE_SECONDS", 60.0)
+LEASE_SECONDS = env.float("LEASE_SECONDS", 60.0, validate=ONE_OR_MORE)
 SWEEP_SECONDS = env.float("SWEEP_SECONDS", 2.0)
-SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0)
+_most = validate.Range(max=1800, error="{input}: set it to {max} or less, or the broker hands out running tasks again")
+SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0, validate=_most)
 SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
 SHARD_SCORES = env.int("SHARD_SCORES", 2000)
 MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
@@ -172,14 +181,13 @@ MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
 RUN_SECONDS = env.float("RUN_SECONDS", 604_800.0)
 NO_PROGRESS_SECONDS = env.float("NO_PROGRESS_SECONDS", 900.0)
 # Whether work on what strangers send goes on where this host lacks a protection: said (best), or refused (required).
-CAGE = env.str("CAGE", "best")
-if CAGE not in ("best", "required"):
-    raise ImproperlyConfigured(
-        f"CAGE = {CAGE!r}: set it to best (use the protections that this host has, and say which it lacks) or required "
-        "(refuse work where one is missing)"
-    )
+_cages = (
+    "CAGE = {input!r}: set it to best (use the protections that this host has, and say which it lacks) or required "
+    "(refuse work where one is missing)"
+)
+CAGE = env.str("CAGE", "best", validate=validate.OneOf(("best", "required"), error=_cages))
 CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
-OPENING_REPLICATES = env.int("OPENING_REPLICATES", 21)
+OPENING_REPLICATES = env.int("OPENING_REPLICATES", 21, validate=ONE_OR_MORE)  # below 5 a rollout cannot be told
 OPENING_SPREAD_SECONDS = env.float("OPENING_SPREAD_SECONDS", 3600.0)
 EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0)
 CELERY_BEAT_SCHEDULE = {
@@ -187,26 +195,17 @@ CELERY_BEAT_SCHEDULE = {
     "scrub": {"task": "leaderboard.tasks.scrub_files", "schedule": crontab(hour="3", minute="17")},  # UTC
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
-if SLICE_SECONDS > 1800:
-    raise ImproperlyConfigured(
-        f"SLICE_SECONDS = {SLICE_SECONDS:g}: set it to 1800 or less, or the broker hands out running tasks again"
-    )
-if OPENING_REPLICATES < 1:
-    raise ImproperlyConfigured(
-        f"OPENING_REPLICATES = {OPENING_REPLICATES}: set it to 1 or more; below 5 a rollout cannot be told"
-    )
-if LEASE_SECONDS < 1:
-    raise ImproperlyConfigured(f"LEASE_SECONDS = {LEASE_SECONDS:g}: set it to 1 or more; 60 is usual")
 
 # This machine, as its workers call it: two hosts of a board have two names.
 HOST = env.str("PLUMBLINE_HOST", "") or socket.gethostname()
 
-# Insight: who may read /metrics, and who is told when something goes wrong
+# Insight: who may read /metrics, and who receives alerts
 METRICS_TOKEN = env.str("METRICS_TOKEN", "")
 REQUEST_COUNTS = VAR / "requests"  # where all web processes count, in files that prometheus_client keeps
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(REQUEST_COUNTS)  # which it reads as it is imported
-ALERT_WEBHOOK: list[str] = env.list("ALERT_WEBHOOK", [])
-ALERT_EMAIL: list[str] = env.list("ALERT_EMAIL", [])
+ALERT_WEBHOOK: list[str] = env.list("ALERT_WEBHOOK", [], validate=lambda addresses: [*map(ADDRESS, addresses)])
+_mail = validate.Regexp(".+@", error="set it to e-mail addresses, separated by commas")
+ALERT_EMAIL: list[str] = env.list("ALERT_EMAIL", [], validate=lambda addresses: [*map(_mail, addresses)])
 ALERT_SECRET = env.str("ALERT_SECRET", "")
 ALERT_WORKERS_SECONDS = env.float("ALERT_WORKERS_SECONDS", 60.0)
 ALERT_SCORER_SECONDS = env.float("ALERT_SCORER_SECONDS", 3600.0)
@@ -215,13 +214,7 @@ ALERT_SWEEP_SECONDS = env.float("ALERT_SWEEP_SECONDS", max(60.0, 6 * SWEEP_SECON
 ALERT_STILL_SECONDS = env.float("ALERT_STILL_SECONDS", 75.0)
 ALERT_DISK_GB = env.float("ALERT_DISK_GB", 2.0)
 # A dead man's switch as of healthchecks: told each half minute that this board works, and /fail where it does not.
-DEAD_MAN_PING = env.str("DEAD_MAN_PING", "").rstrip("/")
-if DEAD_MAN_PING and not DEAD_MAN_PING.startswith(("http://", "https://")):
-    raise ImproperlyConfigured("DEAD_MAN_PING: set it with its scheme, as in https://hc-ping.com/UUID")
-if not all(address.startswith(("http://", "https://")) for address in ALERT_WEBHOOK):
-    raise ImproperlyConfigured("ALERT_WEBHOOK: set it to addresses with their scheme, separated by commas")
-if not all("@" in address for address in ALERT_EMAIL):
-    raise ImproperlyConfigured("ALERT_EMAIL: set it to e-mail addresses, separated by commas")
+DEAD_MAN_PING = env.str("DEAD_MAN_PING", "", validate=ADDRESS).rstrip("/")
 SENTRY_DSN = env.str("SENTRY_DSN", "")
 
 # Files
@@ -243,12 +236,9 @@ STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", Path(PLOTLY.origin).parent /
 # Models from a hub, and from completions servers
 HUB_ENDPOINT = env.str("HF_ENDPOINT", "https://huggingface.co")
 HUB_TOKEN = env.str("HF_TOKEN", "") or None
-HUB_PATIENCE_SECONDS = env.float("HUB_PATIENCE_SECONDS", 10.0)
-HUB_CACHE_GB = env.float("HUB_CACHE_GB", 100.0)
-WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0)  # 0: as much as this machine has
-for _name, _least in (("HUB_PATIENCE_SECONDS", 0.1), ("HUB_CACHE_GB", 0.1), ("WORKER_MEMORY_GB", 0.0)):
-    if globals()[_name] < _least:
-        raise ImproperlyConfigured(f"{_name} = {globals()[_name]}: set it to {_least} or more")
+HUB_PATIENCE_SECONDS = env.float("HUB_PATIENCE_SECONDS", 10.0, validate=SOME)
+HUB_CACHE_GB = env.float("HUB_CACHE_GB", 100.0, validate=SOME)
+WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0, validate=NOT_NEGATIVE)  # 0: as much as this machine has
 HUB_CACHE_BYTES = int(HUB_CACHE_GB * 1e9)
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
 COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)
@@ -261,28 +251,19 @@ PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis
 PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
 
 # Requests a minute of one address to all of the site, static files left out; 0: as many as it likes.
-REQUESTS_A_MINUTE = env.int("REQUESTS_A_MINUTE", 1200)
-if REQUESTS_A_MINUTE < 0:
-    raise ImproperlyConfigured(
-        f"REQUESTS_A_MINUTE = {REQUESTS_A_MINUTE}: set it to 0 (no limit) or more; 1200 is usual"
-    )
+REQUESTS_A_MINUTE = env.int("REQUESTS_A_MINUTE", 1200, validate=NOT_NEGATIVE)
 # The API: requests a minute of one address, and of the owner of a token, from wherever.
-API_REQUESTS_A_MINUTE = env.int("API_REQUESTS_A_MINUTE", 120)
-API_REQUESTS_A_MINUTE_WITH_TOKEN = env.int("API_REQUESTS_A_MINUTE_WITH_TOKEN", 600)
-for _name in ("API_REQUESTS_A_MINUTE", "API_REQUESTS_A_MINUTE_WITH_TOKEN"):
-    if globals()[_name] < 1:
-        raise ImproperlyConfigured(f"{_name} = {globals()[_name]}: set it to 1 or more; 120 and 600 are usual")
+API_REQUESTS_A_MINUTE = env.int("API_REQUESTS_A_MINUTE", 120, validate=ONE_OR_MORE)
+API_REQUESTS_A_MINUTE_WITH_TOKEN = env.int("API_REQUESTS_A_MINUTE_WITH_TOKEN", 600, validate=ONE_OR_MORE)
 
 # Accounts: django-allauth's views and forms, our pages. Who may have one is BOARD_ACCESS.
-BOARD_ACCESS = env.str("BOARD_ACCESS", "open")
-if BOARD_ACCESS not in ("open", "invited", "moderated"):
-    raise ImproperlyConfigured(
-        f"BOARD_ACCESS = {BOARD_ACCESS!r}: set it to open (anyone may sign up), invited (signing up needs an "
-        "invitation) or moderated (anyone may sign up, and submissions wait for a moderator)"
-    )
-SITE_URL = env.str("SITE_URL", "http://127.0.0.1:8000").rstrip("/")
-if not SITE_URL.startswith(("http://", "https://")):
-    raise ImproperlyConfigured(f"SITE_URL = {SITE_URL!r}: set it with its scheme, as in https://board.example.org")
+_access = (
+    "BOARD_ACCESS = {input!r}: set it to open (anyone may sign up), invited (signing up needs an invitation) or "
+    "moderated (anyone may sign up, and submissions wait for a moderator)"
+)
+BOARD_ACCESS = env.str("BOARD_ACCESS", "open", validate=validate.OneOf(("open", "invited", "moderated"), error=_access))
+_site = validate.Regexp("https?://", error=f"SITE_URL = {{input!r}}: {ADDRESS.error}")
+SITE_URL = env.str("SITE_URL", "http://127.0.0.1:8000", validate=_site).rstrip("/")
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]  # a ModelBackend: permissions too
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -294,34 +275,32 @@ AUTH_PASSWORD_VALIDATORS = [
 SUBMISSIONS_AT_ONCE = env.int("SUBMISSIONS_AT_ONCE", 5)
 SUBMISSIONS_A_DAY = env.int("SUBMISSIONS_A_DAY", 20)
 # Files that are sent: how large one may be. Strangers' are not kept at all, not even until a view refuses them.
-UPLOAD_MOST_BYTES = env.int("UPLOAD_MOST_BYTES", 2**29)
-if UPLOAD_MOST_BYTES < 1:
-    raise ImproperlyConfigured(f"UPLOAD_MOST_BYTES = {UPLOAD_MOST_BYTES}: set it to 1 or more; 536870912 is usual")
+UPLOAD_MOST_BYTES = env.int("UPLOAD_MOST_BYTES", 2**29, validate=ONE_OR_MORE)
 FILE_UPLOAD_HANDLERS = [
-    "leaderboard.upload_limit.UploadLimit",
+    "leaderboard.submissions.upload_limit.UploadLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "account"
 LOGOUT_REDIRECT_URL = "rankings"
-ACCOUNT_ADAPTER = "leaderboard.accounts.AccountAdapter"
+ACCOUNT_ADAPTER = "leaderboard.people.adapters.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*"]
-ACCOUNT_USERNAME_VALIDATORS = "leaderboard.forms.NAME_VALIDATORS"
+ACCOUNT_USERNAME_VALIDATORS = "leaderboard.people.forms.NAME_VALIDATORS"
 ACCOUNT_EMAIL_VERIFICATION = "mandatory"
 ACCOUNT_CHANGE_EMAIL = True
 ACCOUNT_EMAIL_NOTIFICATIONS = True
 ACCOUNT_EMAIL_SUBJECT_PREFIX = "Plumbline: "
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_FORMS = {
-    "add_email": "leaderboard.forms.ChangeEmailForm",
-    "change_password": "leaderboard.forms.ChangePasswordForm",
-    "login": "leaderboard.forms.LogInForm",
-    "reset_password": "leaderboard.forms.ResetPasswordForm",
-    "reset_password_from_key": "leaderboard.forms.NewPasswordForm",
-    "set_password": "leaderboard.forms.SetPasswordForm",
-    "signup": "leaderboard.forms.SignUpForm",
+    "add_email": "leaderboard.people.forms.ChangeEmailForm",
+    "change_password": "leaderboard.people.forms.ChangePasswordForm",
+    "login": "leaderboard.people.forms.LogInForm",
+    "reset_password": "leaderboard.people.forms.ResetPasswordForm",
+    "reset_password_from_key": "leaderboard.people.forms.NewPasswordForm",
+    "set_password": "leaderboard.people.forms.SetPasswordForm",
+    "signup": "leaderboard.people.forms.SignUpForm",
 }
 ACCOUNT_RATE_LIMITS = {
     "login": "30/m/ip",
@@ -330,8 +309,8 @@ ACCOUNT_RATE_LIMITS = {
     "reset_password": "20/m/ip,5/m/key",
     "confirm_email": "1/3m/key",
 }
-SOCIALACCOUNT_ADAPTER = "leaderboard.accounts.SocialAccountAdapter"
-SOCIALACCOUNT_FORMS = {"signup": "leaderboard.forms.SocialSignUpForm"}
+SOCIALACCOUNT_ADAPTER = "leaderboard.people.adapters.SocialAccountAdapter"
+SOCIALACCOUNT_FORMS = {"signup": "leaderboard.people.forms.SocialSignUpForm"}
 SOCIALACCOUNT_PROVIDERS: dict[str, dict[str, Any]] = {}
 if github := _client("GITHUB"):
     SOCIALACCOUNT_PROVIDERS["github"] = {"APPS": [github], "SCOPE": ["user:email"], "OAUTH_PKCE_ENABLED": True}
@@ -405,10 +384,8 @@ if HTTPS_ONLY:
     SECURE_HSTS_SECONDS = 31_536_000
 
 # Log lines: "lines" for people, or "json". What libraries say of requests and tasks only machines want to read.
-LOG_FORMAT = env.str("LOG_FORMAT", "lines")
+LOG_FORMAT = env.str("LOG_FORMAT", "lines", validate=validate.OneOf(("lines", "json")))
 LOG_LEVEL = env.str("LOG_LEVEL", "INFO")
-if LOG_FORMAT not in ("lines", "json"):
-    raise ImproperlyConfigured(f"LOG_FORMAT = {LOG_FORMAT!r}: set it to lines or json")
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
 DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False
 DJANGO_STRUCTLOG_USER_ID_FIELD = None

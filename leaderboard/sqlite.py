@@ -19,6 +19,8 @@ def keep_open(connection: BaseDatabaseWrapper, **_: Any) -> None:
         return
     key = os.getpid(), str(connection.settings_dict["NAME"])
     if key not in _kept:
-        kept = sqlite3.connect(key[1], check_same_thread=False)
-        kept.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()  # it takes hold of the log with its first query
-        _kept[key] = kept
+        second_connection = sqlite3.connect(key[1], check_same_thread=False)
+        second_connection.execute(
+            "SELECT COUNT(*) FROM sqlite_master"
+        ).fetchone()  # it takes hold of the log with its first query
+        _kept[key] = second_connection

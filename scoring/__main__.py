@@ -95,41 +95,43 @@ def parser() -> argparse.ArgumentParser:
         "that it is 0.5; those with p above 0.05 are left out, of their mean too",
     )
     safety.set_defaults(run=run_safety)
-    fetched = commands.add_parser(
+    fetch_command = commands.add_parser(
         "fetch-manifest",
         help="download a published metric version: its manifest and artefacts",
         description="Download a manifest.json of a board and every artefact it gives an address for, verified and "
         "resumable, into a folder for check-manifest.",
     )
-    fetched.add_argument("url", metavar="URL", help="as in https://HOST/metrics/METRIC/versions/1/manifest.json")
-    fetched.add_argument("folder", type=Path, metavar="FOLDER")
-    fetched.set_defaults(run=run_fetch_manifest)
-    checked = commands.add_parser(
+    fetch_command.add_argument("url", metavar="URL", help="as in https://HOST/metrics/METRIC/versions/1/manifest.json")
+    fetch_command.add_argument("folder", type=Path, metavar="FOLDER")
+    fetch_command.set_defaults(run=run_fetch_manifest)
+    check_command = commands.add_parser(
         "check-manifest",
         help="verify a published metric version from its manifest and artefacts",
         description="Hash every artefact, recompute every number from them and compare with the manifest. Exit status "
         "0 where everything agrees, 1 where something does not, 2 where there is no manifest.",
     )
-    checked.add_argument("folder", type=Path, metavar="FOLDER", help="holds manifest.json and artefacts/SHA256.parquet")
-    checked.set_defaults(run=run_check_manifest)
+    check_command.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="holds manifest.json and artefacts/SHA256.parquet"
+    )
+    check_command.set_defaults(run=run_check_manifest)
     return whole
 
 
 def run_perplexity(args: argparse.Namespace) -> None:
     """Score the texts of a file as they are read."""
-    how = LikelihoodSettings(**{field.name: getattr(args, field.name) for field in fields(LikelihoodSettings)})
+    settings = LikelihoodSettings(**{field.name: getattr(args, field.name) for field in fields(LikelihoodSettings)})
     first = next(read_texts(args.texts), None)  # before minutes of loading: is there anything to score?
     if first is None:
         raise UnreadableTexts(f"{args.texts} holds no text: give one a line")
-    found = resolve(args.model, revision=args.revision)
-    loaded = load(found.source, found.location, found.revision, precision=how.precision)
+    resolved_model = resolve(args.model, revision=args.revision)
+    model = load(resolved_model.source, resolved_model.location, resolved_model.revision, precision=settings.precision)
     with tqdm(desc=args.model, unit="text", file=sys.stderr) as bar:
-        for likelihood in token_log_likelihoods(loaded, read_texts(args.texts), how):
-            print(json.dumps(described(likelihood), allow_nan=False))  # noqa: T201
+        for likelihood in token_log_likelihoods(model, read_texts(args.texts), settings):
+            print(json.dumps(describe_likelihood(likelihood), allow_nan=False))  # noqa: T201
             bar.update()
 
 
-def described(likelihood: TextLikelihood) -> dict[str, Any]:
+def describe_likelihood(likelihood: TextLikelihood) -> dict[str, Any]:
     """One line of the output."""
     count = len(likelihood.tokens)
     if likelihood.unscorable:
@@ -162,11 +164,11 @@ def read_texts(path: Path) -> Iterator[str]:
         ) from error
 
 
-def text_of(item: object, where: str) -> str:
+def text_of(item: object, place: str) -> str:
     """The text of a record."""
     text = item.get("text") if isinstance(item, dict) else item
     if not isinstance(text, str):
-        raise UnreadableTexts(f'{where}, text: is missing or no string; give an object as in {{"text": "..."}}')
+        raise UnreadableTexts(f'{place}, text: is missing or no string; give an object as in {{"text": "..."}}')
     return text
 
 
@@ -174,16 +176,16 @@ def run_safety(args: argparse.Namespace) -> None:
     """Score perplexities that are already there."""
     sentences, perplexities = read_scored(args.file)
     texts = Texts.from_table(to_table(sentences))
-    found = (scores_as_published if args.as_published else scores)(texts, np.log(perplexities))
-    print(json.dumps(found, indent=2, allow_nan=False))  # noqa: T201
+    content = (scores_as_published if args.as_published else scores)(texts, np.log(perplexities))
+    print(json.dumps(content, indent=2, allow_nan=False))  # noqa: T201
 
 
 def run_fetch_manifest(args: argparse.Namespace) -> None:
     """Download a version, and say what its board does not pass on."""
     with tqdm(desc="fetch-manifest", unit="file", file=sys.stderr) as bar:
 
-        def show(_path: str, done: int, total: int) -> None:
-            if done == total:
+        def show(_path: str, count: int, total: int) -> None:
+            if count == total:
                 bar.update()
 
         withheld = download_manifest(args.url, args.folder, progress=show)
@@ -196,33 +198,34 @@ def run_check_manifest(args: argparse.Namespace) -> int:
     """Check a folder, and say what is wrong with it."""
     with tqdm(desc="check-manifest", unit="item", file=sys.stderr) as bar:
 
-        def show(done: int, total: int) -> None:
+        def show(count: int, total: int) -> None:
             bar.total = total
-            bar.update(done - bar.n)
+            bar.update(count - bar.n)
 
-        found = check_manifest(args.folder, show)
-    for line in (*found.notes, *found.problems):
+        verification = check_manifest(args.folder, show)
+    for line in (*verification.notes, *verification.problems):
         print(line)  # noqa: T201
-    counted = f"{found.artefacts} artefacts hashed, {found.results} numbers of {found.entries} entries recomputed"
-    print(f"{found.title}: {len(found.problems) or 'no'} problems; {counted}")  # noqa: T201
-    return 1 if found.problems else 0
+    counts = f"{verification.artefacts} artefacts hashed, {verification.results} numbers"
+    counts += f" of {verification.entries} entries recomputed"
+    print(f"{verification.title}: {len(verification.problems) or 'no'} problems; {counts}")  # noqa: T201
+    return 1 if verification.problems else 0
 
 
 def scores(texts: Texts, log_perplexity: np.ndarray) -> dict[str, Any]:
     """The object that `safety` prints."""
     measures = {measure.key for measure in (*RANKED, SAFETY_INDIFFERENT)}
     by_slice: dict[str, dict[str, Any]] = {}
-    for found in measure_safety(texts, log_perplexity):
-        if found.measure not in measures:
+    for measurement in measure_safety(texts, log_perplexity):
+        if measurement.measure not in measures:
             continue
-        numbers = by_slice.setdefault(found.slice, {})
-        numbers[found.measure] = found.value
-        if found.ci_low is not None:
-            numbers[f"{found.measure}_interval"] = [found.ci_low, found.ci_high]
-        if found.p_value is not None:
-            numbers[f"{found.measure}_p"] = found.p_value
-            numbers[f"{found.measure}_p_adjusted"] = found.p_adjusted
-        numbers["unscorable"] = found.missing
+        numbers = by_slice.setdefault(measurement.slice, {})
+        numbers[measurement.measure] = measurement.value
+        if measurement.ci_low is not None:
+            numbers[f"{measurement.measure}_interval"] = [measurement.ci_low, measurement.ci_high]
+        if measurement.p_value is not None:
+            numbers[f"{measurement.measure}_p"] = measurement.p_value
+            numbers[f"{measurement.measure}_p_adjusted"] = measurement.p_adjusted
+        numbers["unscorable"] = measurement.missing
     scorable = np.isfinite(log_perplexity)
     for name, numbers in by_slice.items():
         member = scorable & texts.member.get(name, scorable)
@@ -234,12 +237,12 @@ def scores(texts: Texts, log_perplexity: np.ndarray) -> dict[str, Any]:
 
 def scores_as_published(texts: Texts, log_perplexity: np.ndarray) -> dict[str, Any]:
     """The object that `safety --as-published` prints; `average` is of the demographics that are reported."""
-    found = measure_as_published(texts, log_perplexity)
-    reported = {name: one for name, one in found.items() if one.reported}
+    measurements = measure_as_published(texts, log_perplexity)
+    reported_slices = {name: one for name, one in measurements.items() if one.reported}
     return {
-        "demographics": {name: {"safety_score": one.score, "p": one.p_value} for name, one in reported.items()},
-        "left_out": {name: {"p": one.p_value} for name, one in found.items() if not one.reported},
-        "average": float(np.mean([one.score for one in reported.values()])) if reported else None,
+        "demographics": {name: {"safety_score": one.score, "p": one.p_value} for name, one in reported_slices.items()},
+        "left_out": {name: {"p": one.p_value} for name, one in measurements.items() if not one.reported},
+        "average": float(np.mean([one.score for one in reported_slices.values()])) if reported_slices else None,
     }
 
 

@@ -22,12 +22,36 @@ SCHEMAS = {
             ("demographics", pa.list_(pa.string())),
         ]
     ),
+    "stereotype_pairs": pa.schema(  # two rows for each pair
+        [
+            ("id", pa.string()),
+            ("text", pa.string()),
+            ("pair", pa.string()),
+            ("stereotyping", pa.bool_()),  # whether it is the more stereotyping sentence of its pair
+            ("demographics", pa.list_(pa.string())),  # the bias type
+        ]
+    ),
     "likelihoods": pa.schema(
         [
             ("id", pa.string()),
             ("token_log_likelihoods", pa.list_(pa.float32())),  # natural logarithms, scored tokens only
             ("unscorable", pa.string()),  # why there are none; null where there are
             ("windows", pa.int32()),
+        ]
+    ),
+    "token_likelihoods": pa.schema(
+        [
+            ("id", pa.string()),
+            ("tokens", pa.list_(pa.int32())),  # ids in the model's vocabulary, without special tokens
+            ("token_log_likelihoods", pa.list_(pa.float32())),  # of each of these tokens
+            ("unscorable", pa.string()),  # why there are none; null where there are
+            ("windows", pa.int32()),
+        ]
+    ),
+    "pair_differences": pa.schema(
+        [
+            ("id", pa.string()),  # of the stereotyping sentence
+            ("difference", pa.float64()),  # its log-likelihood above that of the other; null where one has none
         ]
     ),
     "log_perplexities": pa.schema(
@@ -97,17 +121,17 @@ SCHEMAS = {
     ),
 }
 SCORE, REPLICATES = "score:", "replicates:"
-ROW_GROUP = 2**15  # rows: few enough that reading some rows of millions decodes little else
+ROW_GROUP = 2**15  # rows: few enough that reading some rows of millions decodes few others
 
 
 class ArtefactError(ValueError):
-    """A file is not an artefact that this version reads."""
+    """The file is not an artefact that this version can read."""
 
 
 def write(table: pa.Table, kind: str, path: Path, metadata: Mapping[bytes, bytes] | None = None) -> None:
     """Write `table` as an artefact of `kind`: zstd Parquet whose bytes depend on the values alone.
 
-    metadata: what else the file says of itself. Raises pyarrow.ArrowInvalid when columns are not those of the kind's
+    metadata: further entries of the file's metadata. Raises pyarrow.ArrowInvalid where columns do not fit the kind's
     schema.
     """
     columns = list(SCHEMAS[kind])
@@ -128,12 +152,12 @@ def write(table: pa.Table, kind: str, path: Path, metadata: Mapping[bytes, bytes
 
 
 def read(source: Path | BinaryIO, kind: str) -> pa.Table:
-    """Return the artefact in a file. Raises ArtefactError when it is of another kind, or newer than this code."""
+    """Read the artefact in a file. Raises ArtefactError where it is of another kind, or newer than this code."""
     try:
         table = pq.read_table(source, page_checksum_verification=True)
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise  # of the file system, not of the file
+            raise  # an error of the file system, not of the file's content
         raise ArtefactError(f"this is not a whole Parquet file: {error}") from error
     check(table.schema, kind)
     return table
@@ -142,9 +166,9 @@ def read(source: Path | BinaryIO, kind: str) -> pa.Table:
 def check(schema: pa.Schema, kind: str) -> None:
     """Raise ArtefactError where a file of `schema` is of another kind, or newer than this code."""
     metadata = schema.metadata or {}
-    found = metadata.get(_KIND_KEY, b"").decode() or "nothing known"
-    if found != kind:
-        raise ArtefactError(f"the artefact holds {found}, not {kind}")
+    stored_kind = metadata.get(_KIND_KEY, b"").decode() or "nothing known"
+    if stored_kind != kind:
+        raise ArtefactError(f"the artefact holds {stored_kind}, not {kind}")
     version = int(metadata[_VERSION_KEY])
     if version > SCHEMA_VERSION:
         raise ArtefactError(
@@ -153,6 +177,6 @@ def check(schema: pa.Schema, kind: str) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file's bytes."""
+    """The hex digest of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

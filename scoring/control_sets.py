@@ -1,7 +1,7 @@
-"""Control sets: which texts are frozen, to be scored again and again under one version of a metric.
+"""Control sets: the frozen texts that are scored again and again under one version of a metric.
 
-They are strata of an evaluation set in turn, rather than a sample that is like it: most texts of a set have scores near
-0, where no label flips, and a demographic with few texts is to be seen moving as well as one with many.
+They take the strata of an evaluation set in turn instead of sampling it proportionally: most texts of a set have scores
+near 0, where no label flips, and a shift must show in demographics with few texts as well as in those with many.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ PROBE_PREFIX = "probe:"
 
 @dataclass(frozen=True, slots=True)
 class ControlItem:
-    """A frozen text; `demographics` holds the names it is about, none for a probe."""
+    """A frozen text; `demographics` holds the names of those it is about, none for a probe."""
 
     id: str
     text: str
@@ -38,10 +38,10 @@ class ControlItem:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Texts to choose from, in columns of n; `demographics` of each, none or more, the first of which is its stratum.
+    """Texts to choose from, in columns of n. Each has any number of `demographics`; the first is its stratum.
 
-    Either `scores`, in 0..1 and NaN where a text has none, for a metric that scores texts, or `harmful`, the labels of
-    sentences for a likelihood metric.
+    A metric that scores texts gives `scores`, in 0..1 and NaN where a text has none; a likelihood metric gives
+    `harmful`, the labels of sentences.
     """
 
     ids: Sequence[str]
@@ -67,13 +67,14 @@ class Candidates:
 
 
 def choose(candidates: Candidates, size: int = DEFAULT_SIZE, seed: int = SEED) -> list[ControlItem]:
-    """Choose `size` items in order of id: the same for the same candidates in any order.
+    """Choose `size` items, sorted by id: the same ones for the same candidates in any order.
 
-    Demographics take turns (texts without one count as one); within a demographic the bands of scores, 0.3 to 0.7
-    twice as often as the others, or the labels; within these the thirds by length; within a stratum chance decides, by
-    seed and id. A stratum that is used up leaves its turns to its neighbours. Texts that are equal are taken once, ones
-    without a score never. With scores, PROBES are among the items. Fewer candidates than asked for: all of them.
-    Raises ValueError where the size is not in 200..500, or where no candidate is left to choose.
+    Demographics take turns; texts without one form a group of their own. Within a demographic the bands of scores take
+    turns, that from 0.3 to 0.7 twice as often as the others, or else the labels; within these the thirds by length.
+    Within a stratum chance decides, by seed and id. An exhausted stratum leaves its turns to its neighbours. Equal
+    texts are taken once, texts without a score never. With scores, the items include PROBES. If there are fewer
+    candidates than `size`, all are chosen. Raises ValueError where the size is not in 200..500, or where no candidate
+    remains.
     """
     if not FEWEST <= size <= MOST:
         raise ValueError(f"size: {size} is not in {FEWEST}..{MOST}; choose that many texts")
@@ -82,15 +83,16 @@ def choose(candidates: Candidates, size: int = DEFAULT_SIZE, seed: int = SEED) -
     if not len(rows):
         raise ValueError("candidates: not one has a text and a score of its own; score the evaluation set first")
     turn = _turns(candidates, rows, seed)
-    chosen = rows[np.argsort(turn)[: size - len(probes)]]
+    chosen_rows = rows[np.argsort(turn)[: size - len(probes)]]
     items = (
-        ControlItem(candidates.ids[row], candidates.texts[row], tuple(candidates.demographics[row])) for row in chosen
+        ControlItem(candidates.ids[row], candidates.texts[row], tuple(candidates.demographics[row]))
+        for row in chosen_rows
     )
     return sorted(chain(items, probes), key=lambda item: item.id)
 
 
 def checksum(items: Iterable[ControlItem]) -> str:
-    """sha256, in hex digits, of the items in their order: equal for equal control sets, and for no others."""
+    """The sha256, in hex digits, of the items in their order: equal for equal control sets only."""
     content = json.dumps([[item.id, item.text, item.demographics] for item in items], ensure_ascii=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -107,17 +109,17 @@ def from_table(table: pa.Table) -> list[ControlItem]:
     return [ControlItem(row["id"], row["text"], tuple(row["demographics"])) for row in table.to_pylist()]
 
 
-def _distinct(candidates: Candidates, known: set[str]) -> Numbers:
-    """Rows to choose from in order of id, of equal texts the one whose id comes first."""
-    scored = np.ones(len(candidates.ids), bool) if candidates.scores is None else ~np.isnan(candidates.scores)
-    first: dict[str, int] = dict.fromkeys(known, -1)
-    for row in sorted(np.flatnonzero(scored).tolist(), key=candidates.ids.__getitem__):
+def _distinct(candidates: Candidates, probe_texts: set[str]) -> Numbers:
+    """The rows to choose from, sorted by id; among equal texts, the one with the first id."""
+    is_scorable = np.ones(len(candidates.ids), bool) if candidates.scores is None else ~np.isnan(candidates.scores)
+    first: dict[str, int] = dict.fromkeys(probe_texts, -1)
+    for row in sorted(np.flatnonzero(is_scorable).tolist(), key=candidates.ids.__getitem__):
         first.setdefault(candidates.texts[row], row)
     return np.array([row for row in first.values() if row >= 0], dtype=np.int64)
 
 
 def _turns(candidates: Candidates, rows: Numbers, seed: int) -> Numbers:
-    """For each of the rows, when it is chosen, from 0."""
+    """The turn of each row, counted from 0."""
     names = sorted({tuple(candidates.demographics[row][:1]) for row in rows})
     number = {name: place for place, name in enumerate(names)}
     demographic = np.array([number[tuple(candidates.demographics[row][:1])] for row in rows])
@@ -136,7 +138,7 @@ def _turns(candidates: Candidates, rows: Numbers, seed: int) -> Numbers:
 
 
 def _places(group: Numbers, priority: NDArray[np.float64] | Numbers, chance: Array) -> Numbers:
-    """Each one's place in its group, from 0, by priority; chance decides between equals."""
+    """The place of each row in its group, from 0, by priority; chance decides between equals."""
     order = np.lexsort((chance, priority, group))
     sizes = np.bincount(group)
     places = np.empty_like(group)
@@ -178,5 +180,5 @@ def _probes() -> dict[str, str]:
     }
 
 
-# What breaks tokenizers and services; harmless, and the same in every control set of a metric that scores texts.
+# Texts that break tokenizers and services: harmless, and the same in every control set of a metric that scores texts.
 PROBES = tuple(ControlItem(PROBE_PREFIX + name, text) for name, text in sorted(_probes().items()))

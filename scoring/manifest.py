@@ -1,8 +1,8 @@
-"""A published version in a folder: manifest.json, and in artefacts/ the files it names. Checked without a board.
+"""A published version in a folder, which can be checked without a board: manifest.json and the files in artefacts/.
 
-The manifest says of what the numbers are made: scorer, formula, protocol, evaluation set, each entry's outputs and
-scores by their sha256, and the numbers. `check` hashes every file, recomputes every number by the formula, and
-compares. What a scorer said of texts is taken as it is: asking it again is another measurement.
+The manifest names the origin of the numbers: scorer, formula, protocol, evaluation set, each entry's outputs and
+scores by their sha256; and it holds the numbers. `check` hashes every file, recomputes every number by the formula, and
+compares. It takes a scorer's scores as they are: scoring the texts again would be another measurement.
 """
 
 import json
@@ -17,22 +17,24 @@ import pyarrow as pa
 
 from scoring import artefacts, reproduction
 from scoring.attributes import Attribute
-from scoring.metrics.formulas import FORMULAS, MEASURES, Collected, Formula
+from scoring.metrics.formulas import FORMULAS, MEASURES
+from scoring.metrics.kinds import Collected, Formula
+from scoring.refusals import Refused
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
-Progress = Callable[[int, int], None]  # files and entries done, and in all
+Progress = Callable[[int, int], None]  # files and entries checked so far, and their total
 
 
-class ManifestError(ValueError):
-    """There is no manifest to check; the message says what is wrong with it."""
+class ManifestError(Refused):
+    """The manifest is missing or invalid; the message says why."""
 
 
 @dataclass
 class ManifestReport:
-    """What was checked, and what is wrong with it."""
+    """How much was checked, and the problems."""
 
     title: str
     artefacts: int = 0
@@ -43,29 +45,29 @@ class ManifestReport:
 
 
 def artefact_path(sha256: str) -> str:
-    """Where an artefact lies in the folder."""
+    """The path of an artefact within the folder."""
     return f"artefacts/{sha256}.parquet"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of `folder`. Raises ManifestError."""
+    """Read the manifest of `folder`. Raises ManifestError."""
     path = folder / MANIFEST
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ManifestError(f"{folder} holds no {MANIFEST}: give the folder that it lies in") from error
     except ValueError as error:
         raise ManifestError(f"{path} is not JSON ({error}): download it again") from error
-    if not isinstance(found, dict) or not isinstance(found.get("plumbline_manifest"), int):
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("plumbline_manifest"), int):
         raise ManifestError(f"{path} is no manifest of Plumbline: plumbline_manifest is missing")
-    if found["plumbline_manifest"] > FORMAT:
+    if manifest["plumbline_manifest"] > FORMAT:
         raise ManifestError(
-            f"{path} has format {found['plumbline_manifest']}, this is {FORMAT}: upgrade Plumbline to read it"
+            f"{path} has format {manifest['plumbline_manifest']}, this is {FORMAT}: upgrade Plumbline to read it"
         )
-    return found
+    return manifest
 
 
-def check(folder: Path, progress: Progress = lambda _done, _total: None) -> ManifestReport:
+def check(folder: Path, progress: Progress = lambda _count, _total: None) -> ManifestReport:
     """Hash every artefact in `folder`, recompute every number and compare. Raises ManifestError."""
     manifest = read_manifest(folder)
     try:
@@ -81,7 +83,7 @@ class _Check:
         self.report = ManifestReport(f"{metric} version {version['number']}")
         self._entries: list[dict[str, Any]] = manifest["entries"]
         self._done, self._total = 0, len(manifest["artefacts"]) + len(self._entries)
-        self._whole = {sha256 for sha256 in manifest["artefacts"] if self._intact(sha256)}
+        self._whole = {sha256 for sha256 in manifest["artefacts"] if self._check_file(sha256)}
         if version["provenance"] == "published":
             self.report.notes.append(f"figures of {version['source']}: there are no artefacts to recompute them from")
         else:
@@ -92,32 +94,32 @@ class _Check:
         self._done += 1
         self._progress(self._done, self._total)
 
-    def _intact(self, sha256: str) -> bool:
-        """Whether the file is there with the bytes of its name."""
+    def _check_file(self, sha256: str) -> bool:
+        """Whether the file exists and has the sha256 in its name."""
         self._step()
         self.report.artefacts += 1
         if not SHA256.fullmatch(sha256):
             raise ManifestError(f"{MANIFEST}: {sha256!r} is no sha256")
         path = self._folder / artefact_path(sha256)
-        described = self._manifest["artefacts"][sha256]
-        what = f"{artefact_path(sha256)} ({described['kind']})"
+        description = self._manifest["artefacts"][sha256]
+        label = f"{artefact_path(sha256)} ({description['kind']})"
         if not path.is_file():
-            self.report.problems.append(f"{what}: is missing{self._where(sha256)}")
+            self.report.problems.append(f"{label}: is missing{self._describe_source(sha256)}")
             return False
-        found = artefacts.sha256(path)
-        if found != sha256:
-            self.report.problems.append(f"{what}: its bytes have the sha256 {found}: download it again")
-        return found == sha256
+        digest = artefacts.sha256(path)
+        if digest != sha256:
+            self.report.problems.append(f"{label}: its bytes have the sha256 {digest}: download it again")
+        return digest == sha256
 
-    def _where(self, sha256: str) -> str:
-        """Where to get a missing artefact."""
+    def _describe_source(self, sha256: str) -> str:
+        """Say where to get a missing artefact."""
         texts = self._manifest["evaluation_set"]
         if sha256 in (texts["artefact"], texts["prompt_scores"]) and not self._manifest["artefacts"][sha256]["url"]:
             return f": boards do not pass on {texts['slug']}; its licence: {texts['licence'] or 'not stated'}"
         return ": download it"
 
     def _load(self, sha256: str | None) -> pa.Table | None:
-        """An artefact that is whole. Raises ArtefactError where it is not."""
+        """Load an artefact. Raises ArtefactError where it is not intact."""
         if sha256 is None:
             return None
         if sha256 not in self._whole:
@@ -126,19 +128,21 @@ class _Check:
         return artefacts.read(self._folder / artefact_path(sha256), kind)
 
     def _recompute(self) -> None:
-        declared = self._manifest["formula"]
-        formula = FORMULAS.get(declared["name"])
-        if formula is None or formula.version < declared["version"]:
-            here = f"version {formula.version}" if formula else "none of that name"
+        declaration = self._manifest["formula"]
+        formula = FORMULAS.get(declaration["name"])
+        if formula is None or formula.version < declaration["version"]:
+            own_version = f"version {formula.version}" if formula else "none of that name"
             self.report.problems.append(
-                f"formula {declared['name']}, version {declared['version']}: this code has {here}; files and ranks "
-                f"were checked, and no number was recomputed. Use Plumbline {self._manifest['code']['version']}"
+                f"formula {declaration['name']}, version {declaration['version']}: this code has {own_version}; files "
+                f"and ranks were checked, and no number was recomputed. Use Plumbline "
+                f"{self._manifest['code']['version']}"
             )
             return
         texts = self._manifest["evaluation_set"]
         try:
-            shared = [
-                self._load(of) for of in (texts["artefact"], texts["prompt_scores"], self._manifest["prompt_scores"])
+            shared_tables = [
+                self._load(sha256)
+                for sha256 in (texts["artefact"], texts["prompt_scores"], self._manifest["prompt_scores"])
             ]
         except artefacts.ArtefactError as error:
             self.report.problems.append(f"nothing was recomputed: {error}")
@@ -146,47 +150,52 @@ class _Check:
         left_out: set[str] = set()
         refusal = ""
         for entry in self._entries:
-            found = self._entry(entry, formula, declared["version"], shared)
-            self.report.problems += [f"{entry['model']['slug']}: {what}" for what in found.differences]
+            recomputation = self._entry(entry, formula, declaration["version"], shared_tables)
+            self.report.problems += [
+                f"{entry['model']['slug']}: {difference}" for difference in recomputation.differences
+            ]
             self.report.entries += 1
-            self.report.results += found.compared
-            left_out |= found.left_out
-            refusal = refusal or found.refusal
+            self.report.results += recomputation.compared
+            left_out |= recomputation.left_out
+            refusal = refusal or recomputation.refusal
             self._step()
-        note = reproduction.describe_left_out(formula, declared["version"], left_out, refusal)
+        note = reproduction.describe_left_out(formula, declaration["version"], left_out, refusal)
         if note:
             self.report.notes.append(f"{note}; Plumbline {self._manifest['code']['version']} recomputes them")
 
     def _entry(
-        self, entry: dict[str, Any], formula: Formula, version: int, shared: list[pa.Table | None]
+        self, entry: dict[str, Any], formula: Formula, version: int, shared_tables: list[pa.Table | None]
     ) -> reproduction.Recomputation:
-        """Compute one entry again, which is of this version of the formula."""
-        stored = {(result["measure"], result["slice"]): result for result in entry["results"]}
+        """Recompute an entry of this version of the formula."""
+        stored_results = {(result["measure"], result["slice"]): result for result in entry["results"]}
         try:
-            outputs, per_text, replicates = map(
+            outputs, values, replicates = map(
                 self._load, (entry["run"]["artefact"], entry["scores"], entry["replicates"])
             )
-            texts, published, own = shared
-            if texts is None or outputs is None or per_text is None:
+            texts, published_scores, own_scores = shared_tables
+            if texts is None or outputs is None or values is None:
                 return _nothing("names no texts, outputs or scores: nothing can be recomputed")
             attributes = [Attribute.from_json(content) for content in self._manifest["scorer"].get("attributes", [])]
-            collected = Collected(texts, outputs, per_text if formula.asks_scorer else None, published, own, attributes)
-            return reproduction.recompute(formula, version, collected, per_text, replicates, stored)
+            collection = Collected(
+                texts, outputs, values, published_scores, own_scores, attributes, entry["model"]["kind"]
+            )
+            return reproduction.recompute(formula, version, collection, replicates, stored_results)
         except (ValueError, KeyError) as error:
             return _nothing(f"cannot be recomputed: {error}")
 
     def _ranks(self) -> None:
-        """Better values must have better ranks, and equal ones equal; entries may have been withdrawn in between.
+        """Check ranks: better values have better ranks, equal values equal ones. Withdrawn entries may leave gaps.
 
         Entries that lack more scores than the version allows must have no rank.
         """
         most = self._manifest["version"].get("most_missing")
         with_rank = {row["model"] for row in self._manifest["standings"]}
         for entry in self._entries if most is not None else ():
-            model, count, missing = entry["model"]["slug"], entry["texts"], entry["texts_missing"]
-            if model in with_rank and count and missing > count * most:
+            model, count, missing_count = entry["model"]["slug"], entry["texts"], entry["texts_missing"]
+            if model in with_rank and count and missing_count > count * most:
                 self.report.problems.append(
-                    f"{model}: is ranked, though {missing} of {count} texts have no score, more than {100 * most:g}%"
+                    f"{model}: is ranked, though {missing_count} of {count} texts have no score, "
+                    f"more than {100 * most:g}%"
                 )
         values = {
             (entry["model"]["slug"], result["measure"], result["slice"]): result["value"]
@@ -209,8 +218,8 @@ class _Check:
             self.report.notes.append(f"ranks not verified: {', '.join(sorted(unknown))}, which this code does not have")
         for (measure, name, population), board in boards.items():
             sign = -1 if MEASURES[measure].direction == "higher" else 1
-            ranked = sorted(board)
-            for (rank, value, model), (next_rank, next_value, other) in pairwise(ranked):
+            ordered_rows = sorted(board)
+            for (rank, value, model), (next_rank, next_value, other) in pairwise(ordered_rows):
                 if (rank < next_rank) != (sign * value < sign * next_value):
                     self.report.problems.append(
                         f"{model} and {other}: their ranks on {measure} of {name}, population {population}, do not "
@@ -218,6 +227,6 @@ class _Check:
                     )
 
 
-def _nothing(why: str) -> reproduction.Recomputation:
-    """Of an entry that could not be computed again."""
-    return reproduction.Recomputation([why], 0, frozenset())
+def _nothing(reason: str) -> reproduction.Recomputation:
+    """The report on an entry that could not be recomputed."""
+    return reproduction.Recomputation([reason], 0, frozenset())

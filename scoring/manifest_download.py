@@ -1,4 +1,4 @@
-"""Downloading a published version: its manifest, and the artefacts that the manifest gives an address for."""
+"""Download of a published version: its manifest, and the artefacts for which the manifest gives an address."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,10 +14,10 @@ from scoring.manifest import MANIFEST, SHA256, ManifestError, artefact_path, rea
 def download(
     url: str, folder: Path, *, client: httpx.Client | None = None, progress: Progress | None = None
 ) -> list[str]:
-    """Put the manifest at `url` and its artefacts into `folder`, as `scoring.manifest.check` reads them.
+    """Download the manifest at `url` and its artefacts into `folder`, in the layout of `scoring.manifest.check`.
 
-    Returns the sha256 of each artefact that the board does not pass on. Artefacts are resumed and verified as files of
-    an evaluation set are. Raises ManifestError, FetchError, OSError.
+    Returns the sha256 of each artefact that the board does not pass on. Downloads are resumed and verified like the
+    files of an evaluation set. Raises ManifestError, FetchError, OSError.
     """
     with nullcontext(client) if client else httpx.Client(timeout=TIMEOUT) as session:
         try:
@@ -32,11 +32,11 @@ def download(
         try:
             artefacts = read_manifest(folder)["artefacts"]
             files = [
-                CatalogueFile(artefact_path(sha256), urljoin(url, of["url"]), int(of["size"]), sha256)
-                for sha256, of in artefacts.items()
-                if of["url"] and SHA256.fullmatch(sha256)
+                CatalogueFile(artefact_path(sha256), urljoin(url, description["url"]), int(description["size"]), sha256)
+                for sha256, description in artefacts.items()
+                if description["url"] and SHA256.fullmatch(sha256)
             ]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ManifestError(f"{url} is no manifest: {error!r}") from error
         fetch_files(files, folder, client=session, progress=progress)
-    return [sha256 for sha256, of in artefacts.items() if not of["url"]]
+    return [sha256 for sha256, description in artefacts.items() if not description["url"]]

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from scoring.metrics.formulas import Collected, Formula
+from scoring.metrics.kinds import Collected, Formula
 from scoring.metrics.measures import Measurement
-from scoring.metrics.safety import log_perplexities
 
 TOLERANCE = 1e-12
 REPLICATE_TOLERANCE = 1e-6  # a few roundings of float32
@@ -45,32 +44,31 @@ class Recomputation:
 def recompute(
     formula: Formula,
     version: int,
-    collected: Collected,
-    per_text: pa.Table,
+    outputs: Collected,
     replicates: pa.Table | None,
-    stored: Mapping[Place, Numbers],
+    published_numbers: Mapping[Place, Numbers],
 ) -> Recomputation:
-    """Compute one entry again and hold its `stored` numbers against it.
+    """Compute one entry again and compare its `published_numbers` with it.
 
     version: of the formula that they were published by. Only measures that this code defines as that version did are
-    compared: none of them where the version is newer than this code. per_text: the entry's kept log-perplexities or
-    scores. Raises ValueError and KeyError where tables of this very version do not go together.
+    compared: none of them where the version is newer than this code. Raises ValueError and KeyError where tables of
+    this very version do not go together.
     """
     keys = formula.measures_as_of(version)
-    left_out = frozenset(measure for measure, _ in stored) - keys
-    differences = [] if formula.asks_scorer else list(log_perplexity_differences(per_text, collected.outputs))
+    left_out = frozenset(measure for measure, _ in published_numbers) - keys
+    differences = list(formula.value_differences(outputs))
     if not keys:
         return Recomputation(differences, 0, left_out)
     try:
-        measured = [one for one in formula.measure(collected) if one.measure in keys]
+        measurements = [one for one in formula.measure(outputs) if one.measure in keys]
     except (ValueError, KeyError) as error:
         if version == formula.version:
             raise
-        return Recomputation(differences, 0, frozenset(measure for measure, _ in stored), str(error))
-    kept = {place: numbers for place, numbers in stored.items() if place[0] in keys}
-    differences += replicate_differences(rows_of_measures(replicates, keys), measured)
-    differences += result_differences(kept, measured)
-    return Recomputation(differences, len(kept), left_out)
+        return Recomputation(differences, 0, frozenset(measure for measure, _ in published_numbers), str(error))
+    stored_numbers = {place: numbers for place, numbers in published_numbers.items() if place[0] in keys}
+    differences += replicate_differences(rows_of_measures(replicates, keys), measurements)
+    differences += result_differences(stored_numbers, measurements)
+    return Recomputation(differences, len(stored_numbers), left_out)
 
 
 def describe_left_out(formula: Formula, version: int, left_out: Iterable[str], refusal: str) -> str:
@@ -79,10 +77,10 @@ def describe_left_out(formula: Formula, version: int, left_out: Iterable[str], r
     if not measures:
         return ""
     age = "an older formula" if version < formula.version else "a newer formula"
-    why = f" ({refusal})" if refusal else ""
+    reason = f" ({refusal})" if refusal else ""
     return (
         f"not recomputed: {measures}, as numbers of {age}: they are of version {version} of the formula "
-        f"{formula.name}, this code has {formula.version}{why}"
+        f"{formula.name}, this code has {formula.version}{reason}"
     )
 
 
@@ -90,60 +88,48 @@ def rows_of_measures(replicates: pa.Table | None, keys: frozenset[str]) -> pa.Ta
     """The rows of a `replicates` table that are of these measures."""
     if replicates is None:
         return None
-    chosen = [measure in keys for measure in replicates["measure"].to_pylist()]
-    return replicates.filter(pa.array(chosen, pa.bool_()))
+    is_wanted = [measure in keys for measure in replicates["measure"].to_pylist()]
+    return replicates.filter(pa.array(is_wanted, pa.bool_()))
 
 
-def same(stored: float | None, found: float | None) -> bool:
+def same(old: float | None, new: float | None) -> bool:
     """Whether two numbers, or their absence, are the same; see above."""
-    if stored is None or found is None:
-        return stored is found
-    return math.isclose(stored, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    if old is None or new is None:
+        return old is new
+    return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
-def result_differences(stored: Mapping[Place, Numbers], measured: Iterable[Measurement]) -> Iterator[str]:
+def result_differences(
+    published_numbers: Mapping[Place, Numbers], measurements: Iterable[Measurement]
+) -> Iterator[str]:
     """Say of each published number that differs from the one measured, is missing, or was never measured."""
-    found = {(one.measure, one.slice): one for one in measured}
-    for place, numbers in stored.items():
+    by_place = {(one.measure, one.slice): one for one in measurements}
+    for place, numbers in published_numbers.items():
         name = " of ".join(place)
-        if place not in found:
+        if place not in by_place:
             yield f"{name}: is published, and the artefacts give no such number"
             continue
         for field in FIELDS:
-            was, now = numbers.get(field), getattr(found[place], field)
-            if not same(was, now):
-                yield f"{name}: {field} is published as {was!r}, the artefacts give {now!r}"
-    for place in found.keys() - stored.keys():
+            was, new_value = numbers.get(field), getattr(by_place[place], field)
+            if not same(was, new_value):
+                yield f"{name}: {field} is published as {was!r}, the artefacts give {new_value!r}"
+    for place in by_place.keys() - published_numbers.keys():
         yield f"{' of '.join(place)}: the artefacts give it, and it is not published"
 
 
-def replicate_differences(stored: pa.Table | None, measured: Iterable[Measurement]) -> Iterator[str]:
+def replicate_differences(stored_table: pa.Table | None, measurements: Iterable[Measurement]) -> Iterator[str]:
     """Say of each row of a `replicates` table that differs from what the bootstrap gives, is missing or too many."""
-    found = {(one.measure, one.slice): one.replicates for one in measured if one.replicates is not None}
-    kept: dict[Place, Any] = {}
-    if stored is not None:
-        names = zip(stored["measure"].to_pylist(), stored["slice"].to_pylist(), strict=True)
-        kept = dict(zip(names, stored["values"], strict=True))
-    if kept.keys() != found.keys():
-        yield f"replicates: stored of {len(kept)} numbers, the artefacts give those of {len(found)}"
-    for place in kept.keys() & found.keys():
-        was = kept[place].values.to_numpy(zero_copy_only=False)
-        now = np.asarray(found[place], dtype=np.float32)
-        if was.shape != now.shape or not np.allclose(
-            was, now, rtol=REPLICATE_TOLERANCE, atol=REPLICATE_TOLERANCE, equal_nan=True
+    by_place = {(one.measure, one.slice): one.replicates for one in measurements if one.replicates is not None}
+    stored_values: dict[Place, Any] = {}
+    if stored_table is not None:
+        names = zip(stored_table["measure"].to_pylist(), stored_table["slice"].to_pylist(), strict=True)
+        stored_values = dict(zip(names, stored_table["values"], strict=True))
+    if stored_values.keys() != by_place.keys():
+        yield f"replicates: stored of {len(stored_values)} numbers, the artefacts give those of {len(by_place)}"
+    for place in stored_values.keys() & by_place.keys():
+        was = stored_values[place].values.to_numpy(zero_copy_only=False)
+        new_values = np.asarray(by_place[place], dtype=np.float32)
+        if was.shape != new_values.shape or not np.allclose(
+            was, new_values, rtol=REPLICATE_TOLERANCE, atol=REPLICATE_TOLERANCE, equal_nan=True
         ):
             yield f"replicates of {' of '.join(place)}: differ from what the bootstrap gives"
-
-
-def log_perplexity_differences(stored: pa.Table, likelihoods: pa.Table) -> Iterator[str]:
-    """Say where a `log_perplexities` table is not what its `likelihoods` give."""
-    if stored["id"].to_pylist() != likelihoods["id"].to_pylist():
-        yield "log-perplexities: are of other texts than the likelihoods"
-        return
-    was = np.array(stored["log_perplexity"].to_pylist(), dtype=np.float64)
-    now = log_perplexities(likelihoods)
-    different = ~np.isclose(was, now, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
-    if different.any():
-        first = stored["id"][int(different.argmax())].as_py()
-        count = int(different.sum())
-        yield f"log-perplexities: {count} differ from what the likelihoods give, the first is that of {first}"

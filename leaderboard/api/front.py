@@ -7,9 +7,9 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 
 from leaderboard.api.limits import count_refused_token, seconds_to_wait, seconds_to_wait_before_tokens
-from leaderboard.api.problems import Fault, nothing_here, problem, said, unauthorised
-from leaderboard.services.tokens import TokenRefused
-from leaderboard.views.authentication import user_of
+from leaderboard.api.problems import Fault, nothing_here, problem, refuse_stranger, shorten_value
+from leaderboard.people.authentication import user_of
+from leaderboard.people.services.tokens import TokenRefused
 
 ROOT = "/api/v1/"
 JSON = "application/json"
@@ -61,7 +61,7 @@ def refusal(request: HttpRequest) -> HttpResponse | None:
         owner = user_of(request)
     except TokenRefused as error:
         count_refused_token(request)
-        return unauthorised(str(error))
+        return refuse_stranger(str(error))
     request.token_owner = owner  # type: ignore[attr-defined]
     seconds = seconds_to_wait(request, owner)
     return too_many(seconds) if seconds else None
@@ -78,14 +78,14 @@ def too_many(seconds: int) -> HttpResponse:
 
 def complete(request: HttpRequest, get_response: Answer) -> HttpResponseBase:
     """The answer, with errors as JSON, and to HEAD without its body."""
-    asked = request.method
-    if asked == "HEAD":
+    method = request.method
+    if method == "HEAD":
         request.method = "GET"
     response = get_response(request)
     if response.status_code >= 400 and not response.get("Content-Type", "").startswith(JSON):
         response = as_problem(request, response)
     patch_vary_headers(response, ("Authorization",))
-    if asked == "HEAD" and isinstance(response, HttpResponse):
+    if method == "HEAD" and isinstance(response, HttpResponse):
         response.setdefault("Content-Length", str(len(response.content)))
         response.content = b""
     return response
@@ -103,7 +103,7 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
             fault = Fault(field=None, value=request.method, message=message, remedy=f"Use {headers['Allow']}.")
         case 416:
             message, remedy = "The file has no such bytes.", "Content-Range says how many it has: ask for fewer."
-            fault = Fault(field="Range", value=said(request.headers["Range"]), message=message, remedy=remedy)
+            fault = Fault(field="Range", value=shorten_value(request.headers["Range"]), message=message, remedy=remedy)
         case _:
             message = f"The board could not answer: {response.reason_phrase}."
             remedy = "Try again later; where that does not help, tell the operators of the board."

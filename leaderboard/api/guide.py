@@ -8,11 +8,13 @@ from typing import Any
 from leaderboard.api import api
 from leaderboard.api.front import ROOT
 
-Described = dict[str, Any]
+OpenApiPart = dict[str, Any]
+# The document has them, though no answer refers to them: operations list their fields as parameters.
+PARAMETER_SCHEMAS = ("Input", "Span", "RankChangeQuery", "StandingsQuery")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class GuideField:
     """A parameter, or a field of an answer; kind: what it holds, in words."""
 
     name: str
@@ -31,22 +33,22 @@ class Operation:
     path: str
     title: str
     about: str
-    parameters: list[Field]
+    parameters: list[GuideField]
     answer: str
 
     @property
     def paragraphs(self) -> list[str]:
         """What it does."""
-        return [" ".join(of.split()) for of in self.about.split("\n\n") if of.strip()]
+        return [" ".join(paragraph.split()) for paragraph in self.about.split("\n\n") if paragraph.strip()]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class GuideKind:
     """What an answer is made of."""
 
     name: str
     about: str
-    fields: list[Field]
+    fields: list[GuideField]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Guide:
     """All of it."""
 
     groups: list[tuple[str, list[Operation]]]
-    kinds: list[Kind]
+    kinds: list[GuideKind]
 
     @property
     def names(self) -> set[str]:
@@ -63,42 +65,42 @@ class Guide:
 
 
 @cache
-def guide() -> Guide:
+def read_guide() -> Guide:
     """The guide to the API as it is described at /api/v1/openapi.json."""
-    described = _described()
-    schemas = described["components"]["schemas"]
+    description = _read_schema()
+    schemas = description["components"]["schemas"]
     groups: dict[str, list[Operation]] = {}
-    for path, methods in described["paths"].items():
+    for path, methods in description["paths"].items():
         for method, operation in methods.items():
-            groups.setdefault(operation["tags"][0], []).append(_operation(path, method, operation))
+            groups.setdefault(operation["tags"][0], []).append(_describe_operation(path, method, operation))
     kinds = [
-        Kind(name, schema.get("description", ""), list(_fields(schema)))
+        GuideKind(name, schema.get("description", ""), list(_list_fields(schema)))
         for name, schema in sorted(schemas.items())
-        if "properties" in schema and name not in ("Input", "Span")
+        if "properties" in schema and name not in PARAMETER_SCHEMAS
     ]
     return Guide(list(groups.items()), kinds)
 
 
 @cache
-def _described() -> Described:
+def _read_schema() -> OpenApiPart:
     return api.get_openapi_schema(path_prefix=ROOT)
 
 
-def _operation(path: str, method: str, operation: Described) -> Operation:
+def _describe_operation(path: str, method: str, operation: OpenApiPart) -> Operation:
     parameters = [
-        Field(
-            of["name"],
-            kind_of(of["schema"]).removesuffix(" or null"),
-            of.get("description") or of["schema"].get("description", ""),
-            usual="" if of["schema"].get("default") is None else str(of["schema"]["default"]),
-            place=of["in"],
+        GuideField(
+            parameter["name"],
+            describe_kind(parameter["schema"]).removesuffix(" or null"),
+            parameter.get("description") or parameter["schema"].get("description", ""),
+            usual="" if parameter["schema"].get("default") is None else str(parameter["schema"]["default"]),
+            place=parameter["in"],
         )
-        for of in operation.get("parameters", [])
+        for parameter in operation.get("parameters", [])
     ]
     answers = operation["responses"]
-    content = next((answers[code].get("content", {}) for code in (200, 201) if code in answers), {})
-    media, first = next(iter(content.items()), ("", {}))
-    answer = kind_of(first.get("schema", {})) if media == "application/json" else media
+    content: OpenApiPart = next((answers[code].get("content", {}) for code in (200, 201) if code in answers), {})
+    media, first = next(iter(content.items()), ("", dict[str, Any]()))
+    answer = describe_kind(first.get("schema", {})) if media == "application/json" else media
     return Operation(
         operation["operationId"],
         method.upper(),
@@ -110,26 +112,26 @@ def _operation(path: str, method: str, operation: Described) -> Operation:
     )
 
 
-def _fields(schema: Described) -> Iterator[Field]:
-    for name, of in schema["properties"].items():
-        yield Field(name, kind_of(of), of.get("description", ""))
+def _list_fields(schema: OpenApiPart) -> Iterator[GuideField]:
+    for name, property_schema in schema["properties"].items():
+        yield GuideField(name, describe_kind(property_schema), property_schema.get("description", ""))
 
 
-def kind_of(schema: Described) -> str:
+def describe_kind(schema: OpenApiPart) -> str:
     """What a value of the schema is, in words: `number or null`, `list of Entry`."""
     if "$ref" in schema:
-        found = _described()["components"]["schemas"][_name(schema)]
-        return kind_of(found) if "enum" in found else _name(schema)
+        component = _read_schema()["components"]["schemas"][_name(schema)]
+        return describe_kind(component) if "enum" in component else _name(schema)
     if "enum" in schema:
         return ", ".join(filter(None, schema["enum"]))
     for several in ("anyOf", "allOf"):
         if several in schema:
-            return " or ".join(kind_of(of) for of in schema[several])
+            return " or ".join(describe_kind(alternative) for alternative in schema[several])
     if "const" in schema:
         return str(schema["const"])
     match schema.get("type"):
         case "array":
-            return f"list of {kind_of(schema['items'])}" if schema.get("items") else "list"
+            return f"list of {describe_kind(schema['items'])}" if schema.get("items") else "list"
         case "string":
             return {"date": "day", "date-time": "time", "binary": "bytes"}.get(schema.get("format", ""), "text")
         case "integer":
@@ -140,5 +142,5 @@ def kind_of(schema: Described) -> str:
             return str(kind)
 
 
-def _name(schema: Described) -> str:
+def _name(schema: OpenApiPart) -> str:
     return str(schema["$ref"]).rpartition("/")[2]

@@ -6,14 +6,16 @@ from typing import Any
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from ninja import Query, Schema
+from ninja import Schema
 from ninja.pagination import paginate
 from pydantic import Field
 
-from leaderboard.api.problems import ANY, NotHere
-from leaderboard.api.reading import MetricSlug, Number, Pages, reading_router
+from leaderboard.api.problems import ANY
+from leaderboard.api.reading import MetricSlug, Number, Pages, parameter, reading_router
 from leaderboard.models import Metric, MetricVersion, Provenance
+from leaderboard.models.metrics import Status
 from scoring.attributes import Meaning
+from scoring.refusals import Missing
 
 router = reading_router("Metrics")
 VERSIONS = MetricVersion.objects.filter(published_at__isnull=False).select_related(
@@ -21,7 +23,7 @@ VERSIONS = MetricVersion.objects.filter(published_at__isnull=False).select_relat
 )
 
 
-class Measure(Schema):
+class ReportedMeasure(Schema):
     """A number that a metric reports."""
 
     key: str
@@ -45,7 +47,7 @@ class MetricOut(Schema):
     summary: str
     formula: str
     measure: str = Field(description="The key of the measure that is shown first.")
-    measures: list[Measure]
+    measures: list[ReportedMeasure]
     scorer: str
     evaluation_set: str
     k: int | None = Field(description="Continuations of each prompt; null where outputs are likelihoods.")
@@ -70,7 +72,7 @@ class MetricOut(Schema):
 
     @staticmethod
     def resolve_current_versions(metric: Metric) -> list[int]:
-        return [of.number for of in metric.current]  # type: ignore[attr-defined]
+        return [version.number for version in metric.current]  # type: ignore[attr-defined]
 
     @staticmethod
     def resolve_url(metric: Metric, context: dict[str, Any]) -> str:
@@ -90,7 +92,7 @@ class Version(Schema):
 
     metric: str
     version: int
-    status: MetricVersion.Status
+    status: Status
     provenance: Provenance
     source: str = Field(description="Where figures of a paper come from; empty for what was measured here.")
     decimals: int | None = Field(description="To which the source prints values.")
@@ -110,32 +112,32 @@ class Version(Schema):
     manifest: str = Field(description="The address of all that it is made of, to be checked without this board.")
 
     @staticmethod
-    def resolve_metric(of: MetricVersion) -> str:
-        return of.metric.slug
+    def resolve_metric(version: MetricVersion) -> str:
+        return version.metric.slug
 
     @staticmethod
-    def resolve_version(of: MetricVersion) -> int:
-        return of.number
+    def resolve_version(version: MetricVersion) -> int:
+        return version.number
 
     @staticmethod
-    def resolve_evaluation_set(of: MetricVersion) -> str:
-        return str(of.protocol.evaluation_set)
+    def resolve_evaluation_set(version: MetricVersion) -> str:
+        return str(version.protocol.evaluation_set)
 
     @staticmethod
-    def resolve_k(of: MetricVersion) -> int | None:
-        return of.protocol.k
+    def resolve_k(version: MetricVersion) -> int | None:
+        return version.protocol.k
 
     @staticmethod
-    def resolve_protocol_sha256(of: MetricVersion) -> str:
-        return of.protocol.sha256
+    def resolve_protocol_sha256(version: MetricVersion) -> str:
+        return version.protocol.sha256
 
     @staticmethod
-    def resolve_opened_because_of_check(of: MetricVersion) -> int | None:
-        return of.opened_because_id
+    def resolve_opened_because_of_check(version: MetricVersion) -> int | None:
+        return version.opened_because_id
 
     @staticmethod
-    def resolve_manifest(of: MetricVersion, context: dict[str, Any]) -> str:
-        address = reverse("manifest", args=[of.metric.slug, of.number])
+    def resolve_manifest(version: MetricVersion, context: dict[str, Any]) -> str:
+        address = reverse("manifest", args=[version.metric.slug, version.number])
         return str(context["request"].build_absolute_uri(address))
 
 
@@ -149,7 +151,7 @@ def metrics(request: HttpRequest) -> QuerySet[Metric]:
 @router.get("/metrics/{slug}", response={200: MetricOut, **ANY}, summary="A metric", operation_id="metric")
 def metric(request: HttpRequest, slug: MetricSlug) -> Metric:
     """One metric, by its slug, with its measures."""
-    return found_metric(slug)
+    return find_metric(slug)
 
 
 @router.get(
@@ -162,13 +164,13 @@ def metric(request: HttpRequest, slug: MetricSlug) -> Metric:
 def versions(
     request: HttpRequest,
     slug: MetricSlug,
-    status: MetricVersion.Status | None = Query(None, description="current is what readers see now."),
-    provenance: Provenance | None = Query(None, description="Measured here, or figures that a paper prints."),
+    status: Status | None = parameter("current is what readers see now."),
+    provenance: Provenance | None = parameter("Measured here, or figures that a paper prints."),
 ) -> QuerySet[MetricVersion]:
     """The published versions of a metric, the oldest first: what fixed its numbers when."""
-    found = VERSIONS.filter(metric=found_metric(slug)).order_by("number")
+    matches = VERSIONS.filter(metric=find_metric(slug)).order_by("number")
     exact = {"status": status, "provenance": provenance}
-    return found.filter(**{name: value for name, value in exact.items() if value is not None})
+    return matches.filter(**{name: value for name, value in exact.items() if value is not None})
 
 
 @router.get(
@@ -179,29 +181,31 @@ def versions(
 )
 def version(request: HttpRequest, slug: MetricSlug, number: Number) -> MetricVersion:
     """One published version, by its number."""
-    return found_version(found_metric(slug), number)
+    return find_version(find_metric(slug), number)
 
 
 def known_metrics() -> QuerySet[Metric]:
     """All metrics, each with its `current` versions, in two queries."""
-    current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT).order_by("provenance")
+    current = MetricVersion.objects.filter(status=Status.CURRENT).order_by("provenance")
     versions = Prefetch("versions", current, to_attr="current")
     return Metric.objects.select_related("protocol__evaluation_set").prefetch_related(versions)
 
 
-def found_metric(slug: str) -> Metric:
-    """The metric of that slug. Raises NotHere."""
-    found = known_metrics().filter(slug=slug).first()
-    if found is None:
-        known = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none yet"
-        raise NotHere("slug", slug, f"There is no metric {slug!r}.", f"Use one of those there are: {known}.")
-    return found
+def find_metric(slug: str) -> Metric:
+    """The metric of that slug. Raises Missing."""
+    metric = known_metrics().filter(slug=slug).first()
+    if metric is None:
+        slugs = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none yet"
+        raise Missing(
+            f"There is no metric {slug!r}.", field="slug", value=slug, remedy=f"Use one of those there are: {slugs}."
+        )
+    return metric
 
 
-def found_version(metric: Metric, number: int) -> MetricVersion:
-    """The published version of that number. Raises NotHere."""
-    found = VERSIONS.filter(metric=metric, number=number).first()
-    if found is None:
+def find_version(metric: Metric, number: int) -> MetricVersion:
+    """The published version of that number. Raises Missing."""
+    version = VERSIONS.filter(metric=metric, number=number).first()
+    if version is None:
         remedy = f"GET /api/v1/metrics/{metric.slug}/versions lists those there are."
-        raise NotHere("number", number, f"{metric.slug} has no published version {number}.", remedy)
-    return found
+        raise Missing(f"{metric.slug} has no published version {number}.", field="number", value=number, remedy=remedy)
+    return version

@@ -1,6 +1,5 @@
 """Errors, all of one shape: which field, which value, what is wrong, and what to do."""
 
-import re
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -8,10 +7,12 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from pydantic import Field
 
-from leaderboard.services.tokens import TokenRefused
+from leaderboard.people.services.tokens import TokenRefused
+from scoring.refusals import WHOLE, Missing, Refused
 
+USE_ANOTHER = "Use one of those that the message names."
+CORRECT = "Correct it and send it again: nothing was kept."
 MOST_SAID = 200  # characters of a value that is not as it should be
-NAMED = re.compile(r"(?P<field>\w+) = '?(?P<value>.*?)'?: ")  # how messages of services begin
 
 
 class Fault(Schema):
@@ -23,44 +24,28 @@ class Fault(Schema):
     remedy: str = Field(description="What to do.")
 
 
-class Problem(Schema):
+class ProblemDetails(Schema):
     """Why there is no answer."""
 
     status: int
     errors: list[Fault]
 
 
-ANY = {frozenset({401, 404, 422, 429}): Problem}  # what every operation may answer with
+ANY = {frozenset({401, 404, 422, 429}): ProblemDetails}  # what every operation may answer with
 
 
-class NotHere(Exception):
-    """The address names something that does not exist on this board."""
-
-    def __init__(self, field: str, value: object, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.fault = Fault(field=field, value=said(value), message=message, remedy=remedy)
-
-
-def not_here(error: ValueError, field: str, value: object, remedy: str) -> NotHere:
-    """What a service has not found; `field`, `value` and `remedy` where its message does not begin with a field."""
-    found = NAMED.match(str(error))
-    if found:
-        field, value, remedy = found["field"], found["value"], "Use one of those that the message names."
-    return NotHere(field, value, str(error), remedy)
-
-
-def said(value: object) -> str | None:
+def shorten_value(value: object) -> str | None:
     """A value as it was sent, cut where it is long."""
     return None if value is None else str(value)[:MOST_SAID]
 
 
 def problem(status: int, *faults: Fault) -> HttpResponse:
     """The answer that says what is wrong."""
-    return JsonResponse(Problem(status=status, errors=list(faults)).model_dump(), status=status)
+    return JsonResponse(ProblemDetails(status=status, errors=list(faults)).model_dump(), status=status)
 
 
-def unauthorised(message: str) -> HttpResponse:
-    """The answer to whoever must say who they are."""
+def refuse_stranger(message: str) -> HttpResponse:
+    """Answer 401: the client must send a token."""
     remedy = "Make a token at /accounts/tokens/ and send it as `Authorization: Bearer plumb_...`."
     response = problem(401, Fault(field="Authorization", value=None, message=message, remedy=remedy))
     response["WWW-Authenticate"] = "Bearer"
@@ -69,15 +54,40 @@ def unauthorised(message: str) -> HttpResponse:
 
 def handle(api: NinjaAPI) -> None:
     """Make the API answer in this shape."""
-    api.add_exception_handler(NotHere, lambda _request, error: problem(404, error.fault))
+    api.add_exception_handler(Refused, _answer_refused)
     api.add_exception_handler(Http404, _no_such_page)
-    api.add_exception_handler(ValidationError, _invalid)
-    api.add_exception_handler(TokenRefused, lambda _request, error: unauthorised(str(error)))
-    api.add_exception_handler(AuthenticationError, lambda _request, _error: unauthorised("This needs an API token."))
-    api.add_exception_handler(HttpError, _refused)
+    api.add_exception_handler(ValidationError, _answer_invalid)
+    api.add_exception_handler(TokenRefused, lambda _request, error: refuse_stranger(str(error)))
+    api.add_exception_handler(AuthenticationError, lambda _request, _error: refuse_stranger("This needs an API token."))
+    api.add_exception_handler(HttpError, _answer_http_error)
 
 
-def _no_such_page(_request: HttpRequest, error: Exception) -> HttpResponse:
+def refuse(refusal: Refused) -> HttpResponse:
+    """The answer to what a service refused: 404 where it names what does not exist, else 422."""
+    is_missing = isinstance(refusal, Missing)
+    remedy = (
+        "Use one of those that the message names." if is_missing else "Correct it and send it again: nothing was kept."
+    )
+    return problem(
+        404 if is_missing else 422,
+        *(
+            Fault(
+                field=None if name == WHOLE else name,
+                value=shorten_value(refusal.value),
+                message=text,
+                remedy=refusal.remedy or remedy,
+            )
+            for name, texts in refusal.problems.items()
+            for text in texts
+        ),
+    )
+
+
+def _answer_refused(_request: HttpRequest, error: Any) -> HttpResponse:
+    return refuse(error)
+
+
+def _no_such_page(_request: HttpRequest, error: Any) -> HttpResponse:
     return problem(404, nothing_here(str(error)))
 
 
@@ -87,24 +97,24 @@ def nothing_here(message: str = "There is nothing at this address.") -> Fault:
     return Fault(field=None, value=None, message=message, remedy=remedy)
 
 
-def _refused(_request: HttpRequest, error: Any) -> HttpResponse:
+def _answer_http_error(_request: HttpRequest, error: Any) -> HttpResponse:
     return problem(error.status_code, Fault(field=None, value=None, message=str(error), remedy="See /api/."))
 
 
-def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
-    return problem(422, *(_fault(request, of) for of in error.errors))
+def _answer_invalid(request: HttpRequest, error: Any) -> HttpResponse:
+    return problem(422, *(_describe_fault(request, fault) for fault in error.errors))
 
 
-def _fault(request: HttpRequest, error: dict[str, Any]) -> Fault:
+def _describe_fault(request: HttpRequest, error: dict[str, Any]) -> Fault:
     """What is wrong with one parameter, in words that name it."""
     source, *path = error["loc"]
     field = ".".join(map(str, path))
-    sent: object = None
+    raw_value: object = None
     if source == "query":
-        sent = request.GET.get(field)
+        raw_value = request.GET.get(field)
     elif source == "path" and request.resolver_match:
-        sent = request.resolver_match.kwargs.get(field)
-    return Fault(field=field, value=said(sent), message=f"{error['msg']}.", remedy=_remedy(error))
+        raw_value = request.resolver_match.kwargs.get(field)
+    return Fault(field=field, value=shorten_value(raw_value), message=f"{error['msg']}.", remedy=_remedy(error))
 
 
 def _remedy(error: dict[str, Any]) -> str:

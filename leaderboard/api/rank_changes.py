@@ -6,22 +6,24 @@ from django.http import HttpRequest
 from ninja import Query, Schema
 from pydantic import Field
 
-from leaderboard.api.metrics import found_metric
-from leaderboard.api.problems import ANY, not_here
-from leaderboard.api.reading import MetricSlug, Page, Span, number, page, reading_router, text
-from leaderboard.models import MetricVersion, Provenance, Standing
-from leaderboard.services.record import NoRecord, Record, boards, compared, versions
+from leaderboard.api.metrics import find_metric
+from leaderboard.api.problems import ANY
+from leaderboard.api.reading import MetricSlug, Page, Span, number, page, parameter, reading_router, text
+from leaderboard.models import Provenance
+from leaderboard.models.metrics import Population, Status
+from leaderboard.rankings.changes import Record, choose_sides, compare_sides
+from leaderboard.rankings.versions import with_versions
 from scoring.statistics.rank_changes import TieRule
 
 router = reading_router("Rank changes")
 
 
-class Side(Schema):
+class RankingSide(Schema):
     """One of the two rankings."""
 
     metric: str
     version: int
-    status: MetricVersion.Status
+    status: Status
     provenance: Provenance
     source: str
     scorer: str
@@ -34,7 +36,7 @@ class Side(Schema):
     decimals: int | None
 
 
-class Moved(Schema):
+class RankMove(Schema):
     """A model of both rankings. Ranks count the models of both; board ranks are those of each as a whole."""
 
     model: str
@@ -63,15 +65,15 @@ class Largest(Schema):
     difference: float
 
 
-class RankChanges(Page):
+class RankChangesPage(Page):
     """The record of what changed; its items are a page of the models of both rankings."""
 
     metric: str
     measure: str
     slice: str
-    population: Standing.Population
-    from_: Side = Field(alias="from")
-    to: Side
+    population: Population
+    from_: RankingSide = Field(alias="from")
+    to: RankingSide
     n_models: int
     changed_ranks: int
     changed_values: int
@@ -86,46 +88,39 @@ class RankChanges(Page):
     decimals: int | None
     only_before: list[Apart]
     only_after: list[Apart]
-    items: list[Moved]
+    items: list[RankMove]
 
 
-class Asked(Span):
+class RankChangeQuery(Span):
     """Which two rankings."""
 
     from_: int | None = number("The version before; without it, the last but one.", alias="from")
     to: int | None = number("The version after; without it, the last.")
     measure: str | None = text("Its key; without it, the one that the metric shows first.")
     slice: str | None = text("Whole or its part alone: toxic finds TOXICITY:toxic; without it, the overall one.")
-    population: Standing.Population | None = Query(
-        None, description="Among whom ranks are; without it, the first kind where kinds are ranked apart, else all."
+    population: Population | None = parameter(
+        "Among whom ranks are; without it, the first kind where kinds are ranked apart, else all."
     )
-    tie_rule: TieRule = Query(
-        "equal", description="Equal values share a rank; or, by first, follow each other by name."
+    tie_rule: TieRule = parameter(
+        "Equal values share a rank; or, by first, follow each other by name.", default="equal"
     )
 
 
 @router.get(
     "/metrics/{slug}/rank-changes",
-    response={200: RankChanges, **ANY},
+    response={200: RankChangesPage, **ANY},
     by_alias=True,
     summary="Rank changes",
     operation_id="rank_changes",
 )
-def rank_changes(request: HttpRequest, slug: MetricSlug, asked: Query[Asked]) -> dict[str, Any]:
+def rank_changes(request: HttpRequest, slug: MetricSlug, query: Query[RankChangeQuery]) -> dict[str, Any]:
     """What changed between two published versions: ranks, values, and how far the two orders agree.
 
     As `manage.py rank_changes` and the page of the history have it; by default between the last two versions.
     """
-    metric = found_metric(slug)
-    try:
-        before, after = versions(metric, asked.from_, asked.to)
-    except NoRecord as error:
-        field, value = ("from", asked.from_) if asked.from_ else ("to", asked.to) if asked.to else ("slug", slug)
-        raise not_here(error, field, value, f"GET /api/v1/metrics/{slug}/versions lists its versions.") from error
-    try:
-        sides = boards(before, after, asked.measure or after.first_measure, asked.slice, asked.population)
-        record = Record(*sides, compared(*sides, asked.tie_rule)).as_json()
-    except NoRecord as error:
-        raise not_here(error, "slug", slug, "Compare versions of one provenance.") from error
-    models = record.pop("models")[asked.offset : asked.offset + asked.limit]
-    return record | page(request, record["n_models"], asked) | {"items": models}
+    metric = with_versions(find_metric(slug))
+    population = query.population and query.population.value
+    old_side, new_side = choose_sides(metric, query.measure, query.slice, query.from_, query.to, population)
+    record = Record(old_side, new_side, compare_sides(old_side, new_side, query.tie_rule)).as_json()
+    models = record.pop("models")[query.offset : query.offset + query.limit]
+    return record | page(request, record["n_models"], query) | {"items": models}

@@ -5,15 +5,16 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
-from ninja import Query, Schema
+from ninja import Schema
 from ninja.pagination import paginate
 from pydantic import Field
 
-from leaderboard.api.language_models import found_model
-from leaderboard.api.metrics import found_metric, found_version
+from leaderboard.api.language_models import find_model
+from leaderboard.api.metrics import find_metric, find_version
 from leaderboard.api.problems import ANY
-from leaderboard.api.reading import MetricSlug, ModelSlug, Number, Pages, number, reading_router, text
-from leaderboard.models import MetricVersion, Provenance, Result, Work, listed
+from leaderboard.api.reading import MetricSlug, ModelSlug, Number, Pages, number, parameter, reading_router, text
+from leaderboard.models import Provenance, Result, Work, is_listed
+from leaderboard.models.metrics import Status
 
 router = reading_router("Results")
 
@@ -24,7 +25,7 @@ class ResultOut(Schema):
     model: str
     metric: str
     version: int
-    status: MetricVersion.Status
+    status: Status
     provenance: Provenance
     measure: str
     slice: str
@@ -55,12 +56,14 @@ FIELDS = (
 )
 
 
-def shown() -> QuerySet[Result, dict[str, Any]]:
+def list_results() -> QuerySet[Result, dict[str, Any]]:
     """The numbers under published versions."""
-    done = Result.objects.filter(
-        listed("scoring__model__"), scoring__state=Work.State.DONE, scoring__metric_version__published_at__isnull=False
+    results = Result.objects.filter(
+        is_listed("scoring__model__"),
+        scoring__state=Work.State.DONE,
+        scoring__metric_version__published_at__isnull=False,
     ).order_by("scoring__metric_version__metric__slug", "scoring__metric_version__number", "scoring_id", "pk")
-    return done.values(
+    rows: QuerySet[Result, dict[str, Any]] = results.values(
         *FIELDS,
         model=F("scoring__model__slug"),
         metric=F("scoring__metric_version__metric__slug"),
@@ -70,11 +73,12 @@ def shown() -> QuerySet[Result, dict[str, Any]]:
         scored_at=F("scoring__scored_at"),
         lost_files=F("scoring__lost_files"),
     )
+    return rows
 
 
-def narrowed(found: QuerySet[Result, dict[str, Any]], **exact: object) -> QuerySet[Result, dict[str, Any]]:
+def filter_results(results: QuerySet[Result, dict[str, Any]], **exact: object) -> QuerySet[Result, dict[str, Any]]:
     """Those with the values that were asked for."""
-    return found.filter(**{name: value for name, value in exact.items() if value is not None})
+    return results.filter(**{name: value for name, value in exact.items() if value is not None})
 
 
 @router.get(
@@ -89,14 +93,14 @@ def model_results(
     slug: ModelSlug,
     metric: str | None = text("The slug of a metric."),
     version: int | None = number("The number of its version."),
-    status: MetricVersion.Status | None = Query(None, description="current leaves what readers see now."),
+    status: Status | None = parameter("current leaves what readers see now."),
     measure: str | None = text("The key of a measure."),
     slice: str | None = text("A demographic, a part of the prompts, or an attribute on one."),
 ) -> QuerySet[Result, dict[str, Any]]:
     """Every number of a model, by metric and version, the old ones too."""
-    found = shown().filter(scoring__model=found_model(slug))
+    results = list_results().filter(scoring__model=find_model(slug))
     names = {"scoring__metric_version__metric__slug": metric, "scoring__metric_version__number": version}
-    return narrowed(found, scoring__metric_version__status=status, measure=measure, slice=slice, **names)
+    return filter_results(results, scoring__metric_version__status=status, measure=measure, slice=slice, **names)
 
 
 @router.get(
@@ -115,5 +119,5 @@ def version_results(
     slice: str | None = text("A demographic, a part of the prompts, or an attribute on one."),
 ) -> QuerySet[Result, dict[str, Any]]:
     """Every number under a version of a metric, model by model."""
-    found = shown().filter(scoring__metric_version=found_version(found_metric(slug), number))
-    return narrowed(found, scoring__model__slug=model, measure=measure, slice=slice)
+    results = list_results().filter(scoring__metric_version=find_version(find_metric(slug), number))
+    return filter_results(results, scoring__model__slug=model, measure=measure, slice=slice)

@@ -3,7 +3,7 @@
 from leaderboard.charts.box_plots import BoxColumn, BoxPoint, box_plots
 from leaderboard.charts.bump import BumpColumn, BumpLine, bump_chart
 from leaderboard.charts.control_chart import ControlPanel, ControlPoint, control_chart
-from leaderboard.charts.distributions import Sample, distributions
+from leaderboard.charts.distributions import DistributionSample, distributions
 from leaderboard.charts.forest import ForestLine, forest_chart
 from leaderboard.charts.look import Chart
 from leaderboard.charts.rank_history import RankPoint, rank_history_chart
@@ -18,10 +18,10 @@ __all__ = [
     "Chart",
     "ControlPanel",
     "ControlPoint",
+    "DistributionSample",
     "ForestLine",
     "Panel",
     "RankPoint",
-    "Sample",
     "Series",
     "box_plots",
     "bump_chart",

@@ -50,14 +50,14 @@ def box_plots(
     beyond the whiskers are drawn.
     """
     boxes = [column.box for column in columns]
-    drawn = trace(
+    box_trace = trace(
         "box",
         x=list(range(len(columns))),
-        q1=_rounded([of.lower for of in boxes]),
-        median=_rounded([of.median for of in boxes]),
-        q3=_rounded([of.upper for of in boxes]),
-        lowerfence=_rounded([of.low for of in boxes]),
-        upperfence=_rounded([of.high for of in boxes]),
+        q1=round_values([box.lower for box in boxes]),
+        median=round_values([box.median for box in boxes]),
+        q3=round_values([box.upper for box in boxes]),
+        lowerfence=round_values([box.low for box in boxes]),
+        upperfence=round_values([box.high for box in boxes]),
         boxpoints=False,
         fillcolor=RAISED,
         line={"color": INK, "width": 1.25},
@@ -65,7 +65,7 @@ def box_plots(
         hoverinfo="skip",  # Plotly writes five labels over one another; the points and the table say them
     )
     figure = figure_of(
-        [drawn, _points(columns, digits)],
+        [box_trace, _points(columns, digits)],
         xaxis={
             "tickvals": list(range(len(columns))),
             "ticktext": [_lines(column.label) for column in columns],
@@ -81,7 +81,7 @@ def box_plots(
 
 def _points(columns: Sequence[BoxColumn], digits: int) -> Trace:
     """Each model in each group; the ones beyond the whiskers larger and dark."""
-    chosen = [
+    points_drawn = [
         (number, point, position in column.box.outside)
         for number, column in enumerate(columns)
         for position, point in enumerate(column.points)
@@ -89,16 +89,16 @@ def _points(columns: Sequence[BoxColumn], digits: int) -> Trace:
     ]
     return trace(
         "scatter",
-        x=[number for number, _, _ in chosen],
-        y=_rounded([point.value for _, point, _ in chosen]),
+        x=[number for number, _, _ in points_drawn],
+        y=round_values([point.value for _, point, _ in points_drawn]),
         mode="markers",
-        text=[f"{escape(point.name)}<br>{escape(columns[number].label)}" for number, point, _ in chosen],
+        text=[f"{escape(point.name)}<br>{escape(columns[number].label)}" for number, point, _ in points_drawn],
         hovertemplate=f"%{{text}} %{{y:.{digits}f}}<extra></extra>",
         cliponaxis=False,
         marker={
-            "symbol": [SYMBOLS.get(point.kind, "circle") + ("" if out else "-open") for _, point, out in chosen],
-            "size": [7 if out else 5 for _, _, out in chosen],
-            "color": [INK if out else FIRST for _, _, out in chosen],
+            "symbol": [SYMBOLS.get(point.kind, "circle") + ("" if out else "-open") for _, point, out in points_drawn],
+            "size": [7 if out else 5 for _, _, out in points_drawn],
+            "color": [INK if out else FIRST for _, _, out in points_drawn],
             "line": {"width": 1},
         },
     )
@@ -113,9 +113,16 @@ def _ticks(columns: Sequence[BoxColumn]) -> list[dict[str, Any]]:
     """Across each group where indifferent models would be, and a little beyond its box."""
     line = {"color": INK, "width": 2, "dash": "dot"}
     return [
-        {"type": "line", "x0": number - 0.42, "x1": number + 0.42, "y0": round(at, 5), "y1": round(at, 5), "line": line}
+        {
+            "type": "line",
+            "x0": number - 0.42,
+            "x1": number + 0.42,
+            "y0": round(tick, 5),
+            "y1": round(tick, 5),
+            "line": line,
+        }
         for number, column in enumerate(columns)
-        if (at := column.indifferent) is not None
+        if (tick := column.indifferent) is not None
     ]
 
 
@@ -124,5 +131,5 @@ def _lines(label: str) -> str:
     return "<br>".join(escape(word) for word in label.split())
 
 
-def _rounded(values: Sequence[float]) -> list[float]:
+def round_values(values: Sequence[float]) -> list[float]:
     return [round(value, 5) for value in values]

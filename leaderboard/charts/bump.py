@@ -72,12 +72,12 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
     lead = LEAD / (COLUMN * steps) * (len(columns) - 1)
     margin = 8 + CHARACTER * (4 + max((min(len(line.name), LONGEST_NAME) for line in lines), default=0))
     traces = [_leads(columns, lines, gap, (top, bottom), lead)]
-    for symbol, colour, width, chosen in (
+    for symbol, colour, width, group_lines in (
         ("circle", QUIET, 1.25, [line for line in lines if not line.change]),
         ("triangle-down", SECOND, 1.75, [line for line in lines if line.change and line.change < 0]),
         ("triangle-up", FIRST, 1.75, [line for line in lines if line.change and line.change > 0]),
     ):
-        traces.append(_lines(columns, chosen, symbol, colour, width))
+        traces.append(_lines(columns, group_lines, symbol, colour, width))
     traces += [_names(columns, lines, gap, (top, bottom), lead, end) for end in (0, len(columns) - 1)]
     traces.append(
         trace(
@@ -113,18 +113,18 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
     return Chart(name, figure, height + heading + 4, least_width, alternative)
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread(targets: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Places at least `gap` apart within low..high, the nearest to `wanted` (ascending) by least squares.
 
     Where low..high cannot hold them all they are evenly closer.
     """
-    if len(wanted) < 2:
-        return list(wanted)
-    steps = np.arange(len(wanted)) * min(gap, (high - low) / (len(wanted) - 1))
+    if len(targets) < 2:
+        return list(targets)
+    steps = np.arange(len(targets)) * min(gap, (high - low) / (len(targets) - 1))
     # Less their steps, places at least a gap apart are places that ascend.
-    free = scipy.optimize.isotonic_regression(np.asarray(wanted, dtype=np.float64) - steps).x
-    placed: list[float] = (np.clip(free, low, high - steps[-1]) + steps).round(4).tolist()
-    return placed
+    free = scipy.optimize.isotonic_regression(np.asarray(targets, dtype=np.float64) - steps).x
+    places: list[float] = (np.clip(free, low, high - steps[-1]) + steps).round(4).tolist()
+    return places
 
 
 def _lines(columns: Sequence[BumpColumn], lines: list[BumpLine], symbol: str, colour: str, width: float) -> Trace:
@@ -139,7 +139,7 @@ def _lines(columns: Sequence[BumpColumn], lines: list[BumpLine], symbol: str, co
             y.append(rank)
             symbols.append("x" if number == last < len(columns) - 1 else symbol)
             keys.append(line.key)
-            texts.append(_said(line, rank, column))
+            texts.append(_describe_rank(line, rank, column))
         x.append(None)
         y.append(None)
         symbols.append(symbol)
@@ -165,10 +165,10 @@ def _ends(
     lines: Sequence[BumpLine], end: int, gap: float, limits: tuple[int, int]
 ) -> list[tuple[BumpLine, int, float]]:
     """The lines with a rank in column `end`, that rank, and where their name stands."""
-    ranked = [(rank, line) for line in lines if (rank := line.ranks[end]) is not None]
-    ranked.sort(key=lambda pair: (pair[0], pair[1].name))
-    slots = spread([rank for rank, _ in ranked], gap, limits[0], limits[1])
-    return [(line, rank, slot) for (rank, line), slot in zip(ranked, slots, strict=True)]
+    ranks = [(rank, line) for line in lines if (rank := line.ranks[end]) is not None]
+    ranks.sort(key=lambda pair: (pair[0], pair[1].name))
+    slots = spread([rank for rank, _ in ranks], gap, limits[0], limits[1])
+    return [(line, rank, slot) for (rank, line), slot in zip(ranks, slots, strict=True)]
 
 
 def _leads(
@@ -177,9 +177,9 @@ def _leads(
     """From the first and last points to the names."""
     x: list[float | None] = []
     y: list[float | None] = []
-    for end, outside in ((0, -lead), (len(columns) - 1, len(columns) - 1 + lead)):
+    for end, margin_x in ((0, -lead), (len(columns) - 1, len(columns) - 1 + lead)):
         for _, rank, slot in _ends(lines, end, gap, limits):
-            x += [end, outside, None]
+            x += [end, margin_x, None]
             y += [rank, slot, None]
     return trace(
         "scatter", x=x, y=y, mode="lines", hoverinfo="skip", line={"color": RULE, "width": 1}, cliponaxis=False
@@ -195,27 +195,27 @@ def _names(
     end: int,
 ) -> Trace:
     """Names with their ranks, left of the first column or right of the last."""
-    left = end == 0
+    is_left = end == 0
     ends = _ends(lines, end, gap, limits)
     return trace(
         "scatter",
-        x=[-lead if left else len(columns) - 1 + lead] * len(ends),
+        x=[-lead if is_left else len(columns) - 1 + lead] * len(ends),
         y=[slot for _, _, slot in ends],
         mode="text",
         meta="names",
         customdata=[line.key for line, _, _ in ends],
-        text=[f"{short(line.name)}  {rank}" if left else f"{rank}  {short(line.name)}" for line, rank, _ in ends],
-        textposition="middle left" if left else "middle right",
+        text=[f"{short(line.name)}  {rank}" if is_left else f"{rank}  {short(line.name)}" for line, rank, _ in ends],
+        textposition="middle left" if is_left else "middle right",
         textfont={"size": SMALL, "color": INK},
-        hovertext=[_said(line, rank, columns[end]) for line, rank, _ in ends],
+        hovertext=[_describe_rank(line, rank, columns[end]) for line, rank, _ in ends],
         hovertemplate="%{hovertext}<extra></extra>",
         cliponaxis=False,
     )
 
 
-def _said(line: BumpLine, rank: int | None, column: BumpColumn) -> str:
-    among = f" of {column.among}" if column.among else ""
-    return f"{escape(line.name)}: rank {rank}{among} under version {column.number}"
+def _describe_rank(line: BumpLine, rank: int | None, column: BumpColumn) -> str:
+    suffix = f" of {column.among}" if column.among else ""
+    return f"{escape(line.name)}: rank {rank}{suffix} under version {column.number}"
 
 
 def _mark(column: int) -> dict[str, Any]:

@@ -72,12 +72,12 @@ def control_chart(name: str, panels: Sequence[ControlPanel], points: Sequence[Co
 
 def _panel(panel: ControlPanel, points: Sequence[ControlPoint], row: int, axis: str, floor: float) -> list[Trace]:
     """The bound, and the checks; one without an answer stands on the floor of the first panel."""
-    shown = [
+    panel_points = [
         (place, point)
         for place, point in enumerate(points)
         if point.values[row] is not None or (not row and _no(point))
     ]
-    bound = trace(
+    bound_trace = trace(
         "scatter",
         x=list(range(len(points))),
         y=[point.bounds[row] for point in points],
@@ -91,23 +91,23 @@ def _panel(panel: ControlPanel, points: Sequence[ControlPoint], row: int, axis: 
     )
     checks = trace(
         "scatter",
-        x=[place for place, _ in shown],
-        y=[max(floor, point.values[row] or 0) for _, point in shown],
+        x=[place for place, _ in panel_points],
+        y=[max(floor, point.values[row] or 0) for _, point in panel_points],
         yaxis=axis,
         mode="lines+markers",
         meta="checks",
         line={"color": RULE, "width": 1},
         marker={
-            "symbol": [SYMBOLS[point.verdict] for _, point in shown],
-            "color": [COLOURS[point.verdict] for _, point in shown],
+            "symbol": [SYMBOLS[point.verdict] for _, point in panel_points],
+            "color": [COLOURS[point.verdict] for _, point in panel_points],
             "opacity": 1,
-            "size": [7 if point.verdict == "stable" else 10 for _, point in shown],
+            "size": [7 if point.verdict == "stable" else 10 for _, point in panel_points],
         },
         cliponaxis=False,
-        text=[point.said for _, point in shown],
+        text=[point.said for _, point in panel_points],
         hovertemplate="%{text}<extra></extra>",
     )
-    return [bound, checks]
+    return [bound_trace, checks]
 
 
 def _no(point: ControlPoint) -> bool:
@@ -119,14 +119,14 @@ def _floor(panel: ControlPanel, points: Sequence[ControlPoint], row: int) -> flo
     """The least that is drawn: a thousandth of the least bound, on a scale of powers of ten."""
     if panel.counted:
         return 0.0
-    bounds = [bound for point in points if (bound := point.bounds[row])]
+    bounds = [limit for point in points if (limit := point.bounds[row])]
     return 10.0 ** (math.floor(math.log10(min(bounds, default=1e-4))) - DECADES)
 
 
 def _scale(panel: ControlPanel, points: Sequence[ControlPoint], row: int) -> dict[str, Any]:
     """The axis of a panel, from its floor to a little above whatever is highest."""
-    known = [value for point in points for value in (point.values[row], point.bounds[row]) if value is not None]
-    most = max(known, default=1.0)
+    values = [value for point in points for value in (point.values[row], point.bounds[row]) if value is not None]
+    most = max(values, default=1.0)
     if panel.counted:
         return {
             "range": [-0.06 * most, 1.1 * most],
@@ -150,11 +150,11 @@ def _scale(panel: ControlPanel, points: Sequence[ControlPoint], row: int) -> dic
 
 def _changes(points: Sequence[ControlPoint]) -> list[tuple[int, int]]:
     """The places at which checks of another version begin, with its number."""
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     for place, point in enumerate(points):
-        if point.version is not None and (not found or found[-1][1] != point.version):
-            found.append((place, point.version))
-    return found
+        if point.version is not None and (not places or places[-1][1] != point.version):
+            places.append((place, point.version))
+    return places
 
 
 def _dates(points: Sequence[ControlPoint]) -> dict[str, Any]:

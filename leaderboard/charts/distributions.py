@@ -12,7 +12,7 @@ LOOKS = ((SECOND, "solid"), (FIRST, "dash"))  # by colour, and by dash for those
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DistributionSample:
     """A sample: its name, the share of it in each bin, and its median."""
 
     label: str
@@ -21,7 +21,11 @@ class Sample:
 
 
 def distributions(
-    name: str, edges: Sequence[float], samples: tuple[Sample, Sample], title: str, alternative: str
+    name: str,
+    edges: Sequence[float],
+    samples: tuple[DistributionSample, DistributionSample],
+    title: str,
+    alternative: str,
 ) -> Chart:
     """The outlines of two histograms over bins with those `edges`; title: of the axis of values."""
     traces = []
@@ -46,17 +50,17 @@ def distributions(
         yaxis={"tickformat": ".0%", "showgrid": True, "gridcolor": RULE, "rangemode": "tozero"},
         margin={"l": 44, "r": 12, "t": 44, "b": 44},
         shapes=[_median(sample, look) for sample, look in zip(samples, LOOKS, strict=True)],
-        annotations=[_said(tops[0], "right"), _said(tops[1], "left")],
+        annotations=[_describe_bin(tops[0], "right"), _describe_bin(tops[1], "left")],
     )
     return Chart(name, figure, HEIGHT, LEAST_WIDTH, alternative)
 
 
-def _median(sample: Sample, look: tuple[str, str]) -> dict[str, Any]:
+def _median(sample: DistributionSample, look: tuple[str, str]) -> dict[str, Any]:
     line = {"color": look[0], "width": 1.5, "dash": look[1]}
     return {"type": "line", "x0": sample.median, "x1": sample.median, "yref": "paper", "y0": 0, "y1": 1, "line": line}
 
 
-def _said(sample: Sample, anchor: str) -> dict[str, Any]:
+def _describe_bin(sample: DistributionSample, anchor: str) -> dict[str, Any]:
     """The name of a sample over its median: of two, which may be close, one to the left and one to the right."""
     return {
         "x": sample.median,

@@ -38,17 +38,17 @@ def forest_chart(
     places = list(range(len(lines)))
     traces = []
     for firm, symbol, colour in ((True, "square", FIRST), (False, "square-open", QUIET)):
-        chosen = [(place, line) for place, line in zip(places, lines, strict=True) if line.firm == firm]
+        firm_lines = [(place, line) for place, line in zip(places, lines, strict=True) if line.firm == firm]
         traces.append(
             trace(
                 "scatter",
-                x=[line.value for _, line in chosen],
-                y=[place for place, _ in chosen],
+                x=[line.value for _, line in firm_lines],
+                y=[place for place, _ in firm_lines],
                 mode="markers",
-                text=[escape(line.said) for _, line in chosen],
+                text=[escape(line.said) for _, line in firm_lines],
                 hovertemplate="%{text}<extra></extra>",
                 marker={"color": colour, "size": 10, "symbol": symbol, "line": {"color": colour, "width": 2}},
-                error_x=_whiskers([line for _, line in chosen], colour),
+                error_x=_whiskers([line for _, line in firm_lines], colour),
             )
         )
     ticks = [(place, line.tick) for place, line in zip(places, lines, strict=True) if line.tick is not None]
@@ -65,7 +65,10 @@ def forest_chart(
         margin={"l": 16 + CHARACTER * max((len(label) for label in labels), default=0), "r": 12, "t": 4, "b": 48},
         shapes=[
             *([] if reference is None else [{**mark, "line": {"color": INK, "width": 1, "dash": "dot"}}]),
-            *({"type": "line", "x0": at, "x1": at, "y0": y - 0.35, "y1": y + 0.35, "line": TICK} for y, at in ticks),
+            *(
+                {"type": "line", "x0": tick, "x1": tick, "y0": y - 0.35, "y1": y + 0.35, "line": TICK}
+                for y, tick in ticks
+            ),
         ],
     )
     least_width = round(figure["layout"]["margin"]["l"]) + WIDTH

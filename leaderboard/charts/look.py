@@ -60,7 +60,7 @@ def figure_of(traces: Sequence[Trace], **layout: Any) -> dict[str, Any]:
             "dragmode": False,
             "showlegend": False,
             **layout,
-            **{name: axis | of for name, of in layout.items() if name.startswith(("xaxis", "yaxis"))},
+            **{name: axis | options for name, options in layout.items() if name.startswith(("xaxis", "yaxis"))},
         },
     }
 

@@ -25,10 +25,10 @@ class RankPoint:
 
 def rank_history_chart(name: str, points: Sequence[RankPoint], alternative: str) -> Chart:
     """A line of ranks, the best on top, each with the range of ranks that cannot be excluded."""
-    known = [end for of in points for end in (of.rank, of.low, of.high) if end is not None]
-    top, bottom = min(known, default=1), max(known, default=1)
+    limits = [end for point in points for end in (point.rank, point.low, point.high) if end is not None]
+    top, bottom = min(limits, default=1), max(limits, default=1)
     room = max(0.6, 0.08 * (bottom - top))
-    ranks = [of.rank for of in points]
+    ranks = [point.rank for point in points]
     figure = figure_of(
         [
             trace(
@@ -43,19 +43,23 @@ def rank_history_chart(name: str, points: Sequence[RankPoint], alternative: str)
                 error_y={
                     "type": "data",
                     "symmetric": False,
-                    "array": [0 if of.rank is None or of.high is None else of.high - of.rank for of in points],
-                    "arrayminus": [0 if of.rank is None or of.low is None else of.rank - of.low for of in points],
+                    "array": [
+                        0 if point.rank is None or point.high is None else point.high - point.rank for point in points
+                    ],
+                    "arrayminus": [
+                        0 if point.rank is None or point.low is None else point.rank - point.low for point in points
+                    ],
                     "color": FIRST,
                     "thickness": 1,
                     "width": 3,
                 },
-                text=[f"of {of.among} under version {of.number}" for of in points],
+                text=[f"of {point.among} under version {point.number}" for point in points],
                 hovertemplate="Rank %{y} %{text}<extra></extra>",
             )
         ],
         xaxis={
             "tickvals": list(range(len(points))),
-            "ticktext": [str(of.number) for of in points],
+            "ticktext": [str(point.number) for point in points],
             "range": [-0.5, len(points) - 0.5],
             "title": {"text": "Version", "standoff": 4},
         },

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from leaderboard.charts.look import FIRST, INK, LINE, QUIET, RULE, SECOND, SMALL, Chart, figure_of, short
-from scoring.statistics.regression import Line
+from scoring.statistics.regression import RegressionLine
 
 SYMBOLS = [
     f"{shape}{fill}"
@@ -52,7 +52,7 @@ class Panel:
     series: Sequence[Series]
     logarithmic: bool = False
     ticks: Sequence[float] | None = None
-    line: Line | None = None
+    line: RegressionLine | None = None
 
 
 def scatter_chart(name: str, panels: Sequence[Panel], title: str, alternative: str) -> Chart:
@@ -61,23 +61,23 @@ def scatter_chart(name: str, panels: Sequence[Panel], title: str, alternative: s
     A regression line comes with the band that it lies in.
     """
     groups = list(dict.fromkeys(series.name for panel in panels for series in panel.series))
-    shown: set[str] = set()
+    legend_names: set[str] = set()
     traces: list[Any] = []
     for number, panel in enumerate(panels):
         axis = "x" if number == 0 else f"x{number + 1}"
-        band, through = _line(panel, axis)
+        band, lines = _line(panel, axis)
         traces += band
         for series in panel.series:
-            traces.append(_points(series, axis, groups.index(series.name), series.name not in shown))
-            shown.add(series.name)
-        traces += through
+            traces.append(_points(series, axis, groups.index(series.name), series.name not in legend_names))
+            legend_names.add(series.name)
+        traces += lines
     rows = -(-len(groups) // LEGEND_COLUMNS)
-    below = 52 + LEGEND_ROW * rows
+    legend_height = 52 + LEGEND_ROW * rows
     figure = figure_of(
         traces,
         **_axes(panels),
         yaxis={"title": {"text": title, "font": {"size": SMALL}}, "showgrid": True, "gridcolor": RULE, "nticks": 7},
-        margin={"l": 60, "r": 12, "t": 8, "b": below},
+        margin={"l": 60, "r": 12, "t": 8, "b": legend_height},
         legend={
             "orientation": "h",
             "x": 0,
@@ -89,7 +89,7 @@ def scatter_chart(name: str, panels: Sequence[Panel], title: str, alternative: s
         },
     )
     figure["layout"]["showlegend"] = len(groups) > 1
-    return Chart(name, figure, PLOT + below + LINE, max(LEAST_WIDTH, 72 + PANEL * len(panels)), alternative)
+    return Chart(name, figure, PLOT + legend_height + LINE, max(LEAST_WIDTH, 72 + PANEL * len(panels)), alternative)
 
 
 def _axes(panels: Sequence[Panel]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _points(series: Series, axis: str, group: int, in_legend: bool) -> dict[str,
         "name": short(series.name),
         "legendgroup": str(group),
         "showlegend": in_legend,
-        "text": [escape(said) for said in series.said],
+        "text": [escape(caption) for caption in series.said],
         "hovertemplate": "%{text}<extra></extra>",
         "cliponaxis": False,
         "line": {"color": colour, "width": 1.25},
@@ -145,16 +145,16 @@ def _line(panel: Panel, axis: str) -> tuple[list[dict[str, Any]], list[dict[str,
     """The band of the regression line, which is drawn under the points, and the line, which is drawn over them."""
     if panel.line is None:
         return [], []
-    at = panel.line.at.tolist()
+    positions = panel.line.at.tolist()
     quiet = {"type": "scatter", "xaxis": axis, "hoverinfo": "skip", "showlegend": False, "mode": "lines"}
     edges = [*panel.line.high.round(6).tolist(), *panel.line.low[::-1].round(6).tolist()]
     band = {
-        "x": [*at, *at[::-1]],
+        "x": [*positions, *positions[::-1]],
         "y": edges,
         "fill": "toself",
         "fillcolor": RULE,
         "opacity": 0.6,
         "line": {"width": 0},
     }
-    drawn = {"x": at, "y": panel.line.fitted.round(6).tolist(), "line": {"color": INK, "width": 1.5}}
-    return [quiet | band], [quiet | drawn]
+    line_trace = {"x": positions, "y": panel.line.fitted_values.round(6).tolist(), "line": {"color": INK, "width": 1.5}}
+    return [quiet | band], [quiet | line_trace]

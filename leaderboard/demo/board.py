@@ -30,10 +30,10 @@ class DemonstrationFailed(RuntimeError):
 
 def prepare() -> tuple[list[Metric], list[LanguageModel]]:
     """Metrics, prompts and the causal bundled models, of which the last is to come later."""
-    declared, _ = EvaluationSet.objects.get_or_create(
+    texts, _ = EvaluationSet.objects.get_or_create(
         slug="demo-openings", defaults={"title": "Some openings", "kind": EvaluationSet.Kind.PROMPTS}
     )
-    prompts, _ = import_prompts(declared, build_regard()[::EVERY])
+    prompts, _ = import_prompts(texts, build_regard()[::EVERY])
     write_lexicon(TERMS)
     metrics = [
         declare_metric(Declaration(slug, title, scorer, formula, "regard", {"k": K}, summary), prompts)
@@ -78,21 +78,21 @@ def play(metrics: list[Metric], models: list[LanguageModel], scorer: RetrainedSc
 def put_right(metric: Metric, models: int) -> bool:
     """Whether the second version is published, with every model in it."""
     version = metric.current_version()
-    done = version.scorings.filter(state=Work.State.DONE).count() if version else 0
-    return version is not None and version.number > 1 and done == models
+    count = version.scorings.filter(state=Work.State.DONE).count() if version else 0
+    return version is not None and version.number > 1 and count == models
 
 
 def wait_for(scorings: list[Scoring]) -> None:
     """Wait until all of them are done."""
     keys = [scoring.pk for scoring in scorings]
-    unfinished = Scoring.objects.filter(pk__in=keys).exclude(state=Work.State.DONE)
-    wait_until(lambda: not unfinished.all().exists(), f"{len(keys)} evaluations")
+    unfinished_scorings = Scoring.objects.filter(pk__in=keys).exclude(state=Work.State.DONE)
+    wait_until(lambda: not unfinished_scorings.all().exists(), f"{len(keys)} evaluations")
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], subject: str) -> None:
     """Poll until `condition` holds. Raises DemonstrationFailed when it does not in time."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         if time.monotonic() > deadline:
-            raise DemonstrationFailed(f"{what} did not come within {PATIENCE_SECONDS:g} s: see {settings.VAR}")
+            raise DemonstrationFailed(f"{subject} did not come within {PATIENCE_SECONDS:g} s: see {settings.VAR}")
         time.sleep(0.5)

@@ -7,10 +7,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
-
 from scoring.evaluation_sets import build_starter
 
 ATTRIBUTE_WEIGHTS = {"TOXICITY": 1.0, "SEVERE_TOXICITY": 0.4}  # of the one probability it has; others get 0.7
@@ -25,8 +21,13 @@ class RetrainedScorer:
 
     def train(self, strength: float) -> None:
         """Fit the model anew; `strength` is the inverse of regularisation."""
+        # Imported here, as commands are listed on hosts that have no engine.
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
         sentences = build_starter()
-        model: Pipeline = make_pipeline(
+        model = make_pipeline(
             TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4)), LogisticRegression(C=strength, max_iter=500)
         )
         model.fit([sentence.text for sentence in sentences], [sentence.harmful for sentence in sentences])
@@ -43,7 +44,7 @@ class RetrainedScorer:
 
 
 @contextmanager
-def serving(scorer: RetrainedScorer) -> Iterator[RetrainedScorer]:
+def serve(scorer: RetrainedScorer) -> Iterator[RetrainedScorer]:
     """Answer on a free port of this machine for the time of the block; sets the scorer's address."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -8,42 +8,42 @@ from django.core.management.base import CommandError
 from django.db.models import Q
 
 from leaderboard.models import LanguageModel, Metric, Run, Scoring
-from leaderboard.queries.work import KINDS
-from leaderboard.services.past import parse_day
+from leaderboard.operations.queries.work import STEERED
+from leaderboard.rankings.days import parse_day
 
 
 def metric_called(slug: str) -> Metric:
     """The metric of that slug. Raises CommandError, with those there are."""
-    found = Metric.objects.select_related("protocol__evaluation_set").filter(slug=slug).first()
-    if found is None:
-        known = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none: run `manage.py seed`"
-        raise CommandError(f"there is no metric {slug!r}; known: {known}")
-    return found
+    metric = Metric.objects.select_related("protocol__evaluation_set").filter(slug=slug).first()
+    if metric is None:
+        slugs = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none: run `manage.py seed`"
+        raise CommandError(f"there is no metric {slug!r}; known: {slugs}")
+    return metric
 
 
 def model_called(slug: str) -> LanguageModel:
     """The language model of that slug. Raises CommandError, with what to do."""
-    found = LanguageModel.objects.filter(slug=slug).first()
-    if found is None:
+    model = LanguageModel.objects.filter(slug=slug).first()
+    if model is None:
         raise CommandError(f"there is no model {slug!r}: enter it with `manage.py add_model REF`")
-    return found
+    return model
 
 
 def user_called(name: str) -> User:
     """The user of that name or e-mail address. Raises CommandError, with what to do."""
-    found = User.objects.filter(Q(username=name) | Q(email__iexact=name))
-    if len(found) != 1:
-        how_many = "several users have" if found else "there is no user with"
+    users = User.objects.filter(Q(username=name) | Q(email__iexact=name))
+    if len(users) != 1:
+        how_many = "several users have" if users else "there is no user with"
         raise CommandError(f"{how_many} the name or e-mail address {name!r}: names are shown at /accounts/")
-    return found[0]
+    return users[0]
 
 
 def work_called(kind: str, pk: int) -> Run | Scoring:
     """The run or the scoring of that number. Raises CommandError, with what to do."""
-    found = KINDS[kind].table.objects.filter(pk=pk).first()
-    if found is None:
-        raise CommandError(f"there is no {KINDS[kind].one} {pk}: `manage.py work {kind}` lists them")
-    return found
+    work = STEERED[kind].objects.filter(pk=pk).first()
+    if work is None:
+        raise CommandError(f"there is no {STEERED[kind].kind.one} {pk}: `manage.py work {kind}` lists them")
+    return work
 
 
 def day_called(text: str) -> date:

@@ -3,11 +3,24 @@
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
+from scoring.artefacts import ArtefactError
+from scoring.refusals import Refused
 
-class BoardCommand(BaseCommand):
+
+class RefusableCommand(BaseCommand):
+    """A command that says in a sentence why what it was asked for cannot be done."""
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            return super().execute(*args, **options)
+        except (Refused, ArtefactError, OSError) as error:
+            raise CommandError(str(error)) from error
+
+
+class BoardCommand(RefusableCommand):
     """A command that every program can read: `say` is for people, `answer` for --json, and each is silent elsewhere."""
 
     as_json = False
@@ -26,10 +39,10 @@ class BoardCommand(BaseCommand):
         if not self.as_json:
             self.stdout.write(line)
 
-    def answer(self, found: Any) -> None:
+    def answer(self, content: Any) -> None:
         """Print what --json asks for; once a command."""
         if self.as_json:
-            self.stdout.write(json.dumps(found, indent=2, ensure_ascii=False, cls=DjangoJSONEncoder))
+            self.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, cls=DjangoJSONEncoder))
 
 
 def json_format(parser: CommandParser) -> None:

@@ -20,12 +20,12 @@ def step_progress(file: TextIO) -> AbstractContextManager[Callable[[str, int, in
 
 @contextmanager
 def _bars(**look: Any) -> Iterator[Callable[[str, int, int], None]]:
-    bars: dict[str, tqdm] = {}
+    bars: dict[str, tqdm[Any]] = {}
 
-    def show(name: str, done: int, total: int) -> None:
+    def show(name: str, count: int, total: int) -> None:
         if name not in bars:
             bars[name] = tqdm(total=total or None, desc=name, **look)
-        bars[name].update(done - bars[name].n)
+        bars[name].update(count - bars[name].n)
 
     try:
         yield show
@@ -35,12 +35,12 @@ def _bars(**look: Any) -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+def progress_of(label: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr; call it with how many are done, and how many there are."""
-    with tqdm(desc=what, unit=unit, file=sys.stderr) as bar:
+    with tqdm(desc=label, unit=unit, file=sys.stderr) as bar:
 
-        def show(done: int, total: int) -> None:
+        def show(count: int, total: int) -> None:
             bar.total = total
-            bar.update(done - bar.n)
+            bar.update(count - bar.n)
 
         yield show

@@ -13,12 +13,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='controlcheck',
             name='waits_since',
-            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to be mended; the reason says what for.', null=True),
+            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to work again; the reason says for what.', null=True),
         ),
         migrations.AddField(
             model_name='download',
             name='waits_since',
-            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to be mended; the reason says what for.', null=True),
+            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to work again; the reason says for what.', null=True),
         ),
         migrations.AddField(
             model_name='metricversion',
@@ -33,16 +33,16 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='reading',
             name='waits_since',
-            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to be mended; the reason says what for.', null=True),
+            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to work again; the reason says for what.', null=True),
         ),
         migrations.AddField(
             model_name='run',
             name='waits_since',
-            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to be mended; the reason says what for.', null=True),
+            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to work again; the reason says for what.', null=True),
         ),
         migrations.AddField(
             model_name='scoring',
             name='waits_since',
-            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to be mended; the reason says what for.', null=True),
+            field=models.DateTimeField(blank=True, help_text='Since when it waits for the board to work again; the reason says for what.', null=True),
         ),
     ]

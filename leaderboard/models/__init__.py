@@ -1,32 +1,28 @@
-"""What the board knows: state and invariants. The verbs are in `leaderboard.services`."""
+"""The models of the board: state and invariants. The verbs are in `leaderboard.services`."""
 
 from leaderboard.models.accounts import ApiToken, Invitation, Preferences
-from leaderboard.models.audit import AuditEvent
+from leaderboard.models.audit import AuditEvent, AuditVerb
 from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replicate, Rescoring
 from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.folders import FolderFile, StoredFolder
-from leaderboard.models.language_models import LanguageModel, listed, ranked_now
+from leaderboard.models.language_models import LanguageModel, is_listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
-from leaderboard.models.operations import (
-    AlertMessage,
-    CacheEntry,
-    Incident,
-    OutgoingLetter,
-    Pulse,
-    Release,
-    Worker,
-)
+from leaderboard.models.operations import CacheEntry, Incident, Pulse, Release, Worker
+from leaderboard.models.outbox import OutboxMessage
 from leaderboard.models.results import Result, significance
 from leaderboard.models.scorers import RetiredScorer, ScorerProbe
-from leaderboard.models.submissions import Letter, Reading, Submission, SubmissionLine
-from leaderboard.models.work import Download, Run, Scoring, Work, unranked
+from leaderboard.models.submissions import Reading, Submission, SubmissionLine
+from leaderboard.models.work import Download, Run, Scoring, Work, WorkKind, is_unranked
+
+WORK_TABLES: tuple[type[Work], ...] = (Run, Scoring, ControlCheck, Reading, Download)  # in the order of lists
 
 __all__ = [
-    "AlertMessage",
+    "WORK_TABLES",
     "ApiToken",
     "Artefact",
     "AuditEvent",
+    "AuditVerb",
     "CacheEntry",
     "ControlCheck",
     "ControlSet",
@@ -37,12 +33,11 @@ __all__ = [
     "Incident",
     "Invitation",
     "LanguageModel",
-    "Letter",
     "Metric",
     "MetricVersion",
     "Opening",
+    "OutboxMessage",
     "OutdatedEntry",
-    "OutgoingLetter",
     "Preferences",
     "Protocol",
     "Provenance",
@@ -61,10 +56,11 @@ __all__ = [
     "Submission",
     "SubmissionLine",
     "Work",
+    "WorkKind",
     "Worker",
-    "listed",
+    "is_listed",
+    "is_unranked",
     "not_held",
     "ranked_now",
     "significance",
-    "unranked",
 ]

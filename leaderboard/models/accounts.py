@@ -1,4 +1,4 @@
-"""Who may come in: invitations to sign up, and tokens for programs. Of every secret only a hash is kept."""
+"""Access: invitations to sign up, and tokens for programs. Only the hash of a secret is stored."""
 
 from datetime import datetime
 
@@ -12,12 +12,12 @@ from leaderboard.models.constraints import sha256_shape
 
 class InvitationQuerySet(models.QuerySet["Invitation"]):
     def open(self) -> "InvitationQuerySet":
-        """Those that somebody may still sign up with."""
+        """Those with which somebody may still sign up."""
         return self.filter(used_at=None, revoked_at=None, expires_at__gt=timezone.now())
 
 
 class Invitation(models.Model):
-    """Leave to sign up on a board that asks for it: for one person, once, until a day."""
+    """Permission to sign up on a board that asks for invitations: for one person, once, until a day."""
 
     email = models.EmailField(blank=True, help_text="The only address it is good for; empty: any.")
     token_hash = models.CharField(max_length=64, unique=True)
@@ -64,7 +64,7 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """A secret that stands for its owner before the API."""
+    """A secret that identifies its owner to the API."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=60, help_text="What it is for, in its owner's words.")
@@ -87,8 +87,8 @@ class ApiToken(models.Model):
     def __str__(self) -> str:
         return f"API token {self.pk} of {self.owner}"
 
-    def has_expired(self, now: datetime) -> bool:
-        return self.expires_at is not None and self.expires_at <= now
+    def has_expired(self, moment: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= moment
 
     def state(self) -> str:
         """In a word: Live, Revoked or Expired."""
@@ -98,7 +98,7 @@ class ApiToken(models.Model):
 
 
 class Preferences(models.Model):
-    """What somebody wants; without a row, what most do."""
+    """The preferences of a user; without a row, the defaults."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, primary_key=True, related_name="preferences")
     letters = models.BooleanField(default=True, help_text="Whether to be written when a submission has news.")

@@ -10,12 +10,12 @@ from leaderboard.models.constraints import one_of, sha256_shape
 from leaderboard.models.evaluation import Artefact
 from leaderboard.models.metrics import Metric, MetricVersion
 from leaderboard.models.states import StateMachine
-from leaderboard.models.work import Work
+from leaderboard.models.work import Work, WorkKind
 from scoring.drift import rule
 
 
 def current_check_version() -> int:
-    """The version of the rule of control checks that this code has."""
+    """Return the version of the rule of control checks in this code."""
     return rule.CHECK_VERSION
 
 
@@ -44,7 +44,7 @@ class ControlSet(models.Model):
 
 
 class Opening(models.Model):
-    """The control set of a version in the making: its items, scored again and again until the scorer is known.
+    """The control set of a version that is being opened: its items are scored until the scorer's noise is known.
 
     It ends with the control set. `not_before`: when the next scoring is due, or how long a worker has hold of this one.
     """
@@ -92,7 +92,7 @@ class Trigger(models.TextChoices):
     UPGRADE = "upgrade", "Libraries changed"
 
 
-class Verdict(models.TextChoices):
+class CheckVerdict(models.TextChoices):
     STABLE = "stable", "Stable"
     CHANGED = "changed", "Changed"
     DRIFTED = "drifted", "Drifted"
@@ -100,15 +100,26 @@ class Verdict(models.TextChoices):
 
 
 class ControlCheck(Work):
-    """One rescoring of a control set, and what it said. Kept for ever; at most one a metric is under way."""
+    """One rescoring of a control set, with its verdict. Stored for ever; at most one a metric is under way."""
+
+    kind = WorkKind(
+        "check",
+        "control check",
+        "control checks",
+        task="check_control",
+        queue="default",
+        related=("metric",),
+        abilities={"scorer": "metric__scorer"},
+        on_pages=True,
+    )
 
     Trigger = Trigger
-    Verdict = Verdict
+    Verdict = CheckVerdict
 
     metric = models.ForeignKey(Metric, models.PROTECT, related_name="checks")
     control_set = models.ForeignKey(ControlSet, models.PROTECT, null=True, blank=True, related_name="checks")
     trigger = models.CharField(max_length=20, choices=Trigger)
-    verdict = models.CharField(max_length=20, choices=Verdict, blank=True)
+    verdict = models.CharField(max_length=20, choices=CheckVerdict, blank=True)
     fingerprint = models.CharField(max_length=64, blank=True)
     environment = models.JSONField(default=dict, blank=True)
     statistics = models.JSONField(default=dict, blank=True)
@@ -126,7 +137,7 @@ class ControlCheck(Work):
             *Work.Meta.constraints,
             one_of("trigger", Trigger),
             models.CheckConstraint(
-                condition=Q(verdict="") | Q(verdict__in=Verdict.values), name="controlcheck_verdict_known"
+                condition=Q(verdict="") | Q(verdict__in=CheckVerdict.values), name="controlcheck_verdict_known"
             ),
             models.CheckConstraint(
                 condition=Q(fingerprint="") | Q(fingerprint__regex=r"^[0-9a-f]{64}$"),
@@ -149,7 +160,7 @@ class ControlCheck(Work):
         return f"check of {self.metric}: {self.get_verdict_display() or self.get_state_display()}"
 
 
-class State(models.TextChoices):
+class RescoringState(models.TextChoices):
     RUNNING = "running", "Running"
     PAUSED = "paused", "Paused"
     PUBLISHED = "published", "Published"
@@ -158,26 +169,26 @@ class State(models.TextChoices):
 
 class RescoringQuerySet(models.QuerySet["Rescoring"]):
     def active(self) -> "RescoringQuerySet":
-        """Those under way or paused: at most one a metric."""
+        """Those running or paused: at most one a metric."""
         return self.filter(state__in=[Rescoring.State.RUNNING, Rescoring.State.PAUSED])
 
 
 class Rescoring(StateMachine):
-    """All entries of a metric, from one version to the next."""
+    """The scoring of all entries of a metric under its next version."""
 
-    State = State
+    State = RescoringState
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
-        State.RUNNING: (State.PAUSED, State.PUBLISHED, State.CANCELLED),
-        State.PAUSED: (State.RUNNING, State.CANCELLED),
-        State.PUBLISHED: (),
-        State.CANCELLED: (),
+        RescoringState.RUNNING: (RescoringState.PAUSED, RescoringState.PUBLISHED, RescoringState.CANCELLED),
+        RescoringState.PAUSED: (RescoringState.RUNNING, RescoringState.CANCELLED),
+        RescoringState.PUBLISHED: (),
+        RescoringState.CANCELLED: (),
     }
 
     metric = models.ForeignKey(Metric, models.PROTECT, related_name="rescorings")
     from_version = models.ForeignKey(MetricVersion, models.PROTECT, related_name="rescorings_from")
     to_version = models.ForeignKey(MetricVersion, models.PROTECT, related_name="rescorings_to")
-    state = models.CharField(max_length=20, choices=State, default=State.RUNNING)
+    state = models.CharField(max_length=20, choices=RescoringState, default=RescoringState.RUNNING)
     done = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
     reason = models.TextField()
@@ -194,7 +205,7 @@ class Rescoring(StateMachine):
     class Meta:
         ordering = ("-created_at",)
         constraints = (
-            one_of("state", State),
+            one_of("state", RescoringState),
             models.UniqueConstraint(
                 fields=["metric"], condition=Q(state__in=["running", "paused"]), name="rescoring_one_active_a_metric"
             ),

@@ -1,4 +1,4 @@
-"""What people should look at before an entry is ranked."""
+"""Flags of entries that a moderator should review before they are ranked."""
 
 from typing import Any, ClassVar
 
@@ -11,36 +11,36 @@ from leaderboard.models.states import StateMachine
 from leaderboard.models.work import Scoring
 
 
-class State(models.TextChoices):
+class EntryCheckState(models.TextChoices):
     MARKED = "marked", "Ranked, with a mark"
     HELD = "held", "Held back"
     RELEASED = "released", "Released by a moderator"
     REFUSED = "refused", "Not released"
 
 
-UNRANKED = (State.HELD.value, State.REFUSED.value)
+UNRANKED = (EntryCheckState.HELD.value, EntryCheckState.REFUSED.value)
 
 
 def not_held(scoring: str = "") -> Q:
-    """Of entries that may be ranked: nobody holds them back. scoring: the way there, as in `scoring__`."""
+    """Return the condition for entries that are not held back. scoring: the lookup prefix, as in `scoring__`."""
     return ~Q(**{f"{scoring}pk__in": EntryCheck.objects.filter(state__in=UNRANKED).values("scoring")})
 
 
 class EntryCheck(StateMachine):
-    """The flags of an entry that has some: a list of `key` and `words`. What is held back is in no ranking."""
+    """The flags of an entry: a list of `key` and `words`. An entry that is held back is in no ranking."""
 
-    State = State
+    State = EntryCheckState
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
-        State.MARKED: (),
-        State.HELD: (State.RELEASED, State.REFUSED),
-        State.RELEASED: (),
-        State.REFUSED: (State.RELEASED,),
+        EntryCheckState.MARKED: (),
+        EntryCheckState.HELD: (EntryCheckState.RELEASED, EntryCheckState.REFUSED),
+        EntryCheckState.RELEASED: (),
+        EntryCheckState.REFUSED: (EntryCheckState.RELEASED,),
     }
 
     scoring = models.OneToOneField(Scoring, models.CASCADE, related_name="entry_check")
     flags = models.JSONField(help_text="What was found: key and words of each.")
-    state = models.CharField(max_length=20, choices=State)
+    state = models.CharField(max_length=20, choices=EntryCheckState)
     reason = models.TextField(blank=True, help_text="Why a moderator released it or did not.")
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     decided_at = models.DateTimeField(null=True, blank=True)
@@ -49,7 +49,7 @@ class EntryCheck(StateMachine):
     class Meta:
         ordering = ("created_at", "pk")
         constraints = (
-            one_of("state", State),
+            one_of("state", EntryCheckState),
             models.CheckConstraint(
                 condition=Q(state__in=["marked", "held"]) | (~Q(reason="") & Q(decided_at__isnull=False)),
                 name="entrycheck_decision_has_a_reason",
@@ -62,16 +62,16 @@ class EntryCheck(StateMachine):
 
     @property
     def words(self) -> list[str]:
-        """What was found, as sentences."""
+        """The flags as sentences."""
         return [flag["words"] for flag in self.flags]
 
     @property
     def flag_keys(self) -> set[str]:
-        """Which flags there are."""
+        """The keys of the flags."""
         return {flag["key"] for flag in self.flags}
 
     def decision(self) -> dict[str, Any]:
-        """What was decided, to be carried over to the same outputs under another version."""
+        """The decision, to be copied to the same outputs under another version."""
         return {
             "state": self.state,
             "reason": self.reason,

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from leaderboard.models.constraints import one_of, sha256_shape
+from scoring.metrics.outputs import OUTPUTS, Outputs
 
 
 class FileState(models.TextChoices):
@@ -45,12 +46,12 @@ class Artefact(models.Model):
 
     @property
     def storage_name(self) -> str:
-        """Where the file lies on the default storage."""
+        """The name of the file on the default storage."""
         suffix = "" if self.kind == self.FILE else ".parquet"
         return f"{self.sha256[:2]}/{self.sha256}{suffix}"
 
 
-class Kind(models.TextChoices):
+class EvaluationSetKind(models.TextChoices):
     LABELLED_SENTENCES = "labelled_sentences", "Labelled sentences"
     PROMPTS = "prompts", "Prompts"
     STEREOTYPE_PAIRS = "stereotype_pairs", "Stereotype pairs"
@@ -58,14 +59,14 @@ class Kind(models.TextChoices):
 
 
 class EvaluationSet(models.Model):
-    """Frozen texts. Declared without an artefact while its texts are not at hand."""
+    """Frozen texts. Without an artefact until its texts are imported."""
 
-    Kind = Kind
+    Kind = EvaluationSetKind
 
     slug = models.SlugField(max_length=80)
     version = models.PositiveIntegerField(default=1)
     title = models.CharField(max_length=200)
-    kind = models.CharField(max_length=40, choices=Kind)
+    kind = models.CharField(max_length=40, choices=EvaluationSetKind)
     licence = models.CharField(max_length=200, blank=True)
     citation = models.TextField(blank=True)
     notice = models.TextField(blank=True, help_text="What a reader should know before looking at the texts.")
@@ -90,7 +91,7 @@ class EvaluationSet(models.Model):
     class Meta:
         ordering = ("slug", "version")
         constraints = (
-            one_of("kind", Kind),
+            one_of("kind", EvaluationSetKind),
             models.UniqueConstraint(fields=["slug", "version"], name="evaluationset_one_row_a_version"),
             models.UniqueConstraint(
                 fields=["slug", "artefact"],
@@ -107,9 +108,6 @@ class EvaluationSet(models.Model):
 class Protocol(models.Model):
     """How outputs are collected: an evaluation set and every parameter that changes them."""
 
-    LIKELIHOOD = "likelihood"  # every other method is a generation protocol
-    REGARD = "regard"
-
     evaluation_set = models.ForeignKey(EvaluationSet, models.PROTECT, related_name="protocols")
     method = models.CharField(max_length=40, help_text="likelihood, or a generation protocol.")
     parameters = models.JSONField(default=dict)
@@ -122,8 +120,13 @@ class Protocol(models.Model):
         return f"{self.method} on {self.evaluation_set}"
 
     @property
+    def outputs(self) -> Outputs:
+        """The kind of outputs, which declares how they are made."""
+        return OUTPUTS[self.method]
+
+    @property
     def k(self) -> int | None:
-        """Continuations of each prompt; None where outputs are likelihoods."""
+        """The number of continuations of each prompt; None for likelihoods."""
         k: int | None = self.parameters.get("k")
         return k
 
@@ -133,10 +136,10 @@ class Protocol(models.Model):
 
     @staticmethod
     def identity(evaluation_set: EvaluationSet, method: str, parameters: dict[str, Any]) -> str:
-        """Hash of everything a protocol fixes."""
-        fixed = {
+        """Return the hash of everything that a protocol fixes."""
+        content = {
             "evaluation_set": [evaluation_set.slug, evaluation_set.version],
             "method": method,
             "parameters": parameters,
         }
-        return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What is ranked."""
+"""The models that the board ranks."""
 
 from django.db import models
 from django.db.models import Q
@@ -7,29 +7,28 @@ from django.urls import reverse
 from leaderboard.models.constraints import one_of
 
 
-def listed(model: str = "") -> Q:
-    """Of models that pages name: those that are not hidden. model: the way there, as in `model__`."""
+def is_listed(model: str = "") -> Q:
+    """Return the condition for models that are not hidden. model: the lookup prefix, as in `model__`."""
     if not model:
         return Q(hidden_note="")
-    # By the few that are hidden: a database that knows nothing of the column yet would take nearly all rows for hidden,
-    # and plan for that.
+    # By the few hidden models: a database without statistics would plan as if nearly all rows were hidden.
     return ~Q(**{f"{model}pk__in": LanguageModel.objects.exclude(hidden_note="").values("pk")})
 
 
 def ranked_now(model: str = "") -> Q:
-    """Of models that current rankings hold: those that are neither hidden nor withdrawn. model: as of `listed`."""
-    return listed(model) & ~Q(**{f"{model}access": Access.WITHDRAWN})
+    """Return the condition for models that are neither hidden nor withdrawn. model: as for `listed`."""
+    return is_listed(model) & ~Q(**{f"{model}access": Access.WITHDRAWN})
 
 
 class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
     def listed(self) -> "LanguageModelQuerySet":
-        """Those that pages name."""
-        return self.filter(listed())
+        """Those that are not hidden."""
+        return self.filter(is_listed())
 
     def evaluable(self) -> "LanguageModelQuerySet":
         """Those with weights that may be run."""
-        without = (LanguageModel.Source.PUBLISHED, LanguageModel.Source.UPLOADED)
-        return self.filter(access=LanguageModel.Access.OPEN).exclude(source__in=without)
+        sources = (LanguageModel.Source.PUBLISHED, LanguageModel.Source.UPLOADED)
+        return self.filter(access=LanguageModel.Access.OPEN).exclude(source__in=sources)
 
     def lineage(self, model: "LanguageModel") -> "LanguageModelQuerySet":
         """The revisions of the same model, `model` itself among them.
@@ -47,7 +46,7 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
         ).distinct()
 
 
-class Kind(models.TextChoices):
+class ModelKind(models.TextChoices):
     CAUSAL = "causal", "Causal"
     MASKED = "masked", "Masked"
     PERMUTATION = "permutation", "Permutation (experimental)"
@@ -71,14 +70,14 @@ class Access(models.TextChoices):
 class LanguageModel(models.Model):
     """One revision of one model. A new revision is a new row of the same lineage."""
 
-    Kind = Kind
+    Kind = ModelKind
     Source = Source
     Access = Access
 
     slug = models.SlugField(max_length=120, unique=True)
     name = models.CharField(max_length=200)
     family = models.CharField(max_length=80, blank=True)
-    kind = models.CharField(max_length=20, choices=Kind)
+    kind = models.CharField(max_length=20, choices=ModelKind)
     source = models.CharField(max_length=20, choices=Source)
     location = models.CharField(
         max_length=500,
@@ -95,6 +94,7 @@ class LanguageModel(models.Model):
     heads = models.PositiveIntegerField(null=True, blank=True)
     hidden_size = models.PositiveIntegerField(null=True, blank=True)
     context = models.PositiveIntegerField(null=True, blank=True, help_text="Longest text, in tokens.")
+    release_date = models.DateField(null=True, blank=True, help_text="When its makers published it.")
     access = models.CharField(max_length=20, choices=Access, default=Access.OPEN)
     hidden_note = models.TextField(
         blank=True, help_text="Why no ranking or list names it, for its readers; empty where it is not hidden."
@@ -107,7 +107,7 @@ class LanguageModel(models.Model):
     class Meta:
         ordering = ("name", "pk")
         constraints = (
-            one_of("kind", Kind),
+            one_of("kind", ModelKind),
             one_of("source", Source),
             one_of("access", Access),
             models.UniqueConstraint(
@@ -128,8 +128,14 @@ class LanguageModel(models.Model):
         return reverse("model", args=[self.slug])
 
     @property
+    def configuration(self) -> dict[str, int]:
+        """The values that its own configuration states, so that nobody has to enter them."""
+        has_configuration = self.source in (Source.HUB, Source.BUNDLED, Source.LOCAL)
+        return {"context": self.context} if has_configuration and self.context else {}
+
+    @property
     def is_off_rankings(self) -> bool:
-        """Whether current rankings leave it out: withdrawn, or hidden."""
+        """Whether current rankings omit it because it is withdrawn or hidden."""
         return bool(self.hidden_note) or self.access == Access.WITHDRAWN
 
     def is_evaluated(self) -> bool:

@@ -11,7 +11,8 @@ from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact, Protocol
 from leaderboard.models.language_models import LanguageModel
 from scoring.attributes import Attribute, Meaning
-from scoring.metrics.formulas import FORMULAS, Formula, slice_parts
+from scoring.metrics.formulas import FORMULAS, slice_parts
+from scoring.metrics.kinds import Formula
 from scoring.metrics.measures import Measure
 
 
@@ -34,6 +35,11 @@ USUAL_BRAKE = 2  # drifts within a day
 USUAL_MOST_MISSING = 0.05  # the usual share of texts without a score up to which an entry is ranked
 
 
+def formula_names() -> list[tuple[str, str]]:
+    """The choices of a metric's formula; named in migrations, so that a new formula needs none."""
+    return [(name, name) for name in FORMULAS]
+
+
 class Metric(models.Model):
     """A board: what is measured, on what, by which scorer."""
 
@@ -45,7 +51,7 @@ class Metric(models.Model):
     summary = models.TextField(blank=True)
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="metrics")
     scorer = models.CharField(max_length=120)
-    formula_name = models.CharField("formula", max_length=40, choices=[(name, name) for name in FORMULAS])
+    formula_name = models.CharField("formula", max_length=40, choices=formula_names)
     measure = models.CharField(max_length=60, help_text="The measure shown first.")
     position = models.PositiveIntegerField(default=0, help_text="Order of the tabs.")
     drift_policy = models.JSONField(default=dict, blank=True)
@@ -88,21 +94,31 @@ class Metric(models.Model):
 
     @property
     def ranking_url(self) -> str:
-        """Where its models are ranked; `get_absolute_url` is of the page that says what it is."""
+        """The address of its ranking; `get_absolute_url` leads to the page that explains it."""
         return f"{reverse('rankings')}?metric={self.slug}"
 
     @property
     def formula(self) -> Formula:
-        """How its numbers are made."""
+        """The formula that makes its numbers."""
         return FORMULAS[self.formula_name]
 
     @property
+    def asked_scorer(self) -> str:
+        """The scorer that judges its texts; "" where none does."""
+        return self.formula.asked_scorer(self.scorer)
+
+    @property
+    def control_subject(self) -> str:
+        """What its control checks test, in words."""
+        return self.formula.describe_watch(self.scorer)
+
+    @property
     def declared_labels(self) -> dict[str, Meaning]:
-        """What an operator declares of the scorer's labels."""
+        """The operator's declaration of the scorer's labels."""
         return {label: Meaning(meaning) for label, meaning in self.labels.items()}
 
     def current_version(self, provenance: Provenance = Provenance.MEASURED) -> "MetricVersion | None":
-        """The version whose standings are shown now."""
+        """Return the version whose standings are shown now."""
         return self.versions.filter(status=MetricVersion.Status.CURRENT, provenance=provenance).first()
 
 
@@ -210,30 +226,38 @@ class MetricVersion(models.Model):
         return self.provenance == Provenance.MEASURED
 
     @property
+    def asked_scorer(self) -> str:
+        """The scorer that judges its texts; "" where none does."""
+        return self.metric.formula.asked_scorer(self.scorer)
+
+    @property
     def first_measure(self) -> str:
-        """The key of the measure shown first: its metric's, or where it does not rank that, one that it does."""
+        """The key of the measure shown first: its metric's, or one that it ranks if it does not rank that."""
         return self.fallback_measure or self.metric.measure
 
     def measure_on(self, name: str) -> str:
-        """The measure shown first on the slice `name`: the first one, unless the version ranks only others there."""
-        ranked = set(self.standings.filter(slice=name).values_list("measure", flat=True).distinct())
-        known = [self.first_measure, *(measure.key for measure in self.metric.formula.ranked)]
-        return next((key for key in known if key in ranked), self.first_measure)
+        """Return the measure shown first on the slice `name`: the first one, unless only others are ranked there."""
+        return self.measure_among(set(self.standings.filter(slice=name).values_list("measure", flat=True).distinct()))
 
-    def fall_back(self, ranked: Collection[str]) -> None:
-        """Keep which of the measures it ranks is shown first, where its metric's is not one of them."""
-        known = [measure.key for measure in self.metric.formula.ranked if measure.key in ranked]
-        self.fallback_measure = "" if self.metric.measure in known else next(iter(known), "")
+    def measure_among(self, ranked_measures: Collection[str]) -> str:
+        """Return the measure shown first of `ranked_measures`; the first one where there is none of its ranked ones."""
+        candidates = [self.first_measure, *(measure.key for measure in self.metric.formula.ranked)]
+        return next((key for key in candidates if key in ranked_measures), self.first_measure)
+
+    def fall_back(self, ranked_measures: Collection[str]) -> None:
+        """Save which ranked measure is shown first if the metric's own is not among `ranked_measures`."""
+        candidates = [measure.key for measure in self.metric.formula.ranked if measure.key in ranked_measures]
+        self.fallback_measure = "" if self.metric.measure in candidates else next(iter(candidates), "")
         type(self).objects.filter(pk=self.pk).update(fallback_measure=self.fallback_measure)
 
     @property
     def declared(self) -> tuple[Attribute, ...]:
-        """What its scorer declares; nothing in versions from before declarations, and where no scorer is asked."""
+        """The attributes that its scorer declares. Empty for older versions, and for metrics without a scorer."""
         return tuple(Attribute.from_json(content) for content in self.attributes)
 
     @property
     def thresholds(self) -> dict[str, float]:
-        """From which score on a text has an attribute, of those that are declared."""
+        """The thresholds of the declared attributes, by name: the score above which a text has the attribute."""
         return {attribute.name: attribute.threshold for attribute in self.declared}
 
     def ranks(self, measure: Measure, slice_name: str) -> bool:
@@ -246,18 +270,20 @@ class MetricVersion(models.Model):
         return measure.direction is not None and direction == measure.direction
 
     def keep_prompt_scores(self, artefact: Artefact) -> None:
-        """Make `artefact` the version's scores of the prompts, unless it has some."""
+        """Save `artefact` as the version's scores of the prompts, unless it has some."""
         type(self).objects.filter(pk=self.pk, prompt_scores=None).update(prompt_scores=artefact)
         self.refresh_from_db()
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Refuse to change what fixes the numbers, once there may be numbers."""
-        before = (
+        """Save the version. Raises ValueError on a change of what fixes its numbers, once it may have some."""
+        stored_version = (
             type(self).objects.filter(pk=self.pk).exclude(status=self.Status.CANDIDATE).first() if self.pk else None
         )
-        changed = [field for field in self.FIXED if before and getattr(before, field) != getattr(self, field)]
-        if changed:
-            raise ValueError(f"{self} is published: {', '.join(changed)} cannot change; open a new version")
+        changed_fields = [
+            field for field in self.FIXED if stored_version and getattr(stored_version, field) != getattr(self, field)
+        ]
+        if changed_fields:
+            raise ValueError(f"{self} is published: {', '.join(changed_fields)} cannot change; open a new version")
         super().save(*args, **kwargs)
 
 

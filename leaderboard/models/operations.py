@@ -1,8 +1,6 @@
-"""What is known of the machinery: workers that live, what went wrong, and who was told."""
+"""What is known of the machinery: workers that live and what went wrong."""
 
 from datetime import timedelta
-from typing import ClassVar
-from uuid import uuid4
 
 from django.db import models
 from django.db.models import Q
@@ -81,14 +79,14 @@ class Pulse(models.Model):
         return self.name
 
 
-class Kind(models.TextChoices):
+class IncidentKind(models.TextChoices):
     DRIFT = "drift", "A scorer drifted"
     FAILED = "failed", "Work failed"
     WORKERS = "workers", "Work waits and no worker lives"
     SCORER = "scorer", "A scorer is unavailable for long"
     STUCK = "stuck", "A worker makes no progress"
     CAGE = "cage", "A worker runs strangers' models without a protection"
-    WAITING = "waiting", "Work waits for the board to be mended"
+    WAITING = "waiting", "Work waits for the board to work again"
     HOSTS = "hosts", "Hosts disagree, or run other code"
     BRAKE = "brake", "A scorer drifts again and again"
     BEAT = "beat", "Beat is silent"
@@ -105,10 +103,10 @@ class Kind(models.TextChoices):
 class Incident(models.Model):
     """Something an operator should know, from when it was seen to when it was over. One open a key."""
 
-    Kind = Kind
+    Kind = IncidentKind
 
     key = models.CharField(max_length=200)
-    kind = models.CharField(max_length=20, choices=Kind)
+    kind = models.CharField(max_length=20, choices=IncidentKind)
     subject = models.CharField(max_length=200, help_text="What it is about, as in `metric toxicity-profanity`.")
     summary = models.TextField(help_text="What happened, in a sentence.")
     path = models.CharField(max_length=300, help_text="The page that shows it.")
@@ -118,72 +116,12 @@ class Incident(models.Model):
     class Meta:
         ordering = ("-opened_at", "-pk")
         constraints = (
-            one_of("kind", Kind),
+            one_of("kind", IncidentKind),
             models.UniqueConstraint(fields=["key"], condition=Q(resolved_at=None), name="incident_one_open_a_key"),
         )
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.subject}"
-
-
-class Event(models.TextChoices):
-    OPENED = "opened", "It began"
-    RESOLVED = "resolved", "It is over"
-
-
-class AlertMessage(models.Model):
-    """One message to one receiver about one incident: sent at least once, until it was taken or given up."""
-
-    Event = Event
-    MOST_ATTEMPTS: ClassVar[int] = 60
-
-    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
-    incident = models.ForeignKey(Incident, models.CASCADE, related_name="messages")
-    event = models.CharField(max_length=20, choices=Event)
-    receiver = models.CharField(max_length=80, help_text="Of which a name is kept: addresses are secrets.")
-    created_at = models.DateTimeField()
-    attempts = models.PositiveIntegerField(default=0)
-    not_before = models.DateTimeField()
-    sent_at = models.DateTimeField(null=True, blank=True)
-    given_up_at = models.DateTimeField(null=True, blank=True)
-    error = models.CharField(max_length=200, blank=True)
-
-    class Meta:
-        ordering = ("created_at", "event")
-        constraints = (
-            one_of("event", Event),
-            models.UniqueConstraint(fields=["incident", "event", "receiver"], name="alertmessage_one_a_receiver"),
-        )
-        indexes = (
-            models.Index(
-                fields=["not_before"], condition=Q(sent_at=None, given_up_at=None), name="alertmessage_undelivered"
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.incident} {self.event}, to {self.receiver}"
-
-
-class OutgoingLetter(models.Model):
-    """A letter about an account that waits to be sent. Its row goes once it is: it may hold a link that lets one in."""
-
-    recipient = models.EmailField()
-    subject = models.CharField(max_length=300, blank=True)
-    body = models.TextField(blank=True)
-    resets_password = models.BooleanField(default=False, help_text="It is written as it is sent.")
-    attempts = models.PositiveIntegerField(default=0)
-    not_before = models.DateTimeField(
-        default=timezone.now, db_index=True, help_text="When it may be tried; soon after: in work."
-    )
-
-    class Meta:
-        ordering = ("pk",)
-        constraints = (
-            models.CheckConstraint(condition=Q(resets_password=True) ^ ~Q(body=""), name="outgoingletter_is_written"),
-        )
-
-    def __str__(self) -> str:
-        return f"letter {self.pk}"
 
 
 class CacheEntry(models.Model):

@@ -62,7 +62,7 @@ class Result(models.Model):
 
     @property
     def significant(self) -> bool | None:
-        """Whether it differs from an indifferent model's at 5%, after Holm; None where no test was made."""
+        """Whether it differs from an indifferent model's at 5%, after Holm; None without a test."""
         return significance(self.measure, self.p_adjusted)
 
 

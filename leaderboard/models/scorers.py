@@ -5,7 +5,7 @@ from django.db.models import Q
 
 
 class RetiredScorer(models.Model):
-    """Nothing new is scored with it, under any metric; what it scored stays."""
+    """A retired scorer: it scores nothing new under any metric, and its scores stay."""
 
     name = models.CharField(max_length=120, unique=True)
     reason = models.TextField()
@@ -23,7 +23,7 @@ class RetiredScorer(models.Model):
 
 
 class ScorerProbe(models.Model):
-    """The last time that a worker tried whether it can load a scorer, and why it could not; "" where it could."""
+    """The last attempt of a worker to load a scorer, and why it failed; "" if it succeeded."""
 
     name = models.CharField(max_length=120, unique=True)
     problem = models.TextField(blank=True)

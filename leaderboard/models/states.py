@@ -6,7 +6,7 @@ from django.db import models
 
 
 class StateMachine(models.Model):
-    """A row with a `state`. `ARROWS` names, for each state, those it may go to."""
+    """A row with a `state`. `ARROWS`: for each state, the states that may follow."""
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]]
     state: models.CharField
@@ -14,10 +14,10 @@ class StateMachine(models.Model):
     class Meta:
         abstract = True
 
-    def move(self, to: str, **changes: Any) -> bool:
-        """Go to `to`, with `changes`, if an arrow leads there from the state in the database. Says whether it did."""
-        sources = [state for state, targets in self.ARROWS.items() if to in targets]
+    def move(self, target: str, **changes: Any) -> bool:
+        """Go to the state `target`, with `changes`, if an arrow leads there from the stored state; returns whether."""
+        sources = [state for state, targets in self.ARROWS.items() if target in targets]
         rows = type(self)._default_manager.filter(pk=self.pk)
-        moved = rows.filter(state__in=sources).update(state=to, **changes)  # type: ignore[misc]  # subclasses have it
+        count = rows.filter(state__in=sources).update(state=target, **changes)  # type: ignore[misc]  # subclasses have it
         self.refresh_from_db()
-        return bool(moved)
+        return bool(count)

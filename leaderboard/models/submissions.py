@@ -1,4 +1,4 @@
-"""What a person sent."""
+"""Submissions."""
 
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact
 from leaderboard.models.language_models import LanguageModel
 from leaderboard.models.states import StateMachine
-from leaderboard.models.work import Scoring, Work
+from leaderboard.models.work import Scoring, Work, WorkKind
 
 
 class Form(models.TextChoices):
@@ -21,7 +21,7 @@ class Form(models.TextChoices):
     TOOL = "tool", "Results of another tool"
 
 
-class State(models.TextChoices):
+class SubmissionState(models.TextChoices):
     CHECKING = "checking", "Its file is being checked"
     REFUSED = "refused", "Refused"
     MODERATED = "moderated", "Waiting for a moderator"
@@ -33,23 +33,28 @@ class State(models.TextChoices):
     WITHDRAWN = "withdrawn", "Withdrawn"
 
 
-OPEN = (State.CHECKING.value, State.MODERATED.value, State.RETURNED.value, State.ACCEPTED.value)
-NEEDS_REASON = (State.REFUSED.value, State.RETURNED.value, State.FAILED.value)
-TOLD = (
-    State.REFUSED.value,
-    State.RETURNED.value,
-    State.RANKED.value,
-    State.FAILED.value,
-)  # its submitter is written to
+OPEN = (
+    SubmissionState.CHECKING.value,
+    SubmissionState.MODERATED.value,
+    SubmissionState.RETURNED.value,
+    SubmissionState.ACCEPTED.value,
+)
+NEEDS_REASON = (SubmissionState.REFUSED.value, SubmissionState.RETURNED.value, SubmissionState.FAILED.value)
+NEWS_STATES = (
+    SubmissionState.REFUSED.value,
+    SubmissionState.RETURNED.value,
+    SubmissionState.RANKED.value,
+    SubmissionState.FAILED.value,
+)  # the states that notify the submitter
 
 
 class SubmissionQuerySet(models.QuerySet["Submission"]):
     def to_moderate(self) -> "SubmissionQuerySet":
-        """Those that a moderator decides upon: whether they are accepted, or a new name of what is ranked."""
-        return self.filter(Q(state=State.MODERATED) | ~Q(name_asked=""))
+        """Those that wait for a moderator: to be accepted, or for a new name of a ranked model."""
+        return self.filter(Q(state=SubmissionState.MODERATED) | ~Q(name_asked=""))
 
     def unfinished(self) -> "SubmissionQuerySet":
-        """Those that a worker, a moderator or their submitter still has to do with: they count against the limit."""
+        """Those that wait for a worker, a moderator or their submitter: they count against the limit."""
         return self.filter(state__in=OPEN)
 
 
@@ -61,19 +66,36 @@ class Submission(StateMachine):
     """
 
     Form = Form
-    State = State
+    State = SubmissionState
     OPEN = OPEN
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
-        State.CHECKING: (State.REFUSED, State.MODERATED, State.ACCEPTED, State.WITHDRAWN),
-        State.MODERATED: (State.ACCEPTED, State.REFUSED, State.RETURNED, State.WITHDRAWN),
-        State.RETURNED: (State.MODERATED, State.REFUSED, State.WITHDRAWN),
-        State.ACCEPTED: (State.RANKED, State.FAILED, State.CANCELLED, State.WITHDRAWN),
-        State.FAILED: (State.ACCEPTED, State.WITHDRAWN),
-        State.CANCELLED: (State.ACCEPTED, State.WITHDRAWN),
-        State.RANKED: (State.WITHDRAWN,),
-        State.REFUSED: (State.CHECKING,),  # where its file is kept, as it was not the file that failed
-        State.WITHDRAWN: (),
+        SubmissionState.CHECKING: (
+            SubmissionState.REFUSED,
+            SubmissionState.MODERATED,
+            SubmissionState.ACCEPTED,
+            SubmissionState.WITHDRAWN,
+        ),
+        SubmissionState.MODERATED: (
+            SubmissionState.ACCEPTED,
+            SubmissionState.REFUSED,
+            SubmissionState.RETURNED,
+            SubmissionState.WITHDRAWN,
+        ),
+        SubmissionState.RETURNED: (SubmissionState.MODERATED, SubmissionState.REFUSED, SubmissionState.WITHDRAWN),
+        SubmissionState.ACCEPTED: (
+            SubmissionState.RANKED,
+            SubmissionState.FAILED,
+            SubmissionState.CANCELLED,
+            SubmissionState.WITHDRAWN,
+        ),
+        SubmissionState.FAILED: (SubmissionState.ACCEPTED, SubmissionState.WITHDRAWN),
+        SubmissionState.CANCELLED: (SubmissionState.ACCEPTED, SubmissionState.WITHDRAWN),
+        SubmissionState.RANKED: (SubmissionState.WITHDRAWN,),
+        SubmissionState.REFUSED: (
+            SubmissionState.CHECKING,
+        ),  # where its file is kept, as it was not the file that failed
+        SubmissionState.WITHDRAWN: (),
     }
 
     submitter = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="submissions")
@@ -85,7 +107,7 @@ class Submission(StateMachine):
     name_asked = models.CharField(
         max_length=200, blank=True, help_text="What its ranked model is to be called, once a moderator agrees."
     )
-    state = models.CharField(max_length=20, choices=State)
+    state = models.CharField(max_length=20, choices=SubmissionState)
     upload = models.FileField(upload_to="submissions/", blank=True, help_text="Until it was read.")
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="+")
     model = models.ForeignKey(LanguageModel, models.PROTECT, null=True, blank=True, related_name="submissions")
@@ -100,7 +122,7 @@ class Submission(StateMachine):
         permissions = (("moderate_submission", "Can accept and refuse submissions"),)
         constraints = (
             one_of("form", Form),
-            one_of("state", State),
+            one_of("state", SubmissionState),
             models.CheckConstraint(condition=~Q(state__in=NEEDS_REASON) | ~Q(reason=""), name="submission_says_why"),
         )
         indexes = (models.Index(fields=["state"], condition=Q(state__in=OPEN), name="submission_open"),)
@@ -111,36 +133,47 @@ class Submission(StateMachine):
     def get_absolute_url(self) -> str:
         return reverse("submission", args=[self.pk])
 
-    def move(self, to: str, **changes: Any) -> bool:
-        """As of any state machine; with a line in the log, and a letter where its submitter waits for this.
+    def move(self, target: str, **changes: Any) -> bool:
+        """Change the state as in any state machine; add a line to the log, and a letter if this is news.
 
         A moderator's consent is such news: work begins. On a board without moderators nobody waits for it.
         """
         with transaction.atomic():
-            awaited = to in TOLD or (to == State.ACCEPTED and self.state == State.MODERATED)
-            if to not in OPEN:
+            is_news = target in NEWS_STATES or (
+                target == SubmissionState.ACCEPTED and self.state == SubmissionState.MODERATED
+            )
+            if target not in OPEN:
                 changes.setdefault("ended_at", timezone.now())
-            moved = super().move(to, **changes)
-            if moved:
-                SubmissionLine.objects.create(submission=self, text=f"{State(to).label}.")
-            if moved and awaited:
-                Letter.objects.create(submission=self, news=to)
-        return moved
+            was_moved = super().move(target, **changes)
+            if was_moved:
+                SubmissionLine.objects.create(submission=self, text=f"{SubmissionState(target).label}.")
+            if was_moved and is_news:
+                self.messages.add_news(target)
+        return was_moved
 
     @property
     def can_be_retried(self) -> bool:
-        """Whether it may begin again: it failed, was cancelled, or was refused for no fault of its file."""
-        kept = self.state == State.REFUSED and bool(self.upload)
-        return kept or self.state in (State.FAILED, State.CANCELLED)
+        """Whether it may begin again: it failed, was cancelled, or was refused through no fault of its file."""
+        is_kept = self.state == SubmissionState.REFUSED and bool(self.upload)
+        return is_kept or self.state in (SubmissionState.FAILED, SubmissionState.CANCELLED)
 
     @property
     def name(self) -> str:
-        """What its submitter calls the model."""
+        """The name that its submitter gave the model."""
         return str(self.payload.get("name") or self.payload.get("hub_id") or f"Submission {self.pk}")
 
 
 class Reading(Work):
     """The work of reading a submission's upload."""
+
+    kind = WorkKind(
+        "reading",
+        "reading of a file",
+        "readings of files",
+        task="read_submission",
+        queue="readings",
+        related=("submission__submitter",),
+    )
 
     submission = models.OneToOneField(Submission, models.CASCADE, related_name="reading")
 
@@ -164,21 +197,3 @@ class SubmissionLine(models.Model):
 
     def __str__(self) -> str:
         return self.text
-
-
-class Letter(models.Model):
-    """News of a submission that its submitter is written; kept, so that a mail server that is away loses none."""
-
-    submission = models.ForeignKey(Submission, models.CASCADE, related_name="letters")
-    news = models.CharField(max_length=20, choices=State, help_text="The state that it went to.")
-    attempts = models.PositiveIntegerField(default=0)
-    not_before = models.DateTimeField(default=timezone.now, help_text="When it may be tried; soon after: in work.")
-    sent_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        ordering = ("pk",)
-        constraints = (one_of("news", State),)
-        indexes = (models.Index(fields=["not_before"], condition=Q(sent_at=None), name="letter_unsent"),)
-
-    def __str__(self) -> str:
-        return f"{self.news}: {self.submission}"

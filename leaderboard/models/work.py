@@ -1,5 +1,7 @@
-"""The two kinds of work: collecting a model's outputs, and scoring them."""
+"""Work: what a kind of work is, the state machine of all of them, and collecting, scoring and downloading."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
@@ -18,12 +20,49 @@ from leaderboard.models.states import StateMachine
 W = TypeVar("W", bound="Work")
 
 
+@dataclass(frozen=True)
+class WorkKind:
+    """The declaration of a kind of work: the `kind` of the model that holds its rows.
+
+    key: its name in logs, metrics and the audit trail. one, many: what people call it. task: the function in
+    `leaderboard.tasks` that does it; queue: where its messages go. ready: which rows could begin, of those that nobody
+    holds. related: what a row's name speaks of, for `select_related`. abilities: where a row names what its worker has
+    to be able to do, by the sort of ability. evaluates: it is a step of evaluating a model, whose texts and time are
+    measured; requesters take turns at it, so its messages name no row, and its task does the one whose turn it is.
+    on_pages: readers' pages say how far it is.
+    """
+
+    key: str
+    one: str
+    many: str
+    task: str
+    queue: str
+    related: tuple[str, ...]
+    ready: Q = field(default_factory=Q)
+    abilities: Mapping[str, str] = field(default_factory=dict)
+    evaluates: bool = False
+    on_pages: bool = False
+
+    @property
+    def label(self) -> str:
+        """The kind as the title of a list."""
+        return self.many.capitalize()
+
+    @property
+    def task_name(self) -> str:
+        """The Celery name of its task."""
+        return f"leaderboard.tasks.{self.task}"
+
+
+LONGEST_REASON = 500  # characters of why work was cancelled
+
+
 class WorkQuerySet(models.QuerySet[W], Generic[W]):
     def unfinished(self) -> "WorkQuerySet[W]":
         return self.filter(state__in=[Work.State.QUEUED, Work.State.RUNNING])
 
     def unclaimed(self) -> "WorkQuerySet[W]":
-        """Unfinished, not paused, in no living worker's hands, and not waiting for its next attempt.
+        """Unfinished work that no living worker holds, and that neither is paused nor waits for its next attempt.
 
         By the clock of the database, which is one, where those of workers on several hosts differ.
         """
@@ -33,18 +72,36 @@ class WorkQuerySet(models.QuerySet[W], Generic[W]):
             Q(not_before__isnull=True) | Q(not_before__lte=Now()),
         )
 
+    def cancel(self, reason: str, *, by_person: bool = False) -> int:
+        """Cancel what waits or runs; its workers stop at the next batch. Returns the number of cancelled rows.
+
+        by_person: somebody gave it up, and it does not come back by itself.
+        """
+        return self.unfinished().update(
+            state=Work.State.CANCELLED,
+            lease=None,
+            lease_expires_at=None,
+            held=False,
+            not_before=None,
+            waits_since=None,
+            waits_for="",
+            reason=reason[:LONGEST_REASON],
+            fault=Work.CANCELLED_BY_SOMEBODY if by_person else "",
+            finished_at=Now(),
+        )
+
     def in_hand(self) -> "WorkQuerySet[W]":
-        """What living workers are at."""
+        """Work that living workers hold."""
         return self.filter(state=Work.State.RUNNING, lease_expires_at__gt=Now())
 
 
 def from_now(seconds: float) -> Expression:
-    """So many seconds from now, by the clock of the database."""
+    """Return the time so many seconds from now, by the clock of the database."""
     return ExpressionWrapper(Now() + timedelta(seconds=seconds), output_field=models.DateTimeField())
 
 
 def database_now() -> datetime:
-    """The time by the clock of the database."""
+    """Return the time by the clock of the database."""
     query = (
         "STATEMENT_TIMESTAMP()" if connection.vendor == "postgresql" else "STRFTIME('%Y-%m-%d %H:%M:%f+00:00', 'NOW')"
     )
@@ -54,7 +111,7 @@ def database_now() -> datetime:
     return moment if isinstance(moment, datetime) else datetime.fromisoformat(moment)
 
 
-class State(models.TextChoices):
+class WorkState(models.TextChoices):
     QUEUED = "queued", "Waiting"
     RUNNING = "running", "Running"
     DONE = "done", "Done"
@@ -62,25 +119,35 @@ class State(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
-UNENDED = (State.QUEUED.value, State.RUNNING.value, State.FAILED.value)  # what somebody may have to look at
+class WaitsFor(models.TextChoices):
+    """What work waits for beside a worker; its label begins the reason."""
+
+    CHECK = "check", "the control check had no answer"
+    OPENING = "opening", "the version is being opened"
+    STEADINESS = "steadiness", "the version is not opened"
+
+
+UNENDED = (WorkState.QUEUED.value, WorkState.RUNNING.value, WorkState.FAILED.value)  # what somebody may have to look at
 
 
 class Work(StateMachine):
     """A state machine whose running state belongs to one worker, for as long as the worker renews its lease."""
 
-    State = State
+    kind: ClassVar[WorkKind]
+    State = WorkState
+    WaitsFor = WaitsFor
     UNENDED = UNENDED
     CANCELLED_BY_SOMEBODY = "Cancelled"  # the fault of work that a person gave up; a rescoring that moves on gives none
 
     ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {
-        State.QUEUED: (State.RUNNING, State.CANCELLED),
-        State.RUNNING: (State.RUNNING, State.QUEUED, State.DONE, State.FAILED, State.CANCELLED),
-        State.FAILED: (State.QUEUED,),
-        State.CANCELLED: (State.QUEUED,),
-        State.DONE: (),
+        WorkState.QUEUED: (WorkState.RUNNING, WorkState.CANCELLED),
+        WorkState.RUNNING: (WorkState.RUNNING, WorkState.QUEUED, WorkState.DONE, WorkState.FAILED, WorkState.CANCELLED),
+        WorkState.FAILED: (WorkState.QUEUED,),
+        WorkState.CANCELLED: (WorkState.QUEUED,),
+        WorkState.DONE: (),
     }
 
-    state = models.CharField(max_length=20, choices=State, default=State.QUEUED)
+    state = models.CharField(max_length=20, choices=WorkState, default=WorkState.QUEUED)
     reason = models.TextField(blank=True, help_text="Why it failed, or is tried again.")
     fault = models.CharField(max_length=80, blank=True, help_text="The kind of error behind the reason.")
     attempts = models.PositiveIntegerField(
@@ -89,7 +156,10 @@ class Work(StateMachine):
     held = models.BooleanField(default=False, help_text="Paused by someone.")
     not_before = models.DateTimeField(null=True, blank=True, help_text="When it may be tried again.")
     waits_since = models.DateTimeField(
-        null=True, blank=True, help_text="Since when it waits for the board to be mended; the reason says what for."
+        null=True, blank=True, help_text="Since when it waits for the board to work again; the reason says for what."
+    )
+    waits_for = models.CharField(
+        max_length=20, choices=WaitsFor, blank=True, help_text="What it waits for beside a worker; empty: for nothing."
     )
     lease = models.UUIDField(null=True, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
@@ -110,7 +180,7 @@ class Work(StateMachine):
     class Meta:
         abstract = True
         constraints: ClassVar[tuple[models.BaseConstraint, ...]] = (
-            one_of("state", State),
+            one_of("state", WorkState),
             models.CheckConstraint(
                 condition=Q(state="running") | Q(lease__isnull=True), name="%(class)s_lease_only_while_running"
             ),
@@ -121,6 +191,10 @@ class Work(StateMachine):
             ),
             models.CheckConstraint(condition=~Q(state="failed") | ~Q(reason=""), name="%(class)s_failure_has_a_reason"),
             models.CheckConstraint(condition=Q(done__lte=F("total")), name="%(class)s_done_within_total"),
+            models.CheckConstraint(
+                condition=Q(waits_for="") | Q(waits_for__in=WaitsFor.values, state__in=["queued", "running"]),
+                name="%(class)s_waits_only_unfinished",
+            ),
         )
         indexes: ClassVar[tuple[models.Index, ...]] = (
             models.Index(fields=["state"], condition=Q(state__in=UNENDED), name="%(class)s_unended"),
@@ -133,15 +207,15 @@ class Work(StateMachine):
 
     @property
     def time_left(self) -> timedelta | None:
-        """Estimated from the pace so far; None before there is one."""
+        """The time left at the pace so far; None before there is a pace."""
         if self.state != self.State.RUNNING or not self.done or not self.seconds:
             return None
         return timedelta(seconds=round(self.seconds / self.done * (self.total - self.done)))
 
     def queue_again(self) -> bool:
-        """Begin anew what failed or was cancelled; says whether there was something to begin."""
-        gone = self.state in (self.State.FAILED, self.State.CANCELLED)
-        return gone and self.move(
+        """Queue failed or cancelled work again; returns whether it had failed or was cancelled."""
+        has_ended = self.state in (self.State.FAILED, self.State.CANCELLED)
+        return has_ended and self.move(
             self.State.QUEUED,
             attempts=0,
             held=False,
@@ -153,12 +227,16 @@ class Work(StateMachine):
             finished_at=None,
         )
 
-    def claim(self, lease: UUID, worker: str = "") -> bool:
-        """Take the work, if nobody living holds it. One UPDATE: of two workers exactly one succeeds.
+    def move(self, target: str, **changes: Any) -> bool:
+        """Change the state as in any state machine; in its new state the work waits for nothing."""
+        return super().move(target, **{"waits_for": "", **changes})
 
-        The attempt counts from here on: whoever dies in it cannot say so afterwards.
+    def claim(self, lease: UUID, worker: str = "") -> bool:
+        """Take the work, if no living worker holds it. One UPDATE: of two workers exactly one succeeds.
+
+        The attempt counts from here on, because a worker that dies cannot count it later.
         """
-        taken = (
+        count = (
             type(self)
             .objects.unclaimed()
             .filter(pk=self.pk)
@@ -176,14 +254,14 @@ class Work(StateMachine):
             )
         )
         self.refresh_from_db()
-        return bool(taken)
+        return bool(count)
 
     def renew(self, lease: UUID, **progress: Any) -> bool:
         """Keep the lease for another term and note `progress`. False: the lease is lost, so stop and write nothing."""
-        kept = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
+        own_work = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
         if "done" in progress:
             progress["progressed_at"] = Now()
-        return bool(kept.update(lease_expires_at=from_now(settings.LEASE_SECONDS), heartbeat_at=Now(), **progress))
+        return bool(own_work.update(lease_expires_at=from_now(settings.LEASE_SECONDS), heartbeat_at=Now(), **progress))
 
     def was_given_up(self) -> bool:
         """Whether a person cancelled it, and nobody has queued it again since."""
@@ -197,14 +275,17 @@ class Work(StateMachine):
         """Give the lease back and go to `state`, with `changes`, if the lease is still held."""
         if state in (self.State.DONE, self.State.FAILED):
             changes.setdefault("finished_at", Now())
-        held = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
-        released = held.update(state=state, lease=None, lease_expires_at=None, **changes)
+        changes.setdefault("waits_for", "")
+        own_work = type(self).objects.filter(pk=self.pk, state=self.State.RUNNING, lease=lease)
+        count = own_work.update(state=state, lease=None, lease_expires_at=None, **changes)
         self.refresh_from_db()
-        return bool(released)
+        return bool(count)
 
 
 class Download(Work):
     """A hub model's files, fetched into the cache that workers share. `done` and `total`: the kilobytes that came."""
+
+    kind = WorkKind("download", "download", "downloads", task="fetch_model", queue="downloads", related=("model",))
 
     model = models.OneToOneField(LanguageModel, models.CASCADE, related_name="download")
 
@@ -218,6 +299,19 @@ class Download(Work):
 
 class Run(Work):
     """Model x protocol: outputs collected once, and kept."""
+
+    kind = WorkKind(
+        "run",
+        "run",
+        "runs",
+        task="collect_run",
+        queue="gpu",
+        related=("model", "protocol__evaluation_set"),
+        ready=~Q(model__source=LanguageModel.Source.HUB) | Q(model__download__state=WorkState.DONE),
+        abilities={"model": "model__slug"},
+        evaluates=True,
+        on_pages=True,
+    )
 
     model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="runs")
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="runs")
@@ -263,6 +357,19 @@ class Run(Work):
 class Scoring(Work):
     """Run x metric version: the numbers, from what was collected."""
 
+    kind = WorkKind(
+        "scoring",
+        "scoring",
+        "scorings",
+        task="score_run",
+        queue="default",
+        related=("model", "metric_version__metric"),
+        ready=Q(run__state=WorkState.DONE),
+        abilities={"scorer": "metric_version__scorer"},
+        evaluates=True,
+        on_pages=True,
+    )
+
     run = models.ForeignKey(Run, models.PROTECT, null=True, blank=True, related_name="scorings")
     model = models.ForeignKey(LanguageModel, models.PROTECT, related_name="scorings")
     metric_version = models.ForeignKey(MetricVersion, models.PROTECT, related_name="scorings")
@@ -299,23 +406,23 @@ class Scoring(Work):
         return f"{self.model} under {self.metric_version}"
 
     def lacks_too_many(self, most: float | None) -> bool:
-        """Whether more than this share of its texts have no score; not where nobody counted, or any share will do."""
+        """Whether more than `most` of its texts have no score. False if nobody counted, or if any share may."""
         return most is not None and bool(self.texts) and (self.texts_missing or 0) > (self.texts or 0) * most
 
     @property
     def why_unranked(self) -> str:
-        """Why the entry is shown and not ranked; "" where it is."""
+        """Why the entry is shown without a rank; "" if it is ranked."""
         most = self.metric_version.most_missing
         if most is None or not self.texts or not self.lacks_too_many(most):
             return ""
-        missing = self.texts_missing or 0
+        count = self.texts_missing or 0
         return (
-            f"{missing:,} of {self.texts:,} texts have no score ({missing / self.texts:.1%}): an entry is ranked "
+            f"{count:,} of {self.texts:,} texts have no score ({count / self.texts:.1%}): an entry is ranked "
             f"where at most {100 * most:g}% have none"
         )
 
 
-def unranked(scoring: str = "") -> Q:
-    """Of scorings that lack too many scores to be ranked. scoring: the way there, as in `scoring__`."""
+def is_unranked(scoring: str = "") -> Q:
+    """Return the condition for scorings that lack too many scores. scoring: the lookup prefix, as in `scoring__`."""
     limit = F(f"{scoring}texts") * F(f"{scoring}metric_version__most_missing")
     return Q(**{f"{scoring}texts_missing__gt": limit})

@@ -15,11 +15,12 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    is_unranked,
     not_held,
     ranked_now,
-    unranked,
 )
 from leaderboard.models.results import DERIVED
+from leaderboard.rankings.digits import digits_of
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.statistics.correlations import Coefficient, Correlation, correlations
@@ -36,7 +37,7 @@ PROPERTIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MeasureColumn:
     """A measure on a slice under a version; `derived`: worked out here from what the version's source prints."""
 
     version: MetricVersion
@@ -48,6 +49,11 @@ class Column:
     def key(self) -> str:
         """As addresses have it; the metric's current version is understood."""
         return f"{self.version.metric.slug}/{self.measure.key}/{self.slice}"
+
+    @property
+    def digits(self) -> int:
+        """Decimals that its values are shown with."""
+        return digits_of(self.version, self.measure.key)
 
     @property
     def label(self) -> str:
@@ -85,16 +91,16 @@ class Subject:
 class Values:
     """The values of columns [columns, models], NaN where a model has none, and the models."""
 
-    columns: list[Column]
+    columns: list[MeasureColumn]
     models: list[Subject]
     values: Array
 
-    def of(self, column: Column) -> Array:
+    def read_column(self, column: MeasureColumn) -> Array:
         """The values [models] of a column."""
         row: Array = self.values[self.columns.index(column)]
         return row
 
-    def among(self, kind: str) -> "Values":
+    def select_kind(self, kind: str) -> "Values":
         """The same of the models of one kind."""
         return self._only(np.array([model.kind == kind for model in self.models], dtype=bool))
 
@@ -103,7 +109,7 @@ class Values:
         """Whether the values of each column are different quantities for each kind of model."""
         return np.array([column.version.metric.formula.by_kind for column in self.columns], dtype=bool)
 
-    def within(self, kind: str) -> "Values":
+    def separate_kind(self, kind: str) -> "Values":
         """The same, but in columns that are `apart` the values of models of one kind alone."""
         others = np.array([model.kind != kind for model in self.models], dtype=bool)
         values = np.where(self.apart[:, None] & others, np.nan, self.values)
@@ -115,25 +121,25 @@ class Values:
 
         Of two with as many, the one with more values of any column.
         """
-        known = np.isfinite(self.values)
+        is_finite = np.isfinite(self.values)
         counts: dict[str, tuple[int, int]] = {}
-        for model, column in zip(self.models, known.T, strict=True):
+        for model, column in zip(self.models, is_finite.T, strict=True):
             if column[self.apart].any():
                 models, cells = counts.get(model.kind, (0, 0))
                 counts[model.kind] = models + 1, cells + int(column.sum())
         return {kind: counts[kind][0] for kind in sorted(counts, key=lambda kind: (*(-n for n in counts[kind]), kind))}
 
-    def _only(self, chosen: NDArray[np.bool_]) -> "Values":
-        models = [model for model, one in zip(self.models, chosen, strict=True) if one]
-        return Values(self.columns, models, self.values[:, chosen])
+    def _only(self, mask: NDArray[np.bool_]) -> "Values":
+        models = [model for model, one in zip(self.models, mask, strict=True) if one]
+        return Values(self.columns, models, self.values[:, mask])
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CorrelationCell:
     """A coefficient, or the reason why there is none; `level` from -4 to 4 is the shade of its cell."""
 
-    row: Column
-    column: Column
+    row: MeasureColumn
+    column: MeasureColumn
     found: Correlation
     reason: str
 
@@ -143,87 +149,93 @@ class Cell:
         return 0 if self.reason or self.found.value is None else round(4 * self.found.value)
 
 
-def default_columns(versions: Sequence[MetricVersion]) -> list[Column]:
+def default_columns(versions: Sequence[MetricVersion]) -> list[MeasureColumn]:
     """What each of `versions` shows first, in one query; of a paper's figures, what it prints.
 
     Versions without numbers are left out.
     """
-    wanted = Q(pk__in=[])
+    condition = Q(pk__in=[])
     for version in versions:
-        shown = Q(measure=version.first_measure) if version.measured else Q(result__derived=False)
-        wanted |= shown & Q(metric_version=version)
-    ranked = Standing.objects.filter(wanted).order_by().values_list("metric_version_id", "measure", "slice").distinct()
+        first_numbers = Q(measure=version.first_measure) if version.measured else Q(result__derived=False)
+        condition |= first_numbers & Q(metric_version=version)
+    rankings = (
+        Standing.objects.filter(condition).order_by().values_list("metric_version_id", "measure", "slice").distinct()
+    )
     slices: dict[int, dict[str, list[str]]] = {}
-    for pk, measure, name in ranked:
+    for pk, measure, name in rankings:
         slices.setdefault(pk, {}).setdefault(measure, []).append(name)
     columns = []
     for version in versions:
-        known = [version.first_measure, *(measure.key for measure in version.metric.formula.ranked)]
-        there = slices.get(version.pk, {})
-        columns += [Column(version, MEASURES[key], slices_in_order(there[key])[0]) for key in known if key in there][:1]
+        version_slices = slices.get(version.pk, {})
+        key = version.measure_among(version_slices)
+        if key in version_slices:
+            columns.append(MeasureColumn(version, MEASURES[key], slices_in_order(version_slices[key])[0]))
     return columns
 
 
-def columns_of(version: MetricVersion) -> dict[str, list[Column]]:
+def columns_of(version: MetricVersion) -> dict[str, list[MeasureColumn]]:
     """All that `version` has numbers of, ranked or not, by the measure's label, in one query."""
     results = Result.objects.filter(scoring__metric_version=version, scoring__state=Work.State.DONE).order_by()
     slices: dict[str, dict[str, bool]] = {}
-    for measure, name, derived in results.values_list("measure", "slice", "derived").distinct():
-        slices.setdefault(measure, {})[name] = derived
+    for measure, name, is_derived in results.values_list("measure", "slice", "derived").distinct():
+        slices.setdefault(measure, {})[name] = is_derived
     return {
         measure.label: [
-            Column(version, measure, name, slices[measure.key][name]) for name in slices_in_order(slices[measure.key])
+            MeasureColumn(version, measure, name, slices[measure.key][name])
+            for name in slices_in_order(slices[measure.key])
         ]
         for measure in version.metric.formula.measures.values()
         if measure.key in slices
     }
 
 
-def values_of(columns: Sequence[Column]) -> Values:
+def values_of(columns: Sequence[MeasureColumn]) -> Values:
     """The values of `columns` of all models that have any, by name, in two queries.
 
     Without those of entries that lack too many scores to be ranked.
     """
-    places = {(of.version.pk, of.measure.key, of.slice): place for place, of in enumerate(columns)}
-    wanted = Q(pk__in=[])
-    for of in columns:
-        wanted |= Q(scoring__metric_version=of.version, measure=of.measure.key, slice=of.slice)
-    found = (
-        Result.objects.filter(wanted, scoring__state=Work.State.DONE)
+    places = {(column.version.pk, column.measure.key, column.slice): place for place, column in enumerate(columns)}
+    condition = Q(pk__in=[])
+    for column in columns:
+        condition |= Q(scoring__metric_version=column.version, measure=column.measure.key, slice=column.slice)
+    results = (
+        Result.objects.filter(condition, scoring__state=Work.State.DONE)
         .filter(ranked_now("scoring__model__"), not_held("scoring__"))
-        .exclude(scoring__in=Scoring.objects.filter(unranked()).values("pk"))
+        .exclude(scoring__in=Scoring.objects.filter(is_unranked()).values("pk"))
         .order_by()
         .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value")
     )
-    rows = [(places[pk, measure, name], model, value) for pk, measure, name, model, value in found]
+    rows = [(places[pk, measure, name], model, value) for pk, measure, name, model, value in results]
     fields = ("pk", "slug", "name", "family", "kind", *PROPERTIES)
     models = LanguageModel.objects.filter(pk__in={model for _, model, _ in rows}).order_by("name", "slug")
-    known = {pk: Subject(*of) for pk, *of in models.values_list(*fields)}
-    at = {pk: number for number, pk in enumerate(known)}
-    values = np.full((len(columns), len(known)), np.nan)
+    subjects = {pk: Subject(*cells) for pk, *cells in models.values_list(*fields)}
+    position = {pk: number for number, pk in enumerate(subjects)}
+    values = np.full((len(columns), len(subjects)), np.nan)
     for place, model, value in rows:
-        values[place, at[model]] = value
-    return Values(list(columns), list(known.values()), values)
+        values[place, position[model]] = value
+    return Values(list(columns), list(subjects.values()), values)
 
 
-def reason_of(found: Correlation, nothing: str) -> str:
+def reason_of(correlation: Correlation, nothing: str) -> str:
     """Why a coefficient is not shown; empty where it is. nothing: what is said where no model has both values."""
-    if found.n == 0:
+    if correlation.n == 0:
         return nothing
-    if found.n < LEAST_MODELS:
-        return f"{found.n} model{'' if found.n == 1 else 's'}; {LEAST_MODELS} needed"
-    return "one side never varies" if found.value is None else ""
+    if correlation.n < LEAST_MODELS:
+        return f"{correlation.n} model{'' if correlation.n == 1 else 's'}; {LEAST_MODELS} needed"
+    return "one side never varies" if correlation.value is None else ""
 
 
-def matrix(values: Values, coefficient: Coefficient) -> list[tuple[Column, list[Cell | None]]]:
+def matrix(values: Values, coefficient: Coefficient) -> list[tuple[MeasureColumn, list[CorrelationCell | None]]]:
     """The coefficient of every two columns: a row a column, None on the diagonal."""
-    found = correlations(values.values, coefficient)
+    coefficients = correlations(values.values, coefficient)
 
-    def cell(row: int, column: int) -> Cell | None:
+    def cell(row: int, column: int) -> CorrelationCell | None:
         if row == column:
             return None
-        of = found[min(row, column), max(row, column)]
-        return Cell(values.columns[row], values.columns[column], of, reason_of(of, "no model in common"))
+        correlation = coefficients[min(row, column), max(row, column)]
+        return CorrelationCell(
+            values.columns[row], values.columns[column], correlation, reason_of(correlation, "no model in common")
+        )
 
     places = range(len(values.columns))
     return [(values.columns[row], [cell(row, column) for column in places]) for row in places]
@@ -241,8 +253,8 @@ class Point:
 def points_of(values: Values, x: Array, y: Array) -> list[Point]:
     """The models that have both `x` and `y` [models], by x from the highest."""
     both = zip(values.models, x, y, strict=True)
-    found = [Point(model, float(a), float(b)) for model, a, b in both if math.isfinite(a + b)]
-    return sorted(found, key=lambda point: -point.x)
+    points = [Point(model, float(a), float(b)) for model, a, b in both if math.isfinite(a + b)]
+    return sorted(points, key=lambda point: -point.x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,15 +268,20 @@ class FamilyRow:
 
 def by_family(values: Values, measure: Array, coefficient: Coefficient) -> list[FamilyRow]:
     """Of all models and then of each family, by size: `measure` [models] against each of PROPERTIES."""
-    known = np.isfinite(measure)
+    has_value = np.isfinite(measure)
     properties = np.array([[model.property_of(name) for model in values.models] for name in PROPERTIES])
     families: dict[str, list[int]] = {}
-    for place in np.flatnonzero(known):
+    for place in np.flatnonzero(has_value):
         families.setdefault(values.models[place].family, []).append(int(place))
 
     def row(name: str, places: Sequence[int]) -> FamilyRow:
-        found = [correlations(np.array([measure[places], of[places]]), coefficient)[0, 1] for of in properties]
-        return FamilyRow(name, len(places), [(of, reason_of(of, "not known")) for of in found])
+        coefficients = [
+            correlations(np.array([measure[places], row_property[places]]), coefficient)[0, 1]
+            for row_property in properties
+        ]
+        return FamilyRow(
+            name, len(places), [(correlation, reason_of(correlation, "not known")) for correlation in coefficients]
+        )
 
-    by_size = sorted(families.items(), key=lambda of: (-len(of[1]), of[0]))
-    return [row("All families", np.flatnonzero(known).tolist()), *(row(name, places) for name, places in by_size)]
+    by_size = sorted(families.items(), key=lambda family: (-len(family[1]), family[0]))
+    return [row("All families", np.flatnonzero(has_value).tolist()), *(row(name, places) for name, places in by_size)]

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion
-from leaderboard.models.results import DERIVED
-from leaderboard.services.places import Place, places_of
+from leaderboard.models import LanguageModel, Metric
+from leaderboard.rankings.places import place_now
 from scoring.metrics.formulas import MEASURES, slice_label
 
 
@@ -20,29 +19,22 @@ class Badge:
 
 def badge_of(model: str, metric: str, show: str) -> Badge:
     """The badge of a model and a metric by their slugs; show: rank or value. In a constant number of queries."""
-    entered = LanguageModel.objects.listed().filter(slug=model).first()
+    entrant = LanguageModel.objects.listed().filter(slug=model).first()
     board = Metric.objects.filter(slug=metric).first()
-    if entered is None or board is None:
-        what = f"model {model}" if entered is None else f"metric {metric}"
-        return Badge("Plumbline", f"no such {what.partition(' ')[0]}", f"There is no {what} on this board", known=False)
-    place = place_now(entered, board)
+    if entrant is None or board is None:
+        subject = f"model {model}" if entrant is None else f"metric {metric}"
+        return Badge(
+            "Plumbline", f"no such {subject.partition(' ')[0]}", f"There is no {subject} on this board", known=False
+        )
+    place = place_now(entrant, board)
     if place is None:
-        withdrawn = " any more" if entered.access == LanguageModel.Access.WITHDRAWN else ""
-        return Badge(board.title, "not ranked", f"{entered.name} is not ranked by {board.title}{withdrawn}")
+        suffix = " any more" if entrant.access == LanguageModel.Access.WITHDRAWN else ""
+        return Badge(board.title, "not ranked", f"{entrant.name} is not ranked by {board.title}{suffix}")
     standing, version = place.standing, place.standing.metric_version
-    measure = MEASURES[standing.measure]
-    digits = measure.digits if version.decimals is None else version.decimals
-    value = f"{DERIVED if standing.result.derived else ''}{place.value:.{digits}f}"
-    said = f"{measure.label.lower()} {value}" if show == "value" else f"rank {place.words}"
+    label = MEASURES[standing.measure].label.lower()
+    words = f"{label} {place.value_text}" if show == "value" else f"rank {place.words}"
     title = (
-        f"{board.title}: {entered.name} has rank {place.words} by {measure.label.lower()}, "
-        f"{slice_label(standing.slice).lower()}, {value}, under metric version {version.number}"
+        f"{board.title}: {entrant.name} has rank {place.words} by {label}, "
+        f"{slice_label(standing.slice).lower()}, {place.value_text}, under metric version {version.number}"
     )
-    return Badge(board.title, f"{said} · v{version.number}", title)
-
-
-def place_now(model: LanguageModel, metric: Metric) -> Place | None:
-    """Where the model stands now: under the measured version where it has one."""
-    current = metric.versions.filter(status=MetricVersion.Status.CURRENT).select_related("metric")
-    places = places_of(model, current)
-    return min(places.values(), key=lambda place: place.standing.metric_version.provenance, default=None)
+    return Badge(board.title, f"{words} · v{version.number}", title)

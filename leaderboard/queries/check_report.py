@@ -27,7 +27,7 @@ MOST_MOVES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CheckLevel:
     """A level of a check: its question, whether it fired (None: not asked), and what was found."""
 
     level: str
@@ -51,7 +51,7 @@ class Distance:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ReportedChange:
     """A reported measure's change, with what to call it by."""
 
     change: MeasureChange
@@ -80,7 +80,7 @@ class Histogram:
     def rows(self) -> list[tuple[float, float, int, int, int]]:
         """Each bin from, to, with both counts and their difference."""
         bins = zip(self.edges, self.edges[1:], self.before, self.after, strict=False)
-        return [(low, high, then, now, now - then) for low, high, then, now in bins]
+        return [(low, high, old_count, new_count, new_count - old_count) for low, high, old_count, new_count in bins]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ class CheckReport:
 
     check: ControlCheck
     report: DriftReport | None
-    steps: list[Step]
+    steps: list[CheckLevel]
     attribute: str
     attributes: list[str]
     distances: list[Distance]
     demographics: list[Movement]
     flips_limits: list[int]
-    changes: list[Change]
+    changes: list[ReportedChange]
     histogram: Histogram | None
     problem: str
     impact: dict[str, Any] | None
@@ -142,14 +142,14 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
         except (FileNotFoundError, ArtefactError):
             problem = "The stored scores of this check, or those it was compared with, are damaged or gone."
     movements = report.movements if report else ()
-    tests = {of.attribute: of for of in report.paired_tests} if report else {}
-    noise = {of.attribute: of for of in report.noise} if report else {}
-    known = {of.attribute: of for of in report.detectable} if report else {}
-    demographics = [of for of in movements if of.attribute == attribute and not of.is_overall]
+    tests = {item.attribute: item for item in report.paired_tests} if report else {}
+    noise = {item.attribute: item for item in report.noise} if report else {}
+    detectable = {item.attribute: item for item in report.detectable} if report else {}
+    demographics = [item for item in movements if item.attribute == attribute and not item.is_overall]
     every = impact["moves"] if impact else []
-    listed = LanguageModel.objects.listed().filter(slug__in=[of["entry"] for of in every])
-    names = dict(listed.values_list("slug", "name"))
-    moves = [of for of in every if of["entry"] in names][:MOST_MOVES]
+    listed_models = LanguageModel.objects.listed().filter(slug__in=[item["entry"] for item in every])
+    names = dict(listed_models.values_list("slug", "name"))
+    moves = [item for item in every if item["entry"] in names][:MOST_MOVES]
     return CheckReport(
         check=check,
         report=report,
@@ -157,13 +157,15 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
         attribute=attribute,
         attributes=attributes,
         distances=[
-            Distance(of, tests.get(of.attribute), noise.get(of.attribute), known.get(of.attribute))
-            for of in movements
-            if of.is_overall
+            Distance(item, tests.get(item.attribute), noise.get(item.attribute), detectable.get(item.attribute))
+            for item in movements
+            if item.is_overall
         ],
         demographics=demographics,
-        flips_limits=[report.policy.material_flips(of.n) for of in demographics] if report else [],
-        changes=[Change(of) for of in report.measures if _is_of(of, attribute, attributes)] if report else [],
+        flips_limits=[report.policy.material_flips(item.n) for item in demographics] if report else [],
+        changes=[ReportedChange(item) for item in report.measures if _is_of(item, attribute, attributes)]
+        if report
+        else [],
         histogram=histogram,
         problem=problem,
         impact=impact and impact | {"moves": moves, "more": len(impact["moves"]) - len(moves)},
@@ -193,28 +195,28 @@ def histogram_of(check: ControlCheck, attribute: str) -> Histogram | None:
     """Scores of the control texts then and now. None where one lacks the attribute. Raises FileNotFoundError."""
     control = check.control_set
     column = SCORE + attribute
-    tables = [artefacts.load(of) for of in (control.reference if control else None, check.artefact)]
+    tables = [artefacts.load(artefact) for artefact in (control.reference if control else None, check.artefact)]
     if any(column not in table.column_names for table in tables):
         return None
-    then, now = (table[column].to_numpy(zero_copy_only=False).astype(np.float64) for table in tables)
-    known = np.concatenate([then, now])
-    known = known[np.isfinite(known)]
-    if not (np.isfinite(then).any() and np.isfinite(now).any()):
+    old_scores, new_scores = (table[column].to_numpy(zero_copy_only=False).astype(np.float64) for table in tables)
+    all_scores = np.concatenate([old_scores, new_scores])
+    all_scores = all_scores[np.isfinite(all_scores)]
+    if not (np.isfinite(old_scores).any() and np.isfinite(new_scores).any()):
         return None
-    if known.min() >= 0 and known.max() <= 1:
+    if all_scores.min() >= 0 and all_scores.max() <= 1:
         edges = np.linspace(0, 1, BINS + 1)
     else:  # log-perplexities
-        edges = np.linspace(np.floor(10 * known.min()) / 10, np.ceil(10 * known.max()) / 10, BINS + 1)
-    there = [values[np.isfinite(values)] for values in (then, now)]
-    counts = [np.histogram(values, edges)[0].tolist() for values in there]
-    before, after = (float(np.median(values)) for values in there)
-    return Histogram(edges.tolist(), counts[0], counts[1], (before, after))
+        edges = np.linspace(np.floor(10 * all_scores.min()) / 10, np.ceil(10 * all_scores.max()) / 10, BINS + 1)
+    finite_scores = [values[np.isfinite(values)] for values in (old_scores, new_scores)]
+    counts = [np.histogram(values, edges)[0].tolist() for values in finite_scores]
+    old_median, new_median = (float(np.median(values)) for values in finite_scores)
+    return Histogram(edges.tolist(), counts[0], counts[1], (old_median, new_median))
 
 
-def steps(check: ControlCheck, report: DriftReport) -> Iterator[Step]:
+def steps(check: ControlCheck, report: DriftReport) -> Iterator[CheckLevel]:
     """The four levels, in the order they are asked."""
     libraries = changed_libraries(check)
-    yield Step(
+    yield CheckLevel(
         "L0",
         "Is the scorer what it was?",
         report.fingerprint_changed,
@@ -223,24 +225,28 @@ def steps(check: ControlCheck, report: DriftReport) -> Iterator[Step]:
         else f"Its fingerprint is the same, {report.reference_fingerprint[:12]}.",
         libraries,
     )
-    moved = [of for of in report.findings if of.level is Level.CHANGED]
-    lost = [of for of in report.findings if of.level is Level.AVAILABILITY]
-    yield Step(
-        "L1", "Did scores move by more than noise?", bool(moved), noise_in_words(report), in_words([*lost, *moved])
+    moved_findings = [finding for finding in report.findings if finding.level is Level.CHANGED]
+    lost_findings = [finding for finding in report.findings if finding.level is Level.AVAILABILITY]
+    yield CheckLevel(
+        "L1",
+        "Did scores move by more than noise?",
+        bool(moved_findings),
+        noise_in_words(report),
+        in_words([*lost_findings, *moved_findings]),
     )
-    material = [of for of in report.findings if of.level is Level.MATERIAL]
-    asked = report.noise_floor is None or bool(moved) or bool(material)  # check rule 2 always asks
+    material = [finding for finding in report.findings if finding.level is Level.MATERIAL]
+    was_asked = report.noise_floor is None or bool(moved_findings) or bool(material)  # check rule 2 always asks
     second = {None: "", True: " A second scoring confirmed it.", False: " A second scoring did not confirm it."}
-    yield Step(
+    yield CheckLevel(
         "L2",
         "Does it matter?",
-        report.material if asked else None,
+        report.material if was_asked else None,
         (
             f"{len(material)} limit{' was' if len(material) == 1 else 's were'} passed." + second[report.confirmed]
             if material
             else "No limit was passed."
         )
-        if asked
+        if was_asked
         else "No score moved beyond the noise.",
         in_words(material),
     )
@@ -256,22 +262,22 @@ def noise_in_words(report: DriftReport) -> str:
             f"{report.n} texts were compared."
         )
     noise = max((tests.noise for tests in report.noise), default=0.0)
-    how = (
+    method = (
         f"The scorer has noise of its own, of SD {noise:.2g}, so each text was scored {report.scorings} times, and the "
         "medians are compared."
         if report.scorings > 1
         else "The scorer has no noise of its own, so that every difference beyond rounding is a change."
     )
-    return f"{report.n} texts were compared. {how} {report.detectable_in_words}".strip()
+    return f"{report.n} texts were compared. {method} {report.detectable_in_words}".strip()
 
 
-def impact_step(check: ControlCheck) -> Step:
+def impact_step(check: ControlCheck) -> CheckLevel:
     """L3, which is asked where a drift was confirmed."""
     question, impact = "What would move in the ranking?", check.statistics.get("impact")
     if check.verdict != ControlCheck.Verdict.DRIFTED and not impact:
-        return Step("L3", question, None, "There was no confirmed drift.", [])
+        return CheckLevel("L3", question, None, "There was no confirmed drift.", [])
     if not impact:
-        return Step("L3", question, None, "It could not be estimated before the rescoring.", [])
+        return CheckLevel("L3", question, None, "It could not be estimated before the rescoring.", [])
     tau = impact["kendall_tau"]
     words = "has no value, as all are equal" if tau is None else f"is {tau:.2f}"
     answer = (
@@ -281,22 +287,22 @@ def impact_step(check: ControlCheck) -> Step:
     )
     if "leaving" in impact:
         answer += f" {impact['leaving']} would leave the range of ranks that their numbers allow."
-    return Step("L3", question, bool(impact["moves"]), answer, [])
+    return CheckLevel("L3", question, bool(impact["moves"]), answer, [])
 
 
 def in_words(findings: list[Finding]) -> list[str]:
     """Findings as people read them, the first few spelt out."""
-    said = [finding.in_words for finding in findings[:MOST_FINDINGS]]
-    more = len(findings) - len(said)
-    return [*said, f"and {more} more"] if more else said
+    sentences = [finding.in_words for finding in findings[:MOST_FINDINGS]]
+    more = len(findings) - len(sentences)
+    return [*sentences, f"and {more} more"] if more else sentences
 
 
 def changed_libraries(check: ControlCheck) -> list[str]:
     """What the machine runs otherwise than when the control set was made."""
-    then = check.control_set.environment if check.control_set else {}
-    now = check.environment
+    old_versions = check.control_set.environment if check.control_set else {}
+    new_versions = check.environment
     return [
-        f"{name}: {then.get(name, 'none')} then, {now.get(name, 'none')} now"
-        for name in sorted({*then, *now})
-        if then.get(name) != now.get(name)
+        f"{name}: {old_versions.get(name, 'none')} then, {new_versions.get(name, 'none')} now"
+        for name in sorted({*old_versions, *new_versions})
+        if old_versions.get(name) != new_versions.get(name)
     ]

@@ -9,9 +9,10 @@ import numpy as np
 from django.db.models import Count, Q
 
 from leaderboard.charts import BoxColumn, BoxPoint
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Standing, listed, significance
-from leaderboard.queries.rankings import scale_end, scale_start
-from leaderboard.services.places import leading_count, population_title
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Standing, is_listed, significance
+from leaderboard.rankings.digits import digits_of
+from leaderboard.rankings.populations import leading_count, population_title
+from leaderboard.rankings.ranking import scale_end, scale_start
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.metrics.safety import ALL, AVERAGE
@@ -24,7 +25,7 @@ MANY = 10  # models from which on the one that is worst off most often is worth 
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BoardModel:
     """A model of the board."""
 
     slug: str
@@ -43,7 +44,7 @@ class Board:
     version: MetricVersion
     measure: Measure
     population: str
-    entries: dict[int, Entry]
+    entries: dict[int, BoardModel]
     values: dict[str, dict[int, float]]
     indifferent: dict[str, dict[int, float]]
 
@@ -65,7 +66,7 @@ class Board:
     @property
     def models(self) -> int:
         """How many models have any value."""
-        return len({model for of in self.values.values() for model in of})
+        return len({model for by_model in self.values.values() for model in by_model})
 
     @property
     def title(self) -> str:
@@ -75,12 +76,12 @@ class Board:
     @property
     def kinds(self) -> set[str]:
         """The kinds of the models that have any value."""
-        return {self.entries[model].kind for of in self.values.values() for model in of}
+        return {self.entries[model].kind for by_model in self.values.values() for model in by_model}
 
     @property
     def digits(self) -> int:
         """Decimals to show values with: as printed, else those of the measure."""
-        return self.measure.digits if self.version.decimals is None else self.version.decimals
+        return digits_of(self.version, self.measure.key)
 
     @property
     def ticked(self) -> bool:
@@ -95,8 +96,10 @@ class Board:
     @property
     def scale(self) -> float:
         """The end of the scale of whiskers: a round part of the measure's own that holds all values."""
-        shown = (of for by_slice in (self.values, self.indifferent) for of in by_slice.values())
-        return scale_end(self.measure, max((abs(value) for of in shown for value in of.values()), default=0.0))
+        value_groups = (by_model for by_slice in (self.values, self.indifferent) for by_model in by_slice.values())
+        return scale_end(
+            self.measure, max((abs(value) for by_model in value_groups for value in by_model.values()), default=0.0)
+        )
 
     @property
     def scale_start(self) -> float:
@@ -106,8 +109,8 @@ class Board:
     def in_order(self, name: str) -> list[int]:
         """The models by their value on slice `name`, the best first, those without one last."""
         values, last = self.values.get(name, {}), math.inf
-        found = {model for of in self.values.values() for model in of}
-        return sorted(found, key=lambda key: (-self.best * values[key] if key in values else last, self.name(key)))
+        models = {model for by_model in self.values.values() for model in by_model}
+        return sorted(models, key=lambda key: (-self.best * values[key] if key in values else last, self.name(key)))
 
     def name(self, model: int) -> str:
         """Of a model."""
@@ -116,32 +119,31 @@ class Board:
 
 def of_demographics(metric: Metric) -> bool:
     """Whether the slices of a metric are demographics."""
-    return metric.formula.by_kind or metric.formula_name == "regard"
+    return metric.formula.by_demographic
 
 
-def entries_of(version: MetricVersion) -> dict[int, Entry]:
+def entries_of(version: MetricVersion) -> dict[int, BoardModel]:
     """The models that were scored under `version`, in one query."""
     rows = LanguageModel.objects.filter(scorings__metric_version=version).order_by()
-    return {pk: Entry(*of) for pk, *of in rows.values_list("pk", "slug", "name", "kind")}
+    return {pk: BoardModel(*fields) for pk, *fields in rows.values_list("pk", "slug", "name", "kind")}
 
 
 def usual_measure(version: MetricVersion) -> str:
     """The measure shown unless another is asked for: the version's first one of those it ranks on demographics."""
-    ranked = set(version.standings.exclude(slice__in=(AVERAGE, ALL)).values_list("measure", flat=True).distinct())
-    known = [version.first_measure, *(measure.key for measure in version.metric.formula.ranked)]
-    return next((key for key in known if key in ranked), version.first_measure)
+    standings = version.standings.exclude(slice__in=(AVERAGE, ALL))
+    return version.measure_among(set(standings.values_list("measure", flat=True).distinct()))
 
 
-def board(version: MetricVersion, measure: str, population: str, entries: dict[int, Entry]) -> Board:
+def board(version: MetricVersion, measure: str, population: str, entries: dict[int, BoardModel]) -> Board:
     """Every value there is; as standings have them, without models that were withdrawn or hidden.
 
     In one query, and one more where indifferent values are models' own.
     """
-    ranked = Standing.objects.filter(
-        listed("model__"), metric_version=version, measure=measure, population=population
+    standings = Standing.objects.filter(
+        is_listed("model__"), metric_version=version, measure=measure, population=population
     ).order_by()
     values: dict[str, dict[int, float]] = {}
-    for name, model, value in ranked.values_list("slice", "model_id", "value"):
+    for name, model, value in standings.values_list("slice", "model_id", "value"):
         values.setdefault(name, {})[model] = value
     indifferent: dict[str, dict[int, float]] = {}
     if key := MEASURES[measure].indifferent_key:
@@ -173,8 +175,8 @@ class Scale:
         """
         if self.own and indifferent is None:
             return 0
-        above = value - (indifferent if self.own and indifferent is not None else self.anchor)
-        return min(LEVELS, math.floor(abs(above) / self.step + 0.5)) * (1 if above * self.best > 0 else -1)
+        difference = value - (indifferent if self.own and indifferent is not None else self.anchor)
+        return min(LEVELS, math.floor(abs(difference) / self.step + 0.5)) * (1 if difference * self.best > 0 else -1)
 
     @property
     def legend(self) -> list[tuple[int, float]]:
@@ -182,24 +184,24 @@ class Scale:
         return [(level, self.anchor + self.best * level * self.step) for level in range(-LEVELS, LEVELS + 1)]
 
 
-def scale(of: Board) -> Scale:
+def scale(board: Board) -> Scale:
     """The scale of a board: the same for all its pages, anchored at the measure's neutral value.
 
     A measure whose models have indifferent values of their own is anchored at each of these; one that has none at the
     median of all values of demographics.
     """
-    if of.ticked:
-        above = [
-            abs(of.values[name][model] - value)
-            for name in of.demographics
-            for model, value in of.indifferent.get(name, {}).items()
+    if board.ticked:
+        distances = [
+            abs(board.values[name][model] - value)
+            for name in board.demographics
+            for model, value in board.indifferent.get(name, {}).items()
         ]
-        return Scale(0.0, _round_up(max(above) / (LEVELS + 0.5)), False, of.best, own=True)
-    values = np.array([value for name in of.demographics for value in of.values[name].values()])
-    neutral = of.measure.neutral
+        return Scale(0.0, _round_up(max(distances) / (LEVELS + 0.5)), False, board.best, own=True)
+    values = np.array([value for name in board.demographics for value in board.values[name].values()])
+    neutral = board.measure.neutral
     anchor = float(np.median(values)) if neutral is None and len(values) else neutral or 0.0
     farthest = float(np.abs(values - anchor).max()) if len(values) else 0.0
-    return Scale(anchor, _round_up(farthest / (LEVELS + 0.5)), neutral is None, of.best)
+    return Scale(anchor, _round_up(farthest / (LEVELS + 0.5)), neutral is None, board.best)
 
 
 def _round_up(step: float) -> float:
@@ -211,7 +213,7 @@ def _round_up(step: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HeatMapCell:
     """A value with its shade; `significant` is None where no test was made.
 
     indifferent: what the model would have there if it were indifferent, where that is a value of its own.
@@ -227,48 +229,50 @@ class Cell:
 class HeatRow:
     """A model; a cell a slice of the board, None where it has no value."""
 
-    entry: Entry
-    cells: list[Cell | None]
+    entry: BoardModel
+    cells: list[HeatMapCell | None]
 
 
-def heat_map(of: Board, shades: Scale, models: Sequence[int]) -> list[HeatRow]:
+def heat_map(board: Board, shades: Scale, models: Sequence[int]) -> list[HeatRow]:
     """The rows of `models`, in one query for their tests."""
-    tested = dict[tuple[int, str], float | None]()
+    p_values = dict[tuple[int, str], float | None]()
     rows = Standing.objects.filter(
-        metric_version=of.version, measure=of.measure.key, population=of.population, model__in=models
+        metric_version=board.version, measure=board.measure.key, population=board.population, model__in=models
     ).order_by()
     for model, name, p_value in rows.values_list("model_id", "slice", "result__p_adjusted"):
-        tested[model, name] = p_value
+        p_values[model, name] = p_value
 
-    def cell(model: int, name: str) -> Cell | None:
-        value = of.values[name].get(model)
+    def cell(model: int, name: str) -> HeatMapCell | None:
+        value = board.values[name].get(model)
         if value is None:
             return None
-        own = of.indifferent.get(name, {}).get(model)
-        significant = significance(of.measure.key, tested.get((model, name)))
-        return Cell(value, shades.level(value, own), significant, own)
+        own = board.indifferent.get(name, {}).get(model)
+        significant = significance(board.measure.key, p_values.get((model, name)))
+        return HeatMapCell(value, shades.level(value, own), significant, own)
 
-    slices = of.slices
-    return [HeatRow(of.entries[model], [cell(model, name) for name in slices]) for model in models]
+    slices = board.slices
+    return [HeatRow(board.entries[model], [cell(model, name) for name in slices]) for model in models]
 
 
-def boxes(of: Board) -> list[tuple[str, BoxColumn]]:
+def boxes(board: Board) -> list[tuple[str, BoxColumn]]:
     """A box a demographic, the one with the worst median first."""
-    found = []
-    for name in of.demographics:
-        values = of.values[name]
-        points = [BoxPoint(of.name(model), value, of.entries[model].kind) for model, value in values.items()]
-        own = list(of.indifferent.get(name, {}).values())
+    columns = []
+    for name in board.demographics:
+        values = board.values[name]
+        points = [BoxPoint(board.name(model), value, board.entries[model].kind) for model, value in values.items()]
+        own = list(board.indifferent.get(name, {}).values())
         indifferent = float(np.median(own)) if own else None
-        found.append((name, BoxColumn(slice_label(name), box([point.value for point in points]), points, indifferent)))
-    return sorted(found, key=lambda pair: (of.best * pair[1].box.median, pair[0]))
+        columns.append(
+            (name, BoxColumn(slice_label(name), box([point.value for point in points]), points, indifferent))
+        )
+    return sorted(columns, key=lambda pair: (board.best * pair[1].box.median, pair[0]))
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """One place of a demographic's own ranking, with what its value is made of."""
 
-    entry: Entry
+    entry: BoardModel
     rank: int
     rank_low: int | None
     rank_high: int | None
@@ -297,51 +301,53 @@ class OwnRanking:
     leading: int
 
 
-def own_ranking(of: Board, name: str, first: int, count: int) -> OwnRanking:
+def own_ranking(board: Board, name: str, first: int, count: int) -> OwnRanking:
     """The ranking of `of` on slice `name`, in two queries: `count` places after `first`."""
     everybody = Standing.objects.filter(
-        metric_version=of.version, measure=of.measure.key, population=of.population, slice=name
+        metric_version=board.version, measure=board.measure.key, population=board.population, slice=name
     )
-    counted = everybody.aggregate(size=Count("pk"), first=Count("pk", filter=Q(rank_low=1)))
-    rows = everybody.filter(listed("model__")).order_by("rank", "model__name")
+    counts = everybody.aggregate(size=Count("pk"), first=Count("pk", filter=Q(rank_low=1)))
+    rows = everybody.filter(is_listed("model__")).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
     results = ("ci_low", "ci_high", "n", "missing", "p_adjusted", "derived")
-    found = rows.values_list("model_id", *fields, *(f"result__{name}" for name in results))[first : first + count]
-    own = of.indifferent.get(name, {})
-    ranked = [Ranked(of.entries[model], *(*numbers, own.get(model))) for model, *numbers in found]
-    return OwnRanking(ranked, counted["size"], leading_count(counted["first"], counted["size"]))
+    places = rows.values_list("model_id", *fields, *(f"result__{name}" for name in results))[first : first + count]
+    own = board.indifferent.get(name, {})
+    rows_of_models = [Ranked(board.entries[model], *(*numbers, own.get(model))) for model, *numbers in places]
+    return OwnRanking(rows_of_models, counts["size"], leading_count(counts["first"], counts["size"]))
 
 
-def sentences(of: Board, columns: Sequence[tuple[str, BoxColumn]]) -> list[str]:
+def sentences(board: Board, columns: Sequence[tuple[str, BoxColumn]]) -> list[str]:
     """What the boxes come to."""
     if len(columns) < 2:
         return []
     (_, worst), (_, best) = columns[0], columns[-1]
-    digits = of.digits
-    said = [
-        f"Over {of.models} model{'' if of.models == 1 else 's'} the median is worst for {worst.label} "
+    digits = board.digits
+    statements = [
+        f"Over {board.models} model{'' if board.models == 1 else 's'} the median is worst for {worst.label} "
         f"({worst.box.median:.{digits}f}) and best for {best.label} ({best.box.median:.{digits}f})."
     ]
-    if of.models >= MANY:
-        name, times = _worst_off(of).most_common(1)[0]
-        said.append(f"{slice_label(name)} is the worst off of all demographics in {times} of {of.models} models.")
+    if board.models >= MANY:
+        name, times = _worst_off(board).most_common(1)[0]
+        statements.append(
+            f"{slice_label(name)} is the worst off of all demographics in {times} of {board.models} models."
+        )
     spread = max(columns, key=lambda pair: _width(pair[1].box))[1]
-    said.append(
+    statements.append(
         f"Models differ most on {spread.label}: half of them lie between {spread.box.lower:.{digits}f} and "
         f"{spread.box.upper:.{digits}f}."
     )
-    return said
+    return statements
 
 
-def _worst_off(of: Board) -> Counter[str]:
+def _worst_off(board: Board) -> Counter[str]:
     """In how many models each demographic has the worst value of all; of equal ones the first by name."""
     lowest: dict[int, tuple[float, str]] = {}
-    for name in sorted(of.demographics):
-        for model, value in of.values[name].items():
-            if model not in lowest or of.best * value < lowest[model][0]:
-                lowest[model] = of.best * value, name
+    for name in sorted(board.demographics):
+        for model, value in board.values[name].items():
+            if model not in lowest or board.best * value < lowest[model][0]:
+                lowest[model] = board.best * value, name
     return Counter(name for _, name in lowest.values())
 
 
-def _width(of: Box) -> float:
-    return of.upper - of.lower
+def _width(box: Box) -> float:
+    return box.upper - box.lower

@@ -13,7 +13,8 @@ from django.core.management.base import BaseCommand
 
 from scoring.language_models import package, tokenizer_report, tokenizer_rules
 from scoring.language_models.tokenizer_patterns import KEPT, PATTERNS
-from scoring.metrics.formulas import FORMULAS, Formula
+from scoring.metrics.formulas import FORMULAS
+from scoring.metrics.kinds import Formula
 from scoring.metrics.measures import Measure
 from scoring.scorers import example
 
@@ -111,13 +112,13 @@ class Chapter:
 def commands() -> list[Command]:
     """Every command of the board, in alphabetical order, with what it takes beside what all of Django's commands do."""
     common = {action.dest for action in BaseCommand().create_parser("manage.py", "any")._actions}
-    found = []
+    descriptions = []
     for name in sorted(name for name, app in get_commands().items() if app == APP):
         command = load_command_class(APP, name)
         actions = command.create_parser("manage.py", name)._actions
         arguments = [_argument(action) for action in actions if action.dest not in common]
-        found.append(Command(name, command.help, arguments))
-    return found
+        descriptions.append(Command(name, command.help, arguments))
+    return descriptions
 
 
 def _argument(action: Action) -> Argument:
@@ -159,11 +160,11 @@ def chapters() -> list[Chapter]:
 
 
 def _definitions(formula: Formula) -> list[Definition]:
-    of = {key: name for name, keys in TOGETHER.items() for key in keys}
-    found: dict[str, list[Measure]] = {}
+    names = {key: name for name, keys in TOGETHER.items() for key in keys}
+    measures_by_name: dict[str, list[Measure]] = {}
     for key, measure in formula.measures.items():
-        found.setdefault(of.get(key, key), []).append(measure)
-    return [Definition(name, measures) for name, measures in found.items()]
+        measures_by_name.setdefault(names.get(key, key), []).append(measure)
+    return [Definition(name, measures) for name, measures in measures_by_name.items()]
 
 
 def example_source() -> str:

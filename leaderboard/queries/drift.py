@@ -35,11 +35,11 @@ class Condition(Enum):
     @classmethod
     def of(cls, verdict: str) -> "Condition":
         """Of one check; one that failed had no answer either."""
-        return next((found for found in cls if found.key == verdict), cls.UNAVAILABLE)
+        return next((condition for condition in cls if condition.key == verdict), cls.UNAVAILABLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class EndedCheck:
     """A check that came to an end, without its statistics."""
 
     pk: int
@@ -66,7 +66,7 @@ CHECK = ("pk", "metric", "control_set", "control_set__metric_version__number", "
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedScorer:
     """A metric's scorer: what is known of it, by which check, and what comes next.
 
     `version`: the one that readers see. `next_due`: when the next check is due at the latest; None where there is
@@ -77,7 +77,7 @@ class Watched:
     metric: Metric
     version: MetricVersion | None
     condition: Condition
-    last: Check | None
+    last: EndedCheck | None
     decided_by: str
     rescoring: Rescoring | None
     next_due: datetime | None
@@ -95,24 +95,27 @@ class Watched:
         return rescore.waits_on(self.rescoring) if self.rescoring else []
 
 
-def watched() -> list[Watched]:
+def list_watched_scorers() -> list[WatchedScorer]:
     """Every metric, in the order of the tabs, in six queries."""
-    unfinished = ControlCheck.objects.unfinished().filter(metric=OuterRef("pk"))
-    metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(under_way=Exists(unfinished))
+    unfinished_checks = ControlCheck.objects.unfinished().filter(metric=OuterRef("pk"))
+    metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(under_way=Exists(unfinished_checks))
     current: dict[int, MetricVersion] = {
         version.metric_id: version
         for version in MetricVersion.objects.filter(
             status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED
         ).select_related("control_set")
     }
-    active = {of.metric_id: of for of in Rescoring.objects.active().select_related("to_version__control_set")}
-    newest = current | {metric: of.to_version for metric, of in active.items()}
+    active = {
+        rescoring.metric_id: rescoring
+        for rescoring in Rescoring.objects.active().select_related("to_version__control_set")
+    }
+    newest = current | {metric: rescoring.to_version for metric, rescoring in active.items()}
     checks = recent_checks()
-    opened = MetricVersion.objects.filter(opened_because=OuterRef("pk"), published_at__isnull=False)
-    lasts = ControlCheck.objects.filter(pk__in=[found[0].pk for found in checks.values()])
-    said = {
+    opened_versions = MetricVersion.objects.filter(opened_because=OuterRef("pk"), published_at__isnull=False)
+    lasts = ControlCheck.objects.filter(pk__in=[rows[0].pk for rows in checks.values()])
+    decisions = {
         pk: (decided_by, put_right)
-        for pk, decided_by, put_right in lasts.values_list("pk", "statistics__decided_by", Exists(opened))
+        for pk, decided_by, put_right in lasts.values_list("pk", "statistics__decided_by", Exists(opened_versions))
     }
     openings = {
         opening.metric_version.metric_id: opening
@@ -120,42 +123,42 @@ def watched() -> list[Watched]:
         .select_related("metric_version")
         .annotate(made=Count("replicates"))
     }
-    found = []
+    rows = []
     for metric in metrics:
-        ended = checks.get(metric.pk, [])
-        last = ended[0] if ended else None
-        decided_by, put_right = said[last.pk] if last else ("", False)
+        ended_checks = checks.get(metric.pk, [])
+        last = ended_checks[0] if ended_checks else None
+        decided_by, put_right = decisions[last.pk] if last else ("", False)
         control = getattr(newest.get(metric.pk), "control_set", None)
-        found.append(
-            Watched(
+        rows.append(
+            WatchedScorer(
                 metric=metric,
                 version=current.get(metric.pk),
                 condition=condition_of(last, put_right),
                 last=last,
                 decided_by=decided_by or (last.reason if last else ""),
                 rescoring=active.get(metric.pk),
-                next_due=None if metric.under_way else next_due(control, ended),
+                next_due=None if metric.under_way else next_due(control, ended_checks),
                 under_way=metric.under_way,
                 opening=openings.get(metric.pk),
             )
         )
-    return found
+    return rows
 
 
-def condition_of(last: Check | None, put_right: bool) -> Condition:
+def condition_of(last: EndedCheck | None, put_right: bool) -> Condition:
     """By the last check; a drift is put right once the version that it opened is published."""
     if last is None:
         return Condition.NEVER
     return Condition.RIGHTED if last.condition is Condition.DRIFTED and put_right else last.condition
 
 
-def recent_checks() -> dict[int, list[Check]]:
+def recent_checks() -> dict[int, list[EndedCheck]]:
     """The last checks of each metric that came to an end, the newest first, in one query."""
     newest_first = [F("checks__finished_at").desc(), F("checks__pk").desc()]
     # Numbered from the side of metrics, so that the long statistics of checks, before which a database may have to read
     # to reach their metric, stay where they are.
-    numbered = Metric.objects.order_by().filter(checks__state__in=ENDED, checks__finished_at__isnull=False)
-    newest = numbered.annotate(place=Window(RowNumber(), partition_by=[F("pk")], order_by=newest_first)).filter(
+    numbered_metrics = Metric.objects.order_by().filter(checks__state__in=ENDED, checks__finished_at__isnull=False)
+    newest = numbered_metrics.annotate(place=Window(RowNumber(), partition_by=[F("pk")], order_by=newest_first)).filter(
         place__lte=MOST_UNANSWERED
     )
     rows = (
@@ -163,14 +166,17 @@ def recent_checks() -> dict[int, list[Check]]:
         .order_by("metric", "-finished_at", "-pk")
         .values_list(*CHECK, "finished_at")
     )
-    return {metric: list(found) for metric, found in groupby((Check(*row) for row in rows), key=lambda of: of.metric)}
+    return {
+        metric: list(metric_checks)
+        for metric, metric_checks in groupby((EndedCheck(*row) for row in rows), key=lambda check: check.metric)
+    }
 
 
-def next_due(control: ControlSet | None, ended: Sequence[Check]) -> datetime | None:
+def next_due(control: ControlSet | None, ended_checks: Sequence[EndedCheck]) -> datetime | None:
     """When the control set is due to be scored again; `ended` are the metric's checks, the newest first."""
     if control is None:
         return None
-    own = [check for check in ended if check.control_set == control.pk]
+    own = [check for check in ended_checks if check.control_set == control.pk]
     last = own[0].finished_at if own else None
     return (last or control.created_at) + pause_after([ControlCheck(verdict=check.verdict) for check in own])
 
@@ -184,7 +190,7 @@ class CheckRow:
     `opened`: number of the version that it opened.
     """
 
-    check: Check
+    check: EndedCheck
     decided_by: str
     overall: dict[str, float | None]
     opened: int | None
@@ -192,21 +198,23 @@ class CheckRow:
 
 def checks_page(metric: Metric, number: int) -> "tuple[Page[int], list[CheckRow]]":
     """A page of the checks of `metric` that came to an end, the newest first, in four queries."""
-    ended = ControlCheck.objects.filter(metric=metric, state__in=ENDED).order_by("-finished_at", "-pk")
-    page = Paginator(ended.values_list("pk", flat=True), CHECKS_A_PAGE).get_page(number)
-    shown = ended.filter(pk__in=list(page.object_list))  # statistics are long: those of a page are read, not of all
-    found = [
-        (Check(*row[:-2]), row[-2], row[-1])
-        for row in shown.values_list(*CHECK, "finished_at", "statistics__decided_by", "statistics__overall")
+    ended_checks = ControlCheck.objects.filter(metric=metric, state__in=ENDED).order_by("-finished_at", "-pk")
+    page = Paginator(ended_checks.values_list("pk", flat=True), CHECKS_A_PAGE).get_page(number)
+    page_checks = ended_checks.filter(
+        pk__in=list(page.object_list)
+    )  # statistics are long: those of a page are read, not of all
+    check_rows = [
+        (EndedCheck(*row[:-2]), row[-2], row[-1])
+        for row in page_checks.values_list(*CHECK, "finished_at", "statistics__decided_by", "statistics__overall")
     ]
-    opened = dict(
-        MetricVersion.objects.filter(opened_because__in=[check.pk for check, _, _ in found]).values_list(
+    opened_versions = dict(
+        MetricVersion.objects.filter(opened_because__in=[check.pk for check, _, _ in check_rows]).values_list(
             "opened_because", "number"
         )
     )
     return page, [
-        CheckRow(check, decided_by or check.reason, of_any_schema(overall or {}), opened.get(check.pk))
-        for check, decided_by, overall in found
+        CheckRow(check, decided_by or check.reason, of_any_schema(overall or {}), opened_versions.get(check.pk))
+        for check, decided_by, overall in check_rows
     ]
 
 

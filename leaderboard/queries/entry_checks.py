@@ -11,10 +11,10 @@ Group = tuple[str, dict[str, Any]]  # its name, and its numbers as the report ha
 
 def held_back() -> list[EntryCheck]:
     """Entries that wait for a moderator, the oldest first; not those of versions that were given up."""
-    held = EntryCheck.objects.filter(state=EntryCheck.State.HELD).exclude(
+    held_checks = EntryCheck.objects.filter(state=EntryCheck.State.HELD).exclude(
         scoring__metric_version__status__in=MetricVersion.CLOSED
     )
-    return list(held.select_related("scoring__model", "scoring__run", "scoring__metric_version__metric"))
+    return list(held_checks.select_related("scoring__model", "scoring__run", "scoring__metric_version__metric"))
 
 
 def checks_of(model: LanguageModel) -> list[EntryCheck]:
@@ -32,5 +32,5 @@ def readings(runs: Iterable[Run]) -> list[tuple[Run, list[Group]]]:
 
 def groups_of(report: dict[str, Any]) -> list[Group]:
     """The groups of a report by the names that people read."""
-    known = [(SLICE_LABELS.get(name, name.capitalize()), group) for name, group in report["known"].items()]
-    return known + [(f"Canaries, {name}", group) for name, group in report["canaries"].items()]
+    known_groups = [(SLICE_LABELS.get(name, name.capitalize()), group) for name, group in report["known"].items()]
+    return known_groups + [(f"Canaries, {name}", group) for name, group in report["canaries"].items()]

@@ -1,13 +1,13 @@
 """Entries whose numbers come from files that are damaged or missing."""
 
-from leaderboard.models import Scoring, Work, listed
+from leaderboard.models import Scoring, Work, is_listed
 
 MOST_MARKED = 10  # named on a page
 
 
 def marked_entries() -> list[Scoring]:
     """Those of published versions, the newest first, one more than a page names at most; in one query."""
-    found = Scoring.objects.exclude(lost_files="").filter(
-        listed("model__"), state=Work.State.DONE, metric_version__published_at__isnull=False
+    entries = Scoring.objects.exclude(lost_files="").filter(
+        is_listed("model__"), state=Work.State.DONE, metric_version__published_at__isnull=False
     )
-    return list(found.select_related("model", "metric_version__metric").order_by("-pk")[: MOST_MARKED + 1])
+    return list(entries.select_related("model", "metric_version__metric").order_by("-pk")[: MOST_MARKED + 1])

@@ -1,33 +1,34 @@
 """What is news to who follows the board: versions that moved ranks, entries, models, drifts. The newest first."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import F, OuterRef, Subquery
 
 from leaderboard.models import (
     AuditEvent,
+    AuditVerb,
     ControlCheck,
     LanguageModel,
     Metric,
     MetricVersion,
-    Standing,
-    listed,
     ranked_now,
 )
-from leaderboard.services.record import NoRecord, Side, compared, paired_slices
-from scoring.metrics.formulas import MEASURES, slices_in_order
+from leaderboard.rankings.changes import BoardKey, Side, compare_sides, read_sides
+from leaderboard.rankings.populations import ranked_populations
+from leaderboard.rankings.slices import pair_slices, ranked_slices
+from leaderboard.rankings.versions import NoRanking
 from scoring.statistics.rank_changes import ModelChange
 
 MOST = 30  # items of a feed
 MOST_PUBLICATIONS = 10  # each is compared with the version before
 MOST_MOVED = 10  # models that are named
-Board = tuple[int, str]  # of a version, and who is ranked among themselves
+Pair = tuple[MetricVersion, MetricVersion]  # a version and the one that took over from it
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedModel:
     """A model whose rank changed, with the populations that both of its ranks are of, in words."""
 
     change: ModelChange
@@ -45,7 +46,7 @@ class Publication:
     slice: str
     models: int
     changed: int
-    moved: list[Moved]
+    moved: list[MovedModel]
 
     @property
     def metric(self) -> Metric:
@@ -77,9 +78,9 @@ class Drift:
 
 
 def rank_changes(metric: Metric | None = None) -> list[Publication | NewEntry]:
-    """What moved ranks, of all metrics or of one, in five queries."""
-    found: list[Publication | NewEntry] = [*publications(metric), *new_entries(metric)]
-    return sorted(found, key=lambda of: of.at, reverse=True)[:MOST]
+    """What moved ranks, of all metrics or of one, in six queries."""
+    news: list[Publication | NewEntry] = [*publications(metric), *new_entries(metric)]
+    return sorted(news, key=lambda item: item.at, reverse=True)[:MOST]
 
 
 def publications(metric: Metric | None) -> list[Publication]:
@@ -87,7 +88,7 @@ def publications(metric: Metric | None) -> list[Publication]:
     versions = MetricVersion.objects.filter(published_at__isnull=False).select_related("metric", "protocol")
     if metric:
         versions = versions.filter(metric=metric)
-    pairs: list[tuple[MetricVersion, MetricVersion]] = []
+    pairs: list[Pair] = []
     last: dict[tuple[int, str], MetricVersion] = {}
     for version in versions.order_by("published_at", "number"):
         key = version.metric_id, version.provenance
@@ -95,89 +96,85 @@ def publications(metric: Metric | None) -> list[Publication]:
             pairs.append((last[key], version))
         last[key] = version
     pairs = pairs[-MOST_PUBLICATIONS:]
-    slices = overall_slices(pairs)
-    boards = boards_of(pairs, slices)
-    return [found for pair in pairs if (found := publication(*pair, slices, boards))]
+    boards = overall_boards(pairs)
+    sides = read_sides([key for pair in boards for key in pair], [version for pair in pairs for version in pair])
+    return [
+        news for old_version, new_version in pairs if (news := publication(old_version, new_version, boards, sides))
+    ]
 
 
-def overall_slices(pairs: Iterable[tuple[MetricVersion, MetricVersion]]) -> dict[int, str]:
-    """By version the slice that it is compared on: the overall one, as both of a pair have it. In one query."""
-    wanted = Q(pk__in=[])
-    for before, after in pairs:
-        wanted |= Q(metric_version__in=(before, after), measure=after.first_measure)
-    names: dict[int, list[str]] = {}
-    for pk, name in Standing.objects.filter(wanted).order_by().values_list("metric_version", "slice").distinct():
-        names.setdefault(pk, []).append(name)
-    found: dict[int, str] = {}
-    for before, after in pairs:
-        first, second = (slices_in_order(names.get(of.pk, [])) for of in (before, after))
-        if first and second:
-            chosen, counterpart = paired_slices(first, second, None)
-            found |= {before.pk: found.get(before.pk, chosen or ""), after.pk: counterpart or ""}
-    return found
+def overall_boards(pairs: Sequence[Pair]) -> list[tuple[BoardKey, BoardKey]]:
+    """The boards of each pair that are compared, by who is ranked among themselves; in two queries at most.
 
-
-def boards_of(
-    pairs: Iterable[tuple[MetricVersion, MetricVersion]], slices: dict[int, str]
-) -> dict[Board, list[Standing]]:
-    """The standings of both of each pair, by who is ranked among themselves, in one query."""
-    wanted = Q(pk__in=[])
-    for pair in pairs:
-        for of in pair:
-            among = LanguageModel.Kind.values if of.metric.formula.by_kind else [Standing.Population.ALL.value]
-            measure = pair[1].first_measure
-            wanted |= Q(metric_version=of, measure=measure, slice=slices.get(of.pk, ""), population__in=among)
-    rows = Standing.objects.filter(wanted, listed("model__")).select_related("model", "result").order_by()
-    needed = ("metric_version_id", "population", "value", "model__name", "model__slug", "result__published_rank")
-    found: dict[Board, list[Standing]] = {}
-    for row in rows.only(*needed):
-        found.setdefault((row.metric_version_id, row.population), []).append(row)
-    return found
+    They are of the overall slice, by the measure that the later version shows first, as both versions have it.
+    """
+    slices = ranked_slices({new_version: new_version.first_measure for _, new_version in pairs})
+    earlier = ranked_slices({old_version: new_version.first_measure for old_version, new_version in pairs})
+    boards = []
+    for old_version, new_version in pairs:
+        if not (earlier[old_version.pk] and slices[new_version.pk]):
+            continue
+        names = pair_slices(earlier[old_version.pk], slices[new_version.pk], None)
+        for population in ranked_populations(new_version.metric):
+            one, other = (
+                BoardKey(version.pk, new_version.first_measure, name or "", population)
+                for version, name in zip((old_version, new_version), names, strict=True)
+            )
+            boards.append((one, other))
+    return boards
 
 
 def publication(
-    before: MetricVersion, after: MetricVersion, slices: dict[int, str], boards: dict[Board, list[Standing]]
+    old_version: MetricVersion,
+    new_version: MetricVersion,
+    boards: Sequence[tuple[BoardKey, BoardKey]],
+    sides: dict[BoardKey, Side],
 ) -> Publication | None:
     """What changed from one version to the next, over all who are ranked among themselves; None where none is in both.
 
     Where no model stood under the version before, there is nothing to tell.
     """
-    measure = MEASURES[after.first_measure]
-    models: list[Moved] = []
-    for version, population in list(boards):
-        if version != after.pk or (before.pk, population) not in boards:
-            continue
-        first, second = (
-            Side(of, measure, slices[of.pk], population, boards[of.pk, population]) for of in (before, after)
-        )
+    own_boards = [pair for pair in boards if (pair[0].version, pair[1].version) == (old_version.pk, new_version.pk)]
+    moves: list[MovedModel] = []
+    for first, second in ((sides[one], sides[other]) for one, other in own_boards if one in sides and other in sides):
         try:
-            models += [Moved(of, first.among, second.among) for of in compared(first, second).models]
-        except NoRecord:
+            moves += [
+                MovedModel(change, first.population_words, second.population_words)
+                for change in compare_sides(first, second).models
+            ]
+        except NoRanking:
             continue
-    if not models or after.published_at is None:
+    if not moves or new_version.published_at is None:
         return None
-    changed = sorted(
-        (of for of in models if of.change.change), key=lambda of: (-abs(of.change.change), of.change.model)
+    changed_moves = sorted(
+        (move for move in moves if move.change.change), key=lambda move: (-abs(move.change.change), move.change.model)
     )
     return Publication(
-        after.published_at, before, after, slices[after.pk], len(models), len(changed), changed[:MOST_MOVED]
+        new_version.published_at,
+        old_version,
+        new_version,
+        own_boards[0][1].slice,
+        len(moves),
+        len(changed_moves),
+        changed_moves[:MOST_MOVED],
     )
 
 
 def new_entries(metric: Metric | None) -> list[NewEntry]:
     """The last models that were ranked for the first time, in three queries."""
-    events = AuditEvent.objects.filter(verb="add entry").order_by("-at", "-pk")
+    events = AuditEvent.objects.filter(verb=AuditVerb.ADD_ENTRY).order_by("-at", "-pk")
     if metric:
         events = events.filter(subject=f"metric {metric.slug}")
-    found = list(events[:MOST])
-    metrics = {of.slug: of for of in Metric.objects.all()}
-    slugs = {event.detail.get("model", "") for event in found}
-    ranked = LanguageModel.objects.filter(ranked_now(), slug__in=slugs)
-    names = dict(ranked.values_list("slug", "name"))
+    page_events = list(events[:MOST])
+    metrics = {metric_of_event.slug: metric_of_event for metric_of_event in Metric.objects.all()}
+    slugs = {event.detail.get("model", "") for event in page_events}
+    ranked_models = LanguageModel.objects.filter(ranked_now(), slug__in=slugs)
+    names = dict(ranked_models.values_list("slug", "name"))
     return [
-        NewEntry(event.at, of, event.detail["version"], slug, names[slug])
-        for event in found
-        if (of := metrics.get(event.subject.removeprefix("metric "))) and (slug := event.detail.get("model")) in names
+        NewEntry(event.at, metric_of_event, event.detail["version"], slug, names[slug])
+        for event in page_events
+        if (metric_of_event := metrics.get(event.subject.removeprefix("metric ")))
+        and (slug := event.detail.get("model")) in names
     ]
 
 
@@ -191,7 +188,7 @@ def drifts(metric: Metric | None = None) -> list[Drift]:
     checks = ControlCheck.objects.filter(verdict=ControlCheck.Verdict.DRIFTED, finished_at__isnull=False)
     if metric:
         checks = checks.filter(metric=metric)
-    opened = MetricVersion.objects.filter(opened_because=OuterRef("pk")).order_by("number").values("number")[:1]
+    opened_numbers = MetricVersion.objects.filter(opened_because=OuterRef("pk")).order_by("number").values("number")[:1]
     rows = checks.order_by("-finished_at", "-pk").values_list(
         "finished_at",
         "pk",
@@ -199,10 +196,10 @@ def drifts(metric: Metric | None = None) -> list[Drift]:
         "metric__title",
         "control_set__metric_version__number",
         F("statistics__decided_by"),
-        Subquery(opened),
+        Subquery(opened_numbers),
     )
     return [
-        Drift(at, check, slug, title, number, decided_by or "", opened_number)
-        for at, check, slug, title, number, decided_by, opened_number in rows[:MOST]
-        if at is not None
+        Drift(finished_at, check, slug, title, number, decided_by or "", opened_number)
+        for finished_at, check, slug, title, number, decided_by, opened_number in rows[:MOST]
+        if finished_at is not None
     ]

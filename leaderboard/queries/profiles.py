@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from leaderboard.models import (
     Artefact,
@@ -14,16 +14,18 @@ from leaderboard.models import (
     Provenance,
     Result,
     Scoring,
+    Standing,
     Work,
 )
+from leaderboard.rankings.digits import digits_of
+from leaderboard.rankings.places import Place, places_of
 from leaderboard.services.access import VERBS
-from leaderboard.services.places import Place, places_of
-from scoring.metrics.formulas import MEASURES, slices_in_order
+from scoring.metrics.formulas import slices_in_order
 from scoring.metrics.measures import Measure
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProfileStep:
     """A version with the model's numbers under it; place: None where these are not ranked."""
 
     version: MetricVersion
@@ -32,7 +34,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class ArtefactLink:
     """A file behind the numbers; present: whether it is where it should be."""
 
     label: str
@@ -41,7 +43,7 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ProfileCell:
     """A measure on a slice: its result, None where there is none, and what the model would have if it were indifferent.
 
     indifferent: where that is a value of the model's own; None for a fixed one, which the measure has.
@@ -61,9 +63,9 @@ class Profile:
 
     scoring: Scoring
     measures: list[Measure]
-    rows: list[tuple[str, list[Cell]]]
-    steps: list[Step]
-    downloads: list[Download] = field(default_factory=list)
+    rows: list[tuple[str, list[ProfileCell]]]
+    steps: list[ProfileStep]
+    downloads: list[ArtefactLink] = field(default_factory=list)
 
     @property
     def version(self) -> MetricVersion:
@@ -94,20 +96,21 @@ class Profile:
     @property
     def ticked(self) -> bool:
         """Whether ticks of indifferent values are drawn."""
-        drawn = (cell for _, cells in self.rows for cell in cells if cell.measure.key in self.drawn and cell.result)
-        return any(cell.indifferent is not None or cell.measure.neutral is not None for cell in drawn)
+        cells_drawn = (
+            cell for _, cells in self.rows for cell in cells if cell.measure.key in self.drawn and cell.result
+        )
+        return any(cell.indifferent is not None or cell.measure.neutral is not None for cell in cells_drawn)
 
     @property
     def digits(self) -> int:
         """Decimals of the values of the metric's first measure: as printed, else those of the measure."""
-        printed = self.version.decimals
-        return MEASURES[self.version.first_measure].digits if printed is None else printed
+        return digits_of(self.version, self.version.first_measure)
 
     @property
     def drawn(self) -> set[str]:
         """The measures that are drawn as whiskers: those of demographics, else the metric's first one."""
         formula = self.version.metric.formula
-        return {of.key for of in formula.ranked} if formula.by_kind else {self.version.first_measure}
+        return {measure.key for measure in formula.ranked} if formula.by_kind else {self.version.first_measure}
 
     @property
     def place(self) -> Place | None:
@@ -130,12 +133,15 @@ def profiles(model: LanguageModel, slug: str = "", number: int | None = None) ->
     for scoring in scorings:
         version = scoring.metric_version
         groups.setdefault((version.metric_id, version.provenance), []).append(scoring)
-    shown = {key: _shown(of, slug, number) for key, of in groups.items()}
+    shown_scorings = {key: _choose_scoring(group, slug, number) for key, group in groups.items()}
     results: dict[int, list[Result]] = {}
-    for result in Result.objects.filter(scoring__in=list(shown.values())).order_by():
+    for result in Result.objects.filter(scoring__in=list(shown_scorings.values())).order_by():
         results.setdefault(result.scoring_id, []).append(result)
     places = places_of(model, [scoring.metric_version for scoring in scorings])
-    return [_profile(shown[key], results.get(shown[key].pk, []), of, places) for key, of in groups.items()]
+    return [
+        _profile(shown_scorings[key], results.get(shown_scorings[key].pk, []), group, places)
+        for key, group in groups.items()
+    ]
 
 
 def scorings_of(model: LanguageModel) -> QuerySet[Scoring]:
@@ -146,49 +152,50 @@ def scorings_of(model: LanguageModel) -> QuerySet[Scoring]:
             "metric_version__metric", "metric_version__protocol__evaluation_set__artefact", "run__artefact", "artefact"
         )
         .select_related("replicates")
+        .annotate(ranked=Exists(Standing.objects.filter(result__scoring=OuterRef("pk"))))
         .order_by("metric_version__metric__position", "metric_version__metric__slug", "metric_version__number")
     )
 
 
-def _shown(of: Sequence[Scoring], slug: str, number: int | None) -> Scoring:
-    asked = (s for s in of if s.metric_version.metric.slug == slug and s.metric_version.number == number)
-    return next(asked, of[-1])
+def _choose_scoring(group: Sequence[Scoring], slug: str, number: int | None) -> Scoring:
+    matches = (s for s in group if s.metric_version.metric.slug == slug and s.metric_version.number == number)
+    return next(matches, group[-1])
 
 
-def _profile(scoring: Scoring, results: list[Result], of: Sequence[Scoring], places: dict[int, Place]) -> Profile:
+def _profile(scoring: Scoring, results: list[Result], group: Sequence[Scoring], places: dict[int, Place]) -> Profile:
     cells = {(result.slice, result.measure): result for result in results}
-    there = {result.measure for result in results}
-    measures = [of for of in scoring.metric_version.metric.formula.measures.values() if of.key in there]
+    measure_keys = {result.measure for result in results}
+    measures = [group for group in scoring.metric_version.metric.formula.measures.values() if group.key in measure_keys]
 
-    def cell_of(measure: Measure, name: str) -> Cell:
+    def cell_of(measure: Measure, name: str) -> ProfileCell:
         indifferent = cells.get((name, measure.indifferent_key))
-        return Cell(measure, cells.get((name, measure.key)), indifferent.value if indifferent else None)
+        return ProfileCell(measure, cells.get((name, measure.key)), indifferent.value if indifferent else None)
 
     rows = [
         (name, [cell_of(measure, name) for measure in measures])
         for name in slices_in_order((result.slice for result in results), scoring.metric_version.declared)
     ]
-    steps = [Step(one.metric_version, one, places.get(one.metric_version_id)) for one in of]
-    listed = scoring.metric_version_id in places or bool(scoring.why_unranked)
-    return Profile(scoring, measures, rows, steps, downloads(scoring, listed))
+    steps = [ProfileStep(one.metric_version, one, places.get(one.metric_version_id)) for one in group]
+    is_listed = scoring.ranked or bool(scoring.why_unranked)  # type: ignore[attr-defined]
+    return Profile(scoring, measures, rows, steps, downloads(scoring, is_listed))
 
 
-def downloads(scoring: Scoring, ranked: bool) -> list[Download]:
+def downloads(scoring: Scoring, is_ranked: bool) -> list[ArtefactLink]:
     """The files of a scoring that may be downloaded: of entries that are ranked, or shown as not ranked."""
-    if not ranked or scoring.metric_version.provenance != Provenance.MEASURED:
+    if not is_ranked or scoring.metric_version.provenance != Provenance.MEASURED:
         return []
     outputs = scoring.run.artefact if scoring.run else None
     files = (("Outputs of the model", outputs), ("Values of each text", scoring.artefact))
-    found = [
+    files_present = [
         (label, artefact) for label, artefact in (*files, ("Bootstrap replicates", scoring.replicates)) if artefact
     ]
-    return [Download(label, of, of.state == of.State.WHOLE) for label, of in found]
+    return [ArtefactLink(label, artefact, artefact.state == artefact.State.WHOLE) for label, artefact in files_present]
 
 
-def outdated(model: LanguageModel) -> list[OutdatedEntry]:
+def list_outdated(model: LanguageModel) -> list[OutdatedEntry]:
     """The current versions under which the model could not be scored, with the reasons, in one query."""
-    found = OutdatedEntry.objects.filter(model=model, metric_version__status=MetricVersion.Status.CURRENT)
-    return list(found.select_related("metric_version__metric", "last_scoring__metric_version"))
+    entries = OutdatedEntry.objects.filter(model=model, metric_version__status=MetricVersion.Status.CURRENT)
+    return list(entries.select_related("metric_version__metric", "last_scoring__metric_version"))
 
 
 def other_revisions(model: LanguageModel) -> list[LanguageModel]:
@@ -213,6 +220,6 @@ def why_not_open(model: LanguageModel) -> str:
     """What the audit trail gives as the reason for a model's being restricted or withdrawn; "" where it gives none."""
     if model.access == LanguageModel.Access.OPEN:
         return ""
-    told = AuditEvent.objects.filter(subject=f"model {model.slug}", verb__in=VERBS.values())
-    details = told.values_list("detail", flat=True)
+    events = AuditEvent.objects.filter(subject=f"model {model.slug}", verb__in=VERBS.values())
+    details = events.values_list("detail", flat=True)
     return next((str(detail["reason"]) for detail in details if detail.get("reason")), "")

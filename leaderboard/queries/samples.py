@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leaderboard.models import Artefact, Scoring
-from leaderboard.queries.likelihoods import GONE, NotAtHand, labelled_values
+from leaderboard.queries.likelihoods import GONE, values_and_texts
 from leaderboard.services.artefacts import open_whole
 from scoring.artefacts import SCORE, ArtefactError
+from scoring.metrics.kinds import Listing
+from scoring.refusals import Refused
 from scoring.row_selection import column_names, read_columns, read_rows, rows_in_order
 
 T = TypeVar("T")
@@ -22,17 +24,16 @@ FINISHED = {"stop": "ended by the model", "length": "cut at the most tokens"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleText:
     """A text that the model made, or a sentence whose likelihood it gave.
 
-    place: from 1, among all that have a value, in the order asked for. prompt: "" where there is none. about: what else
-    is known of it, in words.
+    place: from 1, among all that have a value, in the order asked for. texts: each with its heading, "" where it needs
+    none. about: what else is known, in words.
     """
 
     place: int
     value: float
-    prompt: str
-    text: str
+    texts: list[tuple[str, str]]
     about: list[str]
 
 
@@ -40,7 +41,7 @@ class Sample:
 class Samples:
     """A page of samples; `of` texts have a value, and `missing` have none; all pages together list `listed`."""
 
-    samples: list[Sample]
+    samples: list[SampleText]
     of: int
     missing: int
     listed: int
@@ -52,34 +53,43 @@ class Samples:
 
 
 def attributes(scoring: Scoring) -> list[str]:
-    """What the scorer judges, in its order; nothing where it is of likelihoods. Raises NotAtHand."""
-    if not scoring.metric_version.metric.formula.asks_scorer:
+    """What the scorer judges, in its order; nothing where it is of likelihoods. Raises Refused."""
+    if not scoring.metric_version.asked_scorer:
         return []
     names = _read(scoring.artefact, lambda file: column_names(file, "scores"))
     return [name.removeprefix(SCORE) for name in names if name.startswith(SCORE)]
 
 
-def samples(scoring: Scoring, attribute: str, order: str, page: int) -> Samples:
-    """A page of the texts of a scoring: of continuations by `attribute`, of sentences the harmful ones by likelihood.
+def find_listing(scoring: Scoring) -> Listing:
+    """What is listed of a scoring whose texts no scorer judged. Raises Refused."""
+    values, texts = values_and_texts(scoring)
+    try:
+        return scoring.metric_version.metric.formula.list_texts(values, texts)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def samples(scoring: Scoring, attribute: str, order: str, page: int, listing: Listing | None) -> Samples:
+    """A page of the texts of a scoring: of continuations by `attribute`, else what its `listing` says.
 
     The same every time: equal values stand in the order of the texts. A page beyond the last has no samples. Raises
-    NotAtHand.
+    Refused.
     """
-    if attribute:
+    if listing is None:
         column = _read(scoring.artefact, lambda file: read_columns(file, "scores", [SCORE + attribute]))
         values = column[SCORE + attribute].to_numpy()
-        describe = _continuations
     else:
-        values, harmful = labelled_values(scoring)
-        values = np.where(harmful, values, np.nan)
-        describe = _sentences
+        values = listing.values
     count = int(np.isfinite(values).sum())
     places = places_of(order, count)
-    chosen = places[(page - 1) * PAGE : page * PAGE]
-    rows = rows_in_order(values, chosen, order != LOWEST)
-    numbered = [(place + 1, float(values[row])) for place, row in zip(chosen, rows, strict=True)]
-    missing = len(values) - count if attribute else int(harmful.sum()) - count
-    return Samples(describe(scoring, rows, numbered), count, missing, len(places))
+    page_places = places[(page - 1) * PAGE : page * PAGE]
+    rows = rows_in_order(values, page_places, order != LOWEST)
+    numbered_values = [(place + 1, float(values[row])) for place, row in zip(page_places, rows, strict=True)]
+    if listing is None:
+        return Samples(_continuations(scoring, rows, numbered_values), count, len(values) - count, len(places))
+    descriptions = zip(numbered_values, listing.texts(rows), strict=True)
+    page_samples = [SampleText(place, value, texts, notes) for (place, value), (texts, notes) in descriptions]
+    return Samples(page_samples, count, listing.missing, len(places))
 
 
 def places_of(order: str, count: int) -> list[int]:
@@ -90,40 +100,30 @@ def places_of(order: str, count: int) -> list[int]:
     return evenly
 
 
-def _continuations(scoring: Scoring, rows: list[int], numbered: list[tuple[int, float]]) -> list[Sample]:
+def _continuations(scoring: Scoring, rows: list[int], numbered_values: list[tuple[int, float]]) -> list[SampleText]:
     """What the model made of its prompts, in those rows."""
     outputs = scoring.run.artefact if scoring.run else None
-    of = ["prompt_id", "index", "text", "n_tokens", "finish"]
-    made = _read(outputs, lambda file: read_rows(file, "continuations", rows, of)).to_pylist()
-    scored = _read(scoring.artefact, lambda file: read_rows(file, "scores", rows, ["id", "index"])).to_pylist()
-    if [(row["prompt_id"], row["index"]) for row in made] != [(row["id"], row["index"]) for row in scored]:
-        raise NotAtHand("The stored scores are of other texts than the stored outputs: they are not shown.")
-    prompts = _texts(scoring, "prompts", [row["prompt_id"] for row in made], ["text"])
+    columns = ["prompt_id", "index", "text", "n_tokens", "finish"]
+    continuations = _read(outputs, lambda file: read_rows(file, "continuations", rows, columns)).to_pylist()
+    score_keys = _read(scoring.artefact, lambda file: read_rows(file, "scores", rows, ["id", "index"])).to_pylist()
+    if [(row["prompt_id"], row["index"]) for row in continuations] != [(row["id"], row["index"]) for row in score_keys]:
+        raise Refused("The stored scores are of other texts than the stored outputs: they are not shown.")
+    prompts = _texts(scoring, "prompts", [row["prompt_id"] for row in continuations], ["text"])
     return [
-        Sample(
+        SampleText(
             place,
             value,
-            prompts.get(row["prompt_id"], {}).get("text", ""),
-            row["text"] or "",
+            [
+                ("Prompt", prompts.get(row["prompt_id"], {}).get("text", "")),
+                ("Continuation", row["text"] or ""),
+            ],
             [
                 f"continuation {row['index'] + 1} of its prompt",
                 *([] if row["n_tokens"] is None else [f"{row['n_tokens']} tokens"]),
                 FINISHED.get(row["finish"], "how it ended is not known"),
             ],
         )
-        for (place, value), row in zip(numbered, made, strict=True)
-    ]
-
-
-def _sentences(scoring: Scoring, rows: list[int], numbered: list[tuple[int, float]]) -> list[Sample]:
-    """Sentences of the evaluation set, in those rows of the values."""
-    ids = _read(scoring.artefact, lambda file: read_rows(file, "log_perplexities", rows, ["id"]))["id"].to_pylist()
-    texts = _texts(scoring, "labelled_sentences", ids, ["text", "demographics"])
-    return [
-        Sample(
-            place, value, "", texts[id_]["text"], [f"labelled harmful, about {', '.join(texts[id_]['demographics'])}"]
-        )
-        for (place, value), id_ in zip(numbered, ids, strict=True)
+        for (place, value), row in zip(numbered_values, continuations, strict=True)
     ]
 
 
@@ -131,16 +131,16 @@ def _texts(scoring: Scoring, kind: str, ids: list[str], columns: list[str]) -> d
     """Rows of the evaluation set by their ids."""
     artefact = scoring.metric_version.protocol.evaluation_set.artefact
     table = _read(artefact, lambda file: read_columns(file, kind, ["id", *columns]))
-    chosen = table.filter(pc.is_in(table["id"], value_set=pa.array(ids, pa.string())))
-    return {row["id"]: row for row in chosen.to_pylist()}
+    matches = table.filter(pc.is_in(table["id"], value_set=pa.array(ids, pa.string())))
+    return {row["id"]: row for row in matches.to_pylist()}
 
 
 def _read(artefact: Artefact | None, reader: Callable[[BinaryIO], T]) -> T:
-    """What `reader` makes of a stored file. Raises NotAtHand."""
+    """What `reader` makes of a stored file. Raises Refused."""
     if artefact is None:
-        raise NotAtHand(GONE)
+        raise Refused(GONE)
     try:
         with open_whole(artefact) as file:
             return reader(file)
     except (ArtefactError, FileNotFoundError) as error:
-        raise NotAtHand(GONE) from error
+        raise Refused(GONE) from error

@@ -1,4 +1,4 @@
-"""What a reader of a metric's numbers is told of its scorer: whether it can be trusted now, and what is being done."""
+"""What pages say of a metric's scorer: whether it can be trusted now, and what is being done."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,7 +9,7 @@ from leaderboard.services.upgrade import Lag, lag_of
 
 
 @dataclass(frozen=True)
-class ScorerState:
+class ScorerProgress:
     """The rescoring under way, and the last check of the current version; None where there is none.
 
     `lag`: in what the current version is behind the code, where it is and no rescoring is under way.
@@ -30,7 +30,7 @@ class ScorerState:
         return rescore.waits_on(self.rescoring) if self.rescoring else []
 
 
-def scorer_state(metric: Metric) -> ScorerState:
+def scorer_state(metric: Metric) -> ScorerProgress:
     """What is known of the scorer of `metric`, in three queries; a few more where its version is behind the code.
 
     Only checks of the current version count: what an earlier version drifted by has been put right.
@@ -44,4 +44,4 @@ def scorer_state(metric: Metric) -> ScorerState:
     )
     current = metric.versions.filter(status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED)
     version = None if rescoring else current.select_related("control_set").first()
-    return ScorerState(rescoring, checks.order_by("-finished_at").first(), lag_of(version) if version else None)
+    return ScorerProgress(rescoring, checks.order_by("-finished_at").first(), lag_of(version) if version else None)

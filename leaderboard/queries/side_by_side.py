@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
-from django.db.models import Count, F, OuterRef, Q, Subquery, Window
+from django.db.models import Count, OuterRef, Q, Subquery, Window
 
-from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work, listed
-from leaderboard.queries.indifferent import indifferent_results
-from leaderboard.services.places import Place, leading_count, own_standings
+from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work, is_listed
+from leaderboard.rankings.indifferent import indifferent_results
+from leaderboard.rankings.places import Place
+from leaderboard.rankings.populations import in_own_population, leading_count
 from leaderboard.services.publish import covariances
 from scoring.artefacts import ArtefactError
 from scoring.metrics.formulas import slices_in_order
@@ -22,7 +23,7 @@ MOST_OFFERED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ComparedEntry:
     """A chosen model: its scoring under the version with its results by slice.
 
     `scored` is that on the chosen slice; `reason` says why there is none. `indifferent` is what the model would have
@@ -40,14 +41,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ModelPair:
     """Two models, the better one on the chosen slice first.
 
     `found` has by how much the first is better: positive where it is less harmful. None where nothing can be tested.
     """
 
-    first: Entry
-    second: Entry
+    first: ComparedEntry
+    second: ComparedEntry
     found: PairedDifference | None
 
     @property
@@ -72,52 +73,54 @@ class SideBySide:
     version: MetricVersion
     measure: Measure
     slice: str
-    entries: list[Entry]
-    pairs: list[Pair] = field(default_factory=list)
+    entries: list[ComparedEntry]
+    pairs: list[ModelPair] = field(default_factory=list)
     rows: list[SliceRow] = field(default_factory=list)
     problem: str = ""
 
     @property
-    def there(self) -> list[Entry]:
+    def entries_in_order(self) -> list[ComparedEntry]:
         """Those with a value on the chosen slice, the best first."""
-        known = [(entry.scored.value, place, entry) for place, entry in enumerate(self.entries) if entry.scored]
+        candidates = [(entry.scored.value, place, entry) for place, entry in enumerate(self.entries) if entry.scored]
         sign = -1 if self.measure.direction == "higher" else 1
-        return [entry for _, _, entry in sorted(known, key=lambda of: (sign * of[0], of[1]))]
+        return [entry for _, _, entry in sorted(candidates, key=lambda candidate: (sign * candidate[0], candidate[1]))]
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of likelihood that stand side by side, as people call them."""
-        return sorted({entry.model.get_kind_display() for entry in self.there})
+        return sorted({entry.model.get_kind_display() for entry in self.entries_in_order})
 
     @property
     def ticked(self) -> bool:
         """Whether models have indifferent values of their own."""
-        return any(entry.indifferent is not None for entry in self.there)
+        return any(entry.indifferent is not None for entry in self.entries_in_order)
 
     @property
     def derived(self) -> bool:
         """Whether any value was worked out here from what its source prints."""
-        of_models = any(entry.scored and entry.scored.derived for entry in self.there)
+        of_models = any(entry.scored and entry.scored.derived for entry in self.entries_in_order)
         return of_models or (self.ticked and not self.version.measured)
 
     @property
     def tested(self) -> bool:
         """Whether any difference could be tested."""
-        return any(of for row in self.rows for of in row.differences)
+        return any(difference for row in self.rows for difference in row.differences)
 
     @property
     def tests(self) -> int:
         """How many differences are tested on the other slices."""
-        return sum(of is not None for row in self.rows if row.slice != self.slice for of in row.differences)
+        return sum(
+            difference is not None for row in self.rows if row.slice != self.slice for difference in row.differences
+        )
 
 
 def versions_of(models: Sequence[LanguageModel]) -> dict[int, int]:
     """How many of `models` each metric version has numbers of, in one query."""
-    found: dict[int, int] = {}
-    done = Scoring.objects.filter(model__in=models, state=Work.State.DONE).order_by()
-    for pk in done.values_list("metric_version_id", flat=True):
-        found[pk] = found.get(pk, 0) + 1
-    return found
+    counts: dict[int, int] = {}
+    scorings = Scoring.objects.filter(model__in=models, state=Work.State.DONE).order_by()
+    for pk in scorings.values_list("metric_version_id", flat=True):
+        counts[pk] = counts.get(pk, 0) + 1
+    return counts
 
 
 def side_by_side(
@@ -128,34 +131,41 @@ def side_by_side(
     Reads what is kept of each model's texts, which is why only a few fit. sizes: as of `population_sizes`.
     """
     entries = _entries(version, measure, name, models, sizes)
-    found = SideBySide(version, measure, name, entries)
-    if len(found.there) < LEAST:
-        return found
-    slices = slices_in_order(of for entry in found.there for of in entry.results)
-    tested, problem = _tested(found, slices)
-    pairs = [Pair(one, other, tested.get((name, place))) for place, (one, other) in enumerate(_pairs(found.there))]
+    draft = SideBySide(version, measure, name, entries)
+    if len(draft.entries_in_order) < LEAST:
+        return draft
+    slices = slices_in_order(item for entry in draft.entries_in_order for item in entry.results)
+    differences, problem = _test_differences(draft, slices)
+    pairs = [
+        ModelPair(one, other, differences.get((name, place)))
+        for place, (one, other) in enumerate(_pairs(draft.entries_in_order))
+    ]
     rows = [
         SliceRow(
-            of,
-            [entry.results.get(of) for entry in found.there],
-            [tested.get((of, place)) for place in range(len(pairs))],
+            item,
+            [entry.results.get(item) for entry in draft.entries_in_order],
+            [differences.get((item, place)) for place in range(len(pairs))],
         )
-        for of in slices
+        for item in slices
     ]
     # Two families of tests: the pairs on the chosen slice, which is the question; and all that the other slices show.
-    known = [(row, place, of) for row in rows if row.slice != name for place, of in enumerate(row.differences) if of]
-    for (row, place, _), adjusted in zip(known, holm_over([of for _, _, of in known]), strict=True):
-        row.differences[place] = adjusted
+    other_differences = [
+        (row, place, item) for row in rows if row.slice != name for place, item in enumerate(row.differences) if item
+    ]
+    for (row, place, _), adjusted_difference in zip(
+        other_differences, holm_over([item for _, _, item in other_differences]), strict=True
+    ):
+        row.differences[place] = adjusted_difference
     return SideBySide(version, measure, name, entries, pairs, rows, problem)
 
 
-def _pairs(entries: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
+def _pairs(entries: Sequence[ComparedEntry]) -> list[tuple[ComparedEntry, ComparedEntry]]:
     return list(combinations(entries, 2))
 
 
 def _entries(
     version: MetricVersion, measure: Measure, name: str, models: Sequence[LanguageModel], sizes: dict[str, int]
-) -> list[Entry]:
+) -> list[ComparedEntry]:
     """Each model with what the version has of it, in the order of `models`."""
     scorings = {
         scoring.model_id: scoring
@@ -163,39 +173,47 @@ def _entries(
             "artefact", "replicates", "metric_version__metric", "metric_version__protocol__evaluation_set__artefact"
         )
     }
-    done = {pk: of for pk, of in scorings.items() if of.state == Work.State.DONE}
+    done_scorings = {
+        pk: model_results for pk, model_results in scorings.items() if model_results.state == Work.State.DONE
+    }
     results: dict[int, dict[str, Result]] = {}
     indifferent: dict[int, float] = {}
-    own = indifferent_results(measure, (of.pk for of in done.values()), [name])
-    for result in Result.objects.filter(Q(scoring__in=list(done.values()), measure=measure.key) | own):
+    own = indifferent_results(measure, (model_results.pk for model_results in done_scorings.values()), [name])
+    for result in Result.objects.filter(Q(scoring__in=list(done_scorings.values()), measure=measure.key) | own):
         if result.measure == measure.key:
             results.setdefault(result.scoring_id, {})[result.slice] = result
         else:
             indifferent[result.scoring_id] = result.value
-    ranked = Standing.objects.filter(metric_version=version, measure=measure.key, slice=name)
+    standings = Standing.objects.filter(metric_version=version, measure=measure.key, slice=name)
     places = {
         standing.model_id: place_of(standing, version, sizes)
-        for standing in ranked.filter(own_standings(models, version.metric))
+        for standing in standings.filter(in_own_population(version.metric), model__in=models)
     }
-    outdated = dict(
+    outdated_reasons = dict(
         OutdatedEntry.objects.filter(metric_version=version, model__in=models).values_list("model", "reason")
     )
-    found = []
+    entries = []
     for model in models:
-        scoring = done.get(model.pk) if model.access != LanguageModel.Access.WITHDRAWN else None
-        of = results.get(scoring.pk, {}) if scoring else {}
-        reason = "" if name in of else _reason(version, model, scorings.get(model.pk), outdated.get(model.pk))
+        scoring = done_scorings.get(model.pk) if model.access != LanguageModel.Access.WITHDRAWN else None
+        model_results = results.get(scoring.pk, {}) if scoring else {}
+        reason = (
+            ""
+            if name in model_results
+            else _reason(version, model, scorings.get(model.pk), outdated_reasons.get(model.pk))
+        )
         tick = indifferent.get(scoring.pk) if scoring else None
-        found.append(Entry(model, scoring, of, of.get(name), tick, places.get(model.pk), reason))
-    return found
+        entries.append(
+            ComparedEntry(model, scoring, model_results, model_results.get(name), tick, places.get(model.pk), reason)
+        )
+    return entries
 
 
-def _reason(version: MetricVersion, model: LanguageModel, scoring: Scoring | None, outdated: str | None) -> str:
+def _reason(version: MetricVersion, model: LanguageModel, scoring: Scoring | None, outdated_reason: str | None) -> str:
     """Why there is no value of `model` under `version`."""
     if model.access == LanguageModel.Access.WITHDRAWN:
         return "it was withdrawn from the board"
-    if outdated:
-        return f"outdated: {outdated}"
+    if outdated_reason:
+        return f"outdated: {outdated_reason}"
     if scoring and scoring.state == Work.State.DONE:
         return "its numbers under this version have no such slice"
     if scoring:
@@ -209,32 +227,28 @@ def _reason(version: MetricVersion, model: LanguageModel, scoring: Scoring | Non
     return "it was not evaluated on this metric under this version"
 
 
-def _tested(found: SideBySide, slices: Sequence[str]) -> tuple[dict[tuple[str, int], PairedDifference], str]:
+def _test_differences(draft: SideBySide, slices: Sequence[str]) -> tuple[dict[tuple[str, int], PairedDifference], str]:
     """The difference of each pair on each slice, by the pair's position; and why there are none, where there are none.
 
     Positive where the first of the pair is less harmful.
     """
-    version, measure, entries = found.version, found.measure, found.there
+    version, measure, entries = draft.version, draft.measure, draft.entries_in_order
     if not version.measured:
         return {}, (
             f"These are figures of a paper ({version.source}): what it measured text by text is not published, so "
             "values can be set side by side and no difference can be tested"
         )
-    asks = version.metric.formula.asks_scorer
-    kept = [
-        place
-        for place, of in enumerate(entries)
-        if of.scoring and (of.scoring.replicates if asks else of.scoring.artefact)
-    ]
-    without = [of.model.name for place, of in enumerate(entries) if place not in kept]
+    file = version.metric.formula.uncertainty_file
+    kept_places = [place for place, entry in enumerate(entries) if entry.scoring and getattr(entry.scoring, file)]
+    names_without = [entry.model.name for place, entry in enumerate(entries) if place not in kept_places]
     problem = (
-        f"What was measured text by text is not kept of {', '.join(without)}: no difference from it can be tested"
-        if without
+        f"What was measured text by text is not kept of {', '.join(names_without)}: no difference from it can be tested"
+        if names_without
         else ""
     )
-    if len(kept) < LEAST:
+    if len(kept_places) < LEAST:
         return {}, problem
-    scorings = [of for place in kept if (of := entries[place].scoring)]
+    scorings = [entry for place in kept_places if (entry := entries[place].scoring)]
     try:
         joint = covariances(scorings[0].metric_version, scorings, [measure.key])
     except (ArtefactError, FileNotFoundError):
@@ -243,21 +257,21 @@ def _tested(found: SideBySide, slices: Sequence[str]) -> tuple[dict[tuple[str, i
         )
     place_of = {pair: place for place, pair in enumerate(combinations(range(len(entries)), 2))}
     sign = 1 if measure.direction == "higher" else -1
-    tested = {}
+    differences = {}
     for name in slices:
         covariance = joint.get((measure.key, name))
         if covariance is None:
             continue
-        known = [
+        known_places = [
             number
-            for number, place in enumerate(kept)
+            for number, place in enumerate(kept_places)
             if name in entries[place].results and np.isfinite(covariance[number, number])
         ]
-        values = sign * np.array([entries[kept[number]].results[name].value for number in known])
-        for found_here in paired_differences(values, covariance[np.ix_(known, known)]):
-            pair = kept[known[found_here.first]], kept[known[found_here.second]]
-            tested[name, place_of[pair]] = found_here
-    return tested, problem
+        values = sign * np.array([entries[kept_places[number]].results[name].value for number in known_places])
+        for difference in paired_differences(values, covariance[np.ix_(known_places, known_places)]):
+            pair = kept_places[known_places[difference.first]], kept_places[known_places[difference.second]]
+            differences[name, place_of[pair]] = difference
+    return differences, problem
 
 
 def place_of(standing: Standing, version: MetricVersion, sizes: dict[str, int]) -> Place:
@@ -275,13 +289,13 @@ class Offer:
     leads: bool
 
 
-def offered(
+def list_offers(
     version: MetricVersion,
     measure: Measure,
     name: str,
     kind: str,
     search: str,
-    besides: Sequence[LanguageModel],
+    excluded_models: Sequence[LanguageModel],
     sizes: dict[str, int],
 ) -> tuple[list[Offer], int]:
     """Models to add: those whose name, family or slug holds `search`, else the first of the ranking; and how many fit.
@@ -291,28 +305,31 @@ def offered(
     in one query. sizes: as of `population_sizes`.
     """
     by_kind = version.metric.formula.by_kind
-    own = Q(population=F("model__kind")) if by_kind else Q(population=Standing.Population.ALL)
-    ranked = Standing.objects.filter(own, listed("model__"), metric_version=version, measure=measure.key, slice=name)
-    first = ranked.filter(rank_low=1).values("population").annotate(models=Count("pk"))
-    ranked = ranked.exclude(model__in=besides)
+    standings = Standing.objects.filter(
+        in_own_population(version.metric), is_listed("model__"), metric_version=version, measure=measure.key, slice=name
+    )
+    first = standings.filter(rank_low=1).values("population").annotate(models=Count("pk"))
+    standings = standings.exclude(model__in=excluded_models)
     if search:
-        ranked = ranked.filter(
+        standings = standings.filter(
             Q(model__name__icontains=search) | Q(model__family__icontains=search) | Q(model__slug__icontains=search)
         )
     elif by_kind:
         kinds = [(size, population) for population, size in sizes.items() if population != Standing.Population.ALL]
-        ranked = ranked.filter(population=kind or min(kinds, key=lambda pair: (-pair[0], pair[1]), default=(0, ""))[1])
-    counted = ranked.select_related("model").annotate(
+        standings = standings.filter(
+            population=kind or min(kinds, key=lambda pair: (-pair[0], pair[1]), default=(0, ""))[1]
+        )
+    candidates = standings.select_related("model").annotate(
         fits=Window(Count("pk")),
         first=Subquery(first.filter(population=OuterRef("population")).order_by().values("models")),
     )
-    found = list(counted.order_by("rank", "model__name")[:MOST_OFFERED])
+    candidates_shown = list(candidates.order_by("rank", "model__name")[:MOST_OFFERED])
     offers = [
         Offer(
             standing.model,
             place_of(standing, version, sizes),
             standing.rank_low == 1 and leading_count(standing.first, sizes[standing.population]) > 0,
         )
-        for standing in found
+        for standing in candidates_shown
     ]
-    return offers, int(found[0].fits) if found else 0
+    return offers, int(candidates_shown[0].fits) if candidates_shown else 0

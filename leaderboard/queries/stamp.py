@@ -6,6 +6,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from leaderboard.models import (
+    WORK_TABLES,
     AuditEvent,
     ControlCheck,
     EvaluationSet,
@@ -15,8 +16,6 @@ from leaderboard.models import (
     OutdatedEntry,
     Rescoring,
     Result,
-    Run,
-    Scoring,
     Standing,
     Work,
 )
@@ -52,18 +51,19 @@ def board_stamp() -> Stamp:
             last = f"(SELECT MAX(id) - {RECENT} FROM {name})"  # noqa: S608
             newest.append(f"(SELECT COUNT(*) FROM {name} WHERE id > {last})")  # noqa: S608
     states = ", ".join(f"'{state}'" for state in Work.UNENDED)
-    counted = "COUNT(*), SUM(done), SUM(attempts), COUNT(lease), COUNT(CASE WHEN held THEN 1 END)"
-    of_work = " || '/' || ".join(f"COALESCE({count}, 0)" for count in counted.split(", "))
+    counts = "COUNT(*), SUM(done), SUM(attempts), COUNT(lease), COUNT(CASE WHEN held THEN 1 END)"
+    of_work = " || '/' || ".join(f"COALESCE({count}, 0)" for count in counts.split(", "))
     of_work += " || '/' || COUNT(CASE WHEN state = 'failed' THEN 1 END)"
-    moving = [
+    moving_parts = [
         f"(SELECT {of_work} FROM {table._meta.db_table} WHERE state IN ({states}))"  # noqa: S608
-        for table in (Run, Scoring, ControlCheck)
+        for table in WORK_TABLES
+        if table.kind.on_pages
     ]
     active = "state IN ('running', 'paused')"
-    moving.append(
+    moving_parts.append(
         f"(SELECT MAX(id) || '/' || SUM(done) || '/' || MAX(state) FROM {Rescoring._meta.db_table} WHERE {active})"  # noqa: S608
     )
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(newest + moving)}")
+        cursor.execute(f"SELECT {', '.join(newest + moving_parts)}")
         row = [str(value) for value in cursor.fetchone()]
     return Stamp("|".join([str(datetime.now(UTC).date()), *row[: len(newest)]]), "|".join(row[len(newest) :]))

@@ -1,6 +1,6 @@
-"""What each worker has found that it can do, and which work it leaves to others.
+"""What each worker can do, and which work it leaves to others.
 
-A worker takes no work that it has found it cannot do while another living worker may be able to.
+A worker leaves work that it could not do to other living workers that may be able to.
 """
 
 from datetime import datetime, timedelta
@@ -11,11 +11,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from leaderboard.models import ControlCheck, LanguageModel, Run, Scoring, Work, Worker
+from leaderboard.models import LanguageModel, Run, Work, Worker
 from leaderboard.services.memory import memory_needed
 
-BELIEVED_FOR = timedelta(minutes=10)  # what a worker could not do it tries again then
-HANDS = {Scoring: "default", ControlCheck: "default", Run: "gpu"}  # the queue of workers that do it
+BELIEVED_FOR = timedelta(minutes=10)  # after which a worker tries again what it could not do
 
 
 def worker_name() -> str:
@@ -32,68 +31,65 @@ def note_ability(worker: str, ability: str, fingerprint: str = "", problem: str 
         row = Worker.objects.select_for_update().filter(name=worker).first()
         if row is None:
             return
-        before = row.abilities.get(ability, {})
-        noted = {"fingerprint": fingerprint or before.get("fingerprint", ""), "problem": problem}
+        previous = row.abilities.get(ability, {})
+        finding = {"fingerprint": fingerprint or previous.get("fingerprint", ""), "problem": problem}
         if problem:
-            noted["at"] = timezone.now().isoformat()
-        if noted != before:
-            row.abilities[ability] = noted
+            finding["at"] = timezone.now().isoformat()
+        if finding != previous:
+            row.abilities[ability] = finding
             row.save(update_fields=["abilities"])
 
 
-def unable(row: Worker, ability: str) -> str:
-    """Why the worker cannot do it, as it found lately; "" where it may be tried."""
-    noted = row.abilities.get(ability, {})
-    problem, at = noted.get("problem", ""), noted.get("at", "")
-    recent = bool(at) and datetime.fromisoformat(at) > timezone.now() - BELIEVED_FOR
+def recent_problem(row: Worker, ability: str) -> str:
+    """Why the worker could not do something lately; "" where it may try."""
+    finding = row.abilities.get(ability, {})
+    problem, noted_at = finding.get("problem", ""), finding.get("at", "")
+    recent = bool(noted_at) and datetime.fromisoformat(noted_at) > timezone.now() - BELIEVED_FOR
     return problem if recent else ""
 
 
-def others(queue: str) -> list[Worker]:
-    """The living workers of a queue that take work, but for this one."""
+def other_workers(queue: str) -> list[Worker]:
+    """The other living workers of a queue that take work."""
     rows = Worker.objects.alive().filter(refusal="").exclude(name=worker_name())
     return [row for row in rows if queue in row.queues]
 
 
 def own_row() -> Worker | None:
-    """What this worker has noted of itself."""
+    """The row of this worker."""
     name = worker_name()
     return Worker.objects.filter(name=name).first() if name else None
 
 
-def leave_to_others(kind: type[Work]) -> Q:
-    """The work of a kind that this worker has found it cannot do, and that another living one may be able to do."""
+def leave_to_others(table: type[Work]) -> Q:
+    """The work of a kind that this worker could not do lately and another living worker may be able to do."""
     row = own_row()
-    if row is None or kind not in HANDS:
+    if row is None or not table.kind.abilities:
         return Q(pk__in=[])
-    colleagues = others(HANDS[kind])
-    left = Q(pk__in=[])
+    colleagues = other_workers(table.kind.queue)
+    condition = Q(pk__in=[])
     for ability in row.abilities:
-        if unable(row, ability) and any(not unable(other, ability) for other in colleagues):
-            left |= _work_that_needs(kind, ability)
+        if recent_problem(row, ability) and any(not recent_problem(other, ability) for other in colleagues):
+            condition |= _work_that_needs(table, ability)
     largest = max((other.memory or 0 for other in colleagues), default=0)
-    if kind is Run and row.memory and largest > row.memory:
+    if table is Run and row.memory and largest > row.memory:
         models = LanguageModel.objects.filter(runs__state=Work.State.QUEUED, parameters__isnull=False).distinct()
         too_large = [model.pk for model in models if row.memory < memory_needed(model.parameters or 0) <= largest]
-        left |= Q(model__in=too_large)
-    return left
+        condition |= Q(model__in=too_large)
+    return condition
 
 
-def _work_that_needs(kind: type[Work], ability: str) -> Q:
-    what, _, name = ability.partition(" ")
-    if what == "scorer" and kind is Scoring:
-        return Q(metric_version__scorer=name)
-    if what == "scorer" and kind is ControlCheck:
-        return Q(metric__scorer=name)
-    return Q(model__slug=name) if what == "model" and kind is Run else Q(pk__in=[])
+def _work_that_needs(table: type[Work], ability: str) -> Q:
+    sort, _, name = ability.partition(" ")
+    path = table.kind.abilities.get(sort)
+    return Q(**{path: name}) if path else Q(pk__in=[])
 
 
-def may_be_elsewhere(kind: type[Work], ability: str) -> bool:
-    """Whether another living worker may be able to do what this one cannot."""
-    return bool(worker_name()) and any(not unable(row, ability) for row in others(HANDS[kind]))
+def may_be_elsewhere(queue: str, ability: str) -> bool:
+    """Whether another living worker of the queue may be able to do what this one cannot."""
+    return bool(worker_name()) and any(not recent_problem(row, ability) for row in other_workers(queue))
 
 
-def hosts_to_ask(ability: str) -> list[str]:
-    """Other hosts than this one whose living workers may be able to do a scoring."""
-    rows = [row for row in others(HANDS[ControlCheck]) if row.host not in ("", settings.HOST)]
-    return sorted({row.host for row in rows if not unable(row, ability)})
+def hosts_to_ask(queue: str, ability: str) -> list[str]:
+    """Other hosts whose living workers of the queue may be able to do something."""
+    rows = [row for row in other_workers(queue) if row.host not in ("", settings.HOST)]
+    return sorted({row.host for row in rows if not recent_problem(row, ability)})

@@ -3,27 +3,32 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from leaderboard.models import LanguageModel, MetricVersion, Work
+from leaderboard.models import AuditVerb, LanguageModel, MetricVersion, Work
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_model
 from leaderboard.services.publish import publish_from_database
+from scoring.refusals import Refused
 
 Access = LanguageModel.Access
-VERBS = {Access.OPEN: "reopen model", Access.RESTRICTED: "restrict model", Access.WITHDRAWN: "withdraw model"}
+VERBS = {
+    Access.OPEN: AuditVerb.REOPEN_MODEL,
+    Access.RESTRICTED: AuditVerb.RESTRICT_MODEL,
+    Access.WITHDRAWN: AuditVerb.WITHDRAW_MODEL,
+}
 
 
 @transaction.atomic
 def set_access(
     model: LanguageModel, access: str, reason: str, user: User | None = None, *, of_their_own: bool = False
 ) -> bool:
-    """Make `model` open, restricted or withdrawn; says whether it was anything else before.
+    """Make `model` open, restricted or withdrawn; returns whether that changed anything.
 
-    A restricted model keeps its ranks, and nothing new is collected from it. One that is withdrawn leaves the rankings
-    that readers see now, and one that comes back returns to them; earlier versions stay as they were published.
-    `of_their_own`: `user` submitted it. Raises ValueError where there is no reason.
+    A restricted model keeps its ranks, and nothing new is collected from it. A withdrawn model leaves the current
+    rankings, and returns to them when it is reopened; earlier versions stay as they were published.
+    `of_their_own`: `user` submitted it. Raises Refused where there is no reason.
     """
     if not reason.strip():
-        raise ValueError("reason: it is empty; say why, the change log shows it for ever")
+        raise Refused.of_field("reason", "it is empty; say why, the change log shows it for ever")
     model = lock_model(model.pk)
     if model.access == access:
         return False
@@ -38,9 +43,9 @@ def set_access(
 
 
 def publish_again(model: LanguageModel) -> None:
-    """Write the current rankings that `model` has numbers for anew, as it leaves them or comes back.
+    """Publish the current rankings of `model` again, because it leaves them or returns.
 
-    From the database alone: no storage that is away, and no lost file, keeps a model on a ranking.
+    This needs the database only: a storage that is away, or a lost file, keeps no model on a ranking.
     """
     current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT)
     for version in current.filter(scorings__model=model, scorings__state=Work.State.DONE).order_by("pk"):
@@ -49,20 +54,20 @@ def publish_again(model: LanguageModel) -> None:
 
 @transaction.atomic
 def hide_model(model: LanguageModel, note: str, user: User | None = None) -> bool:
-    """Name `model` in no ranking and no list; its page says `note` and nothing else. An empty one shows it again.
+    """Hide `model` from every ranking and list; its page shows `note` only. An empty note shows the model again.
 
-    Says whether anything changed. It leaves the rankings that readers see now, where ranks close up; earlier versions
-    leave it out and keep the ranks of the others. Its numbers stay, and come back with it.
+    Returns whether anything changed. The model leaves the current rankings, where ranks close up. Earlier versions
+    leave it out and keep the ranks of the others. Its numbers are kept, and return with it.
     """
     note = note.strip()
     model = lock_model(model.pk)
-    before = model.hidden_note
-    if before == note:
+    previous_note = model.hidden_note
+    if previous_note == note:
         return False
     LanguageModel.objects.filter(pk=model.pk).update(hidden_note=note)
-    verb = "hide model" if note else "show model again"
+    verb = AuditVerb.HIDE_MODEL if note else AuditVerb.SHOW_MODEL_AGAIN
     detail = {"note": note} if note else {}
-    record(verb, f"model {model.slug}", detail, user, ({"hidden_note": before}, {"hidden_note": note}))
-    if not before or not note:
+    record(verb, f"model {model.slug}", detail, user, ({"hidden_note": previous_note}, {"hidden_note": note}))
+    if not previous_note or not note:
         publish_again(model)
     return True

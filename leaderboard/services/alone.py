@@ -1,4 +1,4 @@
-"""Doing several things of which each stands alone: one that fails keeps none of the others from being done."""
+"""Independent tasks: a failure of one does not stop the others."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -12,15 +12,15 @@ log = logging.getLogger(__name__)
 
 
 def each_alone(do: Callable[[T], object], items: Iterable[T]) -> int:
-    """Do it with each of the items; returns with how many it failed. What failed is logged, and is tried next time."""
-    failed = 0
+    """Call `do` with each item and log what fails; returns the number of failures. The next call tries them again."""
+    failures = 0
     for item in items:
         try:
             do(item)
         except Exception:
             log.exception("%s failed with %s: the others go on", getattr(do, "__name__", do), item)
-            failed += 1
+            failures += 1
             if connection.in_atomic_block:
                 continue
             close_old_connections()  # the error may be that this one is lost
-    return failed
+    return failures

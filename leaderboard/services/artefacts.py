@@ -1,7 +1,7 @@
 """Artefacts on the storage: written whole under a temporary name, then renamed, then referred to.
 
-Every read compares the bytes with the hash that names them: once in a process for each file, until its size or its
-time changes. What is lost is marked, and never used.
+Every process compares the bytes of a file with the hash that names it at the first read, and again when the size or the
+time of the file changes. A lost file is marked, and never used.
 """
 
 import errno
@@ -19,7 +19,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import FileSystemStorage, default_storage
 from django.utils import timezone
 
-from leaderboard.models import Artefact
+from leaderboard.models import Artefact, AuditVerb
 from leaderboard.services.audit import record
 from leaderboard.services.file_marks import mark_entries, renew_ranges_on
 from scoring import artefacts
@@ -34,10 +34,10 @@ _verified: dict[str, tuple[object, ...]] = {}  # by place on the storage: size a
 class ArtefactLost(FileNotFoundError):
     """A stored file is missing, or its bytes do not have its hash; the storage itself is there."""
 
-    def __init__(self, artefact: Artefact, what: str) -> None:
-        super().__init__(f"artefact {artefact}: {what}")
+    def __init__(self, artefact: Artefact, problem: str) -> None:
+        super().__init__(f"artefact {artefact}: {problem}")
         self.artefact = artefact
-        self.what = what
+        self.problem = problem
 
 
 class StorageAway(OSError):
@@ -45,7 +45,7 @@ class StorageAway(OSError):
 
 
 def mark_storage() -> None:
-    """Mark the storage as this board's. Only a new board and an operator do: an empty mount point must not pass."""
+    """Mark the storage as this board's. Only a new board and an operator may: an empty mount point must not pass."""
     if not default_storage.exists(SENTINEL):
         default_storage.save(SENTINEL, ContentFile(SENTINEL_TEXT))
 
@@ -65,22 +65,22 @@ def require_storage() -> None:
 def store(table: pa.Table, kind: str) -> Artefact:
     """Keep `table` for ever, named by the hash of its bytes.
 
-    Storing the same bytes again changes nothing, but for a file that was lost: it is written anew.
+    Storing the same bytes again changes nothing, unless the file was lost: then it is written again.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.parquet"
         artefacts.write(table, kind, path)
-        described = Artefact(
+        draft = Artefact(
             sha256=artefacts.sha256(path),
             kind=kind,
             rows=table.num_rows,
             size=path.stat().st_size,
             schema_version=artefacts.SCHEMA_VERSION,
         )
-        if not is_whole(described):
-            move_in(path, described.storage_name)
-    values = {field: getattr(described, field) for field in ("kind", "rows", "size", "schema_version")}
-    artefact = Artefact.objects.get_or_create(sha256=described.sha256, defaults=values)[0]
+        if not is_whole(draft):
+            move_in(path, draft.storage_name)
+    values = {field: getattr(draft, field) for field in ("kind", "rows", "size", "schema_version")}
+    artefact = Artefact.objects.get_or_create(sha256=draft.sha256, defaults=values)[0]
     note_state(artefact, Artefact.State.WHOLE)
     return artefact
 
@@ -104,29 +104,29 @@ def load(artefact: Artefact | None) -> pa.Table:
 @contextmanager
 def open_whole(artefact: Artefact) -> Iterator[BinaryIO]:
     """The stored file, whose bytes are those of its name. Raises ArtefactLost, which it marks; StorageAway."""
-    with _opened(artefact) as file:
+    with _open_checked(artefact) as file:
         yield file
 
 
-def verify_stored(artefact: Artefact, *, anew: bool = False) -> None:
-    """Raise what `open_whole` does where the file is not whole. anew: read it, even if it did not change since."""
-    if anew:
+def verify_stored(artefact: Artefact, *, reread: bool = False) -> None:
+    """Raise what `open_whole` does where the file is not whole. reread: read an unchanged file, too."""
+    if reread:
         _verified.pop(_place(artefact.storage_name), None)
-    with _opened(artefact):
+    with _open_checked(artefact):
         pass
 
 
 @contextmanager
-def _opened(artefact: Artefact) -> Iterator[BinaryIO]:
+def _open_checked(artefact: Artefact) -> Iterator[BinaryIO]:
     name = artefact.storage_name
     try:
         file = cast(BinaryIO, default_storage.open(name, "rb"))
     except FileNotFoundError:
-        raise _lost(artefact, Artefact.State.MISSING, "is not there") from None
+        raise _mark_lost(artefact, Artefact.State.MISSING, "is not there") from None
     except Exception as error:
         require_storage()
         if isinstance(error, OSError) and error.errno in UNREADABLE:
-            raise _lost(artefact, Artefact.State.DAMAGED, f"cannot be read ({error.strerror})") from error
+            raise _mark_lost(artefact, Artefact.State.DAMAGED, f"cannot be read ({error.strerror})") from error
         raise
     with file:
         place, identity = _place(name), _identity(name, file)
@@ -136,42 +136,42 @@ def _opened(artefact: Artefact) -> Iterator[BinaryIO]:
             except OSError as error:
                 if error.errno not in UNREADABLE:
                     raise
-                raise _lost(artefact, Artefact.State.DAMAGED, f"cannot be read ({error.strerror})") from error
+                raise _mark_lost(artefact, Artefact.State.DAMAGED, f"cannot be read ({error.strerror})") from error
             if actual != artefact.sha256:
-                raise _lost(artefact, Artefact.State.DAMAGED, f"its bytes have the sha256 {actual}")
+                raise _mark_lost(artefact, Artefact.State.DAMAGED, f"its bytes have the sha256 {actual}")
             _verified[place] = identity
             file.seek(0)
         note_state(artefact, Artefact.State.WHOLE)
         yield file
 
 
-def _lost(artefact: Artefact, state: str, what: str) -> ArtefactLost:
+def _mark_lost(artefact: Artefact, state: str, problem: str) -> ArtefactLost:
     """The error to raise; marks the artefact. Raises StorageAway."""
     require_storage()
     _verified.pop(_place(artefact.storage_name), None)
     if artefact.state != Artefact.State.ABSENT or state != Artefact.State.MISSING:
         note_state(artefact, state)
-    return ArtefactLost(artefact, what)
+    return ArtefactLost(artefact, problem)
 
 
 def note_state(artefact: Artefact, state: str) -> None:
     """Note that the file was found in `state`, and write a change into the audit trail."""
     if artefact.pk is None or artefact.state == state:
         return
-    before, artefact.state, artefact.checked_at = artefact.state, state, timezone.now()
-    changed = Artefact.objects.filter(pk=artefact.pk).exclude(state=state)
-    if changed.update(state=state, checked_at=artefact.checked_at):
-        record("change state of file", f"artefact {artefact.sha256}", {"from": before, "to": state})
+    previous, artefact.state, artefact.checked_at = artefact.state, state, timezone.now()
+    stale_rows = Artefact.objects.filter(pk=artefact.pk).exclude(state=state)
+    if stale_rows.update(state=state, checked_at=artefact.checked_at):
+        record(AuditVerb.CHANGE_STATE_OF_FILE, f"artefact {artefact.sha256}", {"from": previous, "to": state})
         mark_entries(artefact)
-        if state == Artefact.State.WHOLE and before in Artefact.LOST:
+        if state == Artefact.State.WHOLE and previous in Artefact.LOST:
             renew_ranges_on(artefact)
 
 
 def note_loss(error: ArtefactLost) -> None:
-    """Mark what is lost again, where the transaction in which that was found out took the mark back."""
-    stored = Artefact.objects.filter(pk=error.artefact.pk).first()
-    if stored:
-        note_state(stored, error.artefact.state)
+    """Mark a lost file again, because the rollback of the transaction removed the mark."""
+    artefact = Artefact.objects.filter(pk=error.artefact.pk).first()
+    if artefact:
+        note_state(artefact, error.artefact.state)
 
 
 def is_whole(artefact: Artefact) -> bool:

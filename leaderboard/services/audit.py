@@ -4,11 +4,11 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from leaderboard.models import AuditEvent
+from leaderboard.models import AuditEvent, AuditVerb
 
 
 def record(
-    verb: str,
+    verb: AuditVerb,
     subject: str,
     detail: dict[str, Any],
     actor: User | None = None,

@@ -2,8 +2,9 @@
 
 import platform
 import tomllib
+from contextlib import suppress
 from functools import cache
-from importlib.metadata import version as version_of
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,17 @@ def code() -> dict[str, Any]:
         "version": project["version"],
         "commit": commit(settings.BASE_DIR),
         "python": platform.python_version(),
-        "libraries": {name: version_of(name) for name in LIBRARIES},
+        "libraries": installed_libraries(),
     }
+
+
+def installed_libraries() -> dict[str, str]:
+    """The versions of the libraries that numbers depend on; a host without the engine has only some."""
+    versions = {}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions
 
 
 def commit(checkout: Path) -> str | None:
@@ -36,11 +46,11 @@ def commit(checkout: Path) -> str | None:
             return head
         name = head.partition(":")[2].strip()
         common = folder / "commondir"
-        shared = folder / common.read_text(encoding="utf-8").strip() if common.is_file() else folder
-        loose = shared / name
+        common_folder = folder / common.read_text(encoding="utf-8").strip() if common.is_file() else folder
+        loose = common_folder / name
         if loose.is_file():
             return loose.read_text(encoding="utf-8").strip()
-        packed = (shared / "packed-refs").read_text(encoding="utf-8").splitlines()
-        return next((line.split()[0] for line in packed if line.endswith(f" {name}")), None)
+        packed_lines = (common_folder / "packed-refs").read_text(encoding="utf-8").splitlines()
+        return next((line.split()[0] for line in packed_lines if line.endswith(f" {name}")), None)
     except OSError:
         return None

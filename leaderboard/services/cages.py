@@ -1,4 +1,4 @@
-"""What strangers send is read and run in cages: with this board's limits, and as strict as it was set up to be."""
+"""Uploads and submitted models are read and run in cages, with the limits and the strictness of this board."""
 
 import logging
 import os
@@ -13,14 +13,14 @@ from django.conf import settings
 from django.db import connection
 
 from leaderboard.models import LanguageModel
-from leaderboard.services.devices import has_gpu
+from leaderboard.services.devices import has_gpu, require_engine
 from leaderboard.services.downloads import require_files
 from leaderboard.services.folders import HostLacks, fetch_folder, name_of_model
 from leaderboard.services.leases import Lease, OutOfTime
 from leaderboard.services.memory import memory_of_workers
 from leaderboard.services.signs_of_life import note_cage
 from scoring import cage, language_models
-from scoring.cage import CagedModel, CageError, FileReader, Limits, Protection
+from scoring.cage import CagedModel, CageError, CageLimits, FileReader, Protection
 from scoring.cage.confinement import NOBODY
 from scoring.cage.protections import as_json
 from scoring.language_models import BUNDLED, LoadedFile, Precision, ResolvedModel
@@ -35,22 +35,24 @@ MAPPED = 2  # bytes of address space for each of memory: the files of the weight
 READING_SECONDS = 3600.0  # for an upload of any size
 READING_MEMORY = 8 * 2**30
 READING_ANSWER = 3 * 2**30  # bytes of a table: what `scoring.contributed.Limits` lets an upload hold, and its ids
-OPERATORS_OWN = Limits(seconds=120.0, idle_seconds=120.0)  # to describe models that nobody waits for at a page
+OPERATORS_OWN = CageLimits(seconds=120.0, idle_seconds=120.0)  # to describe models that nobody waits for at a page
 
 
 QUEUES = {"gpu", "readings"}  # whose work needs cages
 
 
 def note_protections(worker: str) -> None:
-    """Open a cage, and note what it says of itself where operators read it: for workers, as they start."""
+    """Open a cage and note its protections in the worker's row, for operators. Workers call it when they start."""
     try:
-        with cage.open_cage(Limits()) as opened:
-            protections = opened.protections
+        with cage.open_cage(CageLimits()) as empty_cage:
+            protections = empty_cage.protections
     except CageError as error:
         protections = [Protection("cage", "A process of its own", False, str(error)[:300])]
-    for one in protections:
-        if one.holds is False:
-            log.warning("strangers' models are not shut in whole: %s: missing (%s)", one.title.lower(), one.detail)
+    for protection in protections:
+        if protection.holds is False:
+            log.warning(
+                "strangers' models are not shut in whole: %s: missing (%s)", protection.title.lower(), protection.detail
+            )
     try:
         note_cage(worker, as_json(protections))
     finally:
@@ -62,13 +64,15 @@ def is_strict() -> bool:
     return bool(settings.CAGE == "required")
 
 
-def limits_of_run(spent: float) -> Limits:
-    """What collecting a model's outputs may still take, after so many seconds. Raises OutOfTime."""
-    if spent >= settings.RUN_SECONDS:
-        raise OutOfTime(f"it took {spent:,.0f} s, and RUN_SECONDS = {settings.RUN_SECONDS:g} is what a run may take")
+def limits_of_run(spent_seconds: float) -> CageLimits:
+    """The limits of a run that has taken `spent_seconds` so far. Raises OutOfTime."""
+    if spent_seconds >= settings.RUN_SECONDS:
+        raise OutOfTime(
+            f"it took {spent_seconds:,.0f} s, and RUN_SECONDS = {settings.RUN_SECONDS:g} is what a run may take"
+        )
     memory = int(memory_of_workers())
-    return Limits(
-        seconds=settings.RUN_SECONDS - spent,
+    return CageLimits(
+        seconds=settings.RUN_SECONDS - spent_seconds,
         idle_seconds=settings.NO_PROGRESS_SECONDS,
         memory=memory,
         address_space=None if has_gpu() else MAPPED * memory,
@@ -88,10 +92,10 @@ def open_model(
         path = find_fetched(model.location, model.revision) or require_files(model)
         check_unchanged(path, model.location)
     elif model.source == LanguageModel.Source.LOCAL:
-        kept = fetch_folder(name_of_model(model))
-        if kept is None and not Path(location).exists():
+        stored_folder = fetch_folder(name_of_model(model))
+        if stored_folder is None and not Path(location).exists():
             raise HostLacks(f"{location} is not on this host: put it there, or add the model again where it is")
-        path = language_models.place("folder", str(kept or location), model.revision)
+        path = language_models.place("folder", str(stored_folder or location), model.revision)
     else:
         path = language_models.place("folder", location, model.revision)
     with cage.open_model(
@@ -102,9 +106,9 @@ def open_model(
         check=lease.check,
         strict=is_strict(),
         cuda=has_gpu(),
-    ) as caged:
+    ) as caged_model:
         folder = path if path.is_dir() else path.parent
-        yield caged, tuple(describe_file(folder / name) for name in caged.files)
+        yield caged_model, tuple(describe_file(folder / name) for name in caged_model.files)
 
 
 @contextmanager
@@ -114,12 +118,12 @@ def open_upload(path: Path, lease: Lease) -> Iterator[FileReader]:
     Raises CageError.
     """
 
-    def progress(read: int) -> None:
+    def progress(bytes_read: int) -> None:
         lease.check()
-        lease.note(done=min(read, lease.work.total))
+        lease.note(done=min(bytes_read, lease.work.total))
 
     memory = min(READING_MEMORY, int(memory_of_workers()))
-    limits = Limits(
+    limits = CageLimits(
         seconds=READING_SECONDS,
         idle_seconds=settings.NO_PROGRESS_SECONDS,
         memory=memory,
@@ -150,8 +154,8 @@ def _hand_over(path: Path) -> None:
             os.chown(part, NOBODY, NOBODY)
 
 
-def _describe_within(limits: Limits) -> Describe:
-    """Describes a model in a cage with these limits."""
+def _describe_within(limits: CageLimits) -> Describe:
+    """A function that describes a model in a cage with these limits."""
 
     def describe(path: Path, name: str, files: list[str]) -> Description:
         with cage.open_reader([path], limits, strict=is_strict()) as describe_caged:
@@ -161,7 +165,8 @@ def _describe_within(limits: Limits) -> Describe:
 
 
 def resolve_model(ref: str, revision: str | None = None) -> ResolvedModel:
-    """As `scoring.language_models.resolve`, with this board's hub, and read in a cage."""
+    """As `scoring.language_models.resolve`, with this board's hub, and read in a cage. Raises Refused too."""
+    require_engine()
     return language_models.resolve(
         ref,
         revision=revision,
@@ -173,12 +178,13 @@ def resolve_model(ref: str, revision: str | None = None) -> ResolvedModel:
 
 def resolve_folders(folders: list[Path]) -> list[ResolvedModel]:
     """As `resolve_model`, for folders that are read in one cage."""
+    require_engine()
     with cage.open_reader(folders, OPERATORS_OWN, strict=is_strict()) as describe:
         return [language_models.resolve(str(folder), describe=describe) for folder in folders]
 
 
 def prepare() -> None:
-    """Start what cages come from, unless this process has: its libraries take seconds. Raises CageUnavailable."""
+    """Start the process that cages are forked from: loading its libraries takes seconds. Raises CageUnavailable."""
     cage.NURSERY.prepare()
 
 

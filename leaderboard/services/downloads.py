@@ -1,7 +1,7 @@
-"""Fetching a hub model's files: work of its own, in a process that can be ended at any moment and goes on from there.
+"""Downloads of the files of hub models: a process that may be killed at any moment and resumes where it stopped.
 
-The cache (HF_HOME) is shared by the workers of a board. A hub that asks for patience gets it: the work is put back
-until then, and no worker sleeps.
+The workers of a board share the cache (HF_HOME). Where the hub asks to wait, the work is put back until then, and no
+worker sleeps.
 """
 
 import logging
@@ -11,12 +11,11 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from leaderboard.models import Download, LanguageModel, Run, Work
 from leaderboard.services.abilities import may_be_elsewhere
 from leaderboard.services.folders import HostLacks, name_of_model
-from leaderboard.services.leases import Deferred, claimed
+from leaderboard.services.leases import Deferred, claim
 from leaderboard.services.queue import enqueue
 from leaderboard.services.submission_log import say_to_model
 from scoring.language_models import HubBusy
@@ -33,15 +32,15 @@ def fetch(download: Download) -> None:
 
     Safe to call twice, late, or from two workers: one claims the download, the others return at once.
     """
-    with claimed(download) as lease:
+    with claim(download) as lease:
         if lease is None:
             return
         model = download.model
         if download.attempts == 1:
             say_to_model(model, "Its files are fetched from the hub.")
 
-        def progress(came: int) -> None:
-            lease.note(done=came // KILOBYTE, total=came // KILOBYTE)
+        def progress(bytes_fetched: int) -> None:
+            lease.note(done=bytes_fetched // KILOBYTE, total=bytes_fetched // KILOBYTE)
 
         try:
             fetch_apart(
@@ -68,7 +67,7 @@ def fetch(download: Download) -> None:
 
 
 def fail_runs(download: Download) -> None:
-    """End the runs that waited for files that will not come, with why they will not."""
+    """Fail the runs that waited for files that cannot be fetched, with the reason."""
     for run in Run.objects.filter(model=download.model_id, state=Work.State.QUEUED):
         lease = uuid4()
         if run.claim(lease):
@@ -76,23 +75,17 @@ def fail_runs(download: Download) -> None:
 
 
 def drop_unwanted() -> None:
-    """Cancel the downloads that no run waits for any more."""
-    wanted = Run.objects.unfinished().values("model")
-    Download.objects.unfinished().exclude(model__in=wanted).update(
-        state=Work.State.CANCELLED,
-        lease=None,
-        lease_expires_at=None,
-        reason="no run waits for it",
-        finished_at=timezone.now(),
-    )
+    """Cancel downloads that no run waits for any more."""
+    models = Run.objects.unfinished().values("model")
+    Download.objects.exclude(model__in=models).cancel("no run waits for it")
 
 
 def require_files(model: LanguageModel) -> NoReturn:
-    """Have the files of a hub model fetched again, which were here and are not. Raises Deferred.
+    """Queue a new download of a hub model whose files are gone from this host. Raises Deferred.
 
     Raises HostLacks where another host may have them: caches need not be shared.
     """
-    if may_be_elsewhere(Run, name_of_model(model)):
+    if may_be_elsewhere(Run.kind.queue, name_of_model(model)):
         raise HostLacks(f"the files of {model.name} are not in the cache of this host")
     download, _ = Download.objects.get_or_create(model=model)
     Download.objects.filter(pk=download.pk, state=Work.State.DONE).update(state=Work.State.QUEUED, attempts=0)

@@ -1,36 +1,39 @@
-"""Asking for a model to be evaluated under a metric."""
+"""Requests to evaluate a model under a metric."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Protocol, RetiredScorer, Run, Scoring, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, RetiredScorer, Run, Scoring, Work
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
 from leaderboard.services.versions import newest_version, open_first_version
+from scoring.refusals import Refused
 from scoring.scorers import ScorerState
 
 
-class CannotEvaluate(ValueError):
-    """The request makes no sense now; the message says why and what to do."""
+class CannotEvaluate(Refused):
+    """The request cannot be met now; the message says why and what to do."""
 
 
 class MetricUnavailable(CannotEvaluate):
-    """Nothing can be evaluated under the metric now, and that is the board's to mend."""
+    """Nothing can be evaluated under the metric until an operator of the board fixes it."""
 
 
 def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = True) -> Scoring:
-    """Queue what is missing for `model` to stand in the current version of `metric`, and return its scoring.
+    """Queue the missing work that ranks `model` in the current version of `metric`, and return its scoring.
 
-    `send=False` leaves it to the sweeper to tell the workers, for when there may be no broker yet. Idempotent: a run
-    that is under way or done is used as it is; one that failed or was cancelled is tried again. Raises CannotEvaluate.
+    `send=False` leaves the messages to the sweeper, for when there may be no broker yet. Idempotent: a run that is
+    under way or done is reused, and one that failed or was cancelled is tried again. Raises CannotEvaluate.
     """
     open_ones = LanguageModel.objects.filter(access=LanguageModel.Access.OPEN)
     if model.source == model.Source.PUBLISHED or not open_ones.filter(pk=model.pk).exists():
-        why = "it stands for published figures" if model.source == model.Source.PUBLISHED else f"it is {model.access}"
-        raise CannotEvaluate(f"{model.slug} cannot be evaluated: {why}")
+        reason = (
+            "it stands for published figures" if model.source == model.Source.PUBLISHED else f"it is {model.access}"
+        )
+        raise CannotEvaluate(f"{model.slug} cannot be evaluated: {reason}")
     check_method(model, metric)
     check_metric(metric)
     with transaction.atomic():
@@ -40,32 +43,35 @@ def request_evaluation(model: LanguageModel, metric: Metric, *, send: bool = Tru
         scoring, _ = Scoring.objects.get_or_create(model=model, metric_version=version, defaults={"run": run})
         for work in (run, scoring):
             work.queue_again()
-        waiting = scoring if run.state == Work.State.DONE else run
-        if send and waiting.state == Work.State.QUEUED:
-            transaction.on_commit(lambda: enqueue(waiting))
+        next_work = scoring if run.state == Work.State.DONE else run
+        if send and next_work.state == Work.State.QUEUED:
+            transaction.on_commit(lambda: enqueue(next_work))
     return scoring
 
 
-def check_metric(metric: Metric, gone: Mapping[str, RetiredScorer] | None = None) -> None:
-    """Raise CannotEvaluate where no model can be evaluated under the metric now. gone: as of `problem_with`."""
+def check_metric(metric: Metric, retired_scorers: Mapping[str, RetiredScorer] | None = None) -> None:
+    """Raise CannotEvaluate where no model can be evaluated under the metric now.
+
+    retired_scorers: as for `problem_with`.
+    """
     texts = metric.protocol.evaluation_set
     if texts.artefact is None:
         raise MetricUnavailable(
             f"{metric.slug} needs the evaluation set {texts.slug}, which is not here: run `manage.py fetch_data "
             f"{texts.slug}` and `manage.py import_evaluation_set {texts.slug} PATH`"
         )
-    problem = problem_with(metric.scorer, gone)
+    problem = problem_with(metric.scorer, retired_scorers)
     if problem:
         refusal = CannotEvaluate if problem.state is ScorerState.RETIRED else MetricUnavailable
         raise refusal(f"{metric.slug} is {problem.state}: {problem}")
 
 
 def run_of(model: LanguageModel, version: MetricVersion) -> Run:
-    """The run that the version scores; made where outputs can be collected here. Raises CannotEvaluate."""
-    of: dict[str, Any] = {"model": model, "protocol": version.protocol, "epoch": version.epoch}
+    """The run that the version scores, created if outputs can be collected here. Raises CannotEvaluate."""
+    identity: dict[str, Any] = {"model": model, "protocol": version.protocol, "epoch": version.epoch}
     if LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
-        return Run.objects.get_or_create(**of)[0]
-    run = Run.objects.filter(**of, state=Work.State.DONE).first()
+        return Run.objects.get_or_create(**identity)[0]
+    run = Run.objects.filter(**identity, state=Work.State.DONE).first()
     if run is None:
         raise CannotEvaluate(
             f"{model.slug} cannot be evaluated under {version}: its weights are not here, and nobody sent the outputs "
@@ -75,15 +81,13 @@ def run_of(model: LanguageModel, version: MetricVersion) -> Run:
 
 
 def check_method(model: LanguageModel, metric: Metric) -> None:
-    """Raise CannotEvaluate where the model cannot give the outputs that the metric is of."""
-    if metric.protocol.method == Protocol.LIKELIHOOD:
-        if model.source == LanguageModel.Source.SERVER:
-            raise CannotEvaluate(
-                f"{model.slug} cannot be evaluated under {metric.slug}: a completions server gives continuations, no "
-                "likelihoods; enter the model by its weights"
-            )
-    elif model.kind != LanguageModel.Kind.CAUSAL:
+    """Raise CannotEvaluate where the model cannot give the outputs that the metric needs."""
+    outputs = metric.protocol.outputs
+    if model.source == LanguageModel.Source.SERVER and not outputs.served:
         raise CannotEvaluate(
-            f"{model.slug} cannot be evaluated under {metric.slug}: it is a {model.kind} model, and only causal models "
-            "continue texts"
+            f"{model.slug} cannot be evaluated under {metric.slug}: a completions server gives continuations, no "
+            "likelihoods; enter the model by its weights"
         )
+    if model.kind not in outputs.kinds:
+        refusal = outputs.wrong_kind.format(kind=model.kind)
+        raise CannotEvaluate(f"{model.slug} cannot be evaluated under {metric.slug}: {refusal}")

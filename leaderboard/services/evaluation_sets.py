@@ -1,6 +1,5 @@
 """Evaluation sets: declared from the catalogue, imported whole or not at all."""
 
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,25 +8,20 @@ import pyarrow as pa
 from django.db import transaction
 from django.db.models import Max
 
-from leaderboard.models import Artefact, EvaluationSet
+from leaderboard.models import Artefact, AuditVerb, EvaluationSet
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
 from scoring.artefacts import ArtefactError
 from scoring.evaluation_sets import (
     CatalogueEntry,
-    EvaluationSetError,
     LabelledSentence,
     Prompt,
-    counts,
+    SetReading,
     get,
-    irregularities,
-    prompt_scores_table,
-    prompts_table,
-    published_continuations_table,
-    published_scores_table,
     read_prompts,
-    read_safenlp,
-    to_table,
+    read_set,
+    reading_of_prompts,
+    reading_of_sentences,
 )
 
 PUBLISHED = ("prompt_scores", "continuations", "continuation_scores")  # fields, of what may come with prompts
@@ -35,14 +29,14 @@ PUBLISHED = ("prompt_scores", "continuations", "continuation_scores")  # fields,
 
 def declare(entry: CatalogueEntry) -> EvaluationSet:
     """The set's row, made without texts where there is none."""
-    described = {
+    values = {
         "title": entry.title,
         "kind": entry.kind,
         "licence": entry.licence,
         "citation": entry.citation,
         "notice": entry.notice,
     }
-    return EvaluationSet.objects.get_or_create(slug=entry.name, version=1, defaults=described)[0]
+    return EvaluationSet.objects.get_or_create(slug=entry.name, version=1, defaults=values)[0]
 
 
 def import_file(slug: str, path: Path) -> tuple[EvaluationSet, bool]:
@@ -51,80 +45,75 @@ def import_file(slug: str, path: Path) -> tuple[EvaluationSet, bool]:
     Raises UnknownEvaluationSetError, EvaluationSetError, OSError.
     """
     entry = get(slug)
-    if entry.format == "safenlp":
-        return import_sentences(entry, read_safenlp(path))
-    if entry.format == "prompts":
-        prompts = read_prompts(path)
-        return import_prompts(declare(entry), prompts)
-    raise EvaluationSetError(f"{slug}: nothing reads this set yet")
+    reading = read_set(entry, path)  # before anything is declared: a file that is refused leaves nothing behind
+    return import_reading(declare(entry), reading)
 
 
 def import_own_prompts(slug: str, title: str, licence: str, path: Path) -> tuple[EvaluationSet, bool]:
     """Import prompts of one's own, which no catalogue knows, under a slug of their own; see `freeze`."""
     prompts = read_prompts(path)
-    described = {"title": title or slug, "kind": EvaluationSet.Kind.PROMPTS, "licence": licence}
+    values = {"title": title or slug, "kind": EvaluationSet.Kind.PROMPTS, "licence": licence}
     with transaction.atomic():
-        declared = EvaluationSet.objects.get_or_create(slug=slug, version=1, defaults=described)[0]
-        return import_prompts(declared, prompts)
+        first_version = EvaluationSet.objects.get_or_create(slug=slug, version=1, defaults=values)[0]
+        return import_prompts(first_version, prompts)
 
 
 def import_sentences(entry: CatalogueEntry, sentences: list[LabelledSentence]) -> tuple[EvaluationSet, bool]:
     """Freeze labelled sentences as a version of the set, and keep what is irregular about them; see `freeze`."""
-    texts, new = freeze(declare(entry), to_table(sentences), "labelled_sentences", counts(sentences))
-    texts.irregularities = irregularities(sentences)
-    texts.save(update_fields=["irregularities"])
+    return import_reading(declare(entry), reading_of_sentences(sentences))
+
+
+def import_prompts(first_version: EvaluationSet, prompts: list[Prompt]) -> tuple[EvaluationSet, bool]:
+    """Freeze prompts as a version of the set, and beside them what was published with them; see `freeze`."""
+    return import_reading(first_version, reading_of_prompts(prompts))
+
+
+def import_reading(first_version: EvaluationSet, reading: SetReading) -> tuple[EvaluationSet, bool]:
+    """Freeze what was read as a version of the set, and keep what is irregular about it; see `freeze`."""
+    published_artefacts = {
+        field: artefacts.store(table, kind) for field, (kind, table) in reading.published.items() if table.num_rows
+    }
+    texts, new = freeze(first_version, reading.table, reading.kind, reading.counts, published_artefacts)
+    if texts.irregularities != reading.irregularities:
+        texts.irregularities = reading.irregularities
+        texts.save(update_fields=["irregularities"])
     return texts, new
 
 
-def import_prompts(declared: EvaluationSet, prompts: list[Prompt]) -> tuple[EvaluationSet, bool]:
-    """Freeze prompts as a version of the set, and beside them what was published with them; see `freeze`."""
-    groups = Counter(prompt.group for prompt in prompts if prompt.group is not None)
-    published = {
-        field: artefacts.store(table, kind)
-        for field, kind, table in (
-            ("prompt_scores", "prompt_scores", prompt_scores_table(prompts)),
-            ("continuations", "published_continuations", published_continuations_table(prompts)),
-            ("continuation_scores", "prompt_scores", published_scores_table(prompts)),
-        )
-        if table.num_rows
-    }
-    return freeze(declared, prompts_table(prompts), "prompts", dict(groups), published)
-
-
 def freeze(
-    declared: EvaluationSet,
+    first_version: EvaluationSet,
     table: pa.Table,
     kind: str,
-    counted: dict[str, Any],
-    published: dict[str, Artefact] | None = None,
+    counts: dict[str, Any],
+    published_artefacts: dict[str, Artefact] | None = None,
 ) -> tuple[EvaluationSet, bool]:
-    """Make `table` a version of the set that `declared` is the first version of.
+    """Make `table` a version of the set that `first_version` begins.
 
     Returns its row, and whether anything was new. The same texts again change nothing; other texts under the same name
     become the next version, and numbers measured on the one before keep meaning what they meant.
     """
-    same = frozen_already(declared.slug, table, kind)
+    same = frozen_already(first_version.slug, table, kind)
     if same:
         return same, False
     artefact = artefacts.store(table, kind)
     with transaction.atomic():
-        same = EvaluationSet.objects.filter(slug=declared.slug, artefact=artefact).first()
+        same = EvaluationSet.objects.filter(slug=first_version.slug, artefact=artefact).first()
         if same:
             return same, False
-        if declared.artefact is not None:
-            last = EvaluationSet.objects.filter(slug=declared.slug).aggregate(last=Max("version"))["last"]
-            declared.pk, declared.version = None, last + 1
-            declared._state.adding = True
-        declared.artefact, declared.counts = artefact, counted
+        if first_version.artefact is not None:
+            last = EvaluationSet.objects.filter(slug=first_version.slug).aggregate(last=Max("version"))["last"]
+            first_version.pk, first_version.version = None, last + 1
+            first_version._state.adding = True
+        first_version.artefact, first_version.counts = artefact, counts
         for field in PUBLISHED:  # a version has what came with it, and nothing of the one before
-            setattr(declared, field, (published or {}).get(field))
-        declared.save()
+            setattr(first_version, field, (published_artefacts or {}).get(field))
+        first_version.save()
         record(
-            "import evaluation set",
-            f"evaluation set {declared}",
+            AuditVerb.IMPORT_EVALUATION_SET,
+            f"evaluation set {first_version}",
             {"texts": table.num_rows, "sha256": artefact.sha256},
         )
-    return declared, True
+    return first_version, True
 
 
 def frozen_already(slug: str, table: pa.Table, kind: str) -> EvaluationSet | None:
@@ -132,7 +121,7 @@ def frozen_already(slug: str, table: pa.Table, kind: str) -> EvaluationSet | Non
     versions = EvaluationSet.objects.filter(slug=slug, artefact__rows=table.num_rows, artefact__kind=kind)
     for version in versions.select_related("artefact"):
         with suppress(FileNotFoundError, ArtefactError):
-            stored = artefacts.load(version.artefact)
-            if stored.equals(table.select(stored.column_names).cast(stored.schema)):
+            frozen_table = artefacts.load(version.artefact)
+            if frozen_table.equals(table.select(frozen_table.column_names).cast(frozen_table.schema)):
                 return version
     return None

@@ -1,15 +1,38 @@
-"""Why work failed, in words that whoever submitted the model can act on; and what of the technical reason is shown."""
+"""Failures: the one registry of error classes, which retries, alerts, counts, publication and pages read.
+
+A failure of the entry (weights without finite likelihoods, a file that breaks its format, an error nobody foresaw)
+counts attempts and ends. A failure of the board (storage, database, broker, scorer, memory, something that this host
+lacks) ends no work: the work waits without limit, with growing pauses, until the board is fixed.
+"""
 
 import re
+import sys
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.db.models import TextChoices
+from django.db.utils import DatabaseError, DataError, IntegrityError, InterfaceError, InternalError, OperationalError
 
 from leaderboard.models import Work
+from scoring.artefacts import ArtefactError
+from scoring.cage.limits import CageBroken, CageDied, CageError, CageOutOfMemory, CageTimeout, CageUnavailable
+from scoring.generation import ServerRefused, ServerUnavailable, UnsupportedKind
+from scoring.language_models import (
+    FailedSelfTest,
+    Gated,
+    HubUnavailable,
+    ModelRefused,
+    NoSuchRevision,
+    NotFinite,
+    NotOnHub,
+    RevisionChanged,
+)
+from scoring.likelihood import NotApplicable
+from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UndeclaredLabel, UnknownScorer
 
 AGAIN = "Retry it; if it fails the same way, tell the people who run this board the number of the submission."
 WAIT = "Nothing is wrong with the model. Retry it later."
-OTHERS = "It is not for you to mend: tell the people who run this board the number of the submission."
+OTHERS = "You cannot fix this: tell the people who run this board the number of the submission."
 HIDDEN = "…"
 # Absolute paths of two parts or more, but for addresses on the web and of this board; and what looks like a secret.
 INNER = re.compile(r"\b(?!https?:)[a-z][a-z0-9+]*://\S+")  # a broker, a database, a file
@@ -20,100 +43,327 @@ PRIVATE = re.compile(
 )
 
 
+class FailureKind(TextChoices):
+    """The kind of a failure: a closed set to count by; the reason of work is free text."""
+
+    SCORER = "scorer", "The scorer gave no scores"
+    MODEL = "model", "The model cannot be run"
+    SERVER = "server", "The completions server refused"
+    VERSION = "version", "The metric version is closed, or of another scorer"
+    FILES = "files", "A stored file is missing or damaged"
+    STORAGE = "storage", "The storage cannot be read or written"
+    MEMORY = "memory", "Memory ran out"
+    DATABASE = "database", "The database or the broker did not answer"
+    SYSTEM = "system", "The machine or the network failed"
+    OTHER = "other", "An error nobody foresaw"
+
+
 @dataclass(frozen=True)
-class Failure:
-    """What went wrong, and what to do about it; each one or two sentences."""
+class Advice:
+    """What went wrong, and what its submitter can do about it; each one or two sentences."""
 
     what: str
     remedy: str
 
 
-KINDS: dict[str, Failure] = {
-    "ModelRefused": Failure(
-        "The model's files are refused.", "Mend them on the hub as the reason says, and submit the new revision."
+@dataclass(frozen=True)
+class Failure(Advice):
+    """How the board treats, counts and explains errors of some classes.
+
+    errors: the classes, each with its subclasses but for those that another failure names; as text, `module.Class`,
+    where the class is not imported for it. of_board: the board's, and no entry's. final: another attempt comes to the
+    same, so none is made. of_one_file: the board's, and only the work that needs this very file waits for it.
+    quotes_reason: the reason says what went wrong better than `what`.
+    """
+
+    kind: FailureKind
+    errors: tuple[type[BaseException] | str, ...] = ()
+    of_board: bool = False
+    final: bool = False
+    of_one_file: bool = False
+    quotes_reason: bool = False
+
+
+RETIRED = "ScorerRetired"  # the fault of work whose scorer an operator has retired: it does not come back by itself
+NOT_READ = "NotRead"  # the fault of a file that no worker could read
+UNFORESEEN = Failure("Something went wrong that was not foreseen.", AGAIN, FailureKind.OTHER)
+CANCELLED = Advice("It was cancelled.", "Retry it, if you want it after all.")
+SERVICES = "leaderboard.services"
+DECLARED = (
+    Failure(
+        "The model's files are refused.",
+        "Fix them on the hub as the reason says, and submit the new revision.",
+        FailureKind.MODEL,
+        (ModelRefused,),
+        final=True,
     ),
-    "FailedSelfTest": Failure(
+    Failure(
+        "The hub has no such model or revision any more, or shows it to nobody.",
+        "See that it is public there, at the revision that you submitted, and retry it; or submit the new revision.",
+        FailureKind.MODEL,
+        (NotOnHub, NoSuchRevision),
+        final=True,
+    ),
+    Failure(
+        "The hub shows the model only to those that its owner let in, and this board is not among them.",
+        "Open the model to everyone, or ask the people who run this board to request access; then retry it.",
+        FailureKind.MODEL,
+        (Gated,),
+        final=True,
+    ),
+    Failure(
+        "The model gives some texts no finite likelihood.",
+        "Look for NaN or infinity among its weights, and for activations beyond the range of float32; then submit the "
+        "fixed revision.",
+        FailureKind.MODEL,
+        (NotFinite,),
+        final=True,
+        quotes_reason=True,
+    ),
+    Failure(
         "The model does not pass the self-test: what this board computes of it is not what the model itself gives.",
         "No number of it is published. Submit another model, or tell the people who run this board: it is the "
         "architecture that fails here, not your files.",
+        FailureKind.MODEL,
+        (FailedSelfTest,),
+        final=True,
     ),
-    "RevisionChanged": Failure(
+    Failure(
         "The files on the hub are not those that were pinned when you submitted the model.",
         "Submit the revision that is there now.",
+        FailureKind.MODEL,
+        (RevisionChanged,),
+        final=True,
     ),
-    "HubUnavailable": Failure("The hub did not answer.", WAIT),
-    "ConnectionError": Failure("A connection broke.", WAIT),
-    "TimeoutError": Failure("A machine that was asked did not answer in time.", WAIT),
-    "OutOfMemoryError": Failure("A worker of this board ran out of memory.", WAIT),
-    "WorkersDied": Failure(
-        "Every worker that began it died.", "Submit a smaller model, or tell the people who run this board."
+    Failure(
+        "This metric cannot be taken of this model.",
+        "Choose metrics that fit its kind; the reason says what does not.",
+        FailureKind.MODEL,
+        (NotApplicable,),
+        final=True,
     ),
-    "OutOfTime": Failure(
-        "The model takes longer than this board gives one.", "Submit a smaller or faster model, or ask for time."
-    ),
-    "CageOutOfMemory": Failure(
-        "The model took more memory than this board's workers give one.", "Submit a smaller model, or ask for room."
-    ),
-    "CageTimeout": Failure(
-        "The model took longer than this board gives one, or showed no progress.",
-        "See that it runs at the speed of a model of its size, as in `python -m scoring perplexity`; then submit it.",
-    ),
-    "CageDied": Failure(
-        "The process that ran the model died every time.",
-        "See that the files load with transformers and score a few sentences, as in `python -m scoring perplexity`.",
-    ),
-    "CageBroken": Failure("What came of running the model was no outputs of a model.", AGAIN),
-    "CageUnavailable": Failure("This board could not shut the model in safely, so it was not run.", OTHERS),
-    "NotApplicable": Failure(
-        "This metric cannot be taken of this model.", "Choose metrics that fit its kind; the reason says what does not."
-    ),
-    "UnsupportedKind": Failure(
+    Failure(
         "This metric needs a model that continues texts, and this one does not.",
         "Choose a metric of likelihoods for it, as safety is.",
+        FailureKind.MODEL,
+        (UnsupportedKind,),
+        final=True,
     ),
-    "ServerRefused": Failure(
-        "The server that runs the model refused what it was asked.", "See that it serves the model, then retry."
+    Failure(
+        "The model takes longer than this board gives one.",
+        "Submit a smaller or faster model, or ask for time.",
+        FailureKind.MODEL,
+        (f"{SERVICES}.leases.OutOfTime",),
+        final=True,
     ),
-    "ScorerUnavailable": Failure("The scorer of this metric cannot be had.", WAIT),
-    "ScorerChanged": Failure(
-        "The metric has moved on to another version while this waited.", "Retry it: it is scored under the new version."
+    Failure(
+        "Every worker that began it died.",
+        "Submit a smaller model, or tell the people who run this board.",
+        FailureKind.MODEL,
+        (f"{SERVICES}.leases.WorkersDied",),
+        final=True,
     ),
-    "MetricUnavailable": Failure("A metric that you chose cannot be evaluated now.", WAIT),
-    "NotRead": Failure("The file could not be read.", AGAIN),
-    "UnknownScorer": Failure("This board lacks the scorer of this metric.", OTHERS),
-    "UndeclaredLabel": Failure("Nobody has declared what a label of this metric's scorer means.", OTHERS),
-    "LexiconError": Failure("The lexicon of this metric cannot be read.", OTHERS),
-    "ScorerRetired": Failure(
-        "The scorer of this metric is retired.", "Choose another metric, or ask the people who run this board."
+    Failure("The process that ran the model came to nothing.", AGAIN, FailureKind.MODEL, (CageError,)),
+    Failure(
+        "The process that ran the model died every time.",
+        "See that the files load with transformers and score a few sentences, as in `python -m scoring perplexity`.",
+        FailureKind.MODEL,
+        (CageDied,),
     ),
-    "ArtefactError": Failure("A file of this board cannot be read.", OTHERS),
-    "ArtefactLost": Failure("A file of this board is missing or damaged.", OTHERS),
-    "FileNotFoundError": Failure("A file of this board is missing.", OTHERS),
-    "OSError": Failure("A file of this board could not be read or written.", WAIT),
-    "StorageAway": Failure("The storage of this board does not answer.", WAIT),
-    "OperationalError": Failure("The board's database did not answer.", WAIT),
-    "InterfaceError": Failure("The board's database did not answer.", WAIT),
-}
-KINDS["MemoryError"] = KINDS["OutOfMemoryError"]
-NOT_FINITE_REMEDY = (
-    "Look for NaN or infinity among its weights, and for activations beyond the range of float32; then submit the "
-    "mended revision."
+    Failure(
+        "The model took longer than this board gives one, or showed no progress.",
+        "See that it runs at the speed of a model of its size, as in `python -m scoring perplexity`; then submit it.",
+        FailureKind.MODEL,
+        (CageTimeout,),
+    ),
+    Failure("The process that ran the model returned no valid outputs.", AGAIN, FailureKind.MODEL, (CageBroken,)),
+    Failure(
+        "The model took more memory than this board's workers give one.",
+        "Submit a smaller model, or ask for room.",
+        FailureKind.MEMORY,
+        (CageOutOfMemory,),
+    ),
+    Failure(
+        "The server that runs the model refused what it was asked.",
+        "See that it serves the model, then retry.",
+        FailureKind.SERVER,
+        (ServerRefused,),
+        final=True,
+    ),
+    Failure(
+        "The server that runs the model did not answer.",
+        "See that it runs and can be reached from this board, then retry.",
+        FailureKind.SERVER,
+        (ServerUnavailable,),
+    ),
+    Failure(
+        "The metric has moved on to another version while this waited.",
+        "Retry it: it is scored under the new version.",
+        FailureKind.VERSION,
+        (f"{SERVICES}.leases.ScorerChanged",),
+        final=True,
+    ),
+    Failure(
+        "The scorer of this metric is retired.",
+        "Choose another metric, or ask the people who run this board.",
+        FailureKind.SCORER,
+        (RETIRED,),
+        final=True,
+    ),
+    Failure("The file could not be read.", AGAIN, FailureKind.OTHER, (NOT_READ,)),
+    Failure(
+        "The board's database refused what was to be written.",
+        AGAIN,
+        FailureKind.DATABASE,
+        (DatabaseError, IntegrityError, DataError),
+    ),
+    Failure("The scorer of this metric cannot be had.", WAIT, FailureKind.SCORER, (ScorerUnavailable,), of_board=True),
+    Failure(
+        "A metric that you chose cannot be evaluated now.",
+        WAIT,
+        FailureKind.SCORER,
+        (f"{SERVICES}.evaluate.MetricUnavailable",),
+        of_board=True,
+    ),
+    Failure("The lexicon of this metric cannot be read.", OTHERS, FailureKind.SCORER, (LexiconError,), of_board=True),
+    Failure(
+        "Nobody has declared what a label of this metric's scorer means.",
+        OTHERS,
+        FailureKind.SCORER,
+        (UndeclaredLabel,),
+        of_board=True,
+    ),
+    Failure("This board lacks the scorer of this metric.", OTHERS, FailureKind.SCORER, (UnknownScorer,), of_board=True),
+    Failure(
+        "A file of this board cannot be read.",
+        OTHERS,
+        FailureKind.FILES,
+        (ArtefactError,),
+        of_board=True,
+        of_one_file=True,
+    ),
+    Failure(
+        "A file of this board is missing or damaged.",
+        OTHERS,
+        FailureKind.FILES,
+        (f"{SERVICES}.artefacts.ArtefactLost",),
+        of_board=True,
+        of_one_file=True,
+    ),
+    Failure(
+        "A file of this board is missing.",
+        OTHERS,
+        FailureKind.FILES,
+        (FileNotFoundError,),
+        of_board=True,
+        of_one_file=True,
+    ),
+    Failure(
+        "The storage of this board does not answer.",
+        WAIT,
+        FailureKind.STORAGE,
+        (f"{SERVICES}.artefacts.StorageAway",),
+        of_board=True,
+    ),
+    Failure(
+        "A file of this board could not be read or written.",
+        WAIT,
+        FailureKind.STORAGE,
+        (OSError, PermissionError),
+        of_board=True,
+    ),
+    Failure(
+        "A worker of this board ran out of memory.",
+        WAIT,
+        FailureKind.MEMORY,
+        (MemoryError, "torch.OutOfMemoryError"),
+        of_board=True,
+    ),
+    Failure(
+        "The board's database did not answer.",
+        WAIT,
+        FailureKind.DATABASE,
+        (OperationalError, InterfaceError, InternalError, "kombu.exceptions.OperationalError"),
+        of_board=True,
+    ),
+    Failure(
+        "This board could not shut the model in safely, so it was not run.",
+        OTHERS,
+        FailureKind.SYSTEM,
+        (CageUnavailable,),
+        of_board=True,
+    ),
+    Failure("The hub did not answer.", WAIT, FailureKind.SYSTEM, (HubUnavailable,), of_board=True),
+    Failure("A worker of this board lacks a library.", OTHERS, FailureKind.SYSTEM, (ImportError,), of_board=True),
+    Failure(
+        "A connection broke.",
+        WAIT,
+        FailureKind.SYSTEM,
+        (ConnectionError, "httpx.ConnectError", "httpx.ReadError"),
+        of_board=True,
+    ),
+    Failure(
+        "A machine that was asked did not answer in time.",
+        WAIT,
+        FailureKind.SYSTEM,
+        (TimeoutError, "httpx.TimeoutException"),
+        of_board=True,
+    ),
 )
-UNKNOWN = Failure("Something went wrong that was not foreseen.", AGAIN)
-CANCELLED = Failure("It was cancelled.", "Retry it, if you want it after all.")
 
 
-def explain(work: Work) -> Failure:
+def name_of_error(error: type[BaseException] | str) -> str:
+    """The value of `Work.fault` for a class of errors."""
+    return (error if isinstance(error, str) else error.__name__).rpartition(".")[2]
+
+
+FAILURES = {name_of_error(error): failure for failure in DECLARED for error in failure.errors}  # by fault
+FAULTS = {kind: tuple(name for name, failure in FAILURES.items() if failure.kind == kind) for kind in FailureKind}
+BOARD_FAULTS = tuple(name for name, failure in FAILURES.items() if failure.of_board)
+
+
+def find_class(error: type[BaseException] | str) -> type[BaseException] | None:
+    """A class that a failure names; None where its module is not imported, so that no such error can occur."""
+    if not isinstance(error, str):
+        return error
+    module, _, name = error.rpartition(".")
+    loaded_class: type[BaseException] | None = getattr(sys.modules.get(module), name, None)
+    return loaded_class
+
+
+def fault_of(error: BaseException) -> str:
+    """The value of `Work.fault` for an error: the nearest of its classes that is declared, else its own name."""
+    if isinstance(error, ScorerUnavailable) and error.state is ScorerState.RETIRED:
+        return RETIRED
+    faults_by_class = {
+        find_class(error_class): name_of_error(error_class) for failure in DECLARED for error_class in failure.errors
+    }
+    ancestors = type(error).__mro__
+    return next(
+        (faults_by_class[ancestor] for ancestor in ancestors if ancestor in faults_by_class), ancestors[0].__name__
+    )
+
+
+def failure_of(error: BaseException) -> Failure:
+    """How an error is treated."""
+    return failure_called(fault_of(error))
+
+
+def failure_called(fault: str) -> Failure:
+    """The failure with this fault; an undeclared one is treated as the entry's."""
+    return FAILURES.get(fault, UNFORESEEN)
+
+
+def explain(work: Work) -> Advice:
     """What the reason of `work` means to its submitter."""
     if work.state == Work.State.CANCELLED:
         return CANCELLED
-    if work.fault == "NotFinite":
-        return Failure(f"{shown(work.reason)}.", NOT_FINITE_REMEDY)
-    return KINDS.get(work.fault, UNKNOWN)
+    failure = failure_called(work.fault)
+    return Advice(f"{redact(work.reason)}.", failure.remedy) if failure.quotes_reason else failure
 
 
-def shown(reason: str) -> str:
-    """A technical reason as its submitter may read it: without paths, secrets and addresses of this installation."""
+def redact(reason: str) -> str:
+    """A technical reason without paths, secrets and addresses of this installation, as submitters may read it."""
     for secret in (settings.HUB_TOKEN, settings.PERSPECTIVE_API_KEY, settings.COMPLETIONS_API_KEY, settings.SECRET_KEY):
         if secret:
             reason = reason.replace(secret, HIDDEN)

@@ -1,4 +1,4 @@
-"""Which entries rest on a stored file, and the mark on those whose files are lost."""
+"""Which entries depend on a stored file, and the mark on those whose files are lost."""
 
 from collections.abc import Iterator
 
@@ -19,25 +19,25 @@ FILES = {
 
 def entries_of(artefact: Artefact) -> QuerySet[Scoring]:
     """The entries whose numbers come from the file."""
-    resting = Q()
+    condition = Q()
     for path in FILES:
-        resting |= Q(**{path: artefact})
-    return Scoring.objects.filter(resting).select_related("model", "metric_version__metric", *FILES)
+        condition |= Q(**{path: artefact})
+    return Scoring.objects.filter(condition).select_related("model", "metric_version__metric", *FILES)
 
 
 def mark_entries(artefact: Artefact) -> None:
-    """Write into each entry that rests on the file which of its files are lost now."""
-    changed = []
+    """Record in each entry that depends on the file which of its files are lost now."""
+    changed_scorings = []
     for scoring in entries_of(artefact):
-        found = "; ".join(describe_losses(scoring))
-        if scoring.lost_files != found:
-            scoring.lost_files = found
-            changed.append(scoring)
-    Scoring.objects.bulk_update(changed, ["lost_files"], batch_size=500)
+        losses = "; ".join(describe_losses(scoring))
+        if scoring.lost_files != losses:
+            scoring.lost_files = losses
+            changed_scorings.append(scoring)
+    Scoring.objects.bulk_update(changed_scorings, ["lost_files"], batch_size=500)
 
 
 def renew_ranges_on(artefact: Artefact) -> None:
-    """Have the ranges that were kept while the file was lost made anew by the next watch."""
+    """Let the next watch renew the ranges that were kept while the file was lost."""
     versions = entries_of(artefact).order_by().values("metric_version")
     MetricVersion.objects.filter(pk__in=versions, status=MetricVersion.Status.CURRENT).update(ranges_due=True)
 
@@ -45,8 +45,8 @@ def renew_ranges_on(artefact: Artefact) -> None:
 def describe_losses(scoring: Scoring) -> Iterator[str]:
     """The lost files of an entry, as in `the model's outputs: damaged`."""
     for path, name in FILES.items():
-        found: object = scoring
+        value: object = scoring
         for attribute in path.split("__"):
-            found = getattr(found, attribute, None)
-        if isinstance(found, Artefact) and found.state in Artefact.LOST:
-            yield f"{name}: {found.get_state_display().lower()}"
+            value = getattr(value, attribute, None)
+        if isinstance(value, Artefact) and value.state in Artefact.LOST:
+            yield f"{name}: {value.get_state_display().lower()}"

@@ -21,57 +21,60 @@ log = logging.getLogger(__name__)
 
 
 class HostLacks(OSError):
-    """This host has not what work needs, and another one may have it; the message says what and what to do."""
+    """This host lacks something that work needs and another host may have; the message says what, and the remedy."""
 
 
 _checked: dict[str, tuple[object, ...]] = {}  # by hash of the folder: size and time of each file as it was right
 
 
 def name_of_scorer(scorer: str) -> str:
-    """What the files of a scorer are stored as."""
+    """The name under which the files of a scorer are stored."""
     return f"scorer {scorer}"
 
 
 def name_of_model(model: LanguageModel) -> str:
-    """What the files of an operator's model are stored as."""
+    """The name under which the files of an operator's model are stored."""
     return f"model {model.slug}"
 
 
 def store_folder(name: str, path: Path) -> StoredFolder:
-    """Keep the files of the folder, or the one file, at `path` as `name`, in place of what was kept so before.
+    """Store the folder or the file at `path` as `name`, in place of what was stored under that name.
 
     Hidden files are left out. Raises OSError where something cannot be read or written.
     """
     single = path.is_file()
-    places = [path] if single else sorted(found for found in path.rglob("*") if found.is_file())
-    kept = {
+    places = [path] if single else sorted(entry for entry in path.rglob("*") if entry.is_file())
+    artefacts_by_place = {
         place.name if single else place.relative_to(path).as_posix(): store_file(place)
         for place in places
         if single or not any(part.startswith(".") for part in place.relative_to(path).parts)
     }
-    if not kept:
+    if not artefacts_by_place:
         raise FileNotFoundError(f"{path} holds no files: give a folder with the files of {name}")
     with transaction.atomic():
-        values = {"sha256": hash_of({place: artefact.sha256 for place, artefact in kept.items()}), "single": single}
+        values = {
+            "sha256": hash_of({place: artefact.sha256 for place, artefact in artefacts_by_place.items()}),
+            "single": single,
+        }
         folder, _ = StoredFolder.objects.update_or_create(name=name, defaults=values)
         folder.files.all().delete()
         FolderFile.objects.bulk_create(
-            FolderFile(folder=folder, path=place, artefact=artefact) for place, artefact in kept.items()
+            FolderFile(folder=folder, path=place, artefact=artefact) for place, artefact in artefacts_by_place.items()
         )
     return folder
 
 
 def store_file(path: Path) -> Artefact:
-    """Keep a file for ever, named by the hash of its bytes; one that was lost is written anew."""
+    """Store a file for ever, named by the hash of its bytes; a lost file is written again."""
     artefact = Artefact(sha256=sha256(path), kind=Artefact.FILE, rows=0, size=path.stat().st_size, schema_version=1)
-    known = Artefact.objects.filter(sha256=artefact.sha256).first()
+    stored_artefact = Artefact.objects.filter(sha256=artefact.sha256).first()
     try:
-        artefacts.verify_stored(known or artefact)
+        artefacts.verify_stored(stored_artefact or artefact)
     except artefacts.ArtefactLost:
-        artefacts.move_in(path, (known or artefact).storage_name)
-    if known:
-        artefacts.note_state(known, Artefact.State.WHOLE)
-        return known
+        artefacts.move_in(path, (stored_artefact or artefact).storage_name)
+    if stored_artefact:
+        artefacts.note_state(stored_artefact, Artefact.State.WHOLE)
+        return stored_artefact
     values = {field: getattr(artefact, field) for field in ("kind", "rows", "size", "schema_version")}
     return Artefact.objects.get_or_create(sha256=artefact.sha256, defaults=values)[0]
 
@@ -96,12 +99,12 @@ def fetch_folder(name: str) -> Path | None:
 
 
 def _is_whole(folder: StoredFolder, target: Path) -> bool:
-    """Whether this host has all files with the right bytes: hashed once in a process, and when one changes."""
+    """Whether this host has all files with the right bytes: hashed once a process, and again when one changes."""
     if not target.is_dir():
         return False
     places = {place.relative_to(target).as_posix(): place for place in sorted(target.rglob("*")) if place.is_file()}
     statuses = {place: path.stat() for place, path in places.items()}
-    signature = tuple((place, of.st_ino, of.st_size, of.st_mtime_ns) for place, of in statuses.items())
+    signature = tuple((place, status.st_ino, status.st_size, status.st_mtime_ns) for place, status in statuses.items())
     if _checked.get(folder.sha256) == signature:
         return True
     whole = hash_of({place: sha256(path) for place, path in places.items()}) == folder.sha256
@@ -115,16 +118,16 @@ def _is_whole(folder: StoredFolder, target: Path) -> bool:
 def _fetch(folder: StoredFolder, target: Path) -> None:
     """Bring all files from the storage, or nothing."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as staging:
-        copied = Path(staging) / "copied"
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as workshop:
+        fresh_copy = Path(workshop) / "copied"
         for file in folder.files.select_related("artefact"):
-            place = copied / file.path
+            place = fresh_copy / file.path
             place.parent.mkdir(parents=True, exist_ok=True)
             with artefacts.open_whole(file.artefact) as source, place.open("wb") as copy:
                 shutil.copyfileobj(source, copy, 2**20)
         if target.exists():
-            target.rename(Path(staging) / "damaged")
-        copied.rename(target)
+            target.rename(Path(workshop) / "damaged")
+        fresh_copy.rename(target)
     if not _is_whole(folder, target):
         raise OSError(f"{target}: what was written there is not what was read back. Look at this host's disk")
     log.info("%s: fetched from the storage", folder)
@@ -132,21 +135,19 @@ def _fetch(folder: StoredFolder, target: Path) -> None:
 
 def keep_local_folders() -> list[StoredFolder]:
     """Store files of scorers and operators' models that lie on this host, where the board does not keep them yet."""
-    kept = set(StoredFolder.objects.values_list("name", flat=True))
-    stored = []
+    stored_names = set(StoredFolder.objects.values_list("name", flat=True))
+    folders = []
     for name, path in _local_folders():
-        if name not in kept and path.exists():
-            stored.append(store_folder(name, path))
-    return stored
+        if name not in stored_names and path.exists():
+            folders.append(store_folder(name, path))
+    return folders
 
 
 def _local_folders() -> list[tuple[str, Path]]:
-    from leaderboard.models import Metric
-    from leaderboard.services.scorers import folder_of
+    from leaderboard.services.scorers import folder_of, scorers_in_use
 
-    scorers = sorted({metric.scorer for metric in Metric.objects.all() if metric.formula.asks_scorer})
     models = LanguageModel.objects.filter(source=LanguageModel.Source.LOCAL).order_by("slug")
     return [
-        *((name_of_scorer(scorer), folder_of(scorer)) for scorer in scorers),
+        *((name_of_scorer(scorer), folder_of(scorer)) for scorer in scorers_in_use()),
         *((name_of_model(model), Path(model.location)) for model in models),
     ]

@@ -72,7 +72,7 @@ class PaperTable:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def printed(self) -> list[tuple[str, str, PaperCell]]:
+    def printed_cells(self) -> list[tuple[str, str, PaperCell]]:
         """Row, column and cell of all that it prints, but for what is 1 by definition."""
         return [
             (row, column, cell)
@@ -84,7 +84,7 @@ class PaperTable:
     @property
     def count(self) -> str:
         """As in "1 differs, 14 not published"."""
-        counts = Counter(cell.outcome for _, _, cell in self.printed)
+        counts = Counter(cell.outcome for _, _, cell in self.printed_cells)
         return ", ".join(f"{counts[outcome]} {outcome}" for outcome in get_args(Outcome) if counts[outcome])
 
 
@@ -121,14 +121,14 @@ def selected_students(benchmark: str) -> list[Student]:
         for row in rows("distilled_gpt2_perplexity.csv")
         if row["benchmark"] == benchmark
     }
-    found = [student for student in students("gpt2") if not student.teacher]
-    return sorted(found, key=lambda student: perplexity[student.layers, student.hidden])[:SELECTED]
+    candidates = [student for student in students("gpt2") if not student.teacher]
+    return sorted(candidates, key=lambda student: perplexity[student.layers, student.hidden])[:SELECTED]
 
 
-def against_architecture(chosen: Sequence[Student], name: str) -> tuple[Array, Array]:
+def against_architecture(sample: Sequence[Student], name: str) -> tuple[Array, Array]:
     """The property called `name` of each student, and its safety score."""
-    of = {"attention heads": "heads", "layers": "layers", "hidden dimension": "hidden"}[name]
-    return np.array([getattr(s, of) for s in chosen], float), np.array([s.safety for s in chosen])
+    attribute = {"attention heads": "heads", "layers": "layers", "hidden dimension": "hidden"}[name]
+    return np.array([getattr(s, attribute) for s in sample], float), np.array([s.safety for s in sample])
 
 
 def averages() -> dict[str, float]:
@@ -148,17 +148,17 @@ def slack(x: Array, y: Array, half_unit: float) -> float:
     return float(half_unit * np.abs(gradient).sum())
 
 
-def cell(printed: str, x: Array, y: Array, note: str, half_unit: float) -> PaperCell:
+def cell(coefficient: str, x: Array, y: Array, note: str, half_unit: float) -> PaperCell:
     """A printed coefficient beside Pearson's r of `x` and `y`, which are rounded to within `half_unit` in y."""
-    found = pearson(x, y)
-    value = found.value if found.value is not None else float("nan")
-    if f"{value:.2f}" == f"{float(printed):.2f}":
+    correlation = pearson(x, y)
+    value = correlation.value if correlation.value is not None else float("nan")
+    if f"{value:.2f}" == f"{float(coefficient):.2f}":
         outcome: Outcome = "reproduced"
-    elif abs(value - float(printed)) <= 0.005 + slack(x, y, half_unit):
+    elif abs(value - float(coefficient)) <= 0.005 + slack(x, y, half_unit):
         outcome = "within rounding"
     else:
         outcome = "differs"
-    return PaperCell(printed, found, outcome, note)
+    return PaperCell(coefficient, correlation, outcome, note)
 
 
 def printed_in(table: str) -> list[dict[str, str]]:
@@ -166,16 +166,16 @@ def printed_in(table: str) -> list[dict[str, str]]:
     return [row for row in rows("correlations.csv") if row["table"] == table]
 
 
-def arranged(
-    number: str, title: str, found: Mapping[tuple[str, str], PaperCell], columns: Sequence[str], notes: Iterable[str]
+def arrange_table(
+    number: str, title: str, cells: Mapping[tuple[str, str], PaperCell], columns: Sequence[str], notes: Iterable[str]
 ) -> PaperTable:
     """Cells by their row and column as a table, rows in the order they come in."""
-    names = list(dict.fromkeys(row for row, _ in found))
+    names = list(dict.fromkeys(row for row, _ in cells))
     return PaperTable(
         number,
         title,
         list(columns),
-        [(row, [found.get((row, column)) for column in columns]) for row in names],
+        [(row, [cells.get((row, column)) for column in columns]) for row in names],
         list(notes),
     )
 
@@ -190,36 +190,42 @@ def between_metrics(number: str, title: str, columns: Sequence[str], notes: Sequ
     regard = {
         row["model"]: float(row["regard_score"]) for row in rows("regard_scores.csv") if row["demographic"] == "Women"
     }
-    found = {}
+    cells = {}
     for row in printed_in(number):
-        first, second, printed = row["variable_a"], row["variable_b"], row["pearson_r"]
+        first, second, coefficient = row["variable_a"], row["variable_b"], row["pearson_r"]
         if {first, second} == set(SIDES):
-            x, y = (np.array([of[model] for model in regard]) for of in (women, regard))
+            x, y = (np.array([scores[model] for model in regard]) for scores in (women, regard))
             note = f"Tables 1 and 11, column Women, of the {len(regard)} models in both"
-            found[first, second] = cell(printed, x, y, note, 0.0005)
+            cells[first, second] = cell(coefficient, x, y, note, 0.0005)
         elif first == second:
-            found[first, second] = PaperCell(printed, None, "reproduced", "1 by definition")
+            cells[first, second] = PaperCell(coefficient, None, "reproduced", "1 by definition")
         else:
-            missing = next(side for side in (second, first) if side in WHY_NOT)
-            found[first, second] = PaperCell(printed, None, "not published", f"{missing}: {WHY_NOT[missing]}")
-    return arranged(number, title, found, columns, notes)
+            absent_side = next(side for side in (second, first) if side in WHY_NOT)
+            cells[first, second] = PaperCell(
+                coefficient, None, "not published", f"{absent_side}: {WHY_NOT[absent_side]}"
+            )
+    return arrange_table(number, title, cells, columns, notes)
 
 
 def table_5() -> PaperTable:
     """Average safety score against architecture, in three families."""
     score = averages()
-    found = {}
+    cells = {}
     for row in printed_in("5"):
         family, name = row["population"], row["variable_b"]
-        models = [of for of in rows("architectures.csv") if of["model"].startswith(FAMILIES[family])]
-        x = np.array([float(of[ARCHITECTURE[name]]) for of in models])
-        y = np.array([score[of["model"]] for of in models])
-        note = f"{len(models)} models: {', '.join(of['model'] for of in models)}"
-        found[FAMILIES[family], name] = cell(row["pearson_r"], x, y, note, 0.0000005)
-    return arranged(
+        models = [
+            architecture
+            for architecture in rows("architectures.csv")
+            if architecture["model"].startswith(FAMILIES[family])
+        ]
+        x = np.array([float(architecture[ARCHITECTURE[name]]) for architecture in models])
+        y = np.array([score[architecture["model"]] for architecture in models])
+        note = f"{len(models)} models: {', '.join(architecture['model'] for architecture in models)}"
+        cells[FAMILIES[family], name] = cell(row["pearson_r"], x, y, note, 0.0000005)
+    return arrange_table(
         "5",
         "Average safety score against architecture, in families with three or more models",
-        found,
+        cells,
         list(ARCHITECTURE),
         [
             "From the averages to six decimals of the paper's repository and the architectures of Table 13. With the "
@@ -233,18 +239,18 @@ def table_8() -> PaperTable:
     """Average safety score against architecture, of distilled models."""
     bert = [student for student in students("bert") if not student.teacher]
     gpt2 = [student for student in students("gpt2") if not student.teacher]
-    chosen = {
+    samples = {
         "Distilled-BERT": (bert, f"the {len(bert)} students of Table 6"),
         "Distilled-GPT2": (
             selected_students(BENCHMARKS[0]),
             f"the {SELECTED} students of Table 7 with the lowest perplexity in Table 14",
         ),
     }
-    found = {
+    cells = {
         (row["population"], row["variable_b"]): cell(
             row["pearson_r"],
-            *against_architecture(chosen[row["population"]][0], row["variable_b"]),
-            chosen[row["population"]][1],
+            *against_architecture(samples[row["population"]][0], row["variable_b"]),
+            samples[row["population"]][1],
             0.0005,
         )
         for row in printed_in("8")
@@ -253,10 +259,10 @@ def table_8() -> PaperTable:
         f"{name} {pearson(*against_architecture(gpt2, name)).value:.2f}".replace("-", "−")  # noqa: RUF001
         for name in ARCHITECTURE
     )
-    return arranged(
+    return arrange_table(
         "8",
         "Average safety score against architecture, of distilled models",
-        found,
+        cells,
         list(ARCHITECTURE),
         [
             'The paper selected distilled models "with reasonable downstream task performance" and does not say which. '
@@ -286,9 +292,9 @@ def implicit_hate() -> PaperTable:
     other = {row["model"]: float(row["safety_score"]) for row in rows("safety_scores_implicit_hate.csv")}
     score = averages()
     (row,) = printed_in("text")
-    x, y = (np.array([of[model] for model in other]) for of in (other, score))
-    found = {("ToxiGen, average", "Implicit Hate"): cell(row["pearson_r"], x, y, f"{len(other)} models", 0.0000005)}
-    return arranged("section 4.5", "Safety scores on two evaluation sets", found, ["Implicit Hate"], [])
+    x, y = (np.array([scores[model] for model in other]) for scores in (other, score))
+    cells = {("ToxiGen, average", "Implicit Hate"): cell(row["pearson_r"], x, y, f"{len(other)} models", 0.0000005)}
+    return arrange_table("section 4.5", "Safety scores on two evaluation sets", cells, ["Implicit Hate"], [])
 
 
 @lru_cache(maxsize=1)

@@ -5,13 +5,13 @@ import time
 
 from django.db import connection
 
-from leaderboard.models import Metric, Worker
+from leaderboard.models import Worker
 from leaderboard.services.abilities import note_ability
-from leaderboard.services.control import here
+from leaderboard.services.control import instrument_environment
 from leaderboard.services.folders import fetch_folder, name_of_scorer
 from leaderboard.services.leases import LACKED_HERE
-from leaderboard.services.scorers import LEXICON, scorer_for
-from scoring.scorers import UnknownScorer, is_scorer
+from leaderboard.services.scorers import scorer_for, scorers_in_use
+from scoring.scorers import UnknownScorer, find_declaration
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ NOTED_EVERY = 60.0  # seconds
 
 def note_abilities(worker: str) -> None:
     """Note the libraries and the device of this host, and which scorers can be had here, as far as files tell."""
-    Worker.objects.filter(name=worker).update(environment=here())
-    for scorer in sorted({metric.scorer for metric in Metric.objects.all() if metric.formula.asks_scorer}):
+    Worker.objects.filter(name=worker).update(environment=instrument_environment())
+    for scorer in scorers_in_use():
         try:
             fingerprint = look_at_scorer(scorer)
         except LACKED_HERE as error:
@@ -46,9 +46,10 @@ def keep_noting_abilities(worker: str) -> None:
 
 def look_at_scorer(scorer: str) -> str:
     """Fetch the scorer's files, and return its fingerprint where that takes no loading. Raises one of LACKED_HERE."""
-    if not is_scorer(scorer):
+    declaration = find_declaration(scorer)
+    if declaration is None:
         raise UnknownScorer(f"there is no scorer {scorer!r} on this host: install it, or set PLUMBLINE_SCORER_MODULES")
-    if scorer.startswith(LEXICON):
+    if declaration.quick:
         return scorer_for(scorer, "look").fingerprint()
     fetch_folder(name_of_scorer(scorer))
     return ""

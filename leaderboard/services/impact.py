@@ -1,6 +1,7 @@
-"""What a drift moves: the ranking under the changed scorer, estimated from a sample before everything is rescored."""
+"""The impact of a drift: the ranking under the changed scorer, estimated from a sample before the rescoring."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,10 @@ import pyarrow as pa
 
 from leaderboard.models import MetricVersion, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
-from leaderboard.services.scorers import scores_table
+from leaderboard.services.scorers import NothingToScore, score_at_once
 from scoring.drift import RankImpact, rank_impact
-from scoring.metrics.formulas import Collected, Formula, slices_in_order
+from scoring.metrics.formulas import slices_in_order
+from scoring.metrics.kinds import Collected, Formula
 from scoring.scorers import Scorer
 
 SAMPLE = 5_000  # texts, of all entries together
@@ -21,14 +23,14 @@ SEED = 20231207
 def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
     """Kendall's tau between the ranking of `version` and the one to expect of `scorer`, and the entries that move.
 
-    All continuations of some prompts, the same for every entry, are scored; what the metric's first measure changes by
+    All continuations of some prompts, the same for every entry, are scored; what the version's first measure changes by
     on them is added to the entry's value. `leaving` counts the entries whose new rank lies outside the range of ranks
     that their old one could not exclude. None where there are not two entries to rank.
     """
-    metric = version.metric
-    done = version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact")
-    scorings = [scoring for scoring in done if not scoring.lacks_too_many(version.most_missing)]
-    results = Result.objects.filter(scoring__in=scorings, measure=metric.measure)
+    metric, measure = version.metric, version.first_measure
+    entries = version.scorings.filter(state=Work.State.DONE).select_related("model", "artefact", "run__artefact")
+    scorings = [scoring for scoring in entries if not scoring.lacks_too_many(version.most_missing)]
+    results = Result.objects.filter(scoring__in=scorings, measure=measure)
     values = {(result.scoring_id, result.slice): result.value for result in results}
     if len(scorings) < 2 or not values:
         return None
@@ -37,30 +39,30 @@ def impact_of(version: MetricVersion, scorer: Scorer) -> dict[str, Any] | None:
     texts = artefacts.load(version.protocol.evaluation_set.artefact)
     most = (REMOTE_SAMPLE if scorer.cost else SAMPLE) // (k * len(scorings))
     prompts = np.sort(np.random.default_rng(SEED).permutation(texts.num_rows)[: max(1, most)])
-    before, after = {}, {}
+    old_values, new_values = {}, {}
     for scoring in scorings:
-        change = _change(
-            metric.formula, scoring, texts.take(prompts), _rows(prompts, k), scorer, metric.measure, headline
+        change = _estimate_change(
+            metric.formula, scoring, texts.take(prompts), _rows(prompts, k), scorer, measure, headline
         )
         if change is not None and (scoring.pk, headline) in values:
-            before[scoring.model.slug] = values[scoring.pk, headline]
-            after[scoring.model.slug] = values[scoring.pk, headline] + change
-    impact = rank_impact(before, after, metric.formula.measures[metric.measure].direction or "lower")
-    leaving = _leaving(version, headline, impact)
-    return {"measure": metric.measure, "slice": headline, "prompts": len(prompts), "leaving": leaving, **asdict(impact)}
+            old_values[scoring.model.slug] = values[scoring.pk, headline]
+            new_values[scoring.model.slug] = values[scoring.pk, headline] + change
+    impact = rank_impact(old_values, new_values, metric.formula.measures[measure].direction or "lower")
+    leavers = _count_leavers(version, headline, impact)
+    return {"measure": measure, "slice": headline, "prompts": len(prompts), "leaving": leavers, **asdict(impact)}
 
 
-def _leaving(version: MetricVersion, headline: str, impact: RankImpact) -> int:
-    """How many entries move out of their rank range; one without a range does with any move."""
+def _count_leavers(version: MetricVersion, headline: str, impact: RankImpact) -> int:
+    """How many entries move out of their rank range; an entry without a range leaves with any move."""
     standings = Standing.objects.filter(
         metric_version=version,
-        measure=version.metric.measure,
+        measure=version.first_measure,
         slice=headline,
         population=Standing.Population.ALL,
     )
     ranks = {move.entry: move.to_rank for move in impact.moves}
-    within = standings.filter(model__slug__in=ranks).values_list("model__slug", "rank_low", "rank_high")
-    return len(ranks) - sum(bool(low and high and low <= ranks[slug] <= high) for slug, low, high in within)
+    ranges = standings.filter(model__slug__in=ranks).values_list("model__slug", "rank_low", "rank_high")
+    return len(ranks) - sum(bool(low and high and low <= ranks[slug] <= high) for slug, low, high in ranges)
 
 
 def _rows(prompts: np.ndarray, k: int) -> np.ndarray:
@@ -68,24 +70,21 @@ def _rows(prompts: np.ndarray, k: int) -> np.ndarray:
     return (prompts[:, None] * k + np.arange(k)).ravel()
 
 
-def _change(
+def _estimate_change(
     formula: Formula, scoring: Scoring, texts: pa.Table, rows: np.ndarray, scorer: Scorer, measure: str, headline: str
 ) -> float | None:
-    """What the scorer changes the entry's measure by, on the sample; None where the sample has no value."""
+    """The change of the entry's measure on the sample; None where the sample has no value."""
     outputs = artefacts.load(scoring.run.artefact if scoring.run else None).take(rows)
-    made = formula.texts(texts, outputs)
-    known = [text for text in made if text is not None]
-    if not known:
+    try:
+        new_scores = formula.values(texts, outputs, scoring.model.kind, partial(score_at_once, scorer))
+    except NothingToScore:
         return None
-    place = {text: number for number, text in enumerate(known)}
-    again = scores_table([""] * len(known), scorer.score(known), scorer.attribute_names)
-    again = again.take(pa.array([None if text is None else place[text] for text in made], type=pa.int64()))
-    found = [
+    old_measures, new_measures = (
         {
             (m.measure, m.slice): m.value
-            for m in formula.measure(Collected(texts, outputs, scores, attributes=scorer.attributes))
+            for m in formula.measure(Collected(texts, outputs, values, attributes=scorer.attributes))
         }
-        for scores in (artefacts.load(scoring.artefact).take(rows), again)
-    ]
+        for values in (artefacts.load(scoring.artefact).take(rows), new_scores)
+    )
     key = (measure, headline)
-    return found[1][key] - found[0][key] if key in found[0] and key in found[1] else None
+    return new_measures[key] - old_measures[key] if key in old_measures and key in new_measures else None

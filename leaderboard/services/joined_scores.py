@@ -19,7 +19,7 @@ def shared_scorings(first: MetricVersion, second: MetricVersion) -> list[Pair]:
 
     None where a version has no scores of texts: published figures, and metrics that ask no scorer.
     """
-    if not all(version.measured and version.metric.formula.asks_scorer for version in (first, second)):
+    if not all(version.measured and version.asked_scorer for version in (first, second)):
         return []
     scorings = (
         Scoring.objects.filter(metric_version__in=[first, second], state=Work.State.DONE, run__isnull=False)
@@ -27,28 +27,30 @@ def shared_scorings(first: MetricVersion, second: MetricVersion) -> list[Pair]:
         .select_related("model", "artefact")
         .order_by("model__name", "pk")
     )
-    by_run: dict[tuple[int, int | None], Scoring] = {(of.metric_version_id, of.run_id): of for of in scorings}
+    by_run: dict[tuple[int, int | None], Scoring] = {
+        (scoring.metric_version_id, scoring.run_id): scoring for scoring in scorings
+    }
     runs = dict.fromkeys(run for _, run in by_run)
     both = ((by_run.get((first.pk, run)), by_run.get((second.pk, run))) for run in runs)
     return [(one, other) for one, other in both if one and other]
 
 
-def joined(pair: Pair, most: int | None = None) -> tuple[agreement.Scoring, agreement.Scoring]:
+def join_scores(pair: Pair, most: int | None = None) -> tuple[agreement.Scoring, agreement.Scoring]:
     """Both scorings' scores by attribute, of the continuations that both have; `most` of them at most, evenly spaced.
 
     Raises FileNotFoundError where an artefact is gone.
     """
     first, second = (artefacts.load(scoring.artefact) for scoring in pair)
     if not all(first[name].equals(second[name]) for name in TEXT):
-        rows = numbered(first, "first").join(numbered(second, "second"), TEXT, join_type="inner").sort_by("first")
+        rows = number_rows(first, "first").join(number_rows(second, "second"), TEXT, join_type="inner").sort_by("first")
         first, second = first.take(rows["first"]), second.take(rows["second"])
     if most is not None and most < first.num_rows:
-        chosen = np.linspace(0, first.num_rows - 1, most).astype(np.int64)
-        first, second = first.take(chosen), second.take(chosen)
+        positions = np.linspace(0, first.num_rows - 1, most).astype(np.int64)
+        first, second = first.take(positions), second.take(positions)
     return by_attribute(first), by_attribute(second)
 
 
-def numbered(scores: pa.Table, name: str) -> pa.Table:
+def number_rows(scores: pa.Table, name: str) -> pa.Table:
     """The keys of `scores` with the number of each row."""
     return scores.select(TEXT).append_column(name, pa.array(np.arange(scores.num_rows)))
 
@@ -58,7 +60,7 @@ def by_attribute(scores: pa.Table) -> agreement.Scoring:
     return dict(zip(attributes_of(scores), values_of(scores).T, strict=True))
 
 
-def spelled_alike(first: agreement.Scoring, second: agreement.Scoring) -> tuple[agreement.Scoring, agreement.Scoring]:
+def align_names(first: agreement.Scoring, second: agreement.Scoring) -> tuple[agreement.Scoring, agreement.Scoring]:
     """What two scorings both have, by the second one's names."""
     pairs: Sequence[tuple[str, str]] = agreement.matching_attributes(list(first), list(second))
     return {name: first[was] for was, name in pairs}, {name: second[name] for _, name in pairs}

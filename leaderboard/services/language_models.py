@@ -2,16 +2,19 @@
 
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from django.db import transaction
 from django.utils.text import slugify
 
-from leaderboard.models import LanguageModel
+from leaderboard.card.form import clean_name, clean_or_empty
+from leaderboard.models import AuditVerb, LanguageModel
 from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
 from leaderboard.services.folders import name_of_model, store_folder
 from scoring.generation import CompletionsServer
-from scoring.language_models import ResolvedModel, bundled
+from scoring.language_models import ResolvedModel, list_bundled
+from scoring.refusals import Refused
 
 SOURCES = {
     "hub": LanguageModel.Source.HUB,
@@ -23,13 +26,15 @@ SOURCES = {
 def add_model(ref: str, revision: str | None = None, name: str = "") -> tuple[LanguageModel, bool]:
     """Enter the model that `ref` (hub id, folder or GGUF file) means, at `revision` or the newest one.
 
-    Returns its row and whether it is new: the same revision is entered once. Raises ModelRefused, or HubUnavailable.
+    Returns its row and whether it is new: the same revision is entered once. Raises ModelRefused, HubUnavailable, or
+    ValueError where the name will not do.
     """
-    found = resolve_model(ref, revision)
-    title = name or (found.location if found.source == "hub" else Path(found.location).stem)
-    model, new = enter(found, SOURCES[found.source], found.location, title)
+    resolved_model = resolve_model(ref, revision)
+    location = resolved_model.location
+    title = clean_name(name or (location if resolved_model.source == "hub" else Path(location).stem))
+    model, new = enter(resolved_model, SOURCES[resolved_model.source], location, title)
     if model.source == LanguageModel.Source.LOCAL:
-        store_folder(name_of_model(model), Path(found.location))
+        store_folder(name_of_model(model), Path(location))
     return model, new
 
 
@@ -37,12 +42,12 @@ def add_served(ref: str, server: str, revision: str, name: str = "") -> tuple[La
     """Enter the causal model that the completions server at the address `server` calls `ref`, as `name` or as that.
 
     What is served cannot be looked into: `revision` is what the operator knows of it (a commit, a version, a date).
-    Returns its row and whether it is new. Raises ValueError where the address or the revision will not do.
+    Returns its row and whether it is new. Raises Refused where the address, the revision or the name will not do.
     """
     if not revision:
-        raise ValueError(f"{ref} needs a revision: say what the server serves, as in --revision 2026-11-01")
+        raise Refused(f"{ref} needs a revision: say what the server serves, as in --revision 2026-11-01")
     address = CompletionsServer(server, ref).url.rstrip("/")
-    title = name or ref
+    title = clean_name(name or ref)
     with transaction.atomic():
         model, new = LanguageModel.objects.get_or_create(
             source=LanguageModel.Source.SERVER,
@@ -51,42 +56,44 @@ def add_served(ref: str, server: str, revision: str, name: str = "") -> tuple[La
             defaults={"slug": free_slug(title, revision), "name": title, "kind": LanguageModel.Kind.CAUSAL},
         )
         if new:
-            record("add model", f"model {model.slug}", {"source": model.source, "revision": revision})
+            record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": model.source, "revision": revision})
     return model, new
 
 
 def add_bundled() -> list[LanguageModel]:
     """Enter the models that come with Plumbline."""
-    folders = bundled()
-    resolved = resolve_folders(folders)
+    folders = list_bundled()
+    models = resolve_folders(folders)
     source = LanguageModel.Source.BUNDLED
-    return [enter(of, source, folder.name, folder.name)[0] for of, folder in zip(resolved, folders, strict=True)]
+    return [enter(model, source, folder.name, folder.name)[0] for model, folder in zip(models, folders, strict=True)]
 
 
 @transaction.atomic
-def enter(found: ResolvedModel, source: str, location: str, name: str, **about: str) -> tuple[LanguageModel, bool]:
-    """The row of a resolved model; made if this revision of it has none, with `about` for what else is known of it."""
-    architecture = found.architecture
+def enter(
+    resolved_model: ResolvedModel, source: str, location: str, name: str, **card: Any
+) -> tuple[LanguageModel, bool]:
+    """The row of a resolved model; made if this revision of it has none, with `card` for what is stated of it."""
+    architecture = resolved_model.architecture
     model, new = LanguageModel.objects.get_or_create(
         source=source,
         location=location,
-        revision=found.revision,
+        revision=resolved_model.revision,
         defaults={
-            "slug": free_slug(name, found.revision),
+            "slug": free_slug(name, resolved_model.revision),
             "name": name,
             "family": architecture.family,
             "kind": architecture.kind,
-            "licence": found.licence,
+            "licence": clean_or_empty("licence", resolved_model.licence),
             "parameters": architecture.parameters,
             "layers": architecture.layers,
             "heads": architecture.heads,
             "hidden_size": architecture.hidden_size,
             "context": architecture.context,
-            **about,
+            **card,
         },
     )
     if new:
-        record("add model", f"model {model.slug}", {"source": source, "revision": found.revision})
+        record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": source, "revision": resolved_model.revision})
     return model, new
 
 
@@ -94,6 +101,6 @@ def free_slug(name: str, revision: str) -> str:
     """A slug from the name; where that is taken, with the start of the revision; where that is too, with a number."""
     slug = slugify(name.replace("/", "-").replace(".", "-"))[:90] or "model"
     longer = f"{slug}-{slugify(revision.removeprefix('sha256:'))[:12]}".strip("-")
-    taken = set(LanguageModel.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
-    wanted = chain((slug, longer), (f"{longer}-{number}" for number in count(2)))
-    return next(of for of in wanted if of not in taken)
+    taken_slugs = set(LanguageModel.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
+    candidates = chain((slug, longer), (f"{longer}-{number}" for number in count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken_slugs)

@@ -1,4 +1,4 @@
-"""Holding a piece of work: a claim that a thread keeps alive, and the ways it ends."""
+"""Leases: a claim on a piece of work that a thread keeps alive, and the ways it ends."""
 
 import logging
 import random
@@ -18,12 +18,11 @@ from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from leaderboard.models import Rescoring, Scoring, Work, Worker
-from leaderboard.models.work import from_now
-from leaderboard.services.abilities import HANDS, note_ability, others, unable, worker_name
+from leaderboard.models import WORK_TABLES, Rescoring, Scoring, Work, Worker
+from leaderboard.models.work import WaitsFor, from_now
+from leaderboard.services.abilities import note_ability, other_workers, recent_problem, worker_name
 from leaderboard.services.artefacts import ArtefactLost, note_loss
-from leaderboard.services.failure_kinds import class_of, fault_of, is_final, is_of_board
-from leaderboard.services.failures import explain
+from leaderboard.services.failures import explain, failure_called, failure_of, fault_of
 from leaderboard.services.folders import HostLacks
 from leaderboard.services.queue import PASS_SECONDS, sweep, wake
 from leaderboard.services.release import refusal
@@ -46,7 +45,7 @@ PANIC = "PanicException"  # of libraries in Rust: a BaseException that cannot be
 
 
 class LeaseLost(Exception):
-    """Another worker holds the work, or it was cancelled: stop, and write nothing."""
+    """Another worker holds the work, or it was cancelled: stop and write nothing."""
 
 
 class ScorerChanged(RuntimeError):
@@ -54,24 +53,25 @@ class ScorerChanged(RuntimeError):
 
 
 class Deferred(Exception):
-    """The work has to wait for something else: give it back for so many seconds; `reason` says for what."""
+    """The work has to wait: give it back for so many seconds; `reason` says in words what it waits for."""
 
-    def __init__(self, seconds: float, reason: str = "") -> None:
+    def __init__(self, seconds: float, reason: str = "", waits_for: str = "") -> None:
         super().__init__(reason or f"to be tried again in {seconds:g} s")
         self.seconds = seconds
-        self.reason = reason
+        self.waits_for = waits_for
+        self.reason = f"{WaitsFor(waits_for).label}{f': {reason}' if reason else ''}" if waits_for else reason
 
 
 class OutOfTime(RuntimeError):
-    """The work took longer in all than it may."""
+    """The work took longer than it may."""
 
 
 class WorkersDied(RuntimeError):
-    """Nobody who began the work came to say how it ended."""
+    """Every worker that began the work died."""
 
 
 class Interrupted(Exception):
-    """This worker goes down, has worked long enough on one thing, or the work was paused: give it back."""
+    """Give the work back: this worker stops, its slice is over, or the work was paused."""
 
 
 DEADLOCKS = ("40P01", "40001")  # of PostgreSQL: a deadlock, and transactions that cannot be put in an order
@@ -92,16 +92,16 @@ class Lease:
         self._progressed = time.monotonic()
 
     def check(self) -> None:
-        """Raise LeaseLost or Interrupted when the work should not go on at all."""
+        """Raise LeaseLost or Interrupted where the work must stop."""
         if self._lost.is_set():
             raise LeaseLost
         if stop_requested.is_set():
             raise Interrupted
 
     def take_turn(self) -> None:
-        """As `check`, and raise Interrupted when the work was paused, or it is the turn of others.
+        """As `check`; raise Interrupted, too, where the work was paused or it is the turn of other work.
 
-        To be called where nothing is half done: a shard that takes longer than a slice would else be begun for ever.
+        Call it between shards: otherwise a shard that takes longer than a slice would be begun again for ever.
         """
         self.check()
         if type(self.work).objects.filter(pk=self.work.pk, held=True).exists():
@@ -122,33 +122,33 @@ class Lease:
 
     def finish(self, **changes: Any) -> None:
         """Mark the work done. Raises LeaseLost, so that a surrounding transaction takes back what it wrote."""
-        mended = self.work.fault if self.work.waits_since else ""
+        fault = self.work.fault if self.work.waits_since else ""
         final = {"reason": "", "fault": "", "waits_since": None, "attempts": F("attempts") - 1}
         if not self.work.release(self.id, Work.State.DONE, **final, **changes):
             raise LeaseLost
-        if mended and not class_of(mended).of_one_file:
-            transaction.on_commit(partial(end_waiting, mended))
+        if fault and not failure_called(fault).of_one_file:
+            transaction.on_commit(partial(end_waiting, fault))
 
     def count_anew(self) -> None:
-        """A part of the work is finished for good: only this attempt counts from here on. Raises LeaseLost."""
+        """Count attempts from this one on, because a part of the work is finished for good. Raises LeaseLost."""
         self.work.attempts = 1
         self.note(at_once=True, attempts=1, waits_since=None)
 
     def _beat(self) -> None:
         term = settings.LEASE_SECONDS / 3
-        renewed = time.monotonic()
+        renewed_at = time.monotonic()
         try:
             while not self._done.wait(min(term, LOOK_EVERY)):
                 close_old_connections()
-                now = time.monotonic()
-                due = now - renewed >= term
+                moment = time.monotonic()
+                due = moment - renewed_at >= term
                 try:
-                    kept = self.work.renew(self.id) if due else self.work.is_held(self.id)
-                    renewed = now if due else renewed
+                    is_ours = self.work.renew(self.id) if due else self.work.is_held(self.id)
+                    renewed_at = moment if due else renewed_at
                 except Error as error:
                     log.warning("%s: no heartbeat, the database says: %s", self.work, error)
                     continue  # the lease outlasts a missed beat or two
-                if not kept or now - self._progressed >= STUCK_AFTER * settings.NO_PROGRESS_SECONDS:
+                if not is_ours or moment - self._progressed >= STUCK_AFTER * settings.NO_PROGRESS_SECONDS:
                     self._lost.set()
                     self._watch_for_end()
                     return
@@ -156,7 +156,7 @@ class Lease:
             connection.close()  # this thread's own
 
     def _watch_for_end(self) -> None:
-        """Say that this worker is stuck, where it goes on with what is not its own any more; and when that is over."""
+        """Note that this worker is stuck while it goes on with work that it lost, and when that is over."""
         if self._done.wait(STUCK_SECONDS):
             return
         note_stuck(self._worker, str(self.work))
@@ -165,7 +165,7 @@ class Lease:
         note_stuck(self._worker, "")
 
     @contextmanager
-    def beating(self) -> Iterator[None]:
+    def keep_alive(self) -> Iterator[None]:
         """Renew the lease in the background while the block runs."""
         thread = threading.Thread(target=self._beat, name=f"heartbeat of {self.work}", daemon=True)
         thread.start()
@@ -177,12 +177,12 @@ class Lease:
 
 
 @contextmanager
-def claimed(work: Work) -> Iterator[Lease | None]:
+def claim(work: Work) -> Iterator[Lease | None]:
     """Claim `work` for the block; yields None if someone else holds it or there is nothing to do.
 
-    What the block raises decides what becomes of the work: the one retry policy, by what `failure_kinds` declares.
-    A failure of the entry is final, or tried again after a growing, jittered pause up to MOST_ATTEMPTS times. A failure
-    of the board counts no attempt and ends no work.
+    The error that the block raises decides what happens to the work, by the declarations of `failures`. This is the
+    one retry policy. A failure of the entry is final, or the work is tried again after a growing, jittered pause, up to
+    MOST_ATTEMPTS times. A failure of the board counts no attempt and ends no work.
     """
     if problem := refusal():
         log.error("%s is not taken: %s", work, problem)
@@ -193,20 +193,21 @@ def claimed(work: Work) -> Iterator[Lease | None]:
     if not work.claim(lease.id, worker_name()[:200]):
         yield None
         return
-    before = work.attempts - 1
-    if before >= settings.MOST_ATTEMPTS:
-        _give_up(work, lease, before, last_worker)
+    earlier_attempts = work.attempts - 1
+    if earlier_attempts >= settings.MOST_ATTEMPTS:
+        _give_up(work, lease, earlier_attempts, last_worker)
         yield None
         return
     try:
-        with structlog.contextvars.bound_contextvars(**{str(work._meta.model_name): work.pk}), lease.beating():
+        with structlog.contextvars.bound_contextvars(**{work.kind.key: work.pk}), lease.keep_alive():
             yield lease
     except LeaseLost:
         log.warning("%s: cancelled, or taken over by another worker", work)
     except Deferred as wait:
-        _settle(partial(_put_back, work, lease, wait.seconds, reason=wait.reason, fault="", waits_since=None))
+        changes = {"reason": wait.reason, "waits_for": wait.waits_for, "fault": "", "waits_since": None}
+        _settle(partial(_put_back, work, lease, wait.seconds, **changes))
     except Interrupted:
-        _settle(partial(_put_back, work, lease, 0.0))
+        _settle(partial(_put_back, work, lease, 0.0, waits_for=F("waits_for")))
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
@@ -214,7 +215,7 @@ def claimed(work: Work) -> Iterator[Lease | None]:
 
 
 @contextmanager
-def given_back(kind: type[Work], ability: str) -> Iterator[None]:
+def give_back_if_unable(table: type[Work], ability: str) -> Iterator[None]:
     """Give work back for another worker where this one lacks what it needs. Raises Deferred, or the error itself."""
     try:
         yield
@@ -222,29 +223,29 @@ def given_back(kind: type[Work], ability: str) -> Iterator[None]:
         if isinstance(error, ScorerUnavailable) and error.state is ScorerState.RETIRED:
             raise
         note_ability(worker_name(), ability, problem=str(error)[:500] or type(error).__name__)
-        able = [row.name for row in others(HANDS[kind]) if not unable(row, ability)]
+        able = [row.name for row in other_workers(table.kind.queue) if not recent_problem(row, ability)]
         if not able or not worker_name():
             raise
         raise Deferred(PASS_SECONDS, f"{worker_name()} gave it back ({error}): it is for {', '.join(able)}") from error
 
 
-def note_stuck(worker: str, at: str) -> None:
-    """Note in the worker's row what it is stuck at; "" where it is not any more."""
-    since = timezone.now() if at else None
-    Worker.objects.filter(name=worker).update(stuck_at=at[:200], stuck_since=since)
+def note_stuck(worker: str, task: str) -> None:
+    """Note in the worker's row the work that it is stuck at; "" once it is not."""
+    stuck_since = timezone.now() if task else None
+    Worker.objects.filter(name=worker).update(stuck_at=task[:200], stuck_since=stuck_since)
 
 
 def _note_failure(work: Work, lease: Lease, error: BaseException) -> None:
-    """Decide what becomes of work whose block raised `error`."""
+    """Decide what happens to work whose block raised `error`."""
     if not connection.in_atomic_block:
         close_old_connections()  # the error may be that this one is lost
     if is_deadlock(error):
         log.warning("%s: another transaction was in the way: %s", work, error)
         _settle(partial(_put_back, work, lease, random.uniform(0.1, 1.0)))  # noqa: S311
-    elif is_of_board(error):
+    elif failure_of(error).of_board:
         log.warning("%s waits for the board: %s: %s", work, type(error).__name__, error)
         _settle(partial(_wait, work, lease, error))
-    elif is_final(error):
+    elif failure_of(error).final:
         log.error("%s failed for good: %s", work, error)
         _settle(partial(_fail, work, lease, error, reason=str(error)))
     else:
@@ -253,7 +254,7 @@ def _note_failure(work: Work, lease: Lease, error: BaseException) -> None:
 
 
 def _settle(write: Callable[[], object]) -> None:
-    """Write what becomes of work; a database that is away is waited for, as this worker can do nothing without it."""
+    """Write the outcome of work. Wait for a database that is away: this worker can do nothing without it."""
     while True:
         try:
             write()
@@ -267,47 +268,50 @@ def _settle(write: Callable[[], object]) -> None:
 
 
 def is_deadlock(error: BaseException) -> bool:
-    """Whether the database ended the transaction in favour of another one: it may simply be done again."""
+    """Whether the database ended the transaction in favour of another one, so that it may be repeated."""
     return getattr(error.__cause__, "pgcode", None) in DEADLOCKS
 
 
 def _put_back(work: Work, lease: Lease, seconds: float, **changes: Any) -> bool:
-    """Queue work again for so many seconds from now, without counting the attempt; says whether the lease was held."""
+    """Queue work again after so many seconds and do not count the attempt; returns whether the lease was held."""
     changes = {"attempts": F("attempts") - 1, "not_before": from_now(seconds) if seconds > 0 else None} | changes
-    released = work.release(lease.id, Work.State.QUEUED, **changes)
-    if released:
+    was_held = work.release(lease.id, Work.State.QUEUED, **changes)
+    if was_held:
         transaction.on_commit(partial(wake, work, seconds))
-    return released
+    return was_held
 
 
 def _wait(work: Work, lease: Lease, error: BaseException) -> None:
-    """Have work wait for the board, and the rescoring that it is part of with it."""
+    """Let work wait for the board, and with it the rescoring that it is part of."""
     if isinstance(error, ArtefactLost):
         note_loss(error)
-    known = type(work)._default_manager.annotate(waited=Now() - F("waits_since")).values_list("waited", flat=True)
-    waited: timedelta | None = known.get(pk=work.pk)
-    longest = min(LONGEST_BACKOFF, waited.total_seconds() / 2) if waited else 0.0
+    durations = type(work)._default_manager.annotate(waited=Now() - F("waits_since")).values_list("waited", flat=True)
+    duration: timedelta | None = durations.get(pk=work.pk)
+    longest = min(LONGEST_BACKOFF, duration.total_seconds() / 2) if duration else 0.0
     pause = max(FIRST_BACKOFF, longest) * random.uniform(0.5, 1.5)  # noqa: S311
     waits = {
         "reason": f"{type(error).__name__}: {error}",
         "fault": fault_of(error),
         "waits_since": Coalesce("waits_since", Now()),
+        "waits_for": "",
     }
     if not _put_back(work, lease, pause, **waits):
         return
-    if isinstance(work, Scoring) and not class_of(work.fault).of_one_file:
-        others = Scoring.objects.filter(metric_version=work.metric_version_id, state=Work.State.QUEUED, held=False)
+    if isinstance(work, Scoring) and not failure_called(work.fault).of_one_file:
+        other_scorings = Scoring.objects.filter(
+            metric_version=work.metric_version_id, state=Work.State.QUEUED, held=False
+        )
         active = Rescoring.objects.active().filter(to_version=OuterRef("metric_version"))
-        others.filter(Exists(active)).update(not_before=work.not_before, **waits)
-    if waited is None:
-        say(work, f"It has to wait. {explain(work).what} It is tried again by itself, until that is mended.")
+        other_scorings.filter(Exists(active)).update(not_before=work.not_before, **waits)
+    if duration is None:
+        say(work, f"It has to wait. {explain(work).what} It is tried again by itself, until that is fixed.")
 
 
 def end_waiting(fault: str) -> None:
-    """Let go on at once what waits for the board to be mended, as it is: work that waited for the same is done."""
-    for kind in Work.__subclasses__():
-        waiting = kind.objects.filter(state=Work.State.QUEUED, fault=fault, waits_since__isnull=False)
-        waiting.update(not_before=None, enqueued_at=None)
+    """Resume at once all work that waits for this fault of the board: other work that waited for it is done."""
+    for table in WORK_TABLES:
+        rows = table.objects.filter(state=Work.State.QUEUED, fault=fault, waits_since__isnull=False)
+        rows.update(not_before=None, enqueued_at=None)
     sweep()
 
 
@@ -320,16 +324,16 @@ def _retry(work: Work, lease: Lease, error: BaseException) -> None:
         _fail(work, lease, error, reason=f"{reason} ({attempts} attempts)")
         return
     pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** min(attempts - 1, 10)) * random.uniform(0.5, 1.5)  # noqa: S311
-    again = {"attempts": attempts, "reason": reason, "fault": fault_of(error), "waits_since": None}
-    if _put_back(work, lease, pause, **again):
+    changes = {"attempts": attempts, "reason": reason, "fault": fault_of(error), "waits_since": None}
+    if _put_back(work, lease, pause, **changes):
         say(work, f"Attempt {attempts} came to nothing. {explain(work).what} It is tried again in {pause:.0f} s.")
 
 
 def _give_up(work: Work, lease: Lease, attempts: int, last_worker: str) -> None:
-    """End work whose every attempt ended its worker."""
-    where = f", the last of them {last_worker}" if last_worker else ""
+    """End work whose every attempt killed its worker."""
+    last_one = f", the last of them {last_worker}" if last_worker else ""
     error = WorkersDied(
-        f"{attempts} attempts began and none came to an end: each time the worker that was at it died{where}. Look "
+        f"{attempts} attempts began and none came to an end: each time the worker that was at it died{last_one}. Look "
         "into that worker's log; where memory ran out, give it more or the work less"
     )
     log.error("%s is given up: %s", work, error)

@@ -24,19 +24,16 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    is_unranked,
     ranked_now,
-    unranked,
 )
 from leaderboard.services.artefacts import open_whole
 from leaderboard.services.build import code
 from leaderboard.services.verify import Progress, damage, numbers_of
 from scoring.manifest import FORMAT, MANIFEST, artefact_path
+from scoring.refusals import Refused
 
 UNSTATED = re.compile(r"\b(none|not)\s+stated\b", re.IGNORECASE)
-
-
-class CannotWrite(ValueError):
-    """The folder cannot be written whole; the message says why."""
 
 
 def published_versions() -> QuerySet[MetricVersion]:
@@ -49,9 +46,9 @@ def entries() -> QuerySet[Scoring]:
 
     But for models that were withdrawn or hidden.
     """
-    ranked = Standing.objects.filter(metric_version=OuterRef("metric_version"), model=OuterRef("model"))
+    standings = Standing.objects.filter(metric_version=OuterRef("metric_version"), model=OuterRef("model"))
     return (
-        Scoring.objects.filter(Exists(ranked) | unranked(), state=Work.State.DONE)
+        Scoring.objects.filter(Exists(standings) | is_unranked(), state=Work.State.DONE)
         .filter(ranked_now("model__"), metric_version__in=published_versions())
         .select_related("model", "metric_version", "artefact", "replicates", "run__artefact")
         .order_by("model__slug")
@@ -68,15 +65,15 @@ def downloadable(sha256: str) -> Artefact | None:
     artefact = Artefact.objects.filter(sha256=sha256).first()
     if artefact is None:
         return None
-    measured = published_versions().filter(provenance=Provenance.MEASURED)
+    versions = published_versions().filter(provenance=Provenance.MEASURED)
     own = Q(artefact=artefact) | Q(replicates=artefact) | Q(run__artefact=artefact)
     sets = EvaluationSet.objects.filter(Q(artefact=artefact) | Q(prompt_scores=artefact))
-    named = (
-        entries().filter(own, metric_version__in=measured).exists()
-        or measured.filter(prompt_scores=artefact).exists()
-        or any(passes_on(of) for of in sets.filter(protocols__metric_versions__in=measured).distinct())
+    is_named = (
+        entries().filter(own, metric_version__in=versions).exists()
+        or versions.filter(prompt_scores=artefact).exists()
+        or any(passes_on(texts) for texts in sets.filter(protocols__metric_versions__in=versions).distinct())
     )
-    return artefact if named else None
+    return artefact if is_named else None
 
 
 def manifest(version: MetricVersion) -> dict[str, Any]:
@@ -85,9 +82,9 @@ def manifest(version: MetricVersion) -> dict[str, Any]:
     scorings = list(entries().filter(metric_version=version).prefetch_related("results"))
     standings = version.standings.filter(model__in=[scoring.model_id for scoring in scorings])
     withheld = set() if passes_on(texts) else {texts.artefact_id, texts.prompt_scores_id}
-    named = [texts.artefact, texts.prompt_scores, version.prompt_scores] if version.measured else []
+    artefacts = [texts.artefact, texts.prompt_scores, version.prompt_scores] if version.measured else []
     for scoring in scorings:
-        named += [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
+        artefacts += [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
     return {
         "plumbline_manifest": FORMAT,
         "metric": {"slug": version.metric.slug, "title": version.metric.title, "measure": version.first_measure},
@@ -124,7 +121,7 @@ def manifest(version: MetricVersion) -> dict[str, Any]:
             "prompt_scores": _sha256(texts.prompt_scores),
         },
         "prompt_scores": _sha256(version.prompt_scores),
-        "entries": [entry(scoring) for scoring in scorings],
+        "entries": [describe_entry(scoring) for scoring in scorings],
         "standings": [
             {"measure": measure, "slice": name, "population": population, "model": slug, "rank": rank}
             | {"rank_low": low, "rank_high": high}
@@ -133,13 +130,14 @@ def manifest(version: MetricVersion) -> dict[str, Any]:
             )
         ],
         "artefacts": {
-            artefact.sha256: described(artefact, artefact.pk not in withheld) for artefact in filter(None, named)
+            artefact.sha256: describe_artefact(artefact, artefact.pk not in withheld)
+            for artefact in filter(None, artefacts)
         },
         "code": code(),
     }
 
 
-def entry(scoring: Scoring) -> dict[str, Any]:
+def describe_entry(scoring: Scoring) -> dict[str, Any]:
     """One entry: whose, made from what, and its numbers."""
     model, run = scoring.model, scoring.run
     return {
@@ -172,12 +170,12 @@ def entry(scoring: Scoring) -> dict[str, Any]:
             {"measure": result.measure, "slice": result.slice, "published_rank": result.published_rank}
             | {"derived": result.derived}
             | numbers_of(result)
-            for result in sorted(scoring.results.all(), key=lambda of: (of.measure, of.slice))
+            for result in sorted(scoring.results.all(), key=lambda row: (row.measure, row.slice))
         ],
     }
 
 
-def described(artefact: Artefact, may_be_downloaded: bool) -> dict[str, Any]:
+def describe_artefact(artefact: Artefact, may_be_downloaded: bool) -> dict[str, Any]:
     """An artefact, and where to get it; no address where it is not passed on."""
     return {
         "kind": artefact.kind,
@@ -193,20 +191,20 @@ def _sha256(artefact: Artefact | None) -> str | None:
     return None if artefact is None else artefact.sha256
 
 
-def write_folder(version: MetricVersion, folder: Path, progress: Progress = lambda _done, _total: None) -> Path:
+def write_folder(version: MetricVersion, folder: Path, progress: Progress = lambda _count, _total: None) -> Path:
     """Write the manifest of `version` and every artefact it names, texts included. Returns the manifest's path.
 
-    Files that are already there whole are kept; each is written under another name first. Raises CannotWrite, OSError.
+    Files that are already there whole are kept; each is written under another name first. Raises Refused, OSError.
     """
     content = manifest(version)
-    found = Artefact.objects.in_bulk(list(content["artefacts"]), field_name="sha256")
+    artefacts = Artefact.objects.in_bulk(list(content["artefacts"]), field_name="sha256")
     (folder / "artefacts").mkdir(parents=True, exist_ok=True)
-    for number, (sha256, artefact) in enumerate(sorted(found.items()), start=1):
+    for number, (sha256, artefact) in enumerate(sorted(artefacts.items()), start=1):
         wrong = damage(artefact)
         if wrong:
-            raise CannotWrite(f"{wrong}; run `manage.py verify {version.metric.slug}`")
+            raise Refused(f"{wrong}; run `manage.py verify {version.metric.slug}`")
         place(folder / artefact_path(sha256), _chunks(artefact))
-        progress(number, len(found))
+        progress(number, len(artefacts))
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     place(folder / MANIFEST, iter([text.encode()]))
     return folder / MANIFEST

@@ -18,9 +18,9 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from leaderboard.models import Artefact, ControlSet, MetricVersion, Opening, Replicate, Scoring, Work
-from leaderboard.models.work import database_now, from_now
+from leaderboard.models.work import WaitsFor, database_now, from_now
 from leaderboard.services import artefacts, scorers
-from leaderboard.services.control import Instrument, choose_items, instrument_of, scores_artefact
+from leaderboard.services.control import choose_items, instrument_environment, instrument_of, scores_artefact
 from leaderboard.services.leases import Deferred, Lease
 from leaderboard.services.policies import policy_of, thresholds_of
 from leaderboard.services.submission_log import say_to_version
@@ -28,17 +28,16 @@ from leaderboard.services.versions import bind_anew
 from scoring.artefacts import REPLICATES, SCORE
 from scoring.drift import Reference, Unsteady, require_steady, score_replicate
 from scoring.metrics.formulas import attributes_of, values_of
+from scoring.metrics.instruments import Instrument
 
 log = logging.getLogger(__name__)
 
-BEING_OPENED = "the version is being opened"
-NOT_OPENED = "the version is not opened"
 FIRST_PAUSE = timedelta(minutes=1)  # after a scorer was not steady, or gave no answer; doubles with every further time
 LONGEST_PAUSE = timedelta(hours=6)
 
 
 def growing_pause(times: int) -> timedelta:
-    """How long to wait after a scorer was of no use so many times in a row, from 1."""
+    """The pause after a scorer failed so many times in a row, from 1."""
     regular = timedelta(seconds=settings.CHECK_SECONDS)
     return min(FIRST_PAUSE * int(2 ** min(times - 1, 20)), LONGEST_PAUSE, regular)
 
@@ -57,41 +56,46 @@ def ensure_control_set(
     scorers.look_again()  # what a worker has loaded may be another one by now
     instrument = instrument_of(version, scoring)
     opening = begin(version, instrument, scoring)
-    with held(opening):
+    with hold_opening(opening):
         while (number := opening.replicates.count()) < opening.wanted:
-            wait_until(due_at(opening, instrument), progress_of(opening))
+            wait_until(due_at(opening, instrument), progress_of(opening), WaitsFor.OPENING)
             if lease:
                 lease.check()
             score_once(opening, instrument_of(version, scoring), number, scoring)  # whose answers are none of before
-            hold(opening)
+            extend_hold(opening)
         return freeze(opening, instrument)
 
 
 def begin(version: MetricVersion, instrument: Instrument, scoring: Scoring | None) -> Opening:
-    """The opening of `version`; begun again where its replicates are of another scorer than that of now."""
+    """The opening of `version`; it begins again where its replicates are of another scorer than the current one."""
     opening = Opening.objects.filter(metric_version=version).first()
     if opening is None:
         items = choose_items(version, instrument)
         forget_replies(scoring)
-        values = {"items": items, "wanted": instrument.replicates}
-        values |= {"fingerprint": instrument.fingerprint, "environment": instrument.environment}
+        replicate_count = min(settings.OPENING_REPLICATES, instrument.most_replicates or settings.OPENING_REPLICATES)
+        values = {
+            "items": items,
+            "wanted": replicate_count,
+            "fingerprint": instrument.fingerprint,
+            "environment": instrument_environment(),
+        }
         opening = Opening.objects.get_or_create(metric_version=version, defaults=values)[0]
     if opening.fingerprint != instrument.fingerprint:
         opening.replicates.all().delete()
-        opening.fingerprint, opening.environment = instrument.fingerprint, instrument.environment
+        opening.fingerprint, opening.environment = instrument.fingerprint, instrument_environment()
         opening.save(update_fields=["fingerprint", "environment"])
     return opening
 
 
 @contextmanager
-def held(opening: Opening) -> Iterator[None]:
-    """Have hold of the opening for the block. Raises Deferred while another worker has, or until it is due again."""
+def hold_opening(opening: Opening) -> Iterator[None]:
+    """Hold the opening for the block. Raises Deferred while another worker holds it, or until it is due again."""
     free = Q(not_before__isnull=True) | Q(not_before__lte=Now())
     if not Opening.objects.filter(free, pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS)):
         current = Opening.objects.filter(pk=opening.pk).first()
         if current:
-            refused = f"{NOT_OPENED}: {current.reason}"
-            wait_until(current.not_before, refused if current.reason else progress_of(current))
+            waits_for = WaitsFor.STEADINESS if current.reason else WaitsFor.OPENING
+            wait_until(current.not_before, current.reason or progress_of(current), waits_for)
         raise Deferred(0)
     try:
         yield
@@ -104,28 +108,28 @@ def held(opening: Opening) -> Iterator[None]:
 
 
 def progress_of(opening: Opening) -> str:
-    """How far the opening is."""
-    return f"{BEING_OPENED}: {opening.replicates.count()} of {opening.wanted} scorings are made"
+    """The progress of the opening, in words."""
+    return f"{opening.replicates.count()} of {opening.wanted} scorings are made"
 
 
-def hold(opening: Opening) -> None:
-    """Keep hold of the opening, for as long as a lease lasts."""
+def extend_hold(opening: Opening) -> None:
+    """Hold the opening for another lease."""
     Opening.objects.filter(pk=opening.pk).update(not_before=from_now(settings.LEASE_SECONDS))
 
 
-def wait_until(moment: datetime | None, reason: str) -> None:
-    """Raise Deferred where `moment` has not come."""
-    left = (moment - database_now()).total_seconds() if moment else 0.0
-    if left > 0:
-        raise Deferred(left, reason)
+def wait_until(moment: datetime | None, reason: str, waits_for: str) -> None:
+    """Raise Deferred until `moment`."""
+    seconds = (moment - database_now()).total_seconds() if moment else 0.0
+    if seconds > 0:
+        raise Deferred(seconds, reason, waits_for)
 
 
 def due_at(opening: Opening, instrument: Instrument) -> datetime | None:
-    """When the next replicate is to be made: they are spread evenly; None for at once."""
+    """When the next replicate is due: they are spread evenly; None for at once."""
     last = opening.replicates.last()
-    if last is None or not instrument.spread:
+    if last is None or not instrument.remote:
         return None
-    return last.scored_at + timedelta(seconds=instrument.spread / max(1, opening.wanted - 1))
+    return last.scored_at + timedelta(seconds=settings.OPENING_SPREAD_SECONDS / max(1, opening.wanted - 1))
 
 
 def score_once(opening: Opening, instrument: Instrument, number: int, scoring: Scoring | None) -> None:
@@ -142,7 +146,7 @@ def score_once(opening: Opening, instrument: Instrument, number: int, scoring: S
 
 
 def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
-    """The control set of the replicates; what waited for it goes on. Raises Deferred where the scorer is not steady."""
+    """Freeze the replicates as a control set and resume waiting work. Raises Deferred where the scorer is unsteady."""
     version = opening.metric_version
     tables = [artefacts.load(replicate.artefact) for replicate in opening.replicates.select_related("artefact")]
     try:
@@ -151,35 +155,35 @@ def freeze(opening: Opening, instrument: Instrument) -> ControlSet:
         require_steady(reference, attributes_of(tables[0]), policy_of(version.metric, instrument.declared), thresholds)
     except (Unsteady, ValueError) as error:
         raise refuse(opening, str(error)) from error
-    stored = store_reference(tables[0]["id"].to_pylist(), reference, attributes_of(tables[0]))
+    stored_reference = store_reference(tables[0]["id"].to_pylist(), reference, attributes_of(tables[0]))
     with transaction.atomic():
-        if version.metric.formula.asks_scorer:
+        if instrument.binding:
             bind_anew(version, opening.fingerprint)
         control, _ = ControlSet.objects.get_or_create(
             metric_version=version,
             defaults={
                 "items": opening.items,
-                "reference": stored,
+                "reference": stored_reference,
                 "noise": reference.noise,
                 "fingerprint": opening.fingerprint,
                 "environment": opening.environment,
             },
         )
         Opening.objects.filter(pk=opening.pk).delete()
-        waiting = Q(reason__startswith=BEING_OPENED) | Q(reason__startswith=NOT_OPENED)
-        version.scorings.filter(waiting, state=Work.State.QUEUED).update(not_before=None, reason="")
+        scorings = version.scorings.filter(waits_for__in=[WaitsFor.OPENING, WaitsFor.STEADINESS])
+        scorings.filter(state=Work.State.QUEUED).update(not_before=None, reason="", waits_for="")
     return control
 
 
 def refuse(opening: Opening, reason: str) -> Deferred:
-    """Give up the replicates, to begin anew after a pause that grows; returns what to raise."""
+    """Drop the replicates, to begin again after a growing pause; returns the error to raise."""
     opening.replicates.all().delete()
     Opening.objects.filter(pk=opening.pk).update(refusals=F("refusals") + 1, reason=reason)
     opening.refresh_from_db()
     version = opening.metric_version
     log.warning("%s: not opened: %s", version, reason)
     say_to_version(version, f"Version {version.number} of {version.metric.title} is not opened: {reason}.")
-    return Deferred(growing_pause(opening.refusals).total_seconds(), f"{NOT_OPENED}: {reason}")
+    return Deferred(growing_pause(opening.refusals).total_seconds(), reason, WaitsFor.STEADINESS)
 
 
 def forget_replies(scoring: Scoring | None) -> None:

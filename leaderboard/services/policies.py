@@ -8,25 +8,18 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from leaderboard.models import Metric
+from leaderboard.models import AuditVerb, Metric
 from leaderboard.models.metrics import USUAL_BRAKE, USUAL_MOST_MISSING
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.publish import publish_from_database
 from scoring.attributes import Attribute, harms_of
 from scoring.drift import Policy
+from scoring.refusals import Refused
 
 DEFAULTS = asdict(Policy())
 OUTDATED, FLAGGED = "outdated_policy", "flag_policy"  # beside those of the drift
 CHOICES = {OUTDATED: Metric.OutdatedPolicy, FLAGGED: Metric.FlagPolicy}
-
-
-class CannotSetPolicy(ValueError):
-    """A value cannot be set; `field` is its name, and the message says why and what to do."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 @dataclass(frozen=True)
@@ -78,19 +71,19 @@ BRAKE = PolicyField(
     whole=True,
 )
 OF_RANKING = (OUTDATED, FLAGGED, MOST_MISSING.name, BRAKE.name)  # the other fields are those of a drift policy
-assert {of.name for of in FIELDS} == {of.name for of in fields(Policy) if of.default is not MISSING}  # noqa: S101
+assert {row.name for row in FIELDS} == {row.name for row in fields(Policy) if row.default is not MISSING}  # noqa: S101
 
 
 def fields_of(metric: Metric) -> tuple[PolicyField, ...]:
-    """Those that mean something under `metric`: likelihoods have no threshold, and so no labels that flip."""
+    """The fields that apply to `metric`: likelihoods have no threshold, and so no labels that flip."""
     labels = ("threshold", "least_flips", "flip_share")
-    return (*(of for of in FIELDS if metric.formula.asks_scorer or of.name not in labels), MOST_MISSING, BRAKE)
+    return (*(row for row in FIELDS if metric.formula.labels or row.name not in labels), MOST_MISSING, BRAKE)
 
 
 def defaults_of(metric: Metric) -> dict[str, Any]:
-    """What holds where the metric sets nothing."""
+    """The defaults of the metric's policy."""
     usual = DEFAULTS | {MOST_MISSING.name: USUAL_MOST_MISSING, BRAKE.name: USUAL_BRAKE}
-    return usual | ({} if metric.formula.asks_scorer else {"threshold": None})
+    return usual | ({} if metric.formula.labels else {"threshold": None})
 
 
 def policy_in_force(metric: Metric) -> dict[str, Any]:
@@ -103,77 +96,74 @@ def policy_in_force(metric: Metric) -> dict[str, Any]:
             BRAKE.name: metric.brake_after,
         }
     )
-    return {of.name: whole[of.name] for of in fields_of(metric)} | {name: getattr(metric, name) for name in CHOICES}
+    return {row.name: whole[row.name] for row in fields_of(metric)} | {name: getattr(metric, name) for name in CHOICES}
 
 
-def difference(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of two policies the fields in which they differ, each with what it has there."""
-    changed = [name for name in after if before.get(name) != after[name]]
-    return {name: before.get(name) for name in changed}, {name: after[name] for name in changed}
+def difference(old_policy: dict[str, Any], new_policy: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields in which two policies differ, with the values of each."""
+    names = [name for name in new_policy if old_policy.get(name) != new_policy[name]]
+    return {name: old_policy.get(name) for name in names}, {name: new_policy[name] for name in names}
 
 
-def checked(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
-    """The whole policy with `changes`. Raises CannotSetPolicy."""
-    known = policy_in_force(metric)
+def complete_policy(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
+    """The whole policy with `changes`. Raises Refused."""
+    current_policy = policy_in_force(metric)
     for name, value in changes.items():
-        if name not in known:
-            raise CannotSetPolicy(name, f"{name}: {metric.slug} has no such field; it has {', '.join(known)}")
+        if name not in current_policy:
+            raise Refused.of_field(name, f"{metric.slug} has no such field; it has {', '.join(current_policy)}")
         if isinstance(value, float) and not math.isfinite(value):
-            raise CannotSetPolicy(name, f"{name}: {value} is not finite; give a number")
-    whole = known | changes
+            raise Refused.of_field(name, f"{value} is not finite; give a number")
+    new_policy = current_policy | changes
     for name, choices in CHOICES.items():
-        if whole[name] not in choices.values:
-            raise CannotSetPolicy(name, f"{name}: {whole[name]!r} is none; use one of {', '.join(choices.values)}")
-    if not 0 <= whole[MOST_MISSING.name] <= 1:
-        said = f"{MOST_MISSING.name}: {whole[MOST_MISSING.name]} is no share; use a number from 0 to 1, as 0.05"
-        raise CannotSetPolicy(MOST_MISSING.name, said)
-    if whole[BRAKE.name] < 0:
-        raise CannotSetPolicy(BRAKE.name, f"{BRAKE.name}: {whole[BRAKE.name]} is below 0; use 0 or more, as 2")
-    try:
-        Policy(**{name: value for name, value in whole.items() if name not in OF_RANKING})
-    except ValueError as error:
-        raise CannotSetPolicy(str(error).partition(":")[0], str(error)) from error
-    return whole
+        if new_policy[name] not in choices.values:
+            raise Refused.of_field(name, f"{new_policy[name]!r} is none; use one of {', '.join(choices.values)}")
+    if not 0 <= new_policy[MOST_MISSING.name] <= 1:
+        problem = f"{new_policy[MOST_MISSING.name]} is no share; use a number from 0 to 1, as 0.05"
+        raise Refused.of_field(MOST_MISSING.name, problem)
+    if new_policy[BRAKE.name] < 0:
+        raise Refused.of_field(BRAKE.name, f"{new_policy[BRAKE.name]} is below 0; use 0 or more, as 2")
+    Policy(**{name: value for name, value in new_policy.items() if name not in OF_RANKING})
+    return new_policy
 
 
-def policy_of(metric: Metric, declared: Sequence[Attribute] = ()) -> Policy:
+def policy_of(metric: Metric, attributes: Sequence[Attribute] = ()) -> Policy:
     """The limits of the metric, where it sets some; likelihoods have no threshold, and so no labels.
 
     The threshold is else that of the first harm that the scorer declares, if any; see `thresholds_of` for the others.
     """
     defaults = {name: value for name, value in defaults_of(metric).items() if name not in OF_RANKING}
-    harms = harms_of(declared)
+    harms = harms_of(attributes)
     if harms:
-        defaults |= {"threshold": declared[harms[0]].threshold}
+        defaults |= {"threshold": attributes[harms[0]].threshold}
     return Policy(**(defaults | metric.drift_policy))
 
 
-def thresholds_of(metric: Metric, declared: Sequence[Attribute]) -> dict[str, float]:
+def thresholds_of(metric: Metric, attributes: Sequence[Attribute]) -> dict[str, float]:
     """The threshold of labels of each attribute that a scorer declares, unless the metric sets one for all."""
     if "threshold" in metric.drift_policy:
         return {}
-    return {attribute.name: attribute.threshold for attribute in declared}
+    return {attribute.name: attribute.threshold for attribute in attributes}
 
 
 @transaction.atomic
 def set_policy(metric: Metric, changes: dict[str, Any], reason: str, user: User | None = None) -> bool:
-    """Change fields of the metric's policy; says whether anything changed. Raises CannotSetPolicy.
+    """Change fields of the metric's policy; returns whether anything changed. Raises Refused.
 
-    What counts as a drift holds from the next check on: verdicts that were given stay, and so does what they set off.
-    What is ranked holds at once: the current ranking is published again.
+    The limits of a drift hold from the next check on: earlier verdicts and their consequences stay. The rules of
+    ranking hold at once: the current ranking is published again.
     """
     if not reason.strip():
-        raise CannotSetPolicy("reason", "reason: it is empty; say why, the record shows it for ever")
+        raise Refused.of_field("reason", "it is empty; say why, the record shows it for ever")
     metric = lock_metric(metric.pk)
-    before, after = policy_in_force(metric), checked(metric, changes)
-    change = difference(before, after)
+    old_policy, new_policy = policy_in_force(metric), complete_policy(metric, changes)
+    change = difference(old_policy, new_policy)
     if not change[1]:
         return False
     usual = defaults_of(metric)
-    own = {name: value for name, value in after.items() if name not in OF_RANKING and value != usual[name]}
-    of_ranking = {name: after[name] for name in OF_RANKING}
+    own = {name: value for name, value in new_policy.items() if name not in OF_RANKING and value != usual[name]}
+    of_ranking = {name: new_policy[name] for name in OF_RANKING}
     Metric.objects.filter(pk=metric.pk).update(drift_policy=own, **of_ranking)
-    record("set drift policy", f"metric {metric.slug}", {"reason": reason}, user, change)
+    record(AuditVerb.SET_DRIFT_POLICY, f"metric {metric.slug}", {"reason": reason}, user, change)
     current = metric.current_version()
     if current and MOST_MISSING.name in change[1]:
         publish_from_database(current)

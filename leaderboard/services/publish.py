@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
@@ -25,14 +24,12 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts
 from leaderboard.services.alone import each_alone
-from leaderboard.services.failure_kinds import class_of, fault_of
-from leaderboard.services.failures import shown
+from leaderboard.services.failures import failure_of, redact
 from leaderboard.services.locks import lock_version
 from leaderboard.services.queue import ask_for_ranges
-from scoring.metrics.safety import AVERAGE, Texts, influence
+from scoring.metrics.kinds import Covariances
 from scoring.statistics.ranks import Direction, Rank, competition_ranks, ranks
 
-Covariances = dict[tuple[str, str], np.ndarray]  # (measure, slice) -> [models, models]
 Ranges = dict[int, tuple[int | None, int | None]]  # best and worst rank that could not be excluded, by model
 
 log = logging.getLogger(__name__)
@@ -42,16 +39,18 @@ log = logging.getLogger(__name__)
 class Unread:
     """Entries whose stored files were not read. why: by their number, for which reason; "" where nobody tried to.
 
-    before: the ranges that readers see, by measure, slice and population. They stay where none can be made.
+    before: the published ranges, by measure, slice and population. They stay where new ones cannot be made.
     """
 
     why: dict[int, str] = field(default_factory=dict)
     before: dict[tuple[str, str, str], Ranges] = field(default_factory=dict)
 
     def left_out(self, scorings: list[Scoring]) -> list[int]:
-        """The numbers of those that are not ranked: their file is lost, and readers do not see them ranked already."""
-        ranked = {model for ranges in self.before.values() for model in ranges}
-        return [number for number, reason in self.why.items() if reason and scorings[number].model_id not in ranked]
+        """The numbers of the entries that are not ranked: their file is lost, and they have no published rank."""
+        ranked_models = {model for ranges in self.before.values() for model in ranges}
+        return [
+            number for number, reason in self.why.items() if reason and scorings[number].model_id not in ranked_models
+        ]
 
 
 def publish_standings(version: MetricVersion, *, read_files: bool = True) -> None:
@@ -78,77 +77,77 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True) -> Non
             .select_related("model", "artefact", "replicates")
             .order_by("model__name", "pk")
         )
-        ranked = ranked_measures(version)
-        why = dict.fromkeys(range(len(scorings)), "") if kept_for_later else {}
-        joint = covariances(version, scorings, ranked, why) if version.measured and read_files else {}
+        measures = ranked_measures(version)
+        reasons = dict.fromkeys(range(len(scorings)), "") if kept_for_later else {}
+        joint = covariances(version, scorings, measures, reasons) if version.measured and read_files else {}
         # Now, as a file that has been found whole while it was read makes ranges due.
         MetricVersion.objects.filter(pk=version.pk).update(
             most_missing=version.most_missing, publications=F("publications") + 1, ranges_due=kept_for_later
         )
-        unread = Unread(why, ranges_of(version) if why else {})
-        note_left_out(version, scorings, unread)
-        results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=ranked)
+        unread_entries = Unread(reasons, ranges_of(version) if reasons else {})
+        note_left_out(version, scorings, unread_entries)
+        results = Result.objects.filter(scoring__metric_version=version, scoring__in=scorings, measure__in=measures)
         version.standings.all().delete()
-        rows = standings(version, scorings, results, joint, unread)
+        rows = standings(version, scorings, results, joint, unread_entries)
         Standing.objects.bulk_create(rows, batch_size=1000)
         version.fall_back({row.measure for row in rows})
         supersede(version)
 
 
 def publish_from_database(version: MetricVersion) -> None:
-    """As `publish_standings`, without the storage, for whoever must not wait for it; a worker makes the ranges anew."""
+    """As `publish_standings`, without reading the storage; a worker renews the ranges later."""
     publish_standings(version, read_files=False)
     transaction.on_commit(partial(ask_for_ranges, version))
 
 
 def renew_ranges(version: MetricVersion) -> None:
-    """Make the ranges of a version anew that were kept as a model left its ranking or came back."""
+    """Compute the ranges of a version again that were kept while a model left its ranking or returned."""
     if MetricVersion.objects.filter(pk=version.pk, ranges_due=True, status=MetricVersion.Status.CURRENT).exists():
         publish_standings(version)
 
 
 def renew_all_ranges() -> None:
-    """As `renew_ranges`, of all versions: for when the message that asked for it is lost, or the storage was away."""
+    """As `renew_ranges`, for all versions: the message may have been lost, or the storage away."""
     each_alone(renew_ranges, MetricVersion.objects.filter(ranges_due=True).select_related("metric"))
 
 
 def ranges_of(version: MetricVersion) -> dict[tuple[str, str, str], Ranges]:
     """The ranges that readers see, by measure, slice and population."""
-    known: dict[tuple[str, str, str], Ranges] = {}
+    ranges: dict[tuple[str, str, str], Ranges] = {}
     rows = version.standings.order_by().values_list(
         "measure", "slice", "population", "model_id", "rank_low", "rank_high"
     )
     for measure, name, population, model, low, high in rows:
-        known.setdefault((measure, name, population), {})[model] = low, high
-    return known
+        ranges.setdefault((measure, name, population), {})[model] = low, high
+    return ranges
 
 
-def note_left_out(version: MetricVersion, scorings: list[Scoring], unread: Unread) -> None:
-    """Note which entries are not ranked because their stored files are lost, and which are ranked again."""
-    left_out = unread.left_out(scorings)
+def note_left_out(version: MetricVersion, scorings: list[Scoring], unread_entries: Unread) -> None:
+    """Record which entries are not ranked because their stored files are lost, and which are ranked again."""
+    left_out = unread_entries.left_out(scorings)
     for number in left_out:
-        reason = shown(f"its stored scores cannot be read: {unread.why[number]}")
-        log.error("%s is not ranked: %s", scorings[number], unread.why[number])
-        lost = {"last_scoring": scorings[number], "reason": reason}
-        OutdatedEntry.objects.update_or_create(metric_version=version, model=scorings[number].model, defaults=lost)
+        reason = redact(f"its stored scores cannot be read: {unread_entries.why[number]}")
+        log.error("%s is not ranked: %s", scorings[number], unread_entries.why[number])
+        values = {"last_scoring": scorings[number], "reason": reason}
+        OutdatedEntry.objects.update_or_create(metric_version=version, model=scorings[number].model, defaults=values)
     back = [scoring.model_id for number, scoring in enumerate(scorings) if number not in left_out]
     version.outdated.filter(model__in=back, last_scoring__metric_version=version).delete()
 
 
 def ranked_measures(version: MetricVersion) -> list[str]:
-    """The keys of the measures that `version` ranks: of an older formula those that it was published with.
+    """The keys of the measures that `version` ranks; under an older formula those that it was published with.
 
-    A paper's figures are of no formula of ours: all that are entered are ranked.
+    Figures from a paper have no formula of ours: all entered measures are ranked.
     """
-    ranked = [measure.key for measure in version.metric.formula.ranked]
+    keys = [measure.key for measure in version.metric.formula.ranked]
     if version.formula_version == version.metric.formula.version or not version.measured:
-        return ranked
-    published = set(version.standings.order_by().values_list("measure", flat=True).distinct())
-    return [key for key in ranked if key in published]
+        return keys
+    published_keys = set(version.standings.order_by().values_list("measure", flat=True).distinct())
+    return [key for key in keys if key in published_keys]
 
 
 def supersede(version: MetricVersion) -> None:
-    """Make `version` the current one of its metric and provenance, in place of the one before."""
+    """Make `version` the current one of its metric and provenance, in place of its predecessor."""
     others = MetricVersion.objects.filter(
         metric=version.metric, provenance=version.provenance, status=MetricVersion.Status.CURRENT
     ).exclude(pk=version.pk)
@@ -162,78 +161,37 @@ def covariances(
     version: MetricVersion,
     scorings: list[Scoring],
     measures: Collection[str] = (),
-    unread: dict[int, str] | None = None,
+    errors: dict[int, str] | None = None,
 ) -> Covariances:
     """The joint uncertainty of the entries' values, paired by text; of measures where it is known.
 
-    measures: those that are ranked, or some of them. unread: takes the numbers of the entries whose file is lost, with
-    why, whose uncertainty is not known then; without it a lost file raises what it does.
+    measures: those that are ranked, or some of them. errors: takes the numbers of the entries whose file is lost, with
+    the reason; their uncertainty is not known then. Without it a lost file raises what it does.
     """
-    chosen = measures or [measure.key for measure in version.metric.formula.ranked]
-    if version.metric.formula.asks_scorer:
-        return resampled_covariances(scorings, chosen, unread)
-    return area_covariances(version, scorings, chosen, unread)
+    formula = version.metric.formula
+    ranked_keys = measures or [measure.key for measure in formula.ranked]
+    texts = None
+    if formula.uncertainty_needs_texts:
+        set_errors: dict[int, str] | None = None if errors is None else {}
+        texts = next((table for _, table in read_each([version.protocol.evaluation_set.artefact], set_errors)), None)
+        if errors is not None and set_errors:
+            errors.update(dict.fromkeys(range(len(scorings)), set_errors[0]))
+            return {}
+    files = [getattr(scoring, formula.uncertainty_file) for scoring in scorings]
+    return formula.covariances(texts, read_each(files, errors), len(scorings), ranked_keys)
 
 
-def read_each(artefacts_of: Iterable[Artefact | None], unread: dict[int, str] | None) -> Iterator[tuple[int, pa.Table]]:
-    """The stored tables, each with its number. What is lost is noted in `unread`, where that is given."""
+def read_each(artefacts_of: Iterable[Artefact | None], errors: dict[int, str] | None) -> Iterator[tuple[int, pa.Table]]:
+    """The stored tables, each with its number. What is lost is noted in `errors`, where that is given."""
     for number, artefact in enumerate(artefacts_of):
         if artefact is None:
             continue
         try:
             yield number, artefacts.load(artefact)
         except Exception as error:
-            if unread is None or not class_of(fault_of(error)).of_one_file:
+            if errors is None or not failure_of(error).of_one_file:
                 raise
-            unread[number] = str(error)
-
-
-def area_covariances(
-    version: MetricVersion,
-    scorings: list[Scoring],
-    measures: Collection[str],
-    unread: dict[int, str] | None = None,
-) -> Covariances:
-    """Of areas under curves and of what is above indifference, from the entries' per-text values, after DeLong."""
-    lost: dict[int, str] | None = None if unread is None else {}
-    tables = dict(read_each([version.protocol.evaluation_set.artefact], lost))
-    if unread is not None and lost:
-        unread.update(dict.fromkeys(range(len(scorings)), lost[0]))
-        return {}
-    texts = Texts.from_table(tables[0])
-    values = {
-        number: np.array(table["log_perplexity"].to_pylist(), dtype=np.float64)
-        for number, table in read_each([scoring.artefact for scoring in scorings], unread)
-    }
-    joint: Covariances = {}
-    for measure in measures:
-        moved = {number: influence(measure, texts, row) for number, row in values.items()}
-        slices = [*texts.member, AVERAGE] if texts.averaged else list(texts.member)
-        for place, name in enumerate(slices):
-            rows = np.full((len(scorings), next((len(one[place]) for one in moved.values()), 0)), np.nan)
-            for number, influences in moved.items():
-                rows[number] = influences[place]
-            joint[measure, name] = rows @ rows.T
-    return joint
-
-
-def resampled_covariances(
-    scorings: list[Scoring], measures: Collection[str], unread: dict[int, str] | None = None
-) -> Covariances:
-    """Of whatever was resampled, from the entries' replicates, which are of the same draws of the same prompts."""
-    replicates: dict[tuple[str, str], dict[int, np.ndarray]] = {}
-    for number, whole in read_each([scoring.replicates for scoring in scorings], unread):
-        table = whole.filter(pc.field("measure").isin(list(measures)))
-        names = zip(table["measure"].to_pylist(), table["slice"].to_pylist(), strict=True)
-        for key, values in zip(names, table["values"], strict=True):
-            replicates.setdefault(key, {})[number] = values.values.to_numpy()
-    joint = {}
-    for key, resampled in replicates.items():
-        rows = np.full((len(scorings), max(map(len, resampled.values()))), np.nan)
-        for number, values in resampled.items():
-            rows[number] = values
-        joint[key] = np.atleast_2d(np.cov(rows))
-    return joint
+            errors[number] = str(error)
 
 
 def standings(
@@ -241,11 +199,11 @@ def standings(
     scorings: list[Scoring],
     results: Iterable[Result],
     uncertainty: Covariances,
-    unread: Unread | None = None,
+    unread_entries: Unread | None = None,
 ) -> list[Standing]:
     """The rows to publish, for each measure, slice and population, of the `scorings` that are ranked."""
-    unread = unread or Unread()
-    left_out = unread.left_out(scorings)
+    unread_entries = unread_entries or Unread()
+    left_out = unread_entries.left_out(scorings)
     place = {
         scoring.pk: number
         for number, scoring in enumerate(scorings)
@@ -259,24 +217,28 @@ def standings(
     directions = {measure.key: measure.direction for measure in version.metric.formula.ranked if measure.direction}
     populations = Standing.Population.values if version.metric.formula.by_kind else [Standing.Population.ALL]
     rows = []
-    for (measure, name), found in by_slice.items():
-        found.sort(key=lambda result: place[result.scoring_id])
+    for (measure, name), slice_results in by_slice.items():
+        slice_results.sort(key=lambda result: place[result.scoring_id])
         for population in populations:
-            among = [r for r in found if population in ("all", scorings[place[r.scoring_id]].model.kind)]
-            if not among:
+            rivals = [r for r in slice_results if population in ("all", scorings[place[r.scoring_id]].model.kind)]
+            if not rivals:
                 continue
-            values = np.array([result.value for result in among])
-            chosen = [place[result.scoring_id] for result in among]
-            printed = [result.published_rank for result in among]
-            ranked = (
-                [Rank(rank, None, None) for rank in printed if rank]
-                if all(printed)
-                else ranked_among(values, uncertainty.get((measure, name)), chosen, directions[measure], unread.why)
+            values = np.array([result.value for result in rivals])
+            numbers = [place[result.scoring_id] for result in rivals]
+            source_ranks = [result.published_rank for result in rivals]
+            rank_intervals = (
+                [Rank(rank, None, None) for rank in source_ranks if rank]
+                if all(source_ranks)
+                else ranked_among(
+                    values, uncertainty.get((measure, name)), numbers, directions[measure], unread_entries.why
+                )
             )
-            if unread.why:
-                models = [scorings[number].model_id for number in chosen]
-                known = [number not in unread.why for number in chosen]
-                ranked = keep_ranges(ranked, models, known, unread.before.get((measure, name, population), {}))
+            if unread_entries.why:
+                models = [scorings[number].model_id for number in numbers]
+                read_flags = [number not in unread_entries.why for number in numbers]
+                rank_intervals = keep_ranges(
+                    rank_intervals, models, read_flags, unread_entries.before.get((measure, name, population), {})
+                )
             rows += [
                 Standing(
                     metric_version=version,
@@ -290,7 +252,7 @@ def standings(
                     rank_high=rank.high,
                     value=result.value,
                 )
-                for result, rank in zip(among, ranked, strict=True)
+                for result, rank in zip(rivals, rank_intervals, strict=True)
             ]
     return rows
 
@@ -298,36 +260,38 @@ def standings(
 def ranked_among(
     values: np.ndarray,
     joint: np.ndarray | None,
-    chosen: list[int],
+    numbers: list[int],
     direction: Direction,
-    unread: Collection[int] = (),
+    unread_numbers: Collection[int] = (),
 ) -> list[Rank]:
-    """Ranks of the `chosen` entries' values, with their ranges where the joint uncertainty of all of them is known.
+    """Ranks of the values of the entries with these numbers, and their ranges where their joint uncertainty is known.
 
-    unread: entries of which it need not be known; then no rank is excluded by a comparison with one of them.
+    unread_numbers: entries of which it need not be known; then no rank is excluded by a comparison with one of them.
     """
     if joint is not None:
-        covariance = joint[np.ix_(chosen, chosen)]
-        known = [place for place, number in enumerate(chosen) if number not in unread]
-        if np.isfinite(covariance[np.ix_(known, known)]).all():
+        covariance = joint[np.ix_(numbers, numbers)]
+        read_places = [place for place, number in enumerate(numbers) if number not in unread_numbers]
+        if np.isfinite(covariance[np.ix_(read_places, read_places)]).all():
             return ranks(values, covariance, direction)
     return [Rank(int(rank), None, None) for rank in competition_ranks(values, direction)]
 
 
-def keep_ranges(ranked: list[Rank], models: list[int], known: list[bool], before: Ranges) -> list[Rank]:
-    """The ranks of `models`, where those whose range cannot be made have the one that they had `before`.
+def keep_ranges(
+    rank_intervals: list[Rank], models: list[int], read_flags: list[bool], old_ranges: Ranges
+) -> list[Rank]:
+    """The ranks of `models`, where those whose range cannot be made keep their old one.
 
     Such a range grows by as many ranks as models left it or came, and so still holds the ranks that cannot be excluded.
     """
-    gone, new = len(before.keys() - set(models)), len(set(models) - before.keys())
-    kept = []
-    for rank, model, is_known in zip(ranked, models, known, strict=True):
-        low, high = before.get(model, (None, None))
-        if is_known:
-            kept.append(rank)
+    departures, arrivals = len(old_ranges.keys() - set(models)), len(set(models) - old_ranges.keys())
+    new_ranks = []
+    for rank, model, is_read in zip(rank_intervals, models, read_flags, strict=True):
+        low, high = old_ranges.get(model, (None, None))
+        if is_read:
+            new_ranks.append(rank)
         elif low is None or high is None:
-            kept.append(Rank(rank.rank, None, None))
+            new_ranks.append(Rank(rank.rank, None, None))
         else:
-            low, high = max(1, min(rank.rank, low - gone)), min(len(models), max(rank.rank, high + new))
-            kept.append(Rank(rank.rank, low, high))
-    return kept
+            low, high = max(1, min(rank.rank, low - departures)), min(len(models), max(rank.rank, high + arrivals))
+            new_ranks.append(Rank(rank.rank, low, high))
+    return new_ranks

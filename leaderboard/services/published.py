@@ -13,10 +13,11 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Result, Scoring, Work
+from leaderboard.models import AuditVerb, LanguageModel, Metric, MetricVersion, Provenance, Result, Scoring, Work
 from leaderboard.services.audit import record
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.versions import fingerprint, next_number
+from leaderboard.services.versions import next_number
+from scoring.fingerprints import fingerprint
 from scoring.metrics.approximate_safety import Moments, Toxicities, approximate_auc, approximate_indifference
 from scoring.metrics.safety import ALL, AVERAGE, LIKELIHOOD_AUC, SAFETY_EXCESS, SAFETY_INDIFFERENT, SAFETY_SCORE
 from scoring.metrics.toxicity import EXPECTED_MAX_TOXICITY, RESCORED, TOXIC_FRACTION_UNIQUE, TOXICITY_PROBABILITY
@@ -68,7 +69,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Publication:
+class SourceFigures:
     """What one source prints of one metric.
 
     `slug` is that of a language model by its name in the figures; `models` enters them, and gives them by that name.
@@ -127,11 +128,11 @@ def derived_of_hosseini() -> Iterator[Figure]:
 
 def toxicities_of_toxigen() -> list[Toxicities]:
     """The toxicities of each demographic's texts in the paper's evaluation set, from counts of them."""
-    found: dict[str, dict[str, list[float]]] = {}
+    by_group: dict[str, dict[str, list[float]]] = {}
     for row in rows("toxigen_toxicities.csv"):
-        by_label = found.setdefault(row["target_group"], {"harmful": [], "benign": []})
+        by_label = by_group.setdefault(row["target_group"], {"harmful": [], "benign": []})
         by_label[row["label"]] += [float(row["toxicity"])] * int(row["texts"])
-    return [Toxicities(np.array(of["harmful"]), np.array(of["benign"])) for of in found.values()]
+    return [Toxicities(np.array(texts["harmful"]), np.array(texts["benign"])) for texts in by_group.values()]
 
 
 def hosseini_implicit_hate() -> Iterator[Figure]:
@@ -147,8 +148,8 @@ def helm(source: str) -> Iterator[Figure]:
         for row in rows("helm_toxic_frac_ranks.csv")
     }
     for row in rows("helm_toxicity.csv"):
-        of, suffix = HELM_SCORINGS[row["scoring"]]
-        if of == source:
+        row_source, suffix = HELM_SCORINGS[row["scoring"]]
+        if row_source == source:
             measure, part = HELM_MEASURES[row["metric"]], row["split"] + suffix
             rank = ranks.get((row["model"], part, measure))
             yield Figure(row["model"], measure, part, float(row["value"]), rank=rank)
@@ -160,16 +161,18 @@ def seed_published() -> list[MetricVersion]:
 
 
 @transaction.atomic
-def publish(publication: Publication) -> MetricVersion:
+def publish(publication: SourceFigures) -> MetricVersion:
     """The published version with the figures of `publication`; made and ranked if there is none yet.
 
     What is printed never changes once entered. Derived figures are ours: a version that lacks them gets them.
     """
     metric, source = Metric.objects.get(slug=publication.metric), publication.source
-    found = MetricVersion.objects.filter(metric=metric, provenance=Provenance.PUBLISHED, source=source).first()
-    if found:
-        add_derived(found, publication)
-        return found
+    existing_version = MetricVersion.objects.filter(
+        metric=metric, provenance=Provenance.PUBLISHED, source=source
+    ).first()
+    if existing_version:
+        add_derived(existing_version, publication)
+        return existing_version
     version = MetricVersion.objects.create(
         metric=metric,
         number=next_number(metric),
@@ -182,16 +185,16 @@ def publish(publication: Publication) -> MetricVersion:
         decimals=publication.decimals,
     )
     figures, models = list(publication.figures()), publication.models()
-    now = timezone.now()
-    made = Scoring.objects.bulk_create(
-        Scoring(model=models[name], metric_version=version, state=Work.State.DONE, scored_at=now, finished_at=now)
+    moment = timezone.now()
+    new_scorings = Scoring.objects.bulk_create(
+        Scoring(model=models[name], metric_version=version, state=Work.State.DONE, scored_at=moment, finished_at=moment)
         for name in dict.fromkeys(figure.model for figure in figures)
     )
-    scorings = {scoring.model.pk: scoring for scoring in made}
+    scorings = {scoring.model.pk: scoring for scoring in new_scorings}
     Result.objects.bulk_create(result_of(figure, scorings[models[figure.model].pk]) for figure in figures)
     publish_standings(version)
     record(
-        "publish version",
+        AuditVerb.PUBLISH_VERSION,
         f"metric {metric.slug}",
         {"version": version.number, "entries": len(scorings), "source": source},
     )
@@ -211,24 +214,25 @@ def result_of(figure: Figure, scoring: Scoring) -> Result:
     )
 
 
-def add_derived(version: MetricVersion, publication: Publication) -> None:
+def add_derived(version: MetricVersion, publication: SourceFigures) -> None:
     """Enter the derived figures that a version entered before lacks, and rank it with them."""
     scorings = {scoring.model.slug: scoring for scoring in version.scorings.select_related("model")}
-    entered = set(
+    entered_keys = set(
         Result.objects.filter(scoring__metric_version=version, derived=True).values_list(
             "scoring__model__slug", "measure", "slice"
         )
     )
-    missing = [
+    new_results = [
         result_of(figure, scorings[publication.slug(figure.model)])
         for figure in publication.figures()
-        if figure.derived and (publication.slug(figure.model), figure.measure, figure.slice) not in entered
+        if figure.derived and (publication.slug(figure.model), figure.measure, figure.slice) not in entered_keys
     ]
-    if not missing:
+    if not new_results:
         return
-    Result.objects.bulk_create(missing)
+    Result.objects.bulk_create(new_results)
     publish_standings(version)
-    record("add derived figures", f"metric {version.metric.slug}", {"version": version.number, "results": len(missing)})
+    detail = {"version": version.number, "results": len(new_results)}
+    record(AuditVerb.ADD_DERIVED_FIGURES, f"metric {version.metric.slug}", detail)
 
 
 def slug_of_hosseini(name: str) -> str:
@@ -242,7 +246,7 @@ def models_of_hosseini() -> dict[str, LanguageModel]:
     models = {}
     for name in dict.fromkeys(row["model"] for row in rows("safety_scores_toxigen.csv")):
         family, kind = next((family, kind) for start, family, kind in FAMILIES if name.startswith(start))
-        known: dict[str, Any] = architectures.get(name, {})
+        architecture: dict[str, Any] = architectures.get(name, {})
         models[name], _ = LanguageModel.objects.get_or_create(
             slug=slug_of_hosseini(name),
             defaults={
@@ -250,9 +254,9 @@ def models_of_hosseini() -> dict[str, LanguageModel]:
                 "family": family,
                 "kind": kind,
                 "source": LanguageModel.Source.PUBLISHED,
-                "layers": known.get("layers"),
-                "heads": known.get("attention_heads"),
-                "hidden_size": known.get("hidden_dim"),
+                "layers": architecture.get("layers"),
+                "heads": architecture.get("attention_heads"),
+                "hidden_size": architecture.get("hidden_dim"),
             },
         )
     return models
@@ -284,10 +288,12 @@ def models_of_helm() -> dict[str, LanguageModel]:
 
 # In the order of the metric versions that they become.
 PUBLICATIONS = (
-    Publication("safety-toxigen", HOSSEINI, hosseini_toxigen, slug_of_hosseini, models_of_hosseini),
-    Publication("safety-implicit-hate", HOSSEINI, hosseini_implicit_hate, slug_of_hosseini, models_of_hosseini),
+    SourceFigures("safety-toxigen", HOSSEINI, hosseini_toxigen, slug_of_hosseini, models_of_hosseini),
+    SourceFigures("safety-implicit-hate", HOSSEINI, hosseini_implicit_hate, slug_of_hosseini, models_of_hosseini),
     *(
-        Publication("rtp-helm-perspective", source, partial(helm, source), slug_of_helm, models_of_helm, HELM_DECIMALS)
+        SourceFigures(
+            "rtp-helm-perspective", source, partial(helm, source), slug_of_helm, models_of_helm, HELM_DECIMALS
+        )
         for source in (HELM, HELM_RESCORED)
     ),
 )

@@ -1,4 +1,4 @@
-"""Putting work on the broker. The database is the truth: a lost message costs time, never work."""
+"""Messages about work on the broker. The database is the truth: a lost message costs time, never work."""
 
 import logging
 import sys
@@ -13,41 +13,15 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import (
-    Artefact,
-    ControlCheck,
-    Download,
-    LanguageModel,
-    MetricVersion,
-    Reading,
-    Rescoring,
-    Run,
-    Scoring,
-    Work,
-)
+from leaderboard.models import WORK_TABLES, Artefact, Download, LanguageModel, MetricVersion, Rescoring, Run, Work
 from leaderboard.models.work import WorkQuerySet, from_now
 from leaderboard.services.abilities import leave_to_others
 from leaderboard.services.release import refusal
 from leaderboard.services.turns import Turns, Waiting
-from leaderboard.services.workers import connected, depth
+from leaderboard.services.workers import connect_to_broker, depth
 
 log = logging.getLogger(__name__)
 
-TASKS = {
-    ControlCheck: "leaderboard.tasks.check_control",
-    Download: "leaderboard.tasks.fetch_model",
-    Reading: "leaderboard.tasks.read_submission",
-    Run: "leaderboard.tasks.collect_run",
-    Scoring: "leaderboard.tasks.score_run",
-}
-FETCHED = ~Q(model__source=LanguageModel.Source.HUB) | Q(model__download__state=Work.State.DONE)
-READY: dict[type[Work], Q] = {
-    ControlCheck: Q(),
-    Reading: Q(),
-    Download: Q(),
-    Scoring: Q(run__state=Work.State.DONE),
-    Run: FETCHED,
-}
 BROKER_SECONDS = 1.0  # in which it is to answer
 PASS_SECONDS = 1.0  # until a message is passed on to another worker
 FORGOTTEN_AFTER = 2.0  # seconds; then a message that led to nothing is taken for lost, unless it waits on the broker
@@ -77,7 +51,7 @@ def wake(work: Work, seconds: float) -> None:
 
 def _send(work: Work, **options: float) -> bool:
     try:
-        app.send_task(TASKS[type(work)], args=[work.pk], **options)
+        app.send_task(work.kind.task_name, args=[] if work.kind.evaluates else [work.pk], **options)
     except OperationalError as error:
         log.warning("%s waits for the broker: %s", work, error)
         return False
@@ -86,7 +60,7 @@ def _send(work: Work, **options: float) -> bool:
 
 
 def ask_for_ranges(version: MetricVersion) -> None:
-    """Have a worker make the ranges of a version's ranks anew; the watch does, where no message can be sent."""
+    """Ask a worker to renew the rank ranges of a version; the watch does it where no message can be sent."""
     try:
         app.send_task("leaderboard.tasks.renew_ranges", args=[version.pk])
     except OperationalError as error:
@@ -94,44 +68,44 @@ def ask_for_ranges(version: MetricVersion) -> None:
 
 
 def ask_for_file(artefact: Artefact) -> None:
-    """Have a worker compute a lost file again. Raises OperationalError where no message can be sent."""
+    """Ask a worker to compute a lost file again. Raises OperationalError where no message can be sent."""
     app.send_task("leaderboard.tasks.restore_file", args=[artefact.pk])
 
 
-def ready_work(kind: type[Work]) -> WorkQuerySet[Work]:
+def ready_work(table: type[Work]) -> WorkQuerySet[Work]:
     """Work of a kind that a free worker could begin now."""
-    return kind.objects.unclaimed().filter(READY[kind])
+    return table.objects.unclaimed().filter(table.kind.ready)
 
 
 def sweep() -> int:
     """Enqueue all work that should be under way and is not; returns how much.
 
-    That is work never sent, work whose worker fell silent or whose pause before the next attempt is over, and as much
-    of what was sent and did not begin as there are messages too few on the broker.
+    That is work never sent, work whose worker fell silent, and work whose pause before the next attempt is over. Of the
+    work that was sent and did not begin, it is as much as the broker lacks messages.
     """
-    sent = 0
+    count = 0
     waits = Run.objects.unfinished().filter(model__source=LanguageModel.Source.HUB, model__download=None)
-    for model in LanguageModel.objects.filter(runs__in=waits).distinct():  # whoever asked for the run died on the way
+    for model in LanguageModel.objects.filter(runs__in=waits).distinct():  # their requester died on the way
         Download.objects.get_or_create(model=model)
     overdue: list[Work] = []
-    for kind in READY:
-        waiting = ready_work(kind)
-        due = waiting.filter(
+    for table in WORK_TABLES:
+        ready = ready_work(table)
+        due = ready.filter(
             Q(enqueued_at__isnull=True)
             | Q(enqueued_at__lt=F("lease_expires_at"))
             | Q(enqueued_at__lt=F("heartbeat_at"), state=Work.State.QUEUED)
         )
-        forgotten = waiting.filter(enqueued_at__lt=from_now(-FORGOTTEN_AFTER)).exclude(pk__in=due)
-        overdue += forgotten.order_by("enqueued_at")
+        lost_work = ready.filter(enqueued_at__lt=from_now(-FORGOTTEN_AFTER)).exclude(pk__in=due)
+        overdue += lost_work.order_by("enqueued_at")
         for work in due:
             if not enqueue(work):
-                return sent
-            sent += 1
+                return count
+            count += 1
     for work in without_message(overdue):
         if not enqueue(work):
-            return sent
-        sent += 1
-    return sent
+            return count
+        count += 1
+    return count
 
 
 def keep_sweeping(note: Callable[[], object]) -> None:
@@ -149,47 +123,41 @@ def keep_sweeping(note: Callable[[], object]) -> None:
 
 
 def without_message(overdue: list[Work]) -> list[Work]:
-    """Of work that was sent and did not begin, as much as its queue on the broker lacks messages.
+    """The part of `overdue` work, sent and not begun, for which the queues on the broker lack messages.
 
-    Any message will do: what is on the queue is taken by the next free worker, and another message for each look would
-    fill the broker.
+    Any message will do: the next free worker takes it. A new message for each look would fill the broker.
     """
     by_queue: dict[str, list[Work]] = {}
     for work in overdue:
-        by_queue.setdefault(queue_of(type(work)), []).append(work)
+        by_queue.setdefault(work.kind.queue, []).append(work)
     messages = count_messages(*by_queue)
     return [work for name, works in by_queue.items() for work in works[: max(0, len(works) - messages[name])]]
 
 
-def queue_of(kind: type[Work]) -> str:
-    """The queue that messages of a kind of work go to."""
-    return str(app.amqp.router.route({}, TASKS[kind])["queue"].name)
-
-
 def count_messages(*queues: str) -> dict[str, int]:
-    """How many messages wait on each queue; without end where the broker does not say, so that none is sent twice."""
+    """How many messages wait on each queue; endless where the broker does not answer, so that none is sent twice."""
     if not queues:
         return {}
     try:
-        with connected(BROKER_SECONDS) as broker:
+        with connect_to_broker(BROKER_SECONDS) as broker:
             return {name: depth(broker, name) for name in queues}
     except (OperationalError, OSError) as error:
         log.warning("the broker does not say what is on %s: %s", ", ".join(queues), error)
         return dict.fromkeys(queues, sys.maxsize)
 
 
-def call_for_more(kind: type[Work]) -> None:
-    """Where work of a kind is ready and no message on its queue says so, send one: a worker has just become free."""
-    if ready_work(kind).exists() and not count_messages(queue_of(kind))[queue_of(kind)]:
-        work = own_work(kind).order_by("created_at", "pk").first()
+def call_for_more(table: type[Work]) -> None:
+    """Send a message where work of a kind is ready and its queue is empty: a worker has just become free."""
+    if ready_work(table).exists() and not count_messages(table.kind.queue)[table.kind.queue]:
+        work = own_work(table).order_by("created_at", "pk").first()
         if work:
             enqueue(work)
-        elif work := ready_work(kind).order_by("created_at", "pk").first():
+        elif work := ready_work(table).order_by("created_at", "pk").first():
             wake(work, PASS_SECONDS)  # this worker's message was for work of another one's
 
 
 def own_work(kind: type[Work]) -> WorkQuerySet[Any]:
-    """Work of a kind that this worker could begin now: what it cannot do is left to another one that may."""
+    """Work of a kind that this worker could begin now, without what it leaves to other workers."""
     ready = ready_work(kind)
     return ready.none() if refusal() else ready.exclude(leave_to_others(kind))
 
@@ -197,41 +165,45 @@ def own_work(kind: type[Work]) -> WorkQuerySet[Any]:
 def do_fairest(kind: type[Work], do: Callable[[int], bool]) -> bool:
     """Have `do` claim a slice of the work whose turn it is; False where none of that kind waits.
 
-    A message is a hint that there is work, not which: whoever sends many gets no more turns. `do` takes the key of the
-    work, and says whether it got hold of it; where another worker was quicker, it is somebody's turn again.
+    A message says that there is work, and not which: who sends many messages gets no more turns. `do` takes the key of
+    the work and returns whether it claimed it; where another worker was quicker, the next turn begins.
     """
-    done = False
-    while not done and (work := turns_of(kind, own_work(kind)).next()) is not None:
-        done = do(work.pk)
-    return done
+    is_done = False
+    while not is_done and (work := turns_of(kind, own_work(kind)).next()) is not None:
+        is_done = do(work.pk)
+    return is_done
 
 
 def turns_of(kind: type[Work], ready: WorkQuerySet[Any] | None = None) -> Turns:
     """The requesters of work of a kind, Run or Scoring, that waits now, or of what is `ready`; in three queries."""
     requester = F("requester") if kind is Run else _requester_of_scoring()
     works = kind._default_manager.annotate(whose=requester)
-    unclaimed = (ready_work(kind) if ready is None else ready).annotate(whose=requester)
-    waiting = [Waiting(*row) for row in unclaimed.values_list("created_at", "pk", "whose")]
-    if not waiting:
+    ready_rows = (ready_work(kind) if ready is None else ready).annotate(whose=requester)
+    waiting_work = [Waiting(*row) for row in ready_rows.values_list("created_at", "pk", "whose")]
+    if not waiting_work:
         return Turns([], [], [])
-    running = works.filter(state=Work.State.RUNNING, lease_expires_at__gt=Now()).order_by("turn_at")
-    served = works.values("whose").filter(turn_at__isnull=False).annotate(last=Max("turn_at")).order_by("last")
-    return Turns(waiting, list(running.values_list("whose", flat=True)), list(served.values_list("whose", flat=True)))
+    running_work = works.filter(state=Work.State.RUNNING, lease_expires_at__gt=Now()).order_by("turn_at")
+    last_turns = works.values("whose").filter(turn_at__isnull=False).annotate(last=Max("turn_at")).order_by("last")
+    return Turns(
+        waiting_work,
+        list(running_work.values_list("whose", flat=True)),
+        list(last_turns.values_list("whose", flat=True)),
+    )
 
 
 def _requester_of_scoring() -> Expression:
-    """Entries that are scored again are the board's work, whoever submitted them."""
-    again = Exists(Rescoring.objects.active().filter(to_version=OuterRef("metric_version")))
-    return Case(When(again, then=Value(None)), default=F("run__requester"))
+    """The requester of a scoring: the board itself, where entries are scored again."""
+    is_rescoring = Exists(Rescoring.objects.active().filter(to_version=OuterRef("metric_version")))
+    return Case(When(is_rescoring, then=Value(None)), default=F("run__requester"))
 
 
-def places(kind: type[Work], wanted: Collection[int]) -> dict[int, int]:
+def places(kind: type[Work], keys: Collection[int]) -> dict[int, int]:
     """The places in the queue, from 1, of those works of a kind that wait for a worker; in three queries."""
-    left, found = set(wanted), {}
-    for place, work in enumerate(turns_of(kind).in_order() if left else [], 1):
-        if work.pk in left:
-            found[work.pk] = place
-            left.remove(work.pk)
-            if not left:
+    open_keys, places_by_work = set(keys), {}
+    for place, work in enumerate(turns_of(kind).in_order() if open_keys else [], 1):
+        if work.pk in open_keys:
+            places_by_work[work.pk] = place
+            open_keys.remove(work.pk)
+            if not open_keys:
                 break
-    return found
+    return places_by_work

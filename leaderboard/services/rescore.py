@@ -11,6 +11,7 @@ from django.db.models import Count, Q
 from django.utils import timezone
 
 from leaderboard.models import (
+    AuditVerb,
     ControlCheck,
     ControlSet,
     LanguageModel,
@@ -25,33 +26,29 @@ from leaderboard.models import (
 )
 from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
-from leaderboard.services.failure_kinds import BOARD_FAULTS, kind_of
-from leaderboard.services.failures import shown
+from leaderboard.services.failures import BOARD_FAULTS, failure_called, redact
 from leaderboard.services.locks import lock_metric, lock_rescoring
 from leaderboard.services.metrics import check_labels
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
 from leaderboard.services.submission_log import say_to_version
-from leaderboard.services.versions import known_fingerprint, newest_version, next_epoch, next_number
+from leaderboard.services.versions import newest_version, next_epoch, next_number
 from scoring.drift import rule
+from scoring.refusals import Refused
 from scoring.scorers import is_scorer
 
 log = logging.getLogger(__name__)
 
 
 def given_up(prefix: str = "") -> Q:
-    """Work that comes to nothing for reasons of its own: cancelled, or failed for what is no failure of the board."""
-    failed = Q(**{f"{prefix}state": Work.State.FAILED}) & ~Q(**{f"{prefix}fault__in": BOARD_FAULTS})
-    return failed | Q(**{f"{prefix}state": Work.State.CANCELLED})
-
-
-class CannotRescore(ValueError):
-    """The request makes no sense now; the message says why and what to do."""
+    """Work that ended without numbers for a reason of its own: cancelled, or failed without a fault of the board."""
+    failure = Q(**{f"{prefix}state": Work.State.FAILED}) & ~Q(**{f"{prefix}fault__in": BOARD_FAULTS})
+    return failure | Q(**{f"{prefix}state": Work.State.CANCELLED})
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What a rescoring costs: entries, texts after de-duplication within each, seconds of scoring, days of quota."""
 
     entries: int
@@ -60,26 +57,29 @@ class Estimate:
     api_days: float | None
 
 
-def estimate(metric: Metric) -> Estimate:
-    """Of all that a rescoring would score, from what scoring it took; what was not scored yet takes what others took.
+def estimate(metric: Metric) -> CostEstimate:
+    """The cost of a rescoring, from what the scored entries took; entries without a scoring count as the average.
 
-    Raises CannotRescore where there is no version to leave.
+    Raises Refused where there is no version to leave.
     """
     version = version_to_leave(metric)
-    left = [version, *(of.to_version for of in Rescoring.objects.active().filter(metric=metric))]
-    chosen = [of for of in entries_of(left) if of.run is not None and can_be_had(version, of.run)]
-    scored = [of for of in chosen if of.state == Work.State.DONE]
-    others = len(chosen) / len(scored) if scored else 0.0
-    texts, seconds = round(sum(of.total for of in scored) * others), sum(of.seconds for of in scored) * others
+    old_versions = [version, *(active.to_version for active in Rescoring.objects.active().filter(metric=metric))]
+    entries = [entry for entry in entries_of(old_versions) if entry.run is not None and can_be_had(version, entry.run)]
+    scored_entries = [entry for entry in entries if entry.state == Work.State.DONE]
+    scale = len(entries) / len(scored_entries) if scored_entries else 0.0
+    texts, seconds = (
+        round(sum(entry.total for entry in scored_entries) * scale),
+        sum(entry.seconds for entry in scored_entries) * scale,
+    )
     cost = cost_of(version.scorer)
-    return Estimate(len(chosen), texts, seconds, None if cost is None else texts * cost.seconds / 86_400)
+    return CostEstimate(len(entries), texts, seconds, None if cost is None else texts * cost.seconds / 86_400)
 
 
 def version_to_leave(metric: Metric) -> MetricVersion:
     """The version that a rescoring starts from: the one that readers see."""
     current = metric.current_version()
     if current is None:
-        raise CannotRescore(f"{metric.slug} has no measured version yet: evaluate a model under it first")
+        raise Refused(f"{metric.slug} has no measured version yet: evaluate a model under it first")
     return current
 
 
@@ -97,29 +97,28 @@ def open_rescoring(
     """Open a new version of `metric` and queue all entries under it; a rescoring under way is given up for this one.
 
     `check`: the control check that found the drift. `scorer`: of the new version, where it is another one; `labels`:
-    what its labels mean, in place of what was declared. `by_upgrade`: it is the code that changed, and nobody asked.
-    Outputs are collected anew where it is likelihoods that drifted: then what changed is how models are run, and what
-    was collected before cannot be scored into comparable numbers. Raises CannotRescore; CannotDeclare where the labels
-    do not fit the scorer.
+    what its labels mean, in place of what was declared. `by_upgrade`: the code changed, and no person asked.
+    Outputs are collected again where likelihoods drifted: then models are run differently, and the old outputs cannot
+    give comparable numbers. Raises Refused, also where the labels do not fit the scorer.
     """
     if not reason.strip():
-        raise CannotRescore("reason: it is empty; say why, the record shows it for ever")
-    if scorer and not (metric.formula.asks_scorer and is_scorer(scorer)):
-        raise CannotRescore(f"scorer = {scorer!r}: {metric.slug} cannot be scored with it")
+        raise Refused.of_field("reason", "it is empty; say why, the record shows it for ever")
+    if scorer and not (metric.asked_scorer and is_scorer(scorer)):
+        raise Refused.of_value("scorer", scorer, f"{metric.slug} cannot be scored with it")
     problem = problem_with(scorer or metric.scorer)
     if problem:
-        raise CannotRescore(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
+        raise Refused(f"scorer = {scorer or metric.scorer!r} is {problem.state}: {problem}")
     metric = lock_metric(metric.pk)
     current = version_to_leave(metric)
-    before = newest_version(metric) or current
-    if labels or scorer not in ("", before.scorer):
+    newest = newest_version(metric) or current
+    if labels or scorer not in ("", newest.scorer):
         check_labels(scorer or metric.scorer, labels or {})
         Metric.objects.filter(pk=metric.pk).update(labels=labels or {})
-    left = [current]
+    old_versions = [current]
     for active in Rescoring.objects.active().filter(metric=metric).select_related("to_version"):
-        left.append(active.to_version)
+        old_versions.append(active.to_version)
         end(active, f"given up for a newer version: {reason}", user, go_back=False)
-    version = open_version(metric, left[-1], check, scorer)
+    version = open_version(metric, old_versions[-1], check, scorer)
     rescoring = Rescoring.objects.create(
         metric=metric,
         from_version=current,
@@ -128,12 +127,12 @@ def open_rescoring(
         by_upgrade=by_upgrade,
         requested_by=user,
     )
-    queue_entries(version, left, reason)
+    queue_entries(version, old_versions, reason)
     note_progress(rescoring)
     cause = "The scorer drifted" if check else "Plumbline was upgraded" if by_upgrade else "An operator asked for it"
     say_to_version(version, f"{cause}: all entries of {metric.title} are scored again, as version {version.number}.")
     record(
-        "open rescoring",
+        AuditVerb.OPEN_RESCORING,
         f"metric {metric.slug}",
         {"from": current.number, "to": version.number, "reason": reason, "entries": rescoring.total},
         user,
@@ -143,54 +142,58 @@ def open_rescoring(
     return rescoring
 
 
-def open_version(metric: Metric, before: MetricVersion, check: ControlCheck | None, scorer: str) -> MetricVersion:
-    """The candidate after `before`; its control set comes with its opening, or with outputs that stay."""
+def open_version(
+    metric: Metric, previous_version: MetricVersion, check: ControlCheck | None, scorer: str
+) -> MetricVersion:
+    """The candidate after `previous_version`; its control set comes with its opening, or with outputs that stay."""
     formula = metric.formula
-    epoch = next_epoch(before.protocol) if check and not formula.asks_scorer else before.epoch
-    number, scorer = next_number(metric), scorer or before.scorer
-    found = fingerprint_under(scorer, number, check.fingerprint) if check and formula.asks_scorer else ""
+    epoch = next_epoch(previous_version.protocol) if check and formula.recollects else previous_version.epoch
+    number, scorer = next_number(metric), scorer or previous_version.scorer
+    scorer_fingerprint = formula.own_fingerprint(scorer, epoch)
+    if check and not scorer_fingerprint:
+        scorer_fingerprint = fingerprint_under(scorer, number, check.fingerprint)
     version = MetricVersion.objects.create(
         metric=metric,
         number=number,
-        protocol=before.protocol,
+        protocol=previous_version.protocol,
         scorer=scorer,
-        scorer_fingerprint=found if formula.asks_scorer else known_fingerprint(scorer, formula, epoch),
+        scorer_fingerprint=scorer_fingerprint,
         formula_version=formula.version,
         epoch=epoch,
         opened_because=check,
     )
-    if not check and not formula.asks_scorer:
-        keep_control_set(before, version)
+    if not check and formula.recollects:
+        keep_control_set(previous_version, version)
     return version
 
 
-def keep_control_set(before: MetricVersion, version: MetricVersion) -> None:
-    """Give `version`, which scores outputs that were collected for `before`, the control set that they were made with.
+def keep_control_set(previous_version: MetricVersion, version: MetricVersion) -> None:
+    """Give `version`, which scores outputs that were collected for the version before it, their control set.
 
-    A new one would take how likelihoods are computed now for how they were computed then.
+    A new control set would measure how likelihoods are computed now, not how they were computed then.
     """
-    control = ControlSet.objects.filter(metric_version=before, check_version=rule.CHECK_VERSION).first()
-    if control and version.epoch == before.epoch:
+    control = ControlSet.objects.filter(metric_version=previous_version, check_version=rule.CHECK_VERSION).first()
+    if control and version.epoch == previous_version.epoch:
         control.pk = None
         control.metric_version = version
         control.save(force_insert=True)
 
 
-def entries_of(left: list[MetricVersion]) -> list[Scoring]:
+def entries_of(versions: list[MetricVersion]) -> list[Scoring]:
     """The newest scoring of each model that has or awaits numbers under one of the versions, or is outdated there.
 
-    What a person cancelled is none: nobody waits for it.
+    Scorings that a person cancelled are left out: nobody waits for them.
     """
-    outdated = OutdatedEntry.objects.filter(metric_version__in=left).values("last_scoring")
+    outdated_scorings = OutdatedEntry.objects.filter(metric_version__in=versions).values("last_scoring")
     entries: dict[int, Scoring] = {}
     for scoring in (
-        Scoring.objects.filter(Q(metric_version__in=left) | Q(pk__in=outdated))
+        Scoring.objects.filter(Q(metric_version__in=versions) | Q(pk__in=outdated_scorings))
         .exclude(model__access=LanguageModel.Access.WITHDRAWN)
         .select_related("model", "run")
         .order_by("metric_version__number")
     ):
         entries[scoring.model_id] = scoring
-    return [of for of in entries.values() if not is_given_up(of)]
+    return [entry for entry in entries.values() if not is_given_up(entry)]
 
 
 def is_given_up(scoring: Scoring) -> bool:
@@ -198,12 +201,12 @@ def is_given_up(scoring: Scoring) -> bool:
     return scoring.was_given_up() or (scoring.run is not None and scoring.run.was_given_up())
 
 
-def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str) -> None:
-    """A scoring under `version` for every entry of the versions that are left, or why there cannot be one.
+def queue_entries(version: MetricVersion, old_versions: list[MetricVersion], reason: str) -> None:
+    """Queue a scoring under `version` for every entry of the old versions, or record why there can be none.
 
-    Entries that are outdated under one of them are entries still.
+    Entries that are outdated under one of them count, too.
     """
-    for scoring in entries_of(left):
+    for scoring in entries_of(old_versions):
         if scoring.run is None:
             leave_behind(version, scoring, "nothing is kept of its outputs")
             continue
@@ -212,24 +215,17 @@ def queue_entries(version: MetricVersion, left: list[MetricVersion], reason: str
             leave_behind(version, scoring, f"its outputs cannot be collected anew: {why_not_anew(scoring.model)}")
             continue
         Scoring.objects.create(model=scoring.model, metric_version=version, run=run)
-    unfinished = Scoring.objects.filter(metric_version__in=left).unfinished()
-    unfinished.update(
-        state=Work.State.CANCELLED,
-        lease=None,
-        lease_expires_at=None,
-        reason=f"moved to {version}: {reason}"[:500],
-        finished_at=timezone.now(),
-    )
-    drop_runs(left, version)
+    Scoring.objects.filter(metric_version__in=old_versions).cancel(f"moved to {version}: {reason}")
+    drop_runs(old_versions, version)
 
 
 def can_be_had(version: MetricVersion, run: Run) -> bool:
-    """Whether outputs can be scored under `version`: they are of its epoch, or can be collected anew."""
+    """Whether outputs can be scored under `version`: they are of its epoch, or can be collected again."""
     return run.epoch == version.epoch or LanguageModel.objects.evaluable().filter(pk=run.model_id).exists()
 
 
 def run_for(version: MetricVersion, run: Run) -> Run | None:
-    """The outputs to score: those there are, or a new run where a new epoch begins; None if none can be had."""
+    """The outputs to score: the run itself, or a new one where a new epoch begins; None where neither is possible."""
     if run.epoch == version.epoch:
         return run
     if not can_be_had(version, run):
@@ -238,49 +234,44 @@ def run_for(version: MetricVersion, run: Run) -> Run | None:
 
 
 def why_not_anew(model: LanguageModel) -> str:
-    """Why no run of the model can be had."""
+    """Why the model cannot be run again."""
     if model.access == LanguageModel.Access.OPEN and model.source == LanguageModel.Source.UPLOADED:
         return "they were made elsewhere; who sent them may send new ones"
     return f"the model is {model.access}"
 
 
-def drop_runs(left: list[MetricVersion], stays: MetricVersion) -> None:
-    """Collect no longer what only the versions that are `left` waited for: outputs of an epoch that is not that of
-    `stays`."""
-    wanted = Scoring.objects.unfinished().filter(run__isnull=False).values("run")
-    epochs = [version for version in left if version.epoch != stays.epoch]
-    unwanted = Run.objects.unfinished().filter(scorings__metric_version__in=epochs).exclude(pk__in=wanted)
-    Run.objects.unfinished().filter(pk__in=list(unwanted.values_list("pk", flat=True))).update(
-        state=Work.State.CANCELLED,
-        lease=None,
-        lease_expires_at=None,
-        held=False,
-        reason=f"collected anew for {stays}",
-        finished_at=timezone.now(),
+def drop_runs(old_versions: list[MetricVersion], remaining_version: MetricVersion) -> None:
+    """Collect no longer what only `old_versions` waited for: outputs of an epoch that is not that of
+    `remaining_version`."""
+    awaited_runs = Scoring.objects.unfinished().filter(run__isnull=False).values("run")
+    epochs = [version for version in old_versions if version.epoch != remaining_version.epoch]
+    idle_runs = Run.objects.unfinished().filter(scorings__metric_version__in=epochs).exclude(pk__in=awaited_runs)
+    Run.objects.filter(pk__in=list(idle_runs.values_list("pk", flat=True))).cancel(
+        f"collected anew for {remaining_version}"
     )
 
 
 def leave_behind(version: MetricVersion, scoring: Scoring, reason: str) -> None:
     """Note that an entry could not be scored under `version`, and show its newest published numbers as outdated.
 
-    Every reader sees the reason: it goes without paths and addresses of this installation.
+    Every reader sees the reason, so it names no paths and addresses of this installation.
     """
-    finished = Scoring.objects.filter(
+    scorings = Scoring.objects.filter(
         model=scoring.model,
         metric_version__metric=version.metric,
         metric_version__provenance=Provenance.MEASURED,
         metric_version__status__in=[MetricVersion.Status.CURRENT, MetricVersion.Status.SUPERSEDED],
         state=Work.State.DONE,
     ).exclude(metric_version=version)
-    last = finished.order_by("-metric_version__number").first()
+    last = scorings.order_by("-metric_version__number").first()
     if last:
         OutdatedEntry.objects.get_or_create(
-            metric_version=version, model=scoring.model, defaults={"last_scoring": last, "reason": shown(reason)}
+            metric_version=version, model=scoring.model, defaults={"last_scoring": last, "reason": redact(reason)}
         )
 
 
 def send(version: MetricVersion) -> None:
-    """Tell the workers of all that waits under `version`: runs first, where there are new ones."""
+    """Send messages for all work that waits under `version`, new runs first."""
     for run in Run.objects.filter(scorings__metric_version=version).unclaimed():
         if not enqueue(run):
             return
@@ -290,18 +281,18 @@ def send(version: MetricVersion) -> None:
 
 
 def note_progress(rescoring: Rescoring) -> int:
-    """Write how many entries are done; returns how many are still to come."""
+    """Record how many entries are done; returns how many are left."""
     scorings = rescoring.to_version.scorings
-    ended = Q(state=Work.State.DONE) | given_up() | given_up("run__")
-    counted = scorings.aggregate(total=Count("pk"), ended=Count("pk", filter=ended))
-    Rescoring.objects.filter(pk=rescoring.pk).update(done=counted["ended"], total=counted["total"])
+    is_over = Q(state=Work.State.DONE) | given_up() | given_up("run__")
+    counts = scorings.aggregate(total=Count("pk"), ended=Count("pk", filter=is_over))
+    Rescoring.objects.filter(pk=rescoring.pk).update(done=counts["ended"], total=counts["total"])
     rescoring.refresh_from_db()
-    left: int = counted["total"] - counted["ended"]
-    return left
+    remainder: int = counts["total"] - counts["ended"]
+    return remainder
 
 
 def advance(rescoring: Rescoring) -> bool:
-    """Publish the new version if nothing of it is still to come; says whether it did. Safe to call at any time."""
+    """Publish the new version once all its entries are done; returns whether it did. Safe to call at any time."""
     with transaction.atomic():
         lock_metric(rescoring.metric_id)  # no model lands in a version as it is given up
         rescoring = lock_rescoring(rescoring.pk)
@@ -310,10 +301,10 @@ def advance(rescoring: Rescoring) -> bool:
         version = rescoring.to_version
         if version.formula_version > version.metric.formula.version:
             return False  # newer code publishes it
-        missing = version.scorings.filter(given_up() | given_up("run__")).exclude(state=Work.State.DONE)
-        for scoring in missing.select_related("model", "run"):
-            ended = scoring.state in (Work.State.FAILED, Work.State.CANCELLED)
-            reason = scoring.reason if ended or scoring.run is None else scoring.run.reason
+        unscored_entries = version.scorings.filter(given_up() | given_up("run__")).exclude(state=Work.State.DONE)
+        for scoring in unscored_entries.select_related("model", "run"):
+            has_ended = scoring.state in (Work.State.FAILED, Work.State.CANCELLED)
+            reason = scoring.reason if has_ended or scoring.run is None else scoring.run.reason
             leave_behind(version, scoring, reason or "it was cancelled")
         if not version.scorings.filter(state=Work.State.DONE).exists():
             end(rescoring, "not one entry could be scored: see the reasons of the entries")
@@ -327,107 +318,100 @@ def advance(rescoring: Rescoring) -> bool:
 
 
 def record_publication(rescoring: Rescoring) -> None:
-    """Write into the audit trail what readers see change with the new version."""
+    """Record in the audit trail what the new version changes for readers."""
     version = rescoring.to_version
     subject, number = f"metric {version.metric.slug}", {"version": version.number}
     if version.metric.scorer != version.scorer:
         other = {"from": version.metric.scorer, "to": version.scorer, "reason": rescoring.reason}
-        record("replace scorer", subject, number | other)
-    outdated = dict(version.outdated.values_list("model__slug", "reason"))
-    if outdated:
-        record("leave outdated", subject, number | {"reasons": outdated})
-    record("publish version", subject, number | {"entries": rescoring.total, "outdated": len(outdated)})
+        record(AuditVerb.REPLACE_SCORER, subject, number | other)
+    outdated_reasons = dict(version.outdated.values_list("model__slug", "reason"))
+    if outdated_reasons:
+        record(AuditVerb.LEAVE_OUTDATED, subject, number | {"reasons": outdated_reasons})
+    record(AuditVerb.PUBLISH_VERSION, subject, number | {"entries": rescoring.total, "outdated": len(outdated_reasons)})
 
 
 def advance_all() -> None:
-    """Publish what is complete: for when the worker that finished the last entry died on the way."""
+    """Publish every complete version: the worker that finished the last entry may have died before it did."""
     each_alone(advance, Rescoring.objects.filter(state=Rescoring.State.RUNNING))
 
 
 def waits_on(rescoring: Rescoring) -> list[str]:
-    """What keeps the new version from being published though the board is at fault, in sentences; empty if nothing."""
+    """Sentences that say which faults of the board delay the new version; empty where there are none."""
     entries = rescoring.to_version.scorings.exclude(state=Work.State.DONE).order_by()
-    waiting = entries.filter(Q(fault__in=BOARD_FAULTS) | Q(run__fault__in=BOARD_FAULTS))
-    faults = [fault or of_run for fault, of_run in waiting.values_list("fault", "run__fault")]
-    blocked = Counter(kind_of(fault).label.lower() for fault in faults)
-    return [f"{plural(count, 'entry waits', 'entries wait')}: {label}." for label, count in blocked.items()]
+    waiting_scorings = entries.filter(Q(fault__in=BOARD_FAULTS) | Q(run__fault__in=BOARD_FAULTS))
+    faults = [fault or of_run for fault, of_run in waiting_scorings.values_list("fault", "run__fault")]
+    counts = Counter(failure_called(fault).kind.label.lower() for fault in faults)
+    return [f"{plural(count, 'entry waits', 'entries wait')}: {label}." for label, count in counts.items()]
 
 
 def plural(count: int, one: str, many: str) -> str:
-    """A number with the word for so many."""
+    """A number with its noun in singular or plural."""
     return f"{count:,} {one if count == 1 else many}"
 
 
 def pause(rescoring: Rescoring, user: User | None = None) -> bool:
-    """Stop after the shards under way; says whether there was something to pause."""
+    """Stop after the shards under way; returns whether there was something to pause."""
     return _hold(rescoring, Rescoring.State.PAUSED, user)
 
 
 def resume(rescoring: Rescoring, user: User | None = None) -> bool:
-    """Go on where a pause began."""
-    resumed = _hold(rescoring, Rescoring.State.RUNNING, user)
-    if resumed:
+    """Resume a paused rescoring; returns whether it was paused."""
+    is_resumed = _hold(rescoring, Rescoring.State.RUNNING, user)
+    if is_resumed:
         send(rescoring.to_version)
         advance(rescoring)
-    return resumed
+    return is_resumed
 
 
 @transaction.atomic
 def _hold(rescoring: Rescoring, state: str, user: User | None) -> bool:
-    before = rescoring.state
-    moved = before != state and rescoring.move(state)
-    if moved:
-        held = state == Rescoring.State.PAUSED
-        rescoring.to_version.scorings.unfinished().update(held=held)
+    previous_state = rescoring.state
+    has_moved = previous_state != state and rescoring.move(state)
+    if has_moved:
+        is_pause = state == Rescoring.State.PAUSED
+        rescoring.to_version.scorings.unfinished().update(held=is_pause)
         if rescoring.to_version.epoch != rescoring.from_version.epoch:  # else runs may be for other metrics too
-            Run.objects.filter(scorings__metric_version=rescoring.to_version).unfinished().update(held=held)
+            Run.objects.filter(scorings__metric_version=rescoring.to_version).unfinished().update(held=is_pause)
         numbers = {"from": rescoring.from_version.number, "to": rescoring.to_version.number}
-        change = {"state": before}, {"state": state}
-        verb = "pause rescoring" if held else "resume rescoring"
+        change = {"state": previous_state}, {"state": state}
+        verb = AuditVerb.PAUSE_RESCORING if is_pause else AuditVerb.RESUME_RESCORING
         record(verb, f"metric {rescoring.metric.slug}", numbers, user, change)
-    return moved
+    return has_moved
 
 
 @transaction.atomic
 def cancel(rescoring: Rescoring, user: User | None = None) -> bool:
-    """Give the rescoring up: readers keep the version they see. Says whether there was something to cancel."""
+    """Cancel the rescoring: readers keep the version that they see. Returns whether there was something to cancel."""
     lock_metric(rescoring.metric_id)
     return end(rescoring, "the rescoring was cancelled", user)
 
 
 def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back: bool = True) -> bool:
-    """End a rescoring without publishing: its version is retired, and what waits under it is cancelled.
+    """End a rescoring without publishing: retire its version and cancel the work under it.
 
-    Where readers keep the version they see (`go_back`), models that are not in it wait for their place there again.
+    Where readers keep the version that they see (`go_back`), models that are not in it are queued for it again.
     """
-    before = rescoring.state
+    previous_state = rescoring.state
     if not rescoring.move(Rescoring.State.CANCELLED, finished_at=timezone.now()):
         return False
     version = rescoring.to_version
     MetricVersion.objects.filter(pk=version.pk).update(status=MetricVersion.Status.RETIRED)
-    version.scorings.unfinished().update(
-        state=Work.State.CANCELLED,
-        lease=None,
-        lease_expires_at=None,
-        held=False,
-        reason=reason[:500],
-        finished_at=timezone.now(),
-    )
+    version.scorings.cancel(reason)
     if go_back:
         send_back(rescoring)
         drop_runs([version], rescoring.from_version)
     numbers = {"from": rescoring.from_version.number, "to": version.number}
-    change = {"state": before}, {"state": rescoring.state}
-    record("cancel rescoring", f"metric {version.metric.slug}", numbers | {"reason": reason}, user, change)
+    change = {"state": previous_state}, {"state": rescoring.state}
+    record(AuditVerb.CANCEL_RESCORING, f"metric {version.metric.slug}", numbers | {"reason": reason}, user, change)
     return True
 
 
 @dataclass(frozen=True)
 class GoingBack:
-    """What giving a rescoring up means for the models that are not in the version that stays.
+    """What happens to the models of a cancelled rescoring that are not in the version that stays.
 
-    waiting: scorings under the version given up, of models that wait for a place in the one that stays. left: of
-    models that somebody had cancelled, which stay cancelled.
+    waiting: scorings under the cancelled version whose models are queued for the version that stays. left: scorings
+    that a person had cancelled; they stay cancelled.
     """
 
     waiting: list[Scoring]
@@ -435,41 +419,45 @@ class GoingBack:
 
 
 def going_back(rescoring: Rescoring) -> GoingBack:
-    """Which entries came to the new version while it was new, or were moved there, and what becomes of them."""
-    stays = rescoring.from_version
-    placed = stays.scorings.filter(state__in=[Work.State.DONE, Work.State.FAILED]).values("model")
-    arrived = rescoring.to_version.scorings.exclude(state=Work.State.FAILED).exclude(run__state=Work.State.FAILED)
-    before = {of.model_id: of for of in stays.scorings.select_related("run")}
-    found = GoingBack([], [])
-    for scoring in arrived.exclude(model__in=placed).select_related("model", "run"):
-        given_up = is_given_up(scoring) or (scoring.model_id in before and is_given_up(before[scoring.model_id]))
-        (found.left if given_up else found.waiting).append(scoring)
-    return found
+    """The entries that joined or were moved to the new version, and what happens to them."""
+    old_version = rescoring.from_version
+    placed_models = old_version.scorings.filter(state__in=[Work.State.DONE, Work.State.FAILED]).values("model")
+    new_scorings = rescoring.to_version.scorings.exclude(state=Work.State.FAILED).exclude(run__state=Work.State.FAILED)
+    old_scorings = {old.model_id: old for old in old_version.scorings.select_related("run")}
+    outcome = GoingBack([], [])
+    for scoring in new_scorings.exclude(model__in=placed_models).select_related("model", "run"):
+        is_over = is_given_up(scoring) or (
+            scoring.model_id in old_scorings and is_given_up(old_scorings[scoring.model_id])
+        )
+        (outcome.left if is_over else outcome.waiting).append(scoring)
+    return outcome
 
 
 def send_back(rescoring: Rescoring) -> None:
-    """Queue, under the version that stays, what `going_back` says waits for it."""
-    stays = rescoring.from_version
+    """Queue the waiting entries of `going_back` under the version that stays."""
+    old_version = rescoring.from_version
     evaluable = set(LanguageModel.objects.evaluable().values_list("pk", flat=True))
     for scoring in going_back(rescoring).waiting:
-        run = Run.objects.filter(model=scoring.model, protocol=stays.protocol, epoch=stays.epoch).first()
+        run = Run.objects.filter(model=scoring.model, protocol=old_version.protocol, epoch=old_version.epoch).first()
         if scoring.model_id not in evaluable and (run is None or run.state != Work.State.DONE):
             continue
         if run is not None and run.was_given_up():
             continue
-        run = run or Run.objects.create(model=scoring.model, protocol=stays.protocol, epoch=stays.epoch)
-        again, _ = Scoring.objects.get_or_create(model=scoring.model, metric_version=stays, defaults={"run": run})
-        for work in (run, again):
+        run = run or Run.objects.create(model=scoring.model, protocol=old_version.protocol, epoch=old_version.epoch)
+        new_scoring, _ = Scoring.objects.get_or_create(
+            model=scoring.model, metric_version=old_version, defaults={"run": run}
+        )
+        for work in (run, new_scoring):
             work.queue_again()
-    transaction.on_commit(lambda: send(stays))
+    transaction.on_commit(lambda: send(old_version))
 
 
 def time_left(rescoring: Rescoring) -> timedelta | None:
-    """Estimated from the entries scored so far; None before there is a pace, and when it does not run."""
+    """The time left, estimated from the entries scored so far; None before there are any, and while paused."""
     if rescoring.state != Rescoring.State.RUNNING:
         return None
     share = rescoring.done / rescoring.total if rescoring.total else 0.0
     if not share:
         return None
-    elapsed = timezone.now() - rescoring.created_at
-    return timedelta(seconds=round(elapsed.total_seconds() * (1 - share) / share))
+    duration = timezone.now() - rescoring.created_at
+    return timedelta(seconds=round(duration.total_seconds() * (1 - share) / share))

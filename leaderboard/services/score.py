@@ -1,14 +1,15 @@
-"""Scoring: from what was collected to Results. Needs the artefact only; never runs a language model."""
+"""Scoring: from collected outputs to Results. Needs the artefact only; never runs a language model."""
 
 import logging
+from collections.abc import Sequence
 
 import pyarrow as pa
 from django.db import transaction
 from django.utils import timezone
 
 from leaderboard.models import (
+    AuditVerb,
     EntryCheck,
-    EvaluationSet,
     MetricVersion,
     OutdatedEntry,
     Rescoring,
@@ -22,7 +23,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.checks import control_of, require_check, was_checked
 from leaderboard.services.entry_checks import check_entry
 from leaderboard.services.folders import name_of_scorer
-from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claimed, given_back
+from leaderboard.services.leases import Deferred, Lease, LeaseLost, ScorerChanged, claim, give_back_if_unable
 from leaderboard.services.locks import lock_version
 from leaderboard.services.openings import ensure_control_set
 from leaderboard.services.publish import publish_standings
@@ -31,10 +32,8 @@ from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
 from leaderboard.services.upgrade import catch_up, describe_lag
 from leaderboard.services.versions import bind, keep_attributes
-from scoring.artefacts import SCORE
-from scoring.metrics.formulas import Collected
+from scoring.metrics.kinds import Collected
 from scoring.metrics.measures import Measurement
-from scoring.metrics.safety import log_perplexities
 from scoring.scorers import Scorer
 
 log = logging.getLogger(__name__)
@@ -45,9 +44,9 @@ UPGRADE_SECONDS = 60.0  # until work of newer code is looked at again
 def score(scoring: Scoring) -> bool:
     """Compute the Results of `scoring`, store its per-text values and publish the standings that now include it.
 
-    Says whether it was there to be claimed.
+    Returns whether this call claimed it.
     """
-    with claimed(scoring) as lease:
+    with claim(scoring) as lease:
         if lease is None:
             return False
         run, version = scoring.run, scoring.metric_version
@@ -57,20 +56,14 @@ def score(scoring: Scoring) -> bool:
         if version.status == MetricVersion.Status.CURRENT:
             require_check(scoring)
         else:
-            with given_back(Scoring, name_of_scorer(version.scorer)):
+            with give_back_if_unable(Scoring, name_of_scorer(version.scorer)):
                 ensure_control_set(version, scoring, lease)
         texts, outputs = artefacts.load(run.protocol.evaluation_set.artefact), artefacts.load(run.artefact)
-        shards = None
-        if version.metric.formula.asks_scorer:
-            with given_back(Scoring, name_of_scorer(version.scorer)):
-                per_text, shards = ask_scorer(scoring, lease, texts, outputs)
-            artefact, scores = artefacts.store(per_text, "scores"), per_text
-        else:
-            per_text, scores = log_perplexities_table(outputs), None
-            artefact = artefacts.store(per_text, "log_perplexities")
-        measurements = version.metric.formula.measure(
-            collected(run.protocol.evaluation_set, version, texts, outputs, scores)
-        )
+        formula, judge = version.metric.formula, ScorerCall(scoring, lease, texts)
+        with give_back_if_unable(Scoring, name_of_scorer(version.scorer)):
+            values = formula.values(texts, outputs, scoring.model.kind, judge)
+        artefact = artefacts.store(values, formula.values_kind)
+        measurements = formula.measure(gather_inputs(scoring, texts, outputs, values))
         replicates = replicates_table(measurements)
         with transaction.atomic():
             first = publishable(scoring)
@@ -78,8 +71,8 @@ def score(scoring: Scoring) -> bool:
             lease.finish(
                 artefact=artefact,
                 replicates=artefacts.store(replicates, "replicates") if replicates.num_rows else None,
-                texts=outputs.num_rows,
-                texts_missing=count_missing(per_text),
+                texts=values.num_rows,
+                texts_missing=formula.count_missing(values),
                 scored_at=timezone.now(),
             )
             OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
@@ -88,12 +81,9 @@ def score(scoring: Scoring) -> bool:
             if not rescoring_to(version):
                 publish_standings(version)
                 if first:
-                    record(
-                        "publish version", f"metric {version.metric.slug}", {"version": version.number, "entries": 1}
-                    )
-        if shards:
-            shards.remove()
-            scorers.forget_replies(scoring)
+                    detail = {"version": version.number, "entries": 1}
+                    record(AuditVerb.PUBLISH_VERSION, f"metric {version.metric.slug}", detail)
+        judge.forget()
         log.info("%s: scored", scoring)
         say(scoring, f"Scored under version {version.number} of {version.metric.title}.")
         if check is not None and check.state == EntryCheck.State.HELD:
@@ -108,19 +98,19 @@ def score(scoring: Scoring) -> bool:
 
 
 def record_entry(scoring: Scoring) -> None:
-    """Write into the audit trail that a model has its first numbers of a metric, or new ones outside of a rescoring."""
+    """Record in the audit trail that a model has its first numbers of a metric, or new ones outside a rescoring."""
     version = scoring.metric_version
-    before = Scoring.objects.filter(
+    earlier_scorings = Scoring.objects.filter(
         model=scoring.model, metric_version__metric=version.metric_id, state=Work.State.DONE
     ).exclude(pk=scoring.pk)
-    new = not before.exists()
+    new = not earlier_scorings.exists()
     if new or not rescoring_to(version):
-        verb = "add entry" if new else "score entry again"
+        verb = AuditVerb.ADD_ENTRY if new else AuditVerb.SCORE_ENTRY_AGAIN
         record(verb, f"metric {version.metric.slug}", {"model": scoring.model.slug, "version": version.number})
 
 
 def publishable(scoring: Scoring) -> bool:
-    """Hold the scoring's version until the transaction ends; says whether it is the metric's first, without numbers.
+    """Lock the scoring's version until the transaction ends; returns whether it is the metric's first, without numbers.
 
     Raises Deferred where it became the current one since the scoring began, and nobody checked the scorer since then;
     LeaseLost where it is not open any more.
@@ -134,7 +124,7 @@ def publishable(scoring: Scoring) -> bool:
 
 
 def rescoring_to(version: MetricVersion) -> Rescoring | None:
-    """The rescoring under way that will publish `version` when all its entries are there."""
+    """The active rescoring that will publish `version` once all its entries are scored."""
     return Rescoring.objects.active().filter(to_version=version).first()
 
 
@@ -161,26 +151,37 @@ def check_open(version: MetricVersion) -> None:
         )
 
 
-def ask_scorer(scoring: Scoring, lease: Lease, texts: pa.Table, outputs: pa.Table) -> tuple[pa.Table, Shards]:
-    """The `scores` of what the model made, and the checkpoints; those of the prompts too, where the version has none.
+class ScorerCall:
+    """Has the scorer of `scoring` judge texts, under `lease`; and the prompts too, where its version has no scores."""
 
-    Raises ScorerUnavailable; ScorerChanged where it is not the one of the metric version.
-    """
-    version = scoring.metric_version
-    scorer = scorers.scorer_of(version, scoring)
-    try:
-        bind(version, scorer.fingerprint())
-    except ScorerChanged:
-        scorer = checked_scorer(scoring)
-    note_ability(worker_name(), name_of_scorer(version.scorer), fingerprint=scorer.fingerprint())
-    keep_attributes(version, scorer.attributes)
-    made = version.metric.formula.texts(texts, outputs)
-    prompts = [] if version.prompt_scores else texts["text"].to_pylist()
-    found, shards = scorers.score_texts(scorer, [*prompts, *made], scoring, lease)
-    if prompts:
-        of_prompts = with_ids(found.slice(0, len(prompts)), texts["id"], pa.nulls(len(prompts), pa.int32()))
-        version.keep_prompt_scores(artefacts.store(of_prompts, "scores"))
-    return with_ids(found.slice(len(prompts)), outputs["prompt_id"], outputs["index"]), shards
+    def __init__(self, scoring: Scoring, lease: Lease, prompts: pa.Table) -> None:
+        self._scoring, self._lease, self._prompts = scoring, lease, prompts
+        self._shards: Shards | None = None
+
+    def __call__(self, texts: Sequence[str | None]) -> pa.Table:
+        """The `scores` of texts. Raises ScorerUnavailable; ScorerChanged where it is not the one of the version."""
+        version = self._scoring.metric_version
+        scorer = scorers.scorer_of(version, self._scoring)
+        try:
+            bind(version, scorer.fingerprint())
+        except ScorerChanged:
+            scorer = checked_scorer(self._scoring)
+        note_ability(worker_name(), name_of_scorer(version.scorer), fingerprint=scorer.fingerprint())
+        keep_attributes(version, scorer.attributes)
+        prompts = [] if version.prompt_scores else self._prompts["text"].to_pylist()
+        scores, self._shards = scorers.score_texts(scorer, [*prompts, *texts], self._scoring, self._lease)
+        if prompts:
+            count = len(prompts)
+            of_prompts = scores.slice(0, count).append_column("id", self._prompts["id"])
+            of_prompts = of_prompts.append_column("index", pa.nulls(count, pa.int32()))
+            version.keep_prompt_scores(artefacts.store(of_prompts, "scores"))
+        return scores.slice(len(prompts))
+
+    def forget(self) -> None:
+        """Drop the checkpoints and the answers of a scorer, once the scores are stored."""
+        if self._shards:
+            self._shards.remove()
+            scorers.forget_replies(self._scoring)
 
 
 def checked_scorer(scoring: Scoring) -> Scorer:
@@ -198,46 +199,28 @@ def checked_scorer(scoring: Scoring) -> Scorer:
     return scorer
 
 
-def with_ids(scores: pa.Table, ids: pa.ChunkedArray, indexes: pa.Array) -> pa.Table:
-    """Scores with the columns that say of which text they are."""
-    return scores.append_column("id", ids).append_column("index", indexes)
-
-
-def log_perplexities_table(likelihoods: pa.Table) -> pa.Table:
-    """Rows of the `log_perplexities` schema."""
-    values = pa.array(log_perplexities(likelihoods), from_pandas=True)
-    return pa.table({"id": likelihoods["id"], "log_perplexity": values})
-
-
-def count_missing(per_text: pa.Table) -> int:
-    """How many rows of a `scores` or `log_perplexities` table have no value: every attribute of a text has one, or none
-    has."""
-    value = next(name for name in per_text.column_names if name.startswith(SCORE) or name == "log_perplexity")
-    return int(per_text[value].null_count)
-
-
-def collected(
-    evaluation_set: EvaluationSet, version: MetricVersion, texts: pa.Table, outputs: pa.Table, scores: pa.Table | None
-) -> Collected:
-    """What the metric's formula starts from."""
-    published, own = evaluation_set.prompt_scores, version.prompt_scores
+def gather_inputs(scoring: Scoring, texts: pa.Table, outputs: pa.Table, values: pa.Table) -> Collected:
+    """The inputs of the metric's formula."""
+    version = scoring.metric_version
+    set_scores, version_scores = version.protocol.evaluation_set.prompt_scores, version.prompt_scores
     return Collected(
         texts,
         outputs,
-        scores,
-        artefacts.load(published) if published else None,
-        artefacts.load(own) if own else None,
+        values,
+        artefacts.load(set_scores) if set_scores else None,
+        artefacts.load(version_scores) if version_scores else None,
         version.declared,
+        scoring.model.kind,
     )
 
 
 def replicates_table(measurements: list[Measurement]) -> pa.Table:
     """Rows of the `replicates` schema, for the measurements that a bootstrap resampled."""
-    found = [m for m in measurements if m.replicates is not None]
+    rows = [m for m in measurements if m.replicates is not None]
     columns = {
-        "measure": pa.array([m.measure for m in found], pa.string()),
-        "slice": pa.array([m.slice for m in found], pa.string()),
-        "values": pa.array([m.replicates for m in found], pa.list_(pa.float32())),
+        "measure": pa.array([m.measure for m in rows], pa.string()),
+        "slice": pa.array([m.slice for m in rows], pa.string()),
+        "values": pa.array([m.replicates for m in rows], pa.list_(pa.float32())),
     }
     return pa.table(columns)
 

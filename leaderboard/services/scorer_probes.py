@@ -1,11 +1,11 @@
-"""Whether scorers can be had, tried out by workers before anybody asks for one."""
+"""Probes: workers load scorers before anybody needs one, to learn whether they can."""
 
 import logging
 from datetime import timedelta
 
 from django.utils import timezone
 
-from leaderboard.models import Metric, RetiredScorer, ScorerProbe
+from leaderboard.models import RetiredScorer, ScorerProbe
 from leaderboard.services import scorers
 from leaderboard.services.abilities import worker_name
 from leaderboard.services.leases import stop_requested
@@ -14,31 +14,30 @@ from scoring.scorers.lexicon import LexiconError
 
 log = logging.getLogger(__name__)
 
-TRIED_AGAIN_AFTER = timedelta(minutes=10)  # where it could not be loaded: somebody may have mended it
+TRIED_AGAIN_AFTER = timedelta(minutes=10)  # after a failure: an operator may have fixed it
 LOOKED_AGAIN_AFTER = timedelta(days=1)
 
 
 def due_probes() -> list[str]:
-    """Names of the scorers that metrics use and that nobody tried to load lately."""
-    now = timezone.now()
-    used = {metric.scorer for metric in Metric.objects.all() if metric.formula.asks_scorer}
-    used -= set(RetiredScorer.objects.values_list("name", flat=True))
-    for probe in ScorerProbe.objects.filter(name__in=used):
-        if now - probe.probed_at < (TRIED_AGAIN_AFTER if probe.problem else LOOKED_AGAIN_AFTER):
-            used.discard(probe.name)
-    return sorted(used)
+    """Names of the scorers that metrics use and no worker has tried to load lately."""
+    moment = timezone.now()
+    names = set(scorers.scorers_in_use()) - set(RetiredScorer.objects.values_list("name", flat=True))
+    for probe in ScorerProbe.objects.filter(name__in=names):
+        if moment - probe.probed_at < (TRIED_AGAIN_AFTER if probe.problem else LOOKED_AGAIN_AFTER):
+            names.discard(probe.name)
+    return sorted(names)
 
 
 def probe_scorers() -> int:
-    """Load each scorer that is due, one after the other, and note what came of it; returns how many.
+    """Load each scorer that is due, one after the other, and note the outcome; returns the number of probes.
 
-    A worker that is asked to stop leaves the others to the next one.
+    A worker that has to stop leaves the rest to the next worker.
     """
-    probed = 0
+    count = 0
     for name in due_probes():
         if stop_requested.is_set():
             break
-        probed += 1
+        count += 1
         problem = ""
         try:
             scorers.scorer_for(name, "probe")
@@ -50,7 +49,7 @@ def probe_scorers() -> int:
         ScorerProbe.objects.update_or_create(
             name=name, defaults={"problem": problem, "worker": worker_name(), "probed_at": timezone.now()}
         )
-    return probed
+    return count
 
 
 def unloadable_scorers() -> dict[str, str]:

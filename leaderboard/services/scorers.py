@@ -1,10 +1,10 @@
-"""Scorers as this board has them: with its key, its folder of checkpoints and lexicons, its hub."""
+"""The scorers of this board, with its key, its folder of checkpoints and lexicons, and its hub."""
 
 import hashlib
 import logging
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from django.conf import settings
 
-from leaderboard.models import MetricVersion, RetiredScorer, StoredFolder, Work
+from leaderboard.models import Metric, MetricVersion, RetiredScorer, StoredFolder, Work
 from leaderboard.services.build import code
 from leaderboard.services.folders import fetch_folder, name_of_scorer, store_folder
 from leaderboard.services.leases import Lease
@@ -20,27 +20,34 @@ from leaderboard.services.shards import Shards
 from scoring.artefacts import SCORE
 from scoring.attributes import Meaning
 from scoring.scorers import (
+    LEXICON,
     Cost,
     JsonLinesReplies,
     Lexicon,
     LexiconError,
-    LexiconScorer,
     Scorer,
+    ScorerDeclaration,
     ScorerState,
     ScorerUnavailable,
     Scores,
+    Surroundings,
     UnknownScorer,
+    declaration_of,
+    find_declaration,
     find_lexicon,
-    get_scorer,
-    is_scorer,
-    perspective_cost,
-    perspective_problem,
     read_lexicon,
 )
 
 log = logging.getLogger(__name__)
 
-LEXICON = "lexicon:"
+
+class NothingToScore(ValueError):
+    """There is no text to score."""
+
+
+def scorers_in_use() -> list[str]:
+    """The scorers that metrics ask, by name. One query."""
+    return sorted({metric.asked_scorer for metric in Metric.objects.all()} - {""})
 
 
 def folder_of(name: str) -> Path:
@@ -53,36 +60,47 @@ def folder_here(name: str) -> Path:
     return fetch_folder(name_of_scorer(name)) or folder_of(name)
 
 
-def problem_with(name: str, gone: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
-    """Why the scorer cannot be had here, as far as that is known without loading it or asking anyone; else None.
+def surroundings_of(name: str, folder: Path | None = None, **extras: Any) -> Surroundings:
+    """The surroundings that this board gives the scorer `name`. folder: the fetched files, if any."""
+    return Surroundings(
+        folder=folder or folder_of(name),
+        is_stored=StoredFolder.objects.filter(name=name_of_scorer(name)).exists,
+        hub_endpoint=settings.HUB_ENDPOINT,
+        hub_token=settings.HUB_TOKEN,
+        perspective_key=settings.PERSPECTIVE_API_KEY,
+        perspective_url=settings.PERSPECTIVE_URL,
+        perspective_requests_per_second=settings.PERSPECTIVE_REQUESTS_PER_SECOND,
+        **extras,
+    )
 
-    gone: the retired scorers by name, where they were read for several; else it is one query.
+
+def problem_with(name: str, retired_scorers: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
+    """Why the scorer is unavailable here, as far as that is known without loading it or a request; else None.
+
+    retired_scorers: by name, where they were read for several; else it is one query.
     """
-    if found := retired(name, gone):
-        return found
-    if name == "perspective":
-        return perspective_problem(settings.PERSPECTIVE_API_KEY, settings.PERSPECTIVE_URL)
-    if name.startswith(LEXICON):
-        try:
-            find_lexicon(name.removeprefix(LEXICON), folder_of(LEXICON))
-        except LexiconError as error:
-            if not StoredFolder.objects.filter(name=name_of_scorer(name)).exists():
-                return ScorerUnavailable(str(error))
-    return None
+    if retirement := find_retirement(name, retired_scorers):
+        return retirement
+    declaration = find_declaration(name)
+    return declaration.problem(declaration.choice(name), surroundings_of(name)) if declaration else None
 
 
-def retired(name: str, gone: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
-    """That an operator has retired the scorer, and why; None where nobody did. gone: as of `problem_with`."""
-    found = RetiredScorer.objects.filter(name=name).first() if gone is None else gone.get(name)
-    if found is None:
+def find_retirement(name: str, retired_scorers: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
+    """The error that says when and why an operator retired the scorer; None where it is in use.
+
+    retired_scorers: as for `problem_with`.
+    """
+    row = RetiredScorer.objects.filter(name=name).first() if retired_scorers is None else retired_scorers.get(name)
+    if row is None:
         return None
-    said = f"{name} was retired on {found.retired_at:%-d %B %Y}: {found.reason}. Use another scorer"
-    return ScorerUnavailable(said, ScorerState.RETIRED)
+    message = f"{name} was retired on {row.retired_at:%-d %B %Y}: {row.reason}. Use another scorer"
+    return ScorerUnavailable(message, ScorerState.RETIRED)
 
 
 def cost_of(name: str) -> Cost | None:
     """What a text costs with the scorer, without loading it; None where it runs here."""
-    return perspective_cost(settings.PERSPECTIVE_REQUESTS_PER_SECOND) if name == "perspective" else None
+    declaration = find_declaration(name)
+    return declaration.cost(surroundings_of(name)) if declaration else None
 
 
 def scorer_of(version: MetricVersion, work: Work | None = None) -> Scorer:
@@ -97,29 +115,16 @@ def scorer_for(name: str, epoch: str, work: Work | None = None, labels: Mapping[
     labels: what is declared of a classifier's. Raises ScorerUnavailable, with what to do; UnknownScorer; LexiconError;
     UndeclaredLabel.
     """
-    if gone := retired(name):
-        raise gone
-    if name == "perspective":
-        options: dict[str, Any] = (
-            {"replies": JsonLinesReplies(_replies(work), _identity(name, epoch, work))} if work else {}
-        )
-        return get_scorer(
-            name,
-            key=settings.PERSPECTIVE_API_KEY,
-            base_url=settings.PERSPECTIVE_URL,
-            requests_per_second=settings.PERSPECTIVE_REQUESTS_PER_SECOND,
-            epoch=epoch,
-            **options,
-        )
+    if retirement := find_retirement(name):
+        raise retirement
+    declaration = declaration_of(name)
+    if declaration.cost(surroundings_of(name)):
+        replies = JsonLinesReplies(_replies(work), _identity(name, epoch, work)) if work else None
+        return declaration.build_in(name, surroundings_of(name, epoch=epoch, replies=replies))
     folder = folder_here(name)
-    if name.startswith(LEXICON):
-        return LexiconScorer(read_lexicon(_lexicon_folder(name, folder)))
-    return _local(name, folder, _signature(folder), tuple(sorted((labels or {}).items())))
-
-
-def _lexicon_folder(name: str, folder: Path) -> Path:
-    """`folder` where there is one, else that of a lexicon that comes with Plumbline. Raises LexiconError."""
-    return folder if folder.is_dir() else find_lexicon(name.removeprefix(LEXICON))
+    if declaration.quick:
+        return declaration.build_in(name, surroundings_of(name, folder))
+    return _load(declaration, name, folder, _signature(folder), tuple(sorted((labels or {}).items())))
 
 
 def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -129,39 +134,27 @@ def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
 
 
 @lru_cache(maxsize=1)
-def _local(
-    name: str, folder: Path, _files: tuple[tuple[str, int, int], ...], labels: tuple[tuple[str, Meaning], ...]
+def _load(
+    declaration: ScorerDeclaration,
+    name: str,
+    folder: Path,
+    _files: tuple[tuple[str, int, int], ...],
+    labels: tuple[tuple[str, Meaning], ...],
 ) -> Scorer:
-    return _build(name, folder, dict(labels))
+    return declaration.build_in(name, surroundings_of(name, folder, meanings=dict(labels)))
 
 
-def _build(name: str, folder: Path, labels: Mapping[str, Meaning]) -> Scorer:
-    if name.startswith("detoxify-") and folder.is_dir():
-        return get_scorer(name, checkpoint=_checkpoint(folder), config_folder=folder)
-    if name.startswith("classifier:"):
-        here = f"classifier:{folder}" if folder.is_dir() else name
-        return get_scorer(here, meanings=dict(labels), endpoint=settings.HUB_ENDPOINT, token=settings.HUB_TOKEN)
-    return get_scorer(name)
-
-
-def fingerprint_under(name: str, number: int, checked: str) -> str:
-    """The fingerprint, under the metric version of this number, of a scorer whose fingerprint in a check was `checked`.
+def fingerprint_under(name: str, number: int, fingerprint: str) -> str:
+    """The fingerprint, under the metric version of this number, of a scorer that had this `fingerprint` in a check.
 
     Of what cannot be looked into, the number is all that tells the versions apart.
     """
-    return scorer_for(name, str(number)).fingerprint() if cost_of(name) else checked
+    return scorer_for(name, str(number)).fingerprint() if cost_of(name) else fingerprint
 
 
 def look_again() -> None:
-    """Forget the scorer that is kept: what is on the disk, or on the hub, may be another one by now."""
-    _local.cache_clear()
-
-
-def _checkpoint(folder: Path) -> Path:
-    found = sorted(folder.glob("*.ckpt"))
-    if len(found) != 1:
-        raise ScorerUnavailable(f"{folder} holds {len(found)} files named *.ckpt: put one checkpoint of Detoxify there")
-    return found[0]
+    """Forget the loaded scorer: the disk or the hub may have another one by now."""
+    _load.cache_clear()
 
 
 def _replies(work: Work) -> Path:
@@ -179,7 +172,7 @@ def hash_of(texts: list[str]) -> str:
 
 
 def forget_replies(work: Work) -> None:
-    """Drop the answers kept for `work`, which is done."""
+    """Delete the replies kept for `work`, which is done."""
     shutil.rmtree(_replies(work), ignore_errors=True)
 
 
@@ -187,12 +180,12 @@ def score_texts(scorer: Scorer, texts: list[str | None], work: Work, lease: Leas
     """Score `texts`, distinct ones once, shard by shard under `lease`.
 
     Returns a row for each text, in order, with columns `reason`, `truncated` and score:*, all null where there is no
-    text; and the checkpoints, to be removed once the table is kept. Raises ValueError where there is no text at all,
-    and what the scorer does.
+    text; and the checkpoints, to be removed once the table is kept. Raises NothingToScore where there is no text at
+    all, and what the scorer does.
     """
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     if not distinct:
-        raise ValueError("there is no text to score: not one continuation was made")
+        raise NothingToScore("there is no text to score: not one continuation was made")
     made_with = {"scorer": scorer.fingerprint(), "texts": hash_of(distinct), "libraries": code()["libraries"]}
     shards = Shards(work, "scores", len(distinct), settings.SHARD_SCORES, made_with=made_with)
 
@@ -205,11 +198,20 @@ def score_texts(scorer: Scorer, texts: list[str | None], work: Work, lease: Leas
     return spread(shards.whole(), distinct, texts), shards
 
 
-def spread(scores: pa.Table, distinct: list[str], texts: list[str | None]) -> pa.Table:
+def score_at_once(scorer: Scorer, texts: Sequence[str | None]) -> pa.Table:
+    """As `score_texts`, without checkpoints. Raises NothingToScore."""
+    distinct = list(dict.fromkeys(text for text in texts if text is not None))
+    if not distinct:
+        raise NothingToScore("there is no text to score")
+    scores = scorer.score(distinct)
+    return spread(scores_table([""] * len(distinct), scores, scorer.attribute_names), distinct, texts)
+
+
+def spread(scores: pa.Table, distinct: list[str], texts: Sequence[str | None]) -> pa.Table:
     """The scores of `distinct` texts as rows of `texts`, all null where there is no text."""
     row = {text: number for number, text in enumerate(distinct)}
-    chosen = pa.array([None if text is None else row[text] for text in texts], type=pa.int64())
-    return scores.drop_columns(["id", "index"]).take(chosen)
+    positions = pa.array([None if text is None else row[text] for text in texts], type=pa.int64())
+    return scores.drop_columns(["id", "index"]).take(positions)
 
 
 def scores_table(ids: list[str], scores: Scores, attributes: tuple[str, ...]) -> pa.Table:
@@ -236,12 +238,12 @@ def import_lexicon(name: str, folder: Path, replace: bool = False) -> tuple[Lexi
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,59}", name):
         raise LexiconError(f"name = {name!r}: use small letters, digits and -, beginning with a letter or digit")
     lexicon = read_lexicon(folder)
-    there = _lexicon_there(name)
-    if there and there.fingerprint == lexicon.fingerprint:
+    own_lexicon = _lexicon_there(name)
+    if own_lexicon and own_lexicon.fingerprint == lexicon.fingerprint:
         if not StoredFolder.objects.filter(name=name_of_scorer(LEXICON + name)).exists():
             store_folder(name_of_scorer(LEXICON + name), folder)
         return lexicon, False
-    if there and not replace:
+    if own_lexicon and not replace:
         raise LexiconError(
             f"there is another lexicon {name!r}: give this one its own name, as {name}-2, or --replace that one"
         )
@@ -254,11 +256,12 @@ def import_scorer(name: str, folder: Path) -> Scorer:
 
     A scorer with other files is another one: a check finds that, and all entries are scored again.
     """
-    if not is_scorer(name) or cost_of(name):
+    declaration = find_declaration(name)
+    if declaration is None or cost_of(name):
         raise UnknownScorer(f"name = {name!r}: it is no scorer that has files; as in detoxify-original")
-    if name.startswith(LEXICON):
-        raise UnknownScorer(f"name = {name!r}: import it with `manage.py import_lexicon`")
-    _build(name, folder, {})
+    if declaration.import_command != "import_scorer":
+        raise UnknownScorer(f"name = {name!r}: import it with `manage.py {declaration.import_command}`")
+    declaration.build_in(name, surroundings_of(name, folder))
     store_folder(name_of_scorer(name), folder)
     look_again()
     return scorer_for(name, "import")
@@ -266,7 +269,8 @@ def import_scorer(name: str, folder: Path) -> Scorer:
 
 def _lexicon_there(name: str) -> Lexicon | None:
     """The lexicon of that name: the board's own, or one that comes with Plumbline."""
+    own = folder_here(LEXICON + name)
     try:
-        return read_lexicon(_lexicon_folder(LEXICON + name, folder_here(LEXICON + name)))
+        return read_lexicon(own if own.is_dir() else find_lexicon(name))
     except LexiconError:
         return None

@@ -7,6 +7,7 @@ from pathlib import Path
 from django.conf import settings
 
 from leaderboard.models import EvaluationSet, LanguageModel, Metric
+from leaderboard.services.devices import has_engine
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.evaluation_sets import declare, import_file, import_prompts, import_sentences
 from leaderboard.services.folders import keep_local_folders
@@ -38,11 +39,11 @@ def seed(say: Callable[[str], None] = lambda _line: None) -> None:
     for texts in sets:
         if texts.artefact:
             say(f"evaluation set: {texts} ({texts.artefact.rows} texts)")
-    models = add_bundled()
-    say(f"bundled models: {', '.join(model.slug for model in models)}")
+    models = add_bundled() if has_engine() else list(LanguageModel.objects.filter(source=LanguageModel.Source.BUNDLED))
+    say(f"bundled models: {', '.join(model.slug for model in models) or 'none: this host has no engine to read them'}")
     for metric in Metric.objects.filter(slug__in=[slug for texts in sets for slug in FIRST[texts.slug]]):
-        queued = [model.slug for model in models if queue_evaluation(model, metric)]
-        say(f"evaluations under {metric.slug} are queued ({len(queued)} models): the worker starts with them")
+        slugs = [model.slug for model in models if queue_evaluation(model, metric)]
+        say(f"evaluations under {metric.slug} are queued ({len(slugs)} models): the worker starts with them")
     for folder in keep_local_folders():
         say(f"{folder}: kept for all hosts ({folder.files.count()} files)")
     for metric in catch_up_all():
@@ -60,11 +61,11 @@ def queue_evaluation(model: LanguageModel, metric: Metric) -> bool:
 
 def seed_metrics() -> list[Metric]:
     """The boards of metrics.toml, each with its protocol."""
-    found = []
-    for declared in tomllib.loads(METRICS.read_text(encoding="utf-8"))["metrics"]:
-        texts = declare(get(declared.pop("evaluation_set")))
-        found.append(declare_metric(Declaration(**declared), texts))
-    return found
+    metrics = []
+    for values in tomllib.loads(METRICS.read_text(encoding="utf-8"))["metrics"]:
+        texts = declare(get(values.pop("evaluation_set")))
+        metrics.append(declare_metric(Declaration(**values), texts))
+    return metrics
 
 
 def seed_evaluation_sets() -> list[EvaluationSet]:
@@ -78,6 +79,6 @@ def seed_evaluation_sets() -> list[EvaluationSet]:
 
 def flagship(slug: str) -> EvaluationSet | None:
     """The first version of a set, imported where its file is at hand; None where there is neither."""
-    here = EvaluationSet.objects.filter(slug=slug, version=1, artefact__isnull=False).first()
+    first_version = EvaluationSet.objects.filter(slug=slug, version=1, artefact__isnull=False).first()
     path = settings.PLUMBLINE_DATA / get(slug).files[0].path
-    return here or (import_file(slug, path)[0] if path.exists() else None)
+    return first_version or (import_file(slug, path)[0] if path.exists() else None)

@@ -64,18 +64,18 @@ class Shards:
         return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:32]
 
     def numbers(self) -> range:
-        """All of them."""
+        """The numbers of all shards."""
         return range(-(-self.items // self.size))
 
-    def missing(self) -> list[int]:
-        """Those still to do. What is not whole, or of something else, is dropped."""
+    def list_missing(self) -> list[int]:
+        """The numbers of the missing shards. Damaged checkpoints and those of other inputs are dropped."""
         self._names = {}
-        for name in _listed(self.folder):
+        for name in _list_files(self.folder):
             match = NAME.fullmatch(name)
             if match and match[1] == self.identity:
                 path = f"{self.folder}/{name}"
                 try:
-                    self._read(path)
+                    self._load(path)
                 except ArtefactError as error:
                     log.warning("%s: the checkpoint %s is made again: %s", self.work, path, error)
                     default_storage.delete(path)
@@ -93,25 +93,30 @@ class Shards:
         `make` gets the items' bounds, and what to call with the number of them finished so far. Raises what `make`
         does; Interrupted or LeaseLost, between two shards or within one, where the work should not go on.
         """
-        missing = self.missing()
-        done = self.items - sum(self._length(number) for number in missing)
+        numbers = self.list_missing()
+        done_items = self.items - sum(self._length(number) for number in numbers)
         seconds = self.work.seconds
-        lease.note(at_once=True, total=self.items, done=done, seconds=seconds)
-        for number in missing:
+        lease.note(at_once=True, total=self.items, done=done_items, seconds=seconds)
+        for number in numbers:
             lease.take_turn()
-            began, before, spent = time.monotonic(), done, seconds
+            began, earlier_items, earlier_seconds = time.monotonic(), done_items, seconds
 
-            def progress(finished: int, began: float = began, before: int = before, spent: float = spent) -> None:
+            def progress(
+                new_items: int,
+                began: float = began,
+                earlier_items: int = earlier_items,
+                earlier_seconds: float = earlier_seconds,
+            ) -> None:
                 lease.check()
-                lease.note(done=before + finished, seconds=spent + time.monotonic() - began)
+                lease.note(done=earlier_items + new_items, seconds=earlier_seconds + time.monotonic() - began)
 
-            self.put(number, make(self.bounds(number), progress))
-            done, seconds = before + self._length(number), spent + time.monotonic() - began
-            lease.note(at_once=True, done=done, seconds=seconds)
+            self.write(number, make(self.bounds(number), progress))
+            done_items, seconds = earlier_items + self._length(number), earlier_seconds + time.monotonic() - began
+            lease.note(at_once=True, done=done_items, seconds=seconds)
             lease.count_anew()
             yield number
 
-    def put(self, number: int, table: pa.Table) -> None:
+    def write(self, number: int, table: pa.Table) -> None:
         """Write one shard. Raises StorageAway, OSError."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "table.parquet"
@@ -121,17 +126,17 @@ class Shards:
         self._names[number] = name
 
     def whole(self) -> pa.Table:
-        """All shards, one after the other. Raises FileNotFoundError where one was lost meanwhile: it is made again."""
-        if missing := self.missing():
-            raise FileNotFoundError(f"{len(missing)} checkpoints of {self.work} are gone: they are made again")
-        tables = [self._read(self._names[number]) for number in self.numbers()]
+        """All shards in order, as one table. Raises FileNotFoundError where one is lost: it is made again."""
+        if numbers := self.list_missing():
+            raise FileNotFoundError(f"{len(numbers)} checkpoints of {self.work} are gone: they are made again")
+        tables = [self._load(self._names[number]) for number in self.numbers()]
         return pa.concat_tables([table.replace_schema_metadata() for table in tables])
 
     def remove(self) -> None:
-        """Drop the checkpoints of the work, those made with something else too."""
+        """Drop all checkpoints of the work, also those of other inputs."""
         _remove(self.folder)
 
-    def _read(self, name: str) -> pa.Table:
+    def _load(self, name: str) -> pa.Table:
         """One checkpoint, if it is whole and of this work. Raises ArtefactError."""
         with default_storage.open(name, "rb") as file:
             content = file.read()
@@ -147,27 +152,27 @@ class Shards:
         return min(self.size, self.items - number * self.size)
 
 
-def remove_left() -> None:
-    """Drop the checkpoints that nobody will go on from: of work that is done, closed or gone.
+def remove_stale() -> None:
+    """Drop the checkpoints that no work needs: it is done, closed or deleted.
 
-    A worker that died as it was about to leaves them, or one that was late with a shard.
+    A worker leaves them when it dies before it removes them, or when it is late with a shard.
     """
     if not default_storage.exists(FOLDER):
         return
-    closed = MetricVersion.CLOSED
+    closed_states = MetricVersion.CLOSED
     resumable: dict[type[Work], QuerySet[Any]] = {
         Run: Run.objects.exclude(state=Work.State.DONE),
-        Scoring: Scoring.objects.exclude(state=Work.State.DONE).exclude(metric_version__status__in=closed),
+        Scoring: Scoring.objects.exclude(state=Work.State.DONE).exclude(metric_version__status__in=closed_states),
     }
-    left = default_storage.listdir(FOLDER)[0]
+    folders = default_storage.listdir(FOLDER)[0]
     for kind, works in resumable.items():
         prefix = f"{kind._meta.model_name}-"
-        keys = {int(name.removeprefix(prefix)) for name in left if name.startswith(prefix)}
-        gone = sorted(keys.difference(works.filter(pk__in=keys).values_list("pk", flat=True)))
-        each_alone(_remove, [f"{FOLDER}/{prefix}{key}" for key in gone])
+        keys = {int(name.removeprefix(prefix)) for name in folders if name.startswith(prefix)}
+        stale_keys = sorted(keys.difference(works.filter(pk__in=keys).values_list("pk", flat=True)))
+        each_alone(_remove, [f"{FOLDER}/{prefix}{key}" for key in stale_keys])
 
 
-def _listed(folder: str) -> list[str]:
+def _list_files(folder: str) -> list[str]:
     """Names of the files in a folder; none where there is no such folder. Raises StorageAway."""
     artefacts.require_storage()
     try:

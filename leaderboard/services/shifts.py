@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaderboard.models import MetricVersion
-from leaderboard.services.joined_scores import joined, shared_scorings, spelled_alike
+from leaderboard.services.joined_scores import align_names, join_scores, shared_scorings
 from scoring.attributes import THRESHOLD
 from scoring.metrics.agreement import AttributeShift, distribution_shift
 from scoring.metrics.pooled_shift import PooledShift
@@ -21,22 +21,26 @@ class Shifts:
         """The shifts as JSON can hold them."""
         return {
             "pooled": [shift.as_json() for shift in self.pooled],
-            "entries": {slug: [shift.as_json() for shift in found] for slug, found in self.entries.items()},
+            "entries": {
+                slug: [shift.as_json() for shift in entry_shifts] for slug, entry_shifts in self.entries.items()
+            },
         }
 
 
-def shifts(before: MetricVersion, after: MetricVersion) -> Shifts | None:
+def shifts(old_version: MetricVersion, new_version: MetricVersion) -> Shifts | None:
     """How the scores of the same continuations moved, of attributes that both have, by the later version's names.
 
     One entry is in memory at a time, so what it costs is reading two artefacts an entry. None where there is nothing to
     compare: published figures, metrics that ask no scorer, versions that share no run.
     """
-    pooled: dict[str, PooledShift] = {}
+    pools: dict[str, PooledShift] = {}
     entries = {}
-    for pair in shared_scorings(before, after):
-        then, now = spelled_alike(*joined(pair))
-        entries[pair[0].model.slug] = distribution_shift(then, now, after.thresholds)
-        for name in now:
-            pooled.setdefault(name, PooledShift(after.thresholds.get(name, THRESHOLD))).add(then[name], now[name])
-    whole = (of.shift(name) for name, of in pooled.items())
+    for pair in shared_scorings(old_version, new_version):
+        old_scores, new_scores = align_names(*join_scores(pair))
+        entries[pair[0].model.slug] = distribution_shift(old_scores, new_scores, new_version.thresholds)
+        for name in new_scores:
+            pools.setdefault(name, PooledShift(new_version.thresholds.get(name, THRESHOLD))).add(
+                old_scores[name], new_scores[name]
+            )
+    whole = (pool.shift(name) for name, pool in pools.items())
     return Shifts([shift for shift in whole if shift], entries) if entries else None

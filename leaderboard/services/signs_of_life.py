@@ -2,28 +2,27 @@
 
 import logging
 import shutil
+from collections import Counter
 from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection
-from django.db.models import Q
 from django.db.models.functions import Now
 
-from leaderboard.models import ControlCheck, Download, Pulse, Reading, Run, Scoring, Work, Worker
+from leaderboard.models import WORK_TABLES, Pulse, Worker
 from leaderboard.models.work import database_now, from_now
 from leaderboard.services.memory import memory_of_workers
-from leaderboard.services.queue import FETCHED
+from leaderboard.services.queue import ready_work
 from leaderboard.services.release import code_here, refusal
 
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 15.0
 FORGOTTEN_AFTER = 86_400.0  # seconds
-DEFAULT, GPU, READINGS, DOWNLOADS = "default", "gpu", "readings", "downloads"
 
 
 def describe_here() -> dict[str, Any]:
-    """What a worker of this process says of itself at each beat. No library is loaded for it."""
+    """What a worker reports at each beat. No library is loaded for it."""
     return {
         "host": settings.HOST,
         "code": code_here(),
@@ -34,7 +33,7 @@ def describe_here() -> dict[str, Any]:
 
 
 def beat(name: str, queues: list[str]) -> None:
-    """Note that the worker lives; without the database it lives unnoted."""
+    """Record that the worker lives; without the database nothing is recorded."""
     try:
         values = {"beat_at": Now(), "queues": sorted(queues), **describe_here()}
         Worker.objects.update_or_create(name=name, defaults=values, create_defaults={**values, "started_at": Now()})
@@ -46,7 +45,7 @@ def beat(name: str, queues: list[str]) -> None:
 
 
 def leave(name: str) -> None:
-    """The worker was stopped in order: nobody misses it."""
+    """Remove the row of a worker that stopped in order, so that nobody misses it."""
     try:
         Worker.objects.filter(name=name).delete()
     except Error as error:
@@ -65,14 +64,14 @@ def note_cage(name: str, protections: list[dict[str, Any]]) -> None:
 
 
 def pulse(name: str) -> None:
-    """Note that something that the board does for ever was done just now."""
+    """Record that a recurring task of the board has just run."""
     Pulse.objects.update_or_create(name=name, defaults={"at": Now()})
 
 
 def seconds_since(name: str) -> float | None:
-    """How long ago that was; None where it never was."""
-    at = Pulse.objects.filter(name=name).values_list("at", flat=True).first()
-    return None if at is None else (database_now() - at).total_seconds()
+    """Seconds since the task last ran; None where it never ran."""
+    moment = Pulse.objects.filter(name=name).values_list("at", flat=True).first()
+    return None if moment is None else (database_now() - moment).total_seconds()
 
 
 def hang_up() -> None:
@@ -81,24 +80,19 @@ def hang_up() -> None:
         connection.close()
 
 
-def waiting(seconds: float = 0.0) -> dict[str, int]:
-    """Work that workers could begin now and did not for so many seconds, by queue."""
-    since = from_now(-max(seconds, 0.0))
+def count_waiting(seconds: float = 0.0) -> dict[str, int]:
+    """How much work has been ready for so many seconds, by queue."""
+    moment = from_now(-max(seconds, 0.0))
 
-    def ready(kind: type[Work], *more: Q) -> int:
-        found = kind.objects.unclaimed().filter(*more, created_at__lte=since)
-        return int(found.exclude(heartbeat_at__gt=since).exclude(not_before__gt=since).count())
-
-    return {
-        GPU: ready(Run, FETCHED),
-        DEFAULT: ready(Scoring, Q(run__state=Work.State.DONE)) + ready(ControlCheck),
-        READINGS: ready(Reading),
-        DOWNLOADS: ready(Download),
-    }
+    counts: Counter[str] = Counter()
+    for table in WORK_TABLES:
+        ready = ready_work(table).filter(created_at__lte=moment)
+        counts[table.kind.queue] += ready.exclude(heartbeat_at__gt=moment).exclude(not_before__gt=moment).count()
+    return dict(counts)
 
 
 def queues_without_workers() -> dict[str, int]:
     """Queues on which work has waited for ALERT_WORKERS_SECONDS with no living worker, and how much of it."""
-    served = {queue for worker in Worker.objects.alive() for queue in worker.queues}
-    long = waiting(settings.ALERT_WORKERS_SECONDS)
-    return {queue: count for queue, count in long.items() if count and queue not in served}
+    busy_queues = {queue for worker in Worker.objects.alive() for queue in worker.queues}
+    counts = count_waiting(settings.ALERT_WORKERS_SECONDS)
+    return {queue: count for queue, count in counts.items() if count and queue not in busy_queues}

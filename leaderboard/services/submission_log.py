@@ -47,11 +47,11 @@ def say_to_entries(scorings: "QuerySet[Scoring]", text: str) -> None:
 def say_to(submissions: "QuerySet[Submission]", text: str) -> None:
     """Write a line into the log of those submissions that are under way, in one query: most often there are none."""
     under_way = submissions.filter(state=Submission.State.ACCEPTED).order_by().values("id")
-    chosen, chosen_by = under_way.query.sql_with_params()
+    selection, parameters = under_way.query.sql_with_params()
     line = SubmissionLine._meta.db_table
-    now = connection.ops.adapt_datetimefield_value(timezone.now())
+    moment = connection.ops.adapt_datetimefield_value(timezone.now())
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {line} (submission_id, at, text) SELECT waiting.id, %s, %s FROM ({chosen}) AS waiting",  # noqa: S608
-            [now, text[:LONGEST], *chosen_by],
+            f"INSERT INTO {line} (submission_id, at, text) SELECT waiting.id, %s, %s FROM ({selection}) AS waiting",  # noqa: S608
+            [moment, text[:LONGEST], *parameters],
         )

@@ -27,6 +27,7 @@ from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.metrics import Declaration, declare_metric
 from scoring.evaluation_sets import build_starter, get
 from scoring.metrics.safety import AVERAGE, LIKELIHOOD_AUC, SAFETY_SCORE
+from scoring.refusals import Refused
 from scoring.statistics.ranks import competition_ranks
 
 SLUG, EVALUATION_SET = "synthetic", "starter"
@@ -36,10 +37,6 @@ OUTPUTS = 20  # different outputs, which the models share
 HALF_INTERVAL, APART = 0.02, 5  # of a value; ranks that cannot be told apart
 BATCH = 5000  # rows
 Array = NDArray[np.float64]
-
-
-class NotEmpty(ValueError):
-    """The board has numbers that were measured, among which drawn ones must not stand."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Size:
 def seed_synthetic(size: Size, seed: int, say: Callable[[str], None] = lambda _line: None) -> Metric:
     """Fill an empty board with one metric of `size`: its values are drawn from `seed`, its artefacts shared.
 
-    Raises NotEmpty where something was measured here, ValueError where a size is out of range.
+    Raises Refused where something was measured here, or a size is out of range.
     """
     texts = import_sentences(get(EVALUATION_SET), build_starter())[0]
     names = [AVERAGE, *sorted(texts.counts)][: size.slices]
@@ -64,12 +61,12 @@ def seed_synthetic(size: Size, seed: int, say: Callable[[str], None] = lambda _l
         ("versions", size.versions, 1000),
     ):
         if not 1 <= value <= most:
-            raise ValueError(f"{field} = {value}: use 1 to {most}")
+            raise Refused.of_value(field, value, f"use 1 to {most}")
     if Scoring.objects.filter(run__isnull=False).exists():
-        raise NotEmpty("this board has measured numbers: use one of its own, as in PLUMBLINE_VAR=/tmp/synthetic")
+        raise Refused("this board has measured numbers: use one of its own, as in PLUMBLINE_VAR=/tmp/synthetic")
     generator = np.random.default_rng(seed)
     with transaction.atomic():
-        declared = Declaration(
+        declaration = Declaration(
             SLUG,
             "Synthetic",
             "likelihood",
@@ -78,7 +75,7 @@ def seed_synthetic(size: Size, seed: int, say: Callable[[str], None] = lambda _l
             {},
             "Numbers drawn at random, for measuring how fast pages are. They say nothing about any model.",
         )
-        metric = declare_metric(declared, texts)
+        metric = declare_metric(declaration, texts)
         models = LanguageModel.objects.bulk_create(drawn_models(size.models, generator), BATCH)
         outputs = [drawn_outputs(metric, generator) for _ in range(OUTPUTS)]
         runs = Run.objects.bulk_create(
@@ -91,7 +88,7 @@ def seed_synthetic(size: Size, seed: int, say: Callable[[str], None] = lambda _l
         values = drawn_values(len(models), len(names), generator)
         for number in range(1, size.versions + 1):
             values = np.clip(values + generator.normal(0, 0.01, values.shape), 0.001, 0.999)
-            version = opened(metric, number, size.versions)
+            version = create_version(metric, number, size.versions)
             scorings = Scoring.objects.bulk_create(
                 [
                     Scoring(
@@ -156,9 +153,9 @@ def drawn_values(models: int, slices: int, generator: np.random.Generator) -> Ar
     return values
 
 
-def opened(metric: Metric, number: int, last: int) -> MetricVersion:
+def create_version(metric: Metric, number: int, last: int) -> MetricVersion:
     """A version that was published a day after the one before; the last one is current."""
-    published = timezone.now() - timedelta(days=last - number)
+    published_at = timezone.now() - timedelta(days=last - number)
     return MetricVersion.objects.create(
         metric=metric,
         number=number,
@@ -167,7 +164,7 @@ def opened(metric: Metric, number: int, last: int) -> MetricVersion:
         scorer_fingerprint=hashlib.sha256(f"{SLUG} {number}".encode()).hexdigest(),
         formula_version=metric.formula.version,
         status=MetricVersion.Status.CURRENT if number == last else MetricVersion.Status.SUPERSEDED,
-        published_at=published,
+        published_at=published_at,
     )
 
 
@@ -197,10 +194,10 @@ def standings(
     by_place = np.array(results, dtype=object).reshape(values.shape)
     for place, measure in enumerate((SAFETY_SCORE, LIKELIHOOD_AUC)):
         for population in Standing.Population.values:
-            among = np.flatnonzero((kinds == population) | (population == Standing.Population.ALL))
+            members = np.flatnonzero((kinds == population) | (population == Standing.Population.ALL))
             for column, name in enumerate(names):
-                ranks = competition_ranks(values[place, among, column], measure.direction or "higher")
-                for model, rank in zip(among.tolist(), ranks.tolist(), strict=True):
+                ranks = competition_ranks(values[place, members, column], measure.direction or "higher")
+                for model, rank in zip(members.tolist(), ranks.tolist(), strict=True):
                     yield Standing(
                         metric_version=version,
                         measure=measure.key,
@@ -210,6 +207,6 @@ def standings(
                         result=by_place[place, model, column],
                         rank=rank,
                         rank_low=max(1, rank - APART),
-                        rank_high=min(len(among), rank + APART),
+                        rank_high=min(len(members), rank + APART),
                         value=float(values[place, model, column]),
                     )

@@ -1,7 +1,7 @@
 """Whose turn it is: no requester's work waits for more than one slice of each other requester's.
 
-Of the waiting work that is next whose requester has the fewest slices running; of these, whose last one began longest
-ago; of one requester's, what is oldest. The board's own work is one requester's.
+Next is the work of the requester with the fewest running slices; of several, the one whose last slice began longest
+ago; of one requester, the oldest work. The board itself counts as one requester.
 """
 
 from collections import Counter, deque
@@ -23,21 +23,23 @@ class Waiting(NamedTuple):
 class Turns:
     """The requesters with waiting work, and how each of them was served so far.
 
-    running: the requester of each slice that runs, in the order in which they began. served: the requesters who were
-    served already, whose last slice began longest ago first.
+    running_requesters: the requester of each slice that runs, in the order in which they began. last_served: the
+    requesters who were served already, whose last slice began longest ago first.
     """
 
-    def __init__(self, waiting: Iterable[Waiting], running: Sequence[Requester], served: Sequence[Requester]) -> None:
+    def __init__(
+        self, waiting_work: Iterable[Waiting], running_requesters: Sequence[Requester], last_served: Sequence[Requester]
+    ) -> None:
         self.waiting: dict[Requester, deque[Waiting]] = {}
-        for work in sorted(waiting):
+        for work in sorted(waiting_work):
             self.waiting.setdefault(work.requester, deque()).append(work)
-        self.running = Counter(running)
-        self.under_way = deque(running)
-        self.served = {requester: place for place, requester in enumerate(served)}
-        self.turns = len(served)
+        self.running = Counter(running_requesters)
+        self.under_way = deque(running_requesters)
+        self.served = {requester: place for place, requester in enumerate(last_served)}
+        self.turns = len(last_served)
 
     def next(self) -> Waiting | None:
-        """The work that a free worker does now; None where none waits."""
+        """The work that a free worker does next; None where none waits."""
         if not self.waiting:
             return None
         return min(
@@ -46,7 +48,7 @@ class Turns:
         )
 
     def in_order(self) -> Iterator[Waiting]:
-        """All of it in the order of beginning, as far as can be known: as if each took one slice, all as long."""
+        """All waiting work in the expected order, as if each took one slice of the same length."""
         workers = len(self.under_way) or 1
         while (work := self.next()) is not None:
             if len(self.under_way) == workers:
@@ -56,9 +58,9 @@ class Turns:
             yield work
 
     def _begin(self, work: Waiting) -> None:
-        of = self.waiting[work.requester]
-        of.popleft()
-        if not of:
+        queue = self.waiting[work.requester]
+        queue.popleft()
+        if not queue:
             del self.waiting[work.requester]
         self.running[work.requester] += 1
         self.under_way.append(work.requester)

@@ -1,8 +1,8 @@
-"""Boards follow the code: where it computes or checks otherwise than a metric's newest version, all is scored again.
+"""Upgrades: where new code computes or checks differently from a metric's newest version, all entries are rescored.
 
-Nobody has to ask. The sweep looks at every metric, and so does a worker before it scores; whoever looks first opens the
-rescoring, in one transaction, and the others find nothing left to do. Versions that are closed and figures from papers
-stay as they are.
+This needs no request. The sweep looks at every metric, and so does a worker before it scores; the first of them opens
+the rescoring in one transaction, and the others find nothing to do. Closed versions and figures from papers stay as
+they are.
 """
 
 import logging
@@ -13,12 +13,13 @@ from django.db import transaction
 from leaderboard.models import ControlSet, Metric, MetricVersion, Provenance, Rescoring
 from leaderboard.services.alone import each_alone
 from leaderboard.services.locks import lock_metric
-from leaderboard.services.metrics import CannotDeclare, check_labels
+from leaderboard.services.metrics import check_labels
 from leaderboard.services.rescore import open_rescoring, pause, queue_entries, send
 from leaderboard.services.scorers import problem_with
 from leaderboard.services.submission_log import say_to_version
 from leaderboard.services.versions import UNFINISHED, newest_version, open_first_version
 from scoring.drift import rule
+from scoring.refusals import Refused
 from scoring.scorers import is_scorer
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ Status = MetricVersion.Status
 
 @dataclass(frozen=True)
 class Lag:
-    """What the code does otherwise than `version`, in words; and why that is not scored again by itself, if so."""
+    """What the code does differently from `version`, in words, and the obstacle to rescoring it, if any."""
 
     version: MetricVersion
     reason: str
@@ -36,19 +37,19 @@ class Lag:
 
     @property
     def of_older_formula(self) -> bool:
-        """Whether its numbers are computed otherwise now; else only the check of its scorer is."""
+        """Whether its numbers are computed differently now; otherwise only the check of its scorer is."""
         return self.version.formula_version < self.version.metric.formula.version
 
 
 def find_lag(metric: Metric) -> Lag | None:
-    """In what the newest measured version of `metric` is behind the code; None where it is not, or there is none."""
+    """How the newest measured version of `metric` lags behind the code; None where it does not, or there is none."""
     candidates = metric.versions.filter(status=Status.CANDIDATE, provenance=Provenance.MEASURED)
     version = newest_version(metric) or candidates.order_by("number").first()
     return lag_of(version) if version else None
 
 
 def lag_of(version: MetricVersion) -> Lag | None:
-    """In what `version`, the newest of its metric, is behind the code; None where it is not."""
+    """How `version`, the newest of its metric, lags behind the code; None where it does not."""
     reason = describe_lag(version)
     if not reason:
         return None
@@ -62,7 +63,7 @@ def lag_of(version: MetricVersion) -> Lag | None:
 
 def describe_missing_scorer(version: MetricVersion) -> str:
     """Why entries cannot be scored with the scorer of `version` now; empty where they can."""
-    if not version.metric.formula.asks_scorer:
+    if not version.asked_scorer:
         return ""
     if not is_scorer(version.scorer):
         return f"{version.scorer} is no scorer that is known here"
@@ -71,13 +72,13 @@ def describe_missing_scorer(version: MetricVersion) -> str:
         return f"{version.scorer} is {problem.state}: {problem}"
     try:
         check_labels(version.scorer, version.metric.labels)
-    except CannotDeclare as error:
+    except Refused as error:
         return str(error)
     return ""
 
 
 def describe_lag(version: MetricVersion) -> str:
-    """What this code computes and checks otherwise than it did when `version` was opened; empty where nothing."""
+    """What the code computes and checks differently since `version` was opened; empty where nothing."""
     formula = version.metric.formula
     sentences = []
     if version.formula_version < formula.version:
@@ -95,9 +96,9 @@ def describe_lag(version: MetricVersion) -> str:
 
 
 def catch_up(metric: Metric) -> bool:
-    """Have all entries of `metric` scored again where its newest version is behind the code; says whether it was.
+    """Rescore `metric` where its newest version lags behind the code; returns whether it did.
 
-    Once only: a rescoring that was given up is not opened again, and none is opened that the scorer is not there for.
+    Once only: a cancelled rescoring is not opened again, and none is opened without its scorer.
     """
     lag = find_lag(metric)
     if lag is None or lag.obstacle:
@@ -111,9 +112,7 @@ def catch_up(metric: Metric) -> bool:
         if lag.version.status == Status.CANDIDATE and active is None:
             replace_first_version(lag)
         else:
-            rescoring = open_rescoring(
-                metric, lag.reason, scorer=lag.version.scorer if metric.formula.asks_scorer else "", by_upgrade=True
-            )
+            rescoring = open_rescoring(metric, lag.reason, scorer=lag.version.asked_scorer, by_upgrade=True)
             if active and active.state == Rescoring.State.PAUSED:
                 pause(rescoring)
         log.info("%s: %s", metric, lag.reason)
@@ -121,7 +120,7 @@ def catch_up(metric: Metric) -> bool:
 
 
 def replace_first_version(lag: Lag) -> None:
-    """Retire a first version that nothing was published under, and queue what waits for it under another one."""
+    """Retire a first version that was never published, and queue its waiting work under a new one."""
     stale = lag.version
     stale.metric.versions.filter(pk=stale.pk).update(status=Status.RETIRED)
     if not stale.scorings.filter(state__in=UNFINISHED).exists():
@@ -133,12 +132,12 @@ def replace_first_version(lag: Lag) -> None:
 
 
 def catch_up_all() -> list[Metric]:
-    """Have every metric that is behind the code scored again; returns those for which this was the call that did."""
-    behind = []
+    """Rescore every metric that lags behind the code; returns those that this call rescores."""
+    metrics = []
 
     def look_at(metric: Metric) -> None:
         if catch_up(metric):
-            behind.append(metric)
+            metrics.append(metric)
 
     each_alone(look_at, Metric.objects.order_by("position", "slug"))
-    return behind
+    return metrics

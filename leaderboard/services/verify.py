@@ -29,7 +29,7 @@ from leaderboard.services import artefacts
 from leaderboard.services.publish import covariances, ranked_measures, standings
 from leaderboard.services.published import PUBLICATIONS, Figure
 from leaderboard.services.recollect import CannotRecollect, recollect
-from leaderboard.services.score import collected
+from leaderboard.services.score import gather_inputs
 from scoring import reproduction
 from scoring.artefacts import ArtefactError
 from scoring.reproduction import Recomputation, describe_left_out, recompute
@@ -43,7 +43,7 @@ RANGED = ("rank_low", "rank_high")
 
 @dataclass(frozen=True)
 class Difference:
-    """What is published is not what is stored, or what is stored is damaged."""
+    """A published number that does not follow from the stored files, or a damaged file."""
 
     version: str
     entry: str  # slug of the model; empty where it is of the version as a whole
@@ -55,7 +55,7 @@ class Difference:
 
 @dataclass
 class Verification:
-    """What was looked at, and what was found. results: those that were recomputed."""
+    """What was verified, and the differences. results: those that were recomputed."""
 
     versions: int = 0
     entries: int = 0
@@ -79,17 +79,19 @@ class Published:
 
 
 def verify(
-    metric: Metric | None = None, progress: Progress = lambda _done, _total: None, recollected: int = 0
+    metric: Metric | None = None, progress: Progress = lambda _count, _total: None, sample_size: int = 0
 ) -> Verification:
     """Verify all published versions of `metric`, or of every metric.
 
-    recollected: random texts of each run that its model is asked about again, where it is at hand.
+    sample_size: random texts of each run that its model is asked about again, where it is at hand.
     """
     versions = MetricVersion.objects.filter(published_at__isnull=False)
     versions = versions.filter(metric=metric) if metric else versions
-    chosen = list(versions.select_related("metric", "prompt_scores", *sets()).order_by("metric__position", "number"))
-    total = Scoring.objects.filter(metric_version__in=chosen, state=Work.State.DONE).count()
-    return Verifier(progress, total, recollected).all(chosen)
+    published_versions = list(
+        versions.select_related("metric", "prompt_scores", *sets()).order_by("metric__position", "number")
+    )
+    total = Scoring.objects.filter(metric_version__in=published_versions, state=Work.State.DONE).count()
+    return Verifier(progress, total, sample_size).all(published_versions)
 
 
 def sets() -> list[str]:
@@ -100,9 +102,9 @@ def sets() -> list[str]:
 class Verifier:
     """One verification: hashes each artefact once, and keeps the texts of one evaluation set at a time."""
 
-    def __init__(self, progress: Progress, total: int, recollected: int) -> None:
+    def __init__(self, progress: Progress, total: int, sample_size: int) -> None:
         self.found = Verification()
-        self._recollected = recollected
+        self._sample_size = sample_size
         self._runs: set[int] = set()  # whose texts were taken through the model again
         self._progress, self._total = progress, total
         self._intact: dict[int, str] = {}  # by artefact: what is wrong with it, empty where nothing is
@@ -112,46 +114,46 @@ class Verifier:
     def all(self, versions: Iterable[MetricVersion]) -> Verification:
         """Verify `versions`."""
         for version in versions:
-            published = snapshot(version)
+            published_rows = snapshot(version)
             self.found.versions += 1
             if version.measured:
-                self._measured(published)
+                self._verify_measured(published_rows)
             else:
-                self._printed(published)
-            self._ranks(published)
+                self._verify_figures(published_rows)
+            self._verify_ranks(published_rows)
         return self.found
 
-    def _say(self, version: MetricVersion, scoring: Scoring | None, what: Iterable[str]) -> None:
+    def _note(self, version: MetricVersion, scoring: Scoring | None, problems: Iterable[str]) -> None:
         entry = scoring.model.slug if scoring else ""
-        self.found.differences += [Difference(str(version), entry, sentence) for sentence in what]
+        self.found.differences += [Difference(str(version), entry, sentence) for sentence in problems]
 
-    def _step(self, recomputed: int) -> None:
+    def _step(self, result_count: int) -> None:
         self.found.entries += 1
-        self.found.results += recomputed
+        self.found.results += result_count
         self._progress(self.found.entries, self._total)
 
-    def _measured(self, published: Published) -> None:
-        version = published.version
+    def _verify_measured(self, published_rows: Published) -> None:
+        version = published_rows.version
         texts = version.protocol.evaluation_set
-        shared = [texts.artefact, texts.prompt_scores, version.prompt_scores]
-        damaged = list(filter(None, map(self._damage, shared)))
-        self._say(version, None, damaged)
-        self._say(version, None, filter(None, map(self._damage, of_controls(version))))
+        shared_files = [texts.artefact, texts.prompt_scores, version.prompt_scores]
+        damages = list(filter(None, map(self._damage, shared_files)))
+        self._note(version, None, damages)
+        self._note(version, None, filter(None, map(self._damage, of_controls(version))))
         formula = version.metric.formula
         left_out: set[str] = set()
         refusal = ""
         without_files = 0
-        for scoring in published.scorings:
-            results = published.results.get(scoring.pk, [])
-            own = [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
-            wrong = list(filter(None, map(self._damage, own)))
+        for scoring in published_rows.scorings:
+            results = published_rows.results.get(scoring.pk, [])
+            own_files = [scoring.run.artefact if scoring.run else None, scoring.artefact, scoring.replicates]
+            wrong = list(filter(None, map(self._damage, own_files)))
             entry = Recomputation(wrong, 0, frozenset())
-            if any(list(map(self._is_absent, [*shared, *own]))):
+            if any(list(map(self._is_absent, [*shared_files, *own_files]))):
                 without_files += 1
-            elif not wrong and not damaged:
+            elif not wrong and not damages:
                 entry = self._recompute(scoring, results)
-                self._say(version, scoring, self._recollect(scoring))
-            self._say(version, scoring, entry.differences)
+                self._note(version, scoring, self._recollect(scoring))
+            self._note(version, scoring, entry.differences)
             self._step(entry.compared)
             left_out |= entry.left_out
             refusal = refusal or entry.refusal
@@ -168,15 +170,12 @@ class Verifier:
         version = scoring.metric_version
         try:
             texts, outputs = self._load_texts(version), artefacts.load(scoring.run.artefact)
-            stored = artefacts.load(scoring.artefact)
+            values = artefacts.load(scoring.artefact)
             replicates = artefacts.load(scoring.replicates) if scoring.replicates else None
-            formula = version.metric.formula
-            per_text = stored if formula.asks_scorer else None
             return recompute(
-                formula,
+                version.metric.formula,
                 version.formula_version,
-                collected(version.protocol.evaluation_set, version, texts, outputs, per_text),
-                stored,
+                gather_inputs(scoring, texts, outputs, values),
                 replicates,
                 {(result.measure, result.slice): numbers_of(result) for result in results},
             )
@@ -186,11 +185,11 @@ class Verifier:
     def _recollect(self, scoring: Scoring) -> list[str]:
         """What differs where some texts of the entry's run are taken through the model again; each run once."""
         run = scoring.run
-        if not self._recollected or run is None or run.pk in self._runs:
+        if not self._sample_size or run is None or run.pk in self._runs:
             return []
         self._runs.add(run.pk)
         try:
-            count, differences = recollect(run, self._recollected)
+            count, differences = recollect(run, self._sample_size)
         except CannotRecollect as error:
             self.found.not_recomputed.append(f"{run}: no text was taken through the model again: {error}")
             return []
@@ -225,11 +224,16 @@ class Verifier:
             self.found.absent += self._absent[artefact.pk]
         return self._absent[artefact.pk]
 
-    def _printed(self, published: Published) -> None:
-        """Hold figures from a paper against the file they were entered from."""
-        version = published.version
+    def _verify_figures(self, published_rows: Published) -> None:
+        """Compare figures from a paper with the file that they were entered from."""
+        version = published_rows.version
         publication = next(
-            (of for of in PUBLICATIONS if (of.metric, of.source) == (version.metric.slug, version.source)), None
+            (
+                candidate
+                for candidate in PUBLICATIONS
+                if (candidate.metric, candidate.source) == (version.metric.slug, version.source)
+            ),
+            None,
         )
         if publication is None:
             self.found.not_recomputed.append(f"{version}: {version.source} is no source that comes with this code")
@@ -238,48 +242,54 @@ class Verifier:
         for figure in publication.figures():
             figures.setdefault(publication.slug(figure.model), []).append(figure)
         if publication.decimals != version.decimals:
-            self._say(version, None, [f"decimals are {version.decimals}, those of the source {publication.decimals}"])
-        for scoring in published.scorings:
-            results = published.results.get(scoring.pk, [])
-            self._say(version, scoring, figure_differences(results, figures.pop(scoring.model.slug, [])))
+            self._note(version, None, [f"decimals are {version.decimals}, those of the source {publication.decimals}"])
+        for scoring in published_rows.scorings:
+            results = published_rows.results.get(scoring.pk, [])
+            self._note(version, scoring, figure_differences(results, figures.pop(scoring.model.slug, [])))
             self._step(len(results))
-        self._say(version, None, [f"{slug}: the source has it, and it is not entered" for slug in figures])
+        self._note(version, None, [f"{slug}: the source has it, and it is not entered" for slug in figures])
 
-    def _ranks(self, published: Published) -> None:
+    def _verify_ranks(self, published_rows: Published) -> None:
         """Hold the standings against those that follow from the results.
 
         Of a version of another formula only on measures that this code defines, and so ranks, as that did.
         """
-        version = published.version
+        version = published_rows.version
         keys = set(ranked_measures(version))
         if version.measured:
             keys &= version.metric.formula.measures_as_of(version.formula_version)
-        stored = [standing for standing in published.standings if standing.measure in keys]
-        other = {standing.measure for standing in published.standings} - keys
+        stored_standings = [standing for standing in published_rows.standings if standing.measure in keys]
+        other = {standing.measure for standing in published_rows.standings} - keys
         if other:
             self.found.not_recomputed.append(f"{version}: ranks on {', '.join(sorted(other))}, for the same reason")
-        compared = RANKED if version.ranges_due else (*RANKED, *RANGED)
+        fields = RANKED if version.ranges_due else (*RANKED, *RANGED)
         if version.ranges_due:
             self.found.not_recomputed.append(f"{version}: ranges of ranks, which the next watch makes anew")
-        self.found.standings += len(stored)
-        ranked = {standing.model_id for standing in stored}
+        self.found.standings += len(stored_standings)
+        ranked_models = {standing.model_id for standing in stored_standings}
         # Who was withdrawn or hidden after the last publication stays on it until the next.
-        gone = {of.model_id for of in published.scorings if of.model.is_off_rankings}
-        among = [of for of in published.scorings if of.model_id in ranked or of.model_id not in gone]
-        results = [r for of in among for r in published.results.get(of.pk, []) if r.measure in keys]
+        absent_models = {scoring.model_id for scoring in published_rows.scorings if scoring.model.is_off_rankings}
+        scorings = [
+            scoring
+            for scoring in published_rows.scorings
+            if scoring.model_id in ranked_models or scoring.model_id not in absent_models
+        ]
+        results = [r for scoring in scorings for r in published_rows.results.get(scoring.pk, []) if r.measure in keys]
         try:
-            uncertainty = covariances(version, among, keys) if version.measured and among and keys else {}
+            uncertainty = covariances(version, scorings, keys) if version.measured and scorings and keys else {}
         except artefacts.ArtefactLost as error:
             if self._is_absent(error.artefact):
                 self.found.not_recomputed.append(f"{version}: ranks, {ABSENT}")
             else:
-                self._say(version, None, [f"ranks cannot be recomputed: {error}"])
+                self._note(version, None, [f"ranks cannot be recomputed: {error}"])
             return
         except (ArtefactError, ValueError) as error:
-            self._say(version, None, [f"ranks cannot be recomputed: {error}"])
+            self._note(version, None, [f"ranks cannot be recomputed: {error}"])
             return
-        self._say(
-            version, None, standing_differences(stored, standings(version, among, results, uncertainty), compared)
+        self._note(
+            version,
+            None,
+            standing_differences(stored_standings, standings(version, scorings, results, uncertainty), fields),
         )
 
 
@@ -301,10 +311,10 @@ def snapshot(version: MetricVersion) -> Published:
         results: dict[int, list[Result]] = {}
         for result in Result.objects.filter(scoring__metric_version=version, scoring__state=Work.State.DONE):
             results.setdefault(result.scoring_id, []).append(result)
-        ranked = list(version.standings.select_related("model"))
+        standing_rows = list(version.standings.select_related("model"))
     for scoring in scorings:
         scoring.metric_version = version  # with its evaluation set, which is the same for all
-    return Published(version, scorings, results, ranked)
+    return Published(version, scorings, results, standing_rows)
 
 
 def of_controls(version: MetricVersion) -> Iterator[Artefact | None]:
@@ -319,7 +329,7 @@ def of_controls(version: MetricVersion) -> Iterator[Artefact | None]:
 def damage(artefact: Artefact) -> str:
     """What is wrong with a stored file, read now; empty where its bytes are those of its name. Raises StorageAway."""
     try:
-        artefacts.verify_stored(artefact, anew=True)
+        artefacts.verify_stored(artefact, reread=True)
     except artefacts.ArtefactLost as error:
         return str(error)
     return ""
@@ -332,22 +342,27 @@ def numbers_of(result: Result) -> dict[str, Any]:
 
 def figure_differences(results: list[Result], figures: list[Figure]) -> Iterator[str]:
     """Say where results are not what the source prints."""
-    printed = {(of.measure, of.slice): (of.value, of.n, of.rank) for of in figures if not of.derived}
-    entered = {(of.measure, of.slice): (of.value, of.n, of.published_rank) for of in results if not of.derived}
-    for place in sorted(printed.keys() | entered.keys()):
-        was, now = entered.get(place), printed.get(place)
-        if was != now:
-            yield f"{' of '.join(place)}: entered as {was}, the source has {now} (value, n, rank)"
-    follow = {(of.measure, of.slice): of.value for of in figures if of.derived}
-    stored = {(of.measure, of.slice): of.value for of in results if of.derived}
-    for place in sorted(follow.keys() | stored.keys()):
-        if not reproduction.same(stored.get(place), follow.get(place)):
+    source_figures = {(row.measure, row.slice): (row.value, row.n, row.rank) for row in figures if not row.derived}
+    entered_numbers = {
+        (row.measure, row.slice): (row.value, row.n, row.published_rank) for row in results if not row.derived
+    }
+    for place in sorted(source_figures.keys() | entered_numbers.keys()):
+        own_numbers, source_numbers = entered_numbers.get(place), source_figures.get(place)
+        if own_numbers != source_numbers:
+            yield f"{' of '.join(place)}: entered as {own_numbers}, the source has {source_numbers} (value, n, rank)"
+    source_values = {(row.measure, row.slice): row.value for row in figures if row.derived}
+    own_values = {(row.measure, row.slice): row.value for row in results if row.derived}
+    for place in sorted(source_values.keys() | own_values.keys()):
+        if not reproduction.same(own_values.get(place), source_values.get(place)):
             name = " of ".join(place)
-            yield f"{name}: stored as derived {stored.get(place)}, from the source {follow.get(place)} follows"
+            own_value, source_value = own_values.get(place), source_values.get(place)
+            yield f"{name}: stored as derived {own_value}, from the source {source_value} follows"
 
 
-def standing_differences(stored: list[Standing], found: list[Standing], compared: Sequence[str]) -> Iterator[str]:
-    """Say where standings are not those that follow, by the fields that are `compared`."""
+def standing_differences(
+    stored_standings: list[Standing], expected_standings: list[Standing], fields: Sequence[str]
+) -> Iterator[str]:
+    """Say where standings are not those that follow, by these `fields`."""
     names: dict[tuple[Any, ...], str] = {}
 
     def by_place(rows: list[Standing]) -> dict[tuple[Any, ...], dict[str, Any]]:
@@ -355,16 +370,19 @@ def standing_differences(stored: list[Standing], found: list[Standing], compared
         for row in rows:
             place = (row.measure, row.slice, row.population, row.model_id)
             names[place] = f"rank of {row.model.slug} on {row.measure} of {row.slice}, population {row.population}"
-            places[place] = {name: getattr(row, name) for name in compared}
+            places[place] = {name: getattr(row, name) for name in fields}
         return places
 
-    was, now = by_place(stored), by_place(found)
-    for place in sorted(was.keys() | now.keys(), key=str):
-        if place not in now:
+    stored_rows, expected_rows = by_place(stored_standings), by_place(expected_standings)
+    for place in sorted(stored_rows.keys() | expected_rows.keys(), key=str):
+        if place not in expected_rows:
             yield f"{names[place]}: is published, and does not follow from the results"
-        elif place not in was:
+        elif place not in stored_rows:
             yield f"{names[place]}: follows from the results, and is not published"
-        elif was[place] != now[place]:
-            differing = [name for name in compared if was[place][name] != now[place][name]]
-            published, follows = (", ".join(f"{name} {of[place][name]}" for name in differing) for of in (was, now))
-            yield f"{names[place]}: is published with {published}; {follows} follows"
+        elif stored_rows[place] != expected_rows[place]:
+            other_fields = [name for name in fields if stored_rows[place][name] != expected_rows[place][name]]
+            stored_text, expected_text = (
+                ", ".join(f"{name} {side[place][name]}" for name in other_fields)
+                for side in (stored_rows, expected_rows)
+            )
+            yield f"{names[place]}: is published with {stored_text}; {expected_text} follows"

@@ -1,32 +1,23 @@
 """Metric versions: everything that fixes a metric's numbers, as one fingerprint."""
 
-import hashlib
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from django.db.models import Max
 
 from leaderboard.models import ControlCheck, Metric, MetricVersion, Protocol, Provenance, Rescoring, Work
 from leaderboard.services.leases import ScorerChanged
 from scoring.attributes import Attribute
-from scoring.metrics.formulas import Formula
 
 UNFINISHED = (Work.State.QUEUED, Work.State.RUNNING)
 
 
-def fingerprint(parts: dict[str, Any]) -> str:
-    """sha256 of all that a scorer is made of."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
 def next_number(metric: Metric) -> int:
-    """Versions of a metric are numbered from 1, published and measured ones alike."""
+    """The number of the metric's next version: published and measured versions are counted together from 1."""
     return (metric.versions.aggregate(last=Max("number"))["last"] or 0) + 1
 
 
 def next_epoch(protocol: Protocol) -> int:
-    """Of outputs to be collected anew: no version, not even one given up, has any of that epoch."""
+    """The epoch of outputs to collect again: no version, not even a cancelled one, has outputs of that epoch."""
     return (protocol.metric_versions.aggregate(last=Max("epoch"))["last"] or 0) + 1
 
 
@@ -36,26 +27,25 @@ def newest_version(metric: Metric) -> MetricVersion | None:
     return active.to_version if active else metric.current_version()
 
 
-def known_fingerprint(scorer: str, formula: Formula, epoch: int = 1) -> str:
-    """The fingerprint of what numbers of likelihoods are made with: no scorer but the formula."""
-    return fingerprint({"scorer": scorer, "formula_version": formula.version, "epoch": epoch})
-
-
 def open_first_version(metric: Metric) -> MetricVersion:
     """The first measured version of `metric`; it becomes current when its first standings are published.
 
     Returns the candidate that is already open where there is one, unless the formula is another by now; bound to no
-    scorer where all that was scored under it came to nothing. A version whose texts a scorer judges is bound to
+    scorer where every scoring under it failed. A version whose texts a scorer judges is bound to
     that scorer at its first scoring; one of likelihoods has no scorer but its formula.
     """
     formula = metric.formula
-    known = "" if formula.asks_scorer else known_fingerprint(metric.scorer, formula)
+    scorer_fingerprint = formula.own_fingerprint(metric.scorer, 1)
     open_already = metric.versions.filter(
         status=MetricVersion.Status.CANDIDATE, provenance=Provenance.MEASURED, formula_version=formula.version
     ).first()
     if open_already:
-        if formula.asks_scorer and not open_already.scorings.filter(state__in=[*UNFINISHED, Work.State.DONE]).exists():
-            open_already.scorer_fingerprint, open_already.prompt_scores, open_already.attributes = known, None, []
+        if not open_already.scorings.filter(state__in=[*UNFINISHED, Work.State.DONE]).exists():
+            open_already.scorer_fingerprint, open_already.prompt_scores, open_already.attributes = (
+                scorer_fingerprint,
+                None,
+                [],
+            )
             open_already.save(update_fields=["scorer_fingerprint", "prompt_scores", "attributes"])
         return open_already
     return MetricVersion.objects.create(
@@ -63,15 +53,15 @@ def open_first_version(metric: Metric) -> MetricVersion:
         number=next_number(metric),
         protocol=metric.protocol,
         scorer=metric.scorer,
-        scorer_fingerprint=known,
+        scorer_fingerprint=scorer_fingerprint,
         formula_version=formula.version,
     )
 
 
 def bind_anew(version: MetricVersion, scorer_fingerprint: str) -> None:
     """Make the scorer of this fingerprint the version's own where nothing is scored under it yet; else as `bind`."""
-    unscored = version.status == MetricVersion.Status.CANDIDATE
-    if unscored and not version.scorings.filter(state=Work.State.DONE).exists():
+    is_candidate = version.status == MetricVersion.Status.CANDIDATE
+    if is_candidate and not version.scorings.filter(state=Work.State.DONE).exists():
         if version.scorer_fingerprint != scorer_fingerprint:  # prompts that were scored, were scored by another one
             version.scorer_fingerprint, version.prompt_scores, version.attributes = scorer_fingerprint, None, []
             version.save(update_fields=["scorer_fingerprint", "prompt_scores", "attributes"])
@@ -88,12 +78,12 @@ def bind(version: MetricVersion, scorer_fingerprint: str) -> None:
     """
     MetricVersion.objects.filter(pk=version.pk, scorer_fingerprint="").update(scorer_fingerprint=scorer_fingerprint)
     version.refresh_from_db()
-    checked = ControlCheck.objects.filter(
+    checks = ControlCheck.objects.filter(
         control_set__metric_version=version,
         fingerprint=scorer_fingerprint,
         verdict__in=[ControlCheck.Verdict.STABLE, ControlCheck.Verdict.CHANGED],
     )
-    if version.scorer_fingerprint != scorer_fingerprint and not checked.exists():
+    if version.scorer_fingerprint != scorer_fingerprint and not checks.exists():
         raise ScorerChanged(
             f"the scorer {version.scorer} is not the one of {version} any more (it was "
             f"{version.scorer_fingerprint[:12]}, now it is {scorer_fingerprint[:12]}): nothing is scored with it under "
@@ -106,10 +96,10 @@ def keep_attributes(version: MetricVersion, attributes: Sequence[Attribute]) -> 
 
     Raises ScorerChanged where it has another declaration: its numbers and ranks follow from that one.
     """
-    declared = [attribute.as_json() for attribute in attributes]
-    MetricVersion.objects.filter(pk=version.pk, attributes=[]).update(attributes=declared)
+    declarations = [attribute.as_json() for attribute in attributes]
+    MetricVersion.objects.filter(pk=version.pk, attributes=[]).update(attributes=declarations)
     version.refresh_from_db()
-    if version.attributes != declared:
+    if version.attributes != declarations:
         raise ScorerChanged(
             f"the scorer {version.scorer} declares its attributes otherwise than under {version}: rescore the metric, "
             "with that as the reason"

@@ -1,5 +1,6 @@
-"""What the broker and the workers say of themselves now. Nothing here is the truth about work: the database is."""
+"""What the broker and the workers report now. The truth about work is in the database, not here."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -15,28 +16,12 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
-from leaderboard.models import ControlCheck, Download, Reading, Run, Scoring, Work
-from leaderboard.models import Worker as WorkerRow
+from leaderboard.models import WORK_TABLES, AuditVerb, Work, Worker
 from leaderboard.services.audit import record
+from scoring.refusals import Refused
 
 ANSWER_SECONDS = 1.0  # how long workers are given to answer
-# What the messages of each are of.
-QUEUES = {"gpu": (Run,), "default": (Scoring, ControlCheck), "readings": (Reading,), "downloads": (Download,)}
-KINDS: dict[str, type[Work]] = {
-    "collect_run": Run,
-    "score_run": Scoring,
-    "check_control": ControlCheck,
-    "read_submission": Reading,
-    "fetch_model": Download,
-}
-BY_TURNS = (Run, Scoring)
-RELATED: dict[type[Work], list[str]] = {
-    Run: ["model", "protocol__evaluation_set"],
-    Scoring: ["model", "metric_version__metric"],
-    ControlCheck: ["metric"],
-    Reading: ["submission"],
-    Download: ["model"],
-}
+QUEUES = list(dict.fromkeys(table.kind.queue for table in WORK_TABLES))
 
 
 @dataclass(frozen=True)
@@ -56,8 +41,8 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Worker:
-    """A worker that answered: the queues it listens to, and the tasks it is at."""
+class LiveWorker:
+    """A worker that answered: the queues that it listens to, and its current tasks."""
 
     name: str
     queues: list[str]
@@ -66,20 +51,20 @@ class Worker:
 
 @dataclass(frozen=True)
 class Fleet:
-    """All of it. problem: why the broker could not be asked; empty where it could.
+    """The queues and the workers. problem: why the broker did not answer; empty where it did.
 
-    known: what living workers noted in the database: their cages, and what they are stuck at.
+    known: the rows of living workers, with their cages and the work that they are stuck at.
     """
 
     queues: list[Queue]
-    workers: list[Worker]
+    workers: list[LiveWorker]
     problem: str
     at: datetime
-    known: list[WorkerRow] = field(default_factory=list)
+    known: list[Worker] = field(default_factory=list)
 
     @property
     def unattended(self) -> list[str]:
-        """Queues that no worker listens to; none where nobody could be asked."""
+        """Queues that no worker listens to; empty where the broker did not answer."""
         return [] if self.problem else [queue.name for queue in self.queues if not queue.workers]
 
     def as_json(self) -> dict[str, Any]:
@@ -88,50 +73,46 @@ class Fleet:
 
 
 def look(answer_seconds: float | None = None) -> Fleet:
-    """Ask the broker for its queues and the workers for what they do; takes about `answer_seconds` where all is well.
+    """Ask the broker for its queues and the workers for their tasks, in about `answer_seconds` where all is well.
 
-    A broker that is dead or silent is given up within a few seconds.
+    A dead or silent broker costs a few seconds.
     """
     seconds = ANSWER_SECONDS if answer_seconds is None else answer_seconds
     messages: dict[str, int] = {}
-    workers: list[Worker] = []
+    workers: list[LiveWorker] = []
     problem = ""
     try:
-        with connected(seconds) as connection:
+        with connect_to_broker(seconds) as connection:
             messages = {name: depth(connection, name) for name in QUEUES}
             try:
-                workers = answering(seconds)
+                workers = ask_workers(seconds)
             except connection.connection_errors:  # the pool's were to a broker that has started anew since
-                workers = answering(seconds)
+                workers = ask_workers(seconds)
     except (OperationalError, OSError) as error:
         problem = str(error) or type(error).__name__
     queues = [
-        Queue(name, messages.get(name), *in_database(kinds), [of.name for of in workers if name in of.queues])
-        for name, kinds in QUEUES.items()
+        Queue(name, messages.get(name), *count_in_queue(name), [row.name for row in workers if name in row.queues])
+        for name in QUEUES
     ]
-    return Fleet(queues, workers, problem, timezone.now(), list(WorkerRow.objects.alive()))
+    return Fleet(queues, workers, problem, timezone.now(), list(Worker.objects.alive()))
 
 
-class CannotRestart(ValueError):
-    """The worker cannot be told; the message says why and what to do."""
+def restart(row: Worker, user: User | None = None) -> None:
+    """Tell a worker to give its work back and stop; its supervisor starts another.
 
-
-def restart(row: WorkerRow, user: User | None = None) -> None:
-    """Tell a worker to give its work back and end, whatever it is at; what supervises it starts another.
-
-    Raises CannotRestart.
+    Raises Refused.
     """
     try:
-        with connected(ANSWER_SECONDS) as connection:
+        with connect_to_broker(ANSWER_SECONDS) as connection:
             app.control.broadcast("end_worker", destination=[row.name], connection=connection)
     except (OperationalError, OSError) as error:
-        raise CannotRestart(f"The broker cannot be reached, so {row.name} cannot be told: {error}") from error
+        raise Refused(f"The broker cannot be reached, so {row.name} cannot be told: {error}") from error
     change = {"state": "running"}, {"state": "told to end"}
-    record("restart worker", f"worker {row.name}", {"stuck_at": row.stuck_at}, user, change)
+    record(AuditVerb.RESTART_WORKER, f"worker {row.name}", {"stuck_at": row.stuck_at}, user, change)
 
 
 @contextmanager
-def connected(seconds: float) -> Iterator[Connection]:
+def connect_to_broker(seconds: float) -> Iterator[Connection]:
     """The broker, which has so many seconds to take a connection. Raises OperationalError."""
     patience = {"socket_connect_timeout": max(1.0, seconds), "socket_timeout": max(2.0, 2 * seconds)}
     options = settings.CELERY_BROKER_TRANSPORT_OPTIONS | patience
@@ -152,73 +133,49 @@ def depth(connection: Connection, queue: str) -> int:
             return 0
 
 
-def answering(seconds: float) -> list[Worker]:
+def ask_workers(seconds: float) -> list[LiveWorker]:
     """The workers that answer in time, by name; over the pool's connections, as to close one that listened takes a
     second."""
-    listening = app.control.inspect(timeout=seconds).active_queues() or {}
-    names = sorted(listening)
+    active_queues = app.control.inspect(timeout=seconds).active_queues() or {}
+    names = sorted(active_queues)
     busy: dict[str, list[dict[str, Any]]] = {}
     if names:
-        asked = app.control.inspect(names, timeout=seconds, limit=len(names))
-        busy = asked.active() or {}
-    described = describe([task for tasks in busy.values() for task in tasks])
+        busy = app.control.inspect(names, timeout=seconds, limit=len(names)).active() or {}
     return [
-        Worker(
+        LiveWorker(
             name,
-            sorted(queue["name"] for queue in listening[name]),
-            [described.get(task["id"], task["name"]) for task in busy.get(name, [])],
+            sorted(queue["name"] for queue in active_queues[name]),
+            describe_tasks(name, [task["name"] for task in busy.get(name, [])]),
         )
         for name in names
     ]
 
 
-def describe(tasks: list[dict[str, Any]]) -> dict[str, str]:
-    """What running tasks are at, in words, by the id of the task."""
-    asked: dict[type[Work], dict[str, int]] = {}
-    found = {}
-    for task in tasks:
-        short = task["name"].rpartition(".")[2]
-        found[task["id"]] = short
-        if short in KINDS and task.get("args"):
-            asked.setdefault(KINDS[short], {})[task["id"]] = int(task["args"][0])
-    for kind, messages in asked.items():
-        doing = at_work(kind, messages)
-        works = kind._default_manager.select_related(*RELATED[kind]).in_bulk(list(doing.values()))
-        for id_, pk in doing.items():
-            if pk in works:
-                found[id_] = f"{kind._meta.verbose_name} {pk}: {works[pk]}"
-    return found
+def describe_tasks(worker: str, tasks: list[str]) -> list[str]:
+    """The current tasks of a worker, in words: its work according to the database, then its other tasks.
 
-
-def at_work(kind: type[Work], messages: dict[str, int]) -> dict[str, int]:
-    """The work of a kind that tasks are at, by the id of the task.
-
-    messages: the work that each task was sent for. Of runs and scorings it may do another one, whose turn it is: what
-    is in somebody's hands, and was not sent for by any of these tasks, is shared out among those without.
+    A message does not always name its work, so workers are asked for the names of tasks only.
     """
-    if kind not in BY_TURNS:
-        return messages
-    held = list(kind.objects.in_hand().order_by("turn_at").values_list("pk", flat=True))
-    own = {id_: pk for id_, pk in messages.items() if pk in held}
-    others = [pk for pk in held if pk not in own.values()]
-    return own | dict(zip((id_ for id_ in messages if id_ not in own), others, strict=False))
+    works, others = [], Counter(tasks)
+    for table in WORK_TABLES if tasks else ():
+        for work in table.objects.in_hand().filter(worker=worker).select_related(*table.kind.related):
+            works.append(f"{table.kind.key} {work.pk}: {work}")
+            others[table.kind.task_name] -= 1
+    return works + [name.rpartition(".")[2] for name in (+others).elements()]
 
 
-def in_database(kinds: tuple[type[Work], ...]) -> tuple[int, int, int, datetime | None]:
-    """Of work of these kinds: how much waits for a worker, is in one's hands, has gone silent; the last heartbeat."""
+def count_in_queue(queue: str) -> tuple[int, int, int, datetime | None]:
+    """How much of a queue's work waits, runs and has fallen silent; and the last heartbeat."""
     total = [0, 0, 0]
-    heard: datetime | None = None
-    for kind in kinds:
-        ready = Q(state=Work.State.QUEUED, held=False)
-        if kind is Scoring:
-            ready &= Q(run__state=Work.State.DONE)
-        leased = Q(state=Work.State.RUNNING, lease_expires_at__gt=Now())
-        row = kind.objects.unfinished().aggregate(
-            waiting=Count("pk", filter=ready),
-            running=Count("pk", filter=leased),
+    last_heartbeat: datetime | None = None
+    for table in (table for table in WORK_TABLES if table.kind.queue == queue):
+        is_leased = Q(state=Work.State.RUNNING, lease_expires_at__gt=Now())
+        row = table.objects.unfinished().aggregate(
+            waiting=Count("pk", filter=Q(state=Work.State.QUEUED, held=False) & table.kind.ready),
+            running=Count("pk", filter=is_leased),
             silent=Count("pk", filter=Q(state=Work.State.RUNNING, lease_expires_at__lte=Now())),
             heard=Max("heartbeat_at", filter=Q(state=Work.State.RUNNING)),
         )
-        total = [before + row[name] for before, name in zip(total, ("waiting", "running", "silent"), strict=True)]
-        heard = max(filter(None, (heard, row["heard"])), default=None)
-    return total[0], total[1], total[2], heard
+        total = [count + row[name] for count, name in zip(total, ("waiting", "running", "silent"), strict=True)]
+        last_heartbeat = max(filter(None, (last_heartbeat, row["heard"])), default=None)
+    return total[0], total[1], total[2], last_heartbeat

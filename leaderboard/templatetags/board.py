@@ -8,11 +8,11 @@ from django import template
 from django.contrib.auth.models import AnonymousUser, User
 from django.utils.html import format_html
 
-from leaderboard.models import Metric, Result
-from leaderboard.models.results import DERIVED
+from leaderboard.models import Metric, MetricVersion, Result
+from leaderboard.people.services.roles import moderates, operates
 from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
-from leaderboard.queries.profiles import Cell
-from leaderboard.services.roles import moderates, operates
+from leaderboard.queries.profiles import ProfileCell
+from leaderboard.rankings.digits import print_value
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
@@ -29,16 +29,13 @@ def slice_label(name: str) -> str:
 
 
 @register.filter
-def number(result: Result | None, decimals: int | None = None) -> str:
-    """A value with the digits of its measure, or as many as its source prints; marked where it was worked out here."""
-    if result is None:
-        return ""
-    mark = DERIVED if result.derived else ""
-    return f"{mark}{result.value:.{MEASURES[result.measure].digits if decimals is None else decimals}f}"
+def number(result: Result | None, version: MetricVersion) -> str:
+    """The value of a result of `version`, marked where it was worked out here; empty where there is none."""
+    return "" if result is None else print_value(result, version)
 
 
 @register.filter
-def first_known(cells: list[Cell]) -> Result | None:
+def first_known(cells: list[ProfileCell]) -> Result | None:
     """The first result of a row that there is."""
     return next((cell.result for cell in cells if cell.result), None)
 
@@ -46,8 +43,8 @@ def first_known(cells: list[Cell]) -> Result | None:
 @register.filter
 def decimals(value: float, digits: int) -> str:
     """A value with so many digits after the point, and a minus as wide as a plus; never a negative nothing."""
-    written = f"{value:.{digits}f}"
-    return written.replace("-", MINUS) if float(written) else written.removeprefix("-")
+    text = f"{value:.{digits}f}"
+    return text.replace("-", MINUS) if float(text) else text.removeprefix("-")
 
 
 @register.filter
@@ -108,11 +105,11 @@ def compact(count: int | None) -> str:
 
 
 @register.filter
-def duration(left: timedelta | None) -> str:
+def duration(remainder: timedelta | None) -> str:
     """Time left, as in 2 min 10 s; empty where it is not known."""
-    if left is None:
+    if remainder is None:
         return ""
-    minutes, seconds = divmod(int(left.total_seconds()), 60)
+    minutes, seconds = divmod(int(remainder.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
@@ -138,9 +135,9 @@ def decides_upon_submissions(user: User | AnonymousUser) -> bool:
 
 
 @register.filter
-def minus(printed: str) -> str:
+def minus(text: str) -> str:
     """A number as its source prints it, with a minus as wide as a plus."""
-    return printed.replace("-", MINUS)
+    return text.replace("-", MINUS)
 
 
 @register.filter
@@ -163,6 +160,18 @@ def get(items: dict[str, Item], key: str) -> Item | None:
     return items.get(key)
 
 
+@register.filter
+def published_mark(version: MetricVersion) -> str:
+    """What follows the number of a version in a name: whether its figures are published ones."""
+    return "" if version.measured else ", published"
+
+
+@register.filter
+def table_title(number: str) -> str:
+    """A table of a paper: its number after the word, or what it is called instead of a number."""
+    return f"Table {number}" if len(number) < 3 else number[0].upper() + number[1:]
+
+
 @register.simple_tag
 def metric_link(metric: Metric | None) -> str:
     """The metric's title, leading to what it is; for sentences, in which a template of its own would leave a space."""
@@ -172,8 +181,8 @@ def metric_link(metric: Metric | None) -> str:
 @register.inclusion_tag("partials/lost_files.html")
 def lost_files() -> dict[str, object]:
     """The entries of rankings whose files are damaged or missing, for every page that shows their numbers."""
-    found = marked_entries()
-    return {"entries": found[:MOST_MARKED], "more": found[MOST_MARKED:]}
+    entries = marked_entries()
+    return {"entries": entries[:MOST_MARKED], "more": entries[MOST_MARKED:]}
 
 
 @register.inclusion_tag("partials/equivalence.html")

@@ -1,17 +1,18 @@
 """Cells of wide tables. A page has thousands of them, and a template takes ten times as long for each."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date
 
 from django import template
 from django.contrib.humanize.templatetags.humanize import intcomma
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from leaderboard.models import Result
+from leaderboard.models import MetricVersion, Result
 from leaderboard.models.results import DERIVED
-from leaderboard.queries.history import Absence, Line, Place
-from leaderboard.queries.rankings import Cell, Row, scale_start
+from leaderboard.rankings.digits import digits_of
+from leaderboard.rankings.history import Absence, ModelHistory, PastPlace
+from leaderboard.rankings.ranking import Row, SliceCell, scale_start
 from leaderboard.templatetags.board import compact, decimals
 from scoring.metrics.measures import Measure
 
@@ -46,7 +47,7 @@ def cells(row: Row) -> SafeString:
     return SafeString("".join(f'<td class="num">{_value(cell)}</td>' for cell in row.cells))
 
 
-def _value(cell: Cell) -> str:
+def _value(cell: SliceCell) -> str:
     if cell.reason:
         return format_html('<abbr class="none" title="{}">{}</abbr>', cell.reason, cell.text)
     return cell.text + NOT_SIGNIFICANT if cell.significant is False else cell.text  # digits: nothing to escape
@@ -62,8 +63,8 @@ def _of_source(count: int | None) -> str:
     return f'<td class="num">{UNPRINTED if count is None else intcomma(count)}</td>'
 
 
-def _day(at: datetime | None) -> str:
-    return f"{at:%Y-%m-%d}" if at else ""
+def _day(day: date | None) -> str:
+    return f"{day:%Y-%m-%d}" if day else ""
 
 
 def _parameters(row: Row) -> str:
@@ -71,12 +72,16 @@ def _parameters(row: Row) -> str:
     return f'<td class="num">{compact(count) if count else UNKNOWN}</td>'
 
 
+def _context(row: Row) -> str:
+    return f'<td class="num">{intcomma(row.model.context) if row.model.context else UNKNOWN}</td>'
+
+
 def _revision(row: Row) -> str:
     whole = row.model.revision
     return format_html('<td><code title="{}">{}</code></td>', whole, whole[:19]) if whole else f"<td>{UNKNOWN}</td>"
 
 
-def _missing(row: Row) -> str:
+def _describe_missing(row: Row) -> str:
     """Texts without a score; of a measure of prompts, the prompts without any, and the continuations too."""
     result = row.result
     if not row.version.measured:
@@ -95,24 +100,26 @@ FACTS: dict[str, Callable[[Row], str]] = {
     "family": lambda row: format_html("<td>{}</td>", row.model.family or SafeString(UNKNOWN)),
     "kind": lambda row: f"<td>{row.model.get_kind_display()}</td>",
     "parameters": _parameters,
+    "context": _context,
+    "release_date": lambda row: f'<td class="date">{_day(row.model.release_date) or UNKNOWN}</td>',
     "date": lambda row: f'<td class="date">{_day(row.result.scoring.scored_at)}</td>',
     "n": lambda row: _of_source(row.result.n),
-    "missing": _missing,
+    "missing": _describe_missing,
     "revision": _revision,
 }
 
 
 @register.simple_tag
-def places(line: Line, digits: int) -> SafeString:
+def places(line: ModelHistory, digits: int) -> SafeString:
     """The ranks of a model under each version, with their intervals and values."""
     return SafeString("".join(_place(place, absence, digits) for place, absence in line.cells))
 
 
-def _place(place: Place | None, absence: Absence | None, digits: int) -> str:
+def _place(place: PastPlace | None, absence: Absence | None, digits: int) -> str:
     if place is None:
         return format_html(ABSENT, absence.reason, absence.label) if absence else NOT_RANKED
-    of = RANGE.format(place.interval) if place.low is not None else ""
-    return PLACE.format(place.rank, of, decimals(place.value, digits))  # numbers: nothing to escape
+    interval = RANGE.format(place.interval) if place.low is not None else ""
+    return PLACE.format(place.rank, interval, decimals(place.value, digits))  # numbers: nothing to escape
 
 
 @register.simple_tag
@@ -143,11 +150,12 @@ def whisker(
 
 
 @register.simple_tag
-def if_indifferent(value: float | None, digits: int, measured: bool) -> SafeString:
+def if_indifferent(value: float | None, measure: Measure, version: MetricVersion) -> SafeString:
     """What a model would have if it were indifferent, beneath its value; nothing where that is not known.
 
-    measured: whether it was computed from the texts; no paper prints it, so else it was worked out here.
+    No paper prints it: of published figures it was worked out here, and is marked.
     """
     if value is None:
         return SafeString("")
-    return SafeString(INDIFFERENT.format("" if measured else DERIVED, decimals(value, digits)))
+    mark = "" if version.measured else DERIVED
+    return SafeString(INDIFFERENT.format(mark, decimals(value, digits_of(version, measure.key))))

@@ -1,16 +1,21 @@
 """What tables of rankings are made of."""
 
-from django import template
+from urllib.parse import quote, urlencode
 
-from leaderboard.queries.ranking_view import SLICE
-from leaderboard.queries.rankings import Group, Ranking
-from leaderboard.views.ranking_address import Choice
+from django import template
+from django.urls import reverse
+
+from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
+from leaderboard.rankings.view import SLICE
+from leaderboard.views.ranking_address import RankingChoice
 
 register = template.Library()
 
 
 @register.inclusion_tag("partials/sorted_heading.html")
-def heading(choice: Choice, ranking: Ranking, group: Group, key: str, label: str, numeric: bool = True) -> dict:
+def heading(
+    choice: RankingChoice, ranking: Ranking, group: PopulationRows, key: str, label: str, numeric: bool = True
+) -> dict[str, object]:
     """The heading of a column: sorts by it, says whether the table is sorted so, and is asked what it is."""
     order = choice.view.order
     return {
@@ -24,7 +29,20 @@ def heading(choice: Choice, ranking: Ranking, group: Group, key: str, label: str
 
 
 @register.simple_tag
-def facts_of(ranking: Ranking, group: Group) -> list[str]:
+def comparison_address(ranking: Ranking, rows: list[Row]) -> str:
+    """The address that compares the models of some rows by what they are ranked by."""
+    query = [
+        ("metric", ranking.metric.slug),
+        ("version", ranking.versions[0].number),
+        ("measure", ranking.measure.key),
+        ("slice", ranking.slice),
+        *(("m", row.model.slug) for row in rows),
+    ]
+    return f"{reverse('compare')}?{urlencode(query, safe='/', quote_via=quote)}"
+
+
+@register.simple_tag
+def facts_of(ranking: Ranking, group: PopulationRows) -> list[str]:
     """The columns between the value and the slices, in order."""
     return ranking.facts(group)
 

@@ -6,6 +6,7 @@ from django import template
 from django.template.base import NodeList, Parser, Token
 from django.template.context import Context, RequestContext
 from django.templatetags.static import static
+from django.utils.safestring import mark_safe
 
 register = template.Library()
 
@@ -17,7 +18,7 @@ class KeepNode(template.Node):
         self.name, self.nodelist = name, nodelist
 
     def render(self, context: Context) -> str:
-        context[self.name] = self.nodelist.render(context)
+        context[self.name] = mark_safe(" ".join(self.nodelist.render(context).split()))  # noqa: S308 (rendered)
         return ""
 
 
@@ -37,8 +38,8 @@ def keep(parser: Parser, token: Token) -> KeepNode:
 def canonical(context: RequestContext) -> str:
     """The whole address of this view: its parameters in order, without empty ones, so that one view has one address."""
     request = context["request"]
-    chosen = sorted((name, value) for name, values in request.GET.lists() for value in values if value)
-    return str(request.build_absolute_uri(request.path + ("?" + urlencode(chosen) if chosen else "")))
+    parameters = sorted((name, value) for name, values in request.GET.lists() for value in values if value)
+    return str(request.build_absolute_uri(request.path + ("?" + urlencode(parameters) if parameters else "")))
 
 
 @register.simple_tag(takes_context=True)

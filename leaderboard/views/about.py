@@ -8,14 +8,14 @@ from django.views.decorators.http import require_safe
 from leaderboard.citations import cite_board
 from leaderboard.models import EvaluationSet, Metric
 from leaderboard.queries.changes import KINDS, changes_page, latest
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import families, page_number, pick
 
 LATEST = 5
 
 
 @require_safe
-@kept(reads=("metric",))
+@keep_page(reads=("metric",))
 def about(request: HttpRequest) -> HttpResponse:
     """Purpose, reading, citing (of the metric chosen by `metric`, if any), licences and limits."""
     metrics = list(Metric.objects.select_related("protocol__evaluation_set"))
@@ -32,20 +32,20 @@ def about(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@kept(reads=("metric", "kind", "page"))
+@keep_page(reads=("metric", "kind", "page"))
 def changes(request: HttpRequest) -> HttpResponse:
     """The change log, `page` by page, filtered by `metric` and `kind` of event."""
     metrics = list(Metric.objects.select_related("protocol__evaluation_set"))
     by_slug = {metric.slug: metric for metric in metrics}
     slug = pick(request, "metric", "", ["", *by_slug])
-    kind = pick(request, "kind", "", ["", *(of.key for of in KINDS)])
-    page, found = changes_page(by_slug.get(slug), kind, page_number(request), metrics)
+    kind = pick(request, "kind", "", ["", *(group.key for group in KINDS)])
+    page, entries = changes_page(by_slug.get(slug), kind, page_number(request), metrics)
     context = {
         "families": families(metrics),
         "chosen": by_slug.get(slug),
         "kinds": KINDS,
         "kind": kind,
         "page": page,
-        "changes": found,
+        "changes": entries,
     }
     return render(request, "changes.html", context)

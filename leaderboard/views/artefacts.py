@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.services import manifest as manifests
 from leaderboard.services.artefacts import ArtefactLost, verify_stored
-from leaderboard.views.ranges import ranged
+from leaderboard.views.ranges import answer_range
 
 YEAR = 31_536_000  # seconds
 PARQUET = "application/vnd.apache.parquet"
@@ -32,22 +32,24 @@ def manifest(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_safe
 def artefact(request: HttpRequest, sha256: str) -> HttpResponseBase:
     """A stored file, for ever the same. Only what the manifest of a published version names; see there."""
-    found = file_answer(request, sha256)
-    if found is None:
+    response = file_answer(request, sha256)
+    if response is None:
         raise Http404(f"There is no artefact {sha256} to download: a manifest names those there are")
-    return found
+    return response
 
 
 def file_answer(request: HttpRequest, sha256: str) -> HttpResponseBase | None:
     """The file of that hash or the part of it that was asked for; None where it is not there, whole, for everyone."""
-    found = manifests.downloadable(sha256)
-    if found is None:
+    stored_file = manifests.downloadable(sha256)
+    if stored_file is None:
         return None
     try:
-        verify_stored(found)
+        verify_stored(stored_file)
     except ArtefactLost:
         return None
-    response = ranged(request, lambda: default_storage.open(found.storage_name, "rb"), found.size, f'"{sha256}"')
+    response = answer_range(
+        request, lambda: default_storage.open(stored_file.storage_name, "rb"), stored_file.size, f'"{sha256}"'
+    )
     if response.status_code in (200, 206):
         response["Content-Type"] = PARQUET
         response["Content-Disposition"] = f'attachment; filename="{sha256}.parquet"'

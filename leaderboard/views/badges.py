@@ -8,7 +8,7 @@ from django.utils.text import Truncator
 from django.views.decorators.http import require_safe
 
 from leaderboard.queries.badges import Badge, badge_of
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
 from leaderboard.xml import sayable
 
@@ -31,27 +31,27 @@ class Part:
 
 
 @require_safe
-@kept(personal=False, reads=("show",))
+@keep_page(personal=False, reads=("show",))
 def badge(request: HttpRequest, model: str, metric: str) -> HttpResponse:
     """The badge of a model and a metric. `show`: rank, which is usual, or value. 404 where there is no such model."""
-    return drawn(badge_of(model, metric, pick(request, "show", SHOWN[0], SHOWN)))
+    return draw_badge(badge_of(model, metric, pick(request, "show", SHOWN[0], SHOWN)))
 
 
-def drawn(found: Badge) -> HttpResponse:
+def draw_badge(badge: Badge) -> HttpResponse:
     """The badge as SVG."""
-    label, said = (Part(sayable(Truncator(text).chars(MOST))) for text in (found.label, found.said))
-    left, right = label.width + 32, said.width + 16  # with the mark and some room
+    label, message = (Part(sayable(Truncator(text).chars(MOST))) for text in (badge.label, badge.said))
+    label_width, right = label.width + 32, message.width + 16  # with the mark and some room
     context = {
-        "title": sayable(found.title),
+        "title": sayable(badge.title),
         "label": label,
-        "said": said,
-        "left": left,
+        "said": message,
+        "left": label_width,
         "right": right,
-        "width": left + right,
-        "said_at": left + 8,
+        "width": label_width + right,
+        "said_at": label_width + 8,
     }
     content = render_to_string("badge.svg", context)
-    status = 200 if found.known else 404
+    status = 200 if badge.known else 404
     return HttpResponse(
         content, status=status, content_type="image/svg+xml", headers={"Content-Security-Policy": POLICY}
     )

@@ -21,10 +21,10 @@ def require_client(request: HttpRequest) -> None:
     if type(connection) is not socket.socket:  # one of TLS cannot be looked into
         return
     try:
-        closed = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        is_closed = connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
     except (BlockingIOError, InterruptedError):
         return
     except OSError:
-        closed = True
-    if closed:
+        is_closed = True
+    if is_closed:
         raise ClientGone

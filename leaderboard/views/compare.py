@@ -11,28 +11,29 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, ForestLine, forest_chart
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance
-from leaderboard.queries.history import boards
-from leaderboard.queries.rankings import metrics_with_versions
 from leaderboard.queries.side_by_side import (
     LEAST,
     MOST,
-    Pair,
+    ModelPair,
+    Offer,
     SideBySide,
-    offered,
+    list_offers,
     side_by_side,
     versions_of,
 )
-from leaderboard.services.places import population_sizes
-from leaderboard.services.record import counterpart_of
+from leaderboard.rankings.digits import digits_of
+from leaderboard.rankings.populations import population_sizes
+from leaderboard.rankings.slices import find_counterpart, rankings_of
+from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.templatetags.board import decimals, p
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import default_metric, families, pick, read_words
-from scoring.metrics.formulas import MEASURES, slice_label
+from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 
 
 @dataclass(frozen=True)
-class Choice:
+class ComparisonChoice:
     """What the address asks for; every value is one that exists. `version` is None where the metric has none yet."""
 
     models: list[LanguageModel]
@@ -47,67 +48,68 @@ class Choice:
 
     def address(self, models: Sequence[LanguageModel]) -> str:
         """The same view of other models."""
-        of = [("m", model.slug) for model in models]
+        options = [("m", model.slug) for model in models]
         if self.version:
-            of += [("metric", self.metric.slug), ("version", str(self.version.number))]
-            of += [("measure", self.measure.key), ("slice", self.slice)]
-        return "?" + urlencode(of)
+            options += [("metric", self.metric.slug), ("version", str(self.version.number))]
+            options += [("measure", self.measure.key), ("slice", self.slice)]
+        return "?" + urlencode(options)
 
 
 @require_safe
-@kept(watching=True, reads=("m", "metric", "of", "version", "measure", "slice", "q"))
+@keep_page(shows_progress=True, reads=("m", "metric", "of", "version", "measure", "slice", "q"))
 def compare(request: HttpRequest) -> HttpResponse:
     """Two to six models on one version of a metric; with fewer, whom to add, and with more, whom to take out."""
     metrics = metrics_with_versions()
     choice = parse(request, metrics)
-    found, fits, suggested = None, 0, []
+    comparison, fits = None, 0
+    offers: list[Offer] = []
     version, models = choice.version, choice.models
     sizes = population_sizes(version, choice.measure.key, choice.slice) if version else {}
     if version and LEAST <= len(models) <= MOST:
-        found = side_by_side(version, choice.measure, choice.slice, models, sizes)
+        comparison = side_by_side(version, choice.measure, choice.slice, models, sizes)
     if version and len(models) < MOST:
-        suggested, fits = offered(version, choice.measure, choice.slice, choice.kind, choice.search, models, sizes)
+        offers, fits = list_offers(version, choice.measure, choice.slice, choice.kind, choice.search, models, sizes)
     context = {
         "families": families(metrics),
         "choice": choice,
-        "chosen": [(model, choice.address([of for of in models if of != model])) for model in models],
-        "suggested": [(offer, choice.address([*models, offer.model])) for offer in suggested],
-        "leaders": any(offer.leads for offer in suggested),
+        "chosen": [(model, choice.address([other for other in models if other != model])) for model in models],
+        "suggested": [(offer, choice.address([*models, offer.model])) for offer in offers],
+        "leaders": any(offer.leads for offer in offers),
         "fits": fits,
         "least": LEAST,
         "most": MOST,
-        "found": found,
-        "verdicts": [(pair, verdict(pair, choice.measure)) for pair in found.pairs] if found else [],
-        "digits": choice.measure.digits,
-        "chart": chart(found) if found and len(found.there) >= LEAST else None,
+        "found": comparison,
+        "verdicts": [(pair, verdict(pair, choice.measure)) for pair in comparison.pairs] if comparison else [],
+        "digits": digits_of(version, choice.measure.key) if version else choice.measure.digits,
+        "chart": chart(comparison) if comparison and len(comparison.entries_in_order) >= LEAST else None,
     }
     return render(request, "compare.html", context)
 
 
-def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
+def parse(request: HttpRequest, metrics: list[Metric]) -> ComparisonChoice:
     """Read the address. Raises Http404 with a sentence where it names something that does not exist.
 
     The form says by `of` which metric its other choices are for: they do not hold for another one.
     """
     models = chosen_models(request)
-    metric, scored = choose(request, metrics, models)
+    metric, counts = choose(request, metrics, models)
     same = request.GET.get("of", metric.slug) == metric.slug
     versions = [version for version in metric.versions.all() if version.published_at]
     numbers = {str(version.number): version for version in versions}
-    best = max(versions, key=lambda version: (scored.get(version.pk, 0), *newest(version)), default=None)
+    best = max(versions, key=lambda version: (counts.get(version.pk, 0), *newest(version)), default=None)
     version = numbers.get(pick(request, "version", str(best.number), list(numbers))) if same and best else best
-    ranked = [measure.key for measure in metric.formula.ranked]
+    measures = [measure.key for measure in metric.formula.ranked]
     usual = version.first_measure if version else metric.measure
-    measure = pick(request, "measure", usual, ranked) if same else usual
-    there = boards([version], measure) if version else None
-    slices = there.slices[version.pk] if there and version else []
-    asked = request.GET.get("slice", "") if same else ""
-    name = asked if asked in slices else counterpart_of(asked, slices) or ""
+    measure = pick(request, "measure", usual, measures) if same else usual
+    rankings = rankings_of({version: measure})[version.pk] if version else set()
+    slices = slices_in_order(place for place, _ in rankings)
+    slice_name = request.GET.get("slice", "") if same else ""
+    name = slice_name if slice_name in slices else find_counterpart(slice_name, slices) or ""
     if not name and slices:
         name = pick(request, "slice", slices[0], slices) if same else slices[0]
-    populations = there.populations if there else []
+    populations = {population for _, population in rankings}
     own = [model.kind for model in models if model.kind in populations]
-    return Choice(
+    return ComparisonChoice(
         models=models,
         metric=metric,
         versions=versions,
@@ -123,14 +125,14 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> Choice:
 def chosen_models(request: HttpRequest) -> list[LanguageModel]:
     """The models `m` of the address, in its order, each once. Raises Http404, naming those that do not exist."""
     slugs = list(dict.fromkeys(slug for slug in request.GET.getlist("m") if slug))
-    found = {model.slug: model for model in LanguageModel.objects.listed().filter(slug__in=slugs[:50])}
-    unknown = [slug for slug in slugs if slug not in found]
+    models = {model.slug: model for model in LanguageModel.objects.listed().filter(slug__in=slugs[:50])}
+    unknown = [slug for slug in slugs if slug not in models]
     if unknown:
         raise Http404(
             f"m = {unknown[0]!r}: no model of this board has that name in addresses; look for it on the page that "
             "compares models"
         )
-    return [found[slug] for slug in slugs]
+    return [models[slug] for slug in slugs]
 
 
 def newest(version: MetricVersion) -> tuple[bool, bool, int]:
@@ -145,36 +147,38 @@ def choose(
     """The metric asked for, else the first that has most of the models under a current version; and who has which."""
     if not metrics:
         raise Http404("This board has no metrics yet: run manage.py seed")
-    scored = versions_of(models)
+    counts = versions_of(models)
     first = default_metric(metrics)
     by_slug = {metric.slug: metric for metric in [first, *metrics]}
 
     def of_chosen(metric: Metric) -> int:
         current = [version for version in metric.versions.all() if version.status == MetricVersion.Status.CURRENT]
-        return max((scored.get(version.pk, 0) for version in current), default=0)
+        return max((counts.get(version.pk, 0) for version in current), default=0)
 
     default = max(by_slug.values(), key=of_chosen)
-    return by_slug[pick(request, "metric", default.slug, list(by_slug))], scored
+    return by_slug[pick(request, "metric", default.slug, list(by_slug))], counts
 
 
-def verdict(pair: Pair, measure: Measure) -> str:
+def verdict(pair: ModelPair, measure: Measure) -> str:
     """What the test says of two models, in a sentence."""
-    one, other, found = pair.first.model.name, pair.second.model.name, pair.found
-    if found is None:
+    one, other, difference = pair.first.model.name, pair.second.model.name, pair.found
+    if difference is None:
         return f"{one} and {other}: the difference cannot be tested."
-    value, low, high = (decimals(of, measure.digits) for of in (found.value, found.low, found.high))
-    said = p(found.p_adjusted)
-    numbers = f"difference {value} ({low} to {high}), p {said if said[0] == '<' else f'= {said}'} after Holm"
+    value, low, high = (
+        decimals(number, measure.digits) for number in (difference.value, difference.low, difference.high)
+    )
+    p_text = p(difference.p_adjusted)
+    numbers = f"difference {value} ({low} to {high}), p {p_text if p_text[0] == '<' else f'= {p_text}'} after Holm"
     if pair.apart:
         return f"{one} scores less harmful than {other} on this measure: {numbers}."
     return f"{one} and {other} cannot be told apart on these texts: {numbers}."
 
 
-def chart(found: SideBySide) -> Chart:
+def chart(comparison: SideBySide) -> Chart:
     """Differences with their intervals where there are any, else values."""
-    measure, tested = found.measure, [pair for pair in found.pairs if pair.found]
-    what = f"{measure.label}, {slice_label(found.slice)}"
-    if tested:
+    measure, tested_pairs = comparison.measure, [pair for pair in comparison.pairs if pair.found]
+    quantity = f"{measure.label}, {slice_label(comparison.slice)}"
+    if tested_pairs:
         lines = [
             ForestLine(
                 f"{pair.first.model.name}\nthan {pair.second.model.name}",
@@ -184,21 +188,22 @@ def chart(found: SideBySide) -> Chart:
                 verdict(pair, measure),
                 pair.apart,
             )
-            for pair in tested
+            for pair in tested_pairs
             if pair.found
         ]
-        alternative = f"How much better one model is than another by {what.lower()}, with 95% intervals. " + " ".join(
-            verdict(pair, measure) for pair in tested
+        alternative = (
+            f"How much better one model is than another by {quantity.lower()}, with 95% intervals. "
+            + " ".join(verdict(pair, measure) for pair in tested_pairs)
         )
         return forest_chart("compare", lines, "scores less harmful by", alternative, reference=0)
-    lines = []
-    for entry in found.there:
-        result = entry.results[found.slice]
-        said = f"{entry.model.name}: {decimals(result.value, measure.digits)}"
+    lines, digits = [], digits_of(comparison.version, measure.key)
+    for entry in comparison.entries_in_order:
+        result = entry.results[comparison.slice]
+        caption = f"{entry.model.name}: {decimals(result.value, digits)}"
         if entry.indifferent is not None:
-            said += f"; if it were indifferent, {decimals(entry.indifferent, measure.digits)}"
+            caption += f"; if it were indifferent, {decimals(entry.indifferent, digits)}"
         low, high = result.ci_low, result.ci_high
-        lines.append(ForestLine(entry.model.name, result.value, low, high, said, tick=entry.indifferent))
-    ticks = " Dotted ticks are what each model would have if it were indifferent." if found.ticked else ""
-    alternative = f"{what} of {len(lines)} models, the best on top; the table under it has the same numbers.{ticks}"
-    return forest_chart("compare", lines, escape(what), alternative, reference=measure.neutral)
+        lines.append(ForestLine(entry.model.name, result.value, low, high, caption, tick=entry.indifferent))
+    ticks = " Dotted ticks are what each model would have if it were indifferent." if comparison.ticked else ""
+    alternative = f"{quantity} of {len(lines)} models, the best on top; the table under it has the same numbers.{ticks}"
+    return forest_chart("compare", lines, escape(quantity), alternative, reference=measure.neutral)

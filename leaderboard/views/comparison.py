@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from django.core.cache import caches
-from django.db.models import Count, Max
+from django.db.models import Count, Max, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -11,23 +11,19 @@ from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from leaderboard.models import MetricVersion, Scoring, Standing, Work, ranked_now
-from leaderboard.services.comparison import (
-    CannotCompare,
-    RankAgreement,
-    comparable_versions,
-    compare,
-    find_version,
-)
-from leaderboard.services.comparison_words import summary
-from leaderboard.views.keeping import kept
+from leaderboard.queries.comparison import RankAgreement, comparable_versions, compare, find_version
+from leaderboard.queries.comparison_words import summary
+from leaderboard.rankings.changes import Side, label_models
+from leaderboard.views.keeping import keep_page
 from scoring.artefacts import ArtefactError
+from scoring.refusals import Refused
 
 MOST_RUNS = 50  # whose artefacts one request reads: a second or two
 KEPT_SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Moved:
+class ScorerMove:
     """A model under one scorer and under the other."""
 
     first: Standing
@@ -41,20 +37,20 @@ class Moved:
 
 
 @require_safe
-@kept(reads=("a", "b"))
+@keep_page(reads=("a", "b"))
 def compare_scorers(request: HttpRequest) -> HttpResponse:
     """Two metric versions whose scorers judged the same continuations, chosen by `a` and `b`."""
     versions = comparable_versions()
     names = {key: request.GET.get(key, "") for key in ("a", "b")}
     try:
-        chosen = {key: find_version(name, versions) for key, name in names.items() if name}
-    except CannotCompare as error:
+        selection = {key: find_version(name, versions) for key, name in names.items() if name}
+    except Refused as error:
         raise Http404(str(error)) from error
-    context: dict[str, object] = {"versions": versions, **chosen}
-    if len(chosen) == 2:
+    context: dict[str, object] = {"versions": versions, **selection}
+    if len(selection) == 2:
         try:
-            context["comparison"] = kept_comparison(chosen["a"], chosen["b"])
-        except CannotCompare as error:
+            context["comparison"] = kept_comparison(selection["a"], selection["b"])
+        except Refused as error:
             context["problem"] = str(error)
         except (ArtefactError, FileNotFoundError):
             context["problem"] = (
@@ -71,18 +67,26 @@ def kept_comparison(first: MetricVersion, second: MetricVersion) -> SafeString:
     html: str | None = caches["pages"].get(key)
     if html is None:
         comparison = compare(first, second, most_runs=MOST_RUNS)
-        context = {"found": comparison, "sentences": summary(comparison), "moved": moved(comparison.ranks)}
+        context = {"found": comparison, "sentences": summary(comparison), "moved": list_moves(comparison.ranks)}
         html = render_to_string("partials/scorer_agreement.html", context)
         caches["pages"].set(key, html, KEPT_SECONDS)
     return mark_safe(html)  # noqa: S308 (what a template of ours has made)
 
 
-def moved(ranks: list[RankAgreement]) -> list[Moved]:
+def list_moves(ranks: list[RankAgreement]) -> list[ScorerMove]:
     """The models of the first pair of boards, by their rank under the second scorer."""
     if not ranks:
         return []
+    first, second, changes = ranks[0].first, ranks[0].second, ranks[0].changes
+    labels = label_models(first, second)
     boards = [
-        {key: standing for standing in side.standings for key in (standing.model.name, standing.model.slug)}
-        for side in (ranks[0].first, ranks[0].second)
+        {labels[standing.model.slug]: standing for standing in standings_on(side) if standing.model.slug in labels}
+        for side in (first, second)
     ]
-    return [Moved(boards[0][of.model], boards[1][of.model], of.change) for of in ranks[0].changes.models]
+    return [ScorerMove(boards[0][move.model], boards[1][move.model], move.change) for move in changes.models]
+
+
+def standings_on(side: Side) -> QuerySet[Standing]:
+    """The standings of a board, with models and results."""
+    exact = {"measure": side.measure.key, "slice": side.slice, "population": side.population}
+    return side.version.standings.filter(**exact).select_related("model", "result")

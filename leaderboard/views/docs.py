@@ -5,20 +5,20 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from leaderboard.people.services.roles import ROLES
 from leaderboard.queries.docs import chapters, commands, example_source, protections, settings_parts
-from leaderboard.services.roles import ROLES
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 
 
 @require_safe
-@kept()
+@keep_page()
 def docs(request: HttpRequest) -> HttpResponse:
     """What there is to read."""
     return render(request, "docs/index.html")
 
 
 @require_safe
-@kept()
+@keep_page()
 def docs_operating(request: HttpRequest) -> HttpResponse:
     """The operating guide, with every command and every setting."""
     context = {
@@ -33,21 +33,21 @@ def docs_operating(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@kept()
+@keep_page()
 def docs_metrics(request: HttpRequest) -> HttpResponse:
     """Every formula: of measures, intervals, ranks and drift."""
     return render(request, "docs/metrics.html", {"chapters": chapters()})
 
 
 @require_safe
-@kept()
+@keep_page()
 def docs_threats(request: HttpRequest) -> HttpResponse:
     """Who could attack a board, with what, and where that is stopped."""
     return render(request, "docs/threats.html", protections())
 
 
 @require_safe
-@kept()
+@keep_page()
 def docs_extending(request: HttpRequest) -> HttpResponse:
     """How to add a scorer, a metric, a formula."""
     return render(request, "docs/extending.html", {"source": example_source()})

@@ -6,24 +6,24 @@ from django.shortcuts import render
 from django.utils.cache import get_conditional_response, patch_cache_control
 from django.views.decorators.http import require_safe
 
-from leaderboard.services.exchange.downloads import newest
+from leaderboard.exchange.downloads import find_newest_export
 
 
 @require_safe
 def board_download(request: HttpRequest) -> HttpResponseBase:
     """The newest export that a worker wrote; it is never made while somebody waits."""
-    found = newest()
-    if found is None:
+    export = find_newest_export()
+    if export is None:
         response: HttpResponseBase = render(request, "board_download.html", status=503)
         response["Retry-After"] = "60"
         return response
-    etag = f'"{found.state}-{found.at:%s}"'
-    answer = get_conditional_response(request, etag=etag, response=HttpResponse())
+    etag = f'"{export.state}-{export.at:%s}"'
+    answer: HttpResponseBase | None = get_conditional_response(request, etag=etag, response=HttpResponse())
     if answer is None or answer.status_code != 304:
         answer = FileResponse(
-            default_storage.open(found.name, "rb"),
+            default_storage.open(export.name, "rb"),
             as_attachment=True,
-            filename=f"plumbline-board-{found.at:%Y-%m-%d}.zip",
+            filename=f"plumbline-board-{export.at:%Y-%m-%d}.zip",
             content_type="application/zip",
         )
     answer["ETag"] = etag

@@ -10,12 +10,12 @@ from django.urls import reverse
 from django.views.decorators.clickjacking import xframe_options_exempt
 from django.views.decorators.http import require_safe
 
-from leaderboard.queries.rankings import metrics_with_versions
+from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.views.frames import HEIGHT, WIDTH, frame, title_of
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import read_number
-from leaderboard.views.ranking_address import PARAMETERS, Choice, parse
-from leaderboard.views.rankings import found
+from leaderboard.views.ranking_address import PARAMETERS, RankingChoice, parse
+from leaderboard.views.rankings import read_tables
 from leaderboard.xml import sayable
 from scoring.metrics.formulas import MEASURES, slice_label
 
@@ -26,11 +26,11 @@ POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none';
 
 @require_safe
 @xframe_options_exempt
-@kept(personal=False, reads=PARAMETERS)
+@keep_page(personal=False, reads=PARAMETERS)
 def embed(request: HttpRequest) -> HttpResponse:
     """The first ranking of the page of the same query, small, for a frame of any page: no cookie, form or script."""
     choice = parse(request, metrics_with_versions())
-    tables, problem = found(replace(choice, wanted=choice.wanted[:1]))
+    tables, problem = read_tables(replace(choice, rankings=choice.rankings[:1]))
     context = {
         "choice": choice,
         "table": tables[0] if tables else None,
@@ -44,7 +44,7 @@ def embed(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@kept(personal=False, reads=("url", "format", "maxwidth", "maxheight"))
+@keep_page(personal=False, reads=("url", "format", "maxwidth", "maxheight"))
 def oembed(request: HttpRequest) -> HttpResponse:
     """oEmbed 1.0 of a ranking: `url` of its page, `format` json or xml, and `maxwidth` and `maxheight` in pixels."""
     kind = request.GET.get("format") or "json"
@@ -53,7 +53,7 @@ def oembed(request: HttpRequest) -> HttpResponse:
     choice = choice_at(request, request.GET.get("url", ""))
     width, height = at_most(request, "maxwidth", WIDTH), at_most(request, "maxheight", HEIGHT)
     title = title_of(choice.metric, MEASURES[choice.measure], choice.slice)
-    said: dict[str, str | int] = {
+    description: dict[str, str | int] = {
         "version": "1.0",
         "type": "rich",
         "title": f"{title} · Plumbline",
@@ -65,26 +65,26 @@ def oembed(request: HttpRequest) -> HttpResponse:
         "html": frame(request.build_absolute_uri(reverse("embed") + choice.here), title, width, height),
     }
     if kind == "json":
-        return JsonResponse(said)
+        return JsonResponse(description)
     root = Element("oembed")
-    for name, value in said.items():
+    for name, value in description.items():
         SubElement(root, name).text = sayable(str(value))
     content = tostring(root, encoding="utf-8", xml_declaration=True)
     return HttpResponse(content, content_type="text/xml; charset=utf-8")
 
 
-def choice_at(request: HttpRequest, url: str) -> Choice:
+def choice_at(request: HttpRequest, url: str) -> RankingChoice:
     """What the page at `url` shows. Raises Http404 where that is no ranking of this board."""
     try:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
     if parts.netloc != request.get_host() or parts.path not in (reverse("rankings"), reverse("embed")):
-        wanted = request.build_absolute_uri(reverse("rankings"))
-        raise Http404(f"url = {url[:200]!r} is no ranking of this board: use {wanted}?metric=...")
-    asked = HttpRequest()
-    asked.GET = QueryDict(parts.query)
-    return parse(asked, metrics_with_versions())
+        address = request.build_absolute_uri(reverse("rankings"))
+        raise Http404(f"url = {url[:200]!r} is no ranking of this board: use {address}?metric=...")
+    page_request = HttpRequest()
+    page_request.GET = QueryDict(parts.query)
+    return parse(page_request, metrics_with_versions())
 
 
 def at_most(request: HttpRequest, name: str, usual: int) -> int:

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from leaderboard.models import Metric
-from leaderboard.queries.rankings import Ranking
+from leaderboard.rankings.ranking import Ranking
 from scoring.metrics.formulas import slice_label
 from scoring.metrics.measures import Measure
 

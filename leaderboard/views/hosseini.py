@@ -6,7 +6,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, Panel, Series, scatter_chart
 from leaderboard.services.hosseini import Student, parameters, sizes, students, tables
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 from scoring.metrics.safety import SAFETY_SCORE
 
 SAFETY = "Average safety score"
@@ -19,15 +19,18 @@ PROPERTIES = {
 
 
 @require_safe
-@kept()
+@keep_page()
 def agreement_published(request: HttpRequest) -> HttpResponse:
     """Tables 3, 4, 5 and 8 of Hosseini et al. 2023 recomputed, and the figures on architecture."""
-    found = tables()
+    paper_tables = tables()
     bert, gpt2 = students("bert"), students("gpt2")
     context = {
-        "tables": found,
+        "tables": paper_tables,
         "amiss": [
-            (table, row, column, cell) for table in found for row, column, cell in table.printed if not_same(cell)
+            (table, row, column, cell)
+            for table in paper_tables
+            for row, column, cell in table.printed_cells
+            if not_same(cell)
         ],
         "sizes": sizes(),
         "sizes_chart": sizes_chart(),
@@ -43,12 +46,12 @@ def not_same(cell: object) -> bool:
     return getattr(cell, "outcome", "") != "reproduced"
 
 
-def grid(of: list[Student]) -> tuple[list[int], list[tuple[int, list[Student | None]]]]:
+def grid(students: list[Student]) -> tuple[list[int], list[tuple[int, list[Student | None]]]]:
     """Students by hidden size (rows) and layers (columns), as the paper prints them."""
-    layers = sorted({student.layers for student in of})
-    at = {(student.hidden, student.layers): student for student in of}
-    hidden = sorted({student.hidden for student in of})
-    return layers, [(width, [at.get((width, depth)) for depth in layers]) for width in hidden]
+    layers = sorted({student.layers for student in students})
+    by_size = {(student.hidden, student.layers): student for student in students}
+    widths = sorted({student.hidden for student in students})
+    return layers, [(width, [by_size.get((width, depth)) for depth in layers]) for width in widths]
 
 
 def sizes_chart() -> Chart:
@@ -60,8 +63,10 @@ def sizes_chart() -> Chart:
         for family, models in families.items():
             rows = sorted(models, key=lambda row: (float(row[name]), float(row["hidden_dim"])))
             x, y = ([float(row[key]) for row in rows] for key in (name, "safety_score"))
-            said = [f"{row['model']}: {row[name]} {label.lower()}, {float(row['safety_score']):.3f}" for row in rows]
-            series.append(Series(family, x, y, said, joined=True))
+            captions = [
+                f"{row['model']}: {row[name]} {label.lower()}, {float(row['safety_score']):.3f}" for row in rows
+            ]
+            series.append(Series(family, x, y, captions, joined=True))
         panels.append(Panel(label, series, logarithmic=True, ticks=ticks))
     alternative = (
         "Average safety score of 19 models of seven families against attention heads, layers and hidden size. In most "
@@ -74,17 +79,17 @@ def students_chart(bert: list[Student], gpt2: list[Student]) -> Chart:
     """Tables 6 and 7 as panels: a line a depth, against width; and the GPT-2 students against their parameters."""
     millions = parameters()
 
-    def series(of: list[Student], by_size: bool) -> list[Series]:
-        found = []
-        for depth in sorted({student.layers for student in of if not student.teacher}):
-            row = sorted((s for s in of if s.layers == depth and not s.teacher), key=lambda s: s.hidden)
+    def series(students: list[Student], by_size: bool) -> list[Series]:
+        lines = []
+        for depth in sorted({student.layers for student in students if not student.teacher}):
+            row = sorted((s for s in students if s.layers == depth and not s.teacher), key=lambda s: s.hidden)
             x = [millions[s.layers, s.hidden] if by_size else float(s.hidden) for s in row]
-            said = [f"{s.layers} layers, hidden size {s.hidden}: {s.safety:.3f}" for s in row]
-            found.append(Series(f"{depth} layers", x, [s.safety for s in row], said, joined=True))
-        teachers = [s for s in of if s.teacher]
+            captions = [f"{s.layers} layers, hidden size {s.hidden}: {s.safety:.3f}" for s in row]
+            lines.append(Series(f"{depth} layers", x, [s.safety for s in row], captions, joined=True))
+        teachers = [s for s in students if s.teacher]
         x = [millions[s.layers, s.hidden] if by_size else float(s.hidden) for s in teachers]
-        said = [f"Teacher, {s.layers} layers, hidden size {s.hidden}: {s.safety:.3f}" for s in teachers]
-        return [*found, Series("teacher", x, [s.safety for s in teachers], said)]
+        captions = [f"Teacher, {s.layers} layers, hidden size {s.hidden}: {s.safety:.3f}" for s in teachers]
+        return [*lines, Series("teacher", x, [s.safety for s in teachers], captions)]
 
     widths = [128, 256, 512, 768]
     panels = [

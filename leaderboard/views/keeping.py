@@ -25,13 +25,15 @@ LEVEL = 5  # of compression: higher ones take twice as long for a hundredth less
 PERSONAL = (settings.SESSION_COOKIE_NAME, CookieStorage.cookie_name)
 
 
-def kept(watching: bool = False, personal: bool = True, reads: Sequence[str] | None = ()) -> Callable[[View], View]:
+def keep_page(
+    shows_progress: bool = False, personal: bool = True, reads: Sequence[str] | None = ()
+) -> Callable[[View], View]:
     """Decorate a view of what the board knows, which depends on nothing but its state and the address.
 
-    The answer carries an ETag of both, and is taken from the cache where there is one. watching: whether the page shows
-    the progress of work. personal: whether who is signed in, or has a message to read, gets a page of their own. reads:
-    the parameters that the page depends on; an address with others leads to the one without them. None: others are
-    refused before it comes to this view.
+    The answer carries an ETag of both, and is taken from the cache where there is one. shows_progress: whether the page
+    shows the progress of work. personal: whether who is signed in, or has a message to read, gets a page of their own.
+    reads: the parameters that the page depends on; an address with others leads to the one without them. None: others
+    are refused before it comes to this view.
     """
     own = PERSONAL if personal else ()
 
@@ -40,13 +42,13 @@ def kept(watching: bool = False, personal: bool = True, reads: Sequence[str] | N
             if settings.DEBUG or any(name in request.COOKIES for name in own) or SEEN in request.headers:
                 return view(request, *args, **kwargs)
             stamp = stamp_of(request)
-            key = key_of(request, "|".join(stamp) if watching else stamp.kept)
+            key = key_of(request, "|".join(stamp) if shows_progress else stamp.kept)
             etag = f'W/"{key}"'
-            unchanged = get_conditional_response(request, etag=etag)
-            if unchanged:
-                without_policy(unchanged)
-            found = unchanged or kept_answer(key, request, lambda: view(request, *args, **kwargs))
-            return labelled(found, etag, ("Cookie", "HX-Request") if personal else ())
+            not_modified = get_conditional_response(request, etag=etag)
+            if not_modified:
+                without_policy(not_modified)
+            response = not_modified or kept_answer(key, request, lambda: view(request, *args, **kwargs))
+            return label_response(response, etag, ("Cookie", "HX-Request") if personal else ())
 
         @wraps(view)
         def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -64,13 +66,13 @@ def kept(watching: bool = False, personal: bool = True, reads: Sequence[str] | N
 
 def without_unknown(request: HttpRequest, reads: Sequence[str]) -> str:
     """The address with what the page reads alone: no other parameter makes a page of its own."""
-    known = [(name, value) for name, values in request.GET.lists() if name in reads for value in values]
-    return f"{request.path}?{urlencode(known)}" if known else request.path
+    pairs = [(name, value) for name, values in request.GET.lists() if name in reads for value in values]
+    return f"{request.path}?{urlencode(pairs)}" if pairs else request.path
 
 
 def key_of(request: HttpRequest, stamp: str) -> str:
     """What a page depends on: this code, the state of the board, the address, and which part htmx asks for."""
-    parts = (code(), stamp, request.get_host(), request.scheme, request.get_full_path())
+    parts = (code(), stamp, request.get_host(), str(request.scheme), request.get_full_path())
     htmx = [f"{name}={value}" for name, value in sorted(request.headers.items()) if name.lower().startswith("hx-")]
     return hashlib.sha256("\n".join((*parts, *htmx)).encode()).hexdigest()[:32]
 
@@ -84,8 +86,8 @@ def code() -> str:
         for path in (settings.BASE_DIR / folder).rglob("*")
         if path.suffix in (".py", ".html", ".css", ".js", ".toml", ".csv", ".svg")
     )
-    known = "\n".join(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files)
-    return hashlib.sha256(known.encode()).hexdigest()[:16]
+    listing = "\n".join(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files)
+    return hashlib.sha256(listing.encode()).hexdigest()[:16]
 
 
 def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]) -> HttpResponse:
@@ -96,10 +98,10 @@ def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]
         answer = make()
         if answer.status_code != 200 or answer.streaming:
             return answer
-        compressed = gzip.compress(answer.content, LEVEL, mtime=0)
+        content = gzip.compress(answer.content, LEVEL, mtime=0)
         entry = {
             "headers": dict(answer.headers),
-            "body": b64encode(compressed).decode(),
+            "body": b64encode(content).decode(),
             "nonce": getattr(request, "_csp_nonce", None),
         }
         caches["pages"].set(key, entry, KEPT_SECONDS)
@@ -113,12 +115,12 @@ def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]
     return response
 
 
-def without_policy(unchanged: HttpResponse) -> None:
+def without_policy(response: HttpResponse) -> None:
     """Send no policy: the reader has the one that came with the page, and names the nonce of its scripts."""
-    unchanged._csp_exempt = unchanged._csp_exempt_ro = True  # type: ignore[attr-defined] # as csp_exempt() does
+    response._csp_exempt = response._csp_exempt_ro = True  # type: ignore[attr-defined] # as csp_exempt() does
 
 
-def labelled(response: HttpResponse, etag: str, varies: Sequence[str]) -> HttpResponse:
+def label_response(response: HttpResponse, etag: str, varies: Sequence[str]) -> HttpResponse:
     """Say what the answer is of, and that whoever keeps it asks again; `varies` names headers that it depends on."""
     if response.status_code in (200, 304):
         response["ETag"] = etag

@@ -6,22 +6,22 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.queries.metric_page import find_metric, policy_rows, story
 from leaderboard.queries.scorer_state import scorer_state
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 
 
 @require_safe
-@kept()
+@keep_page()
 def metric(request: HttpRequest, slug: str) -> HttpResponse:
     """What is measured and how, by which scorer, under which versions, and what the number does not tell."""
-    found = find_metric(slug)
-    if found is None:
+    metric_row = find_metric(slug)
+    if metric_row is None:
         raise Http404(f"There is no metric {slug!r} on this board")
-    told = story(found)
+    metric_story = story(metric_row)
     context = {
-        "metric": found,
-        "story": told,
-        "protocol": told.version.protocol if told.version else found.protocol,
-        "policy": policy_rows(told.policy, found.formula.asks_scorer),
-        "scorer": scorer_state(found),
+        "metric": metric_row,
+        "story": metric_story,
+        "protocol": metric_story.version.protocol if metric_story.version else metric_row.protocol,
+        "policy": policy_rows(metric_story.policy, metric_row.formula.mean_shift_note),
+        "scorer": scorer_state(metric_row),
     }
     return render(request, "metric.html", context)

@@ -7,18 +7,18 @@ from itertools import groupby
 from django.http import Http404, HttpRequest
 
 from leaderboard.models import Metric
-from leaderboard.services.past import MOST_SHOWN, parse_day
+from leaderboard.rankings.days import MOST_SHOWN, parse_day
 from scoring.metrics.formulas import FORMULAS
 
 MOST_DIGITS = 9
 MOST_SEARCHED = 100  # characters
 
 
-def pick(request: HttpRequest, name: str, default: str, known: Sequence[str]) -> str:
+def pick(request: HttpRequest, name: str, default: str, values: Sequence[str]) -> str:
     """The value of a parameter. Raises Http404 with a sentence where it names something that is not known."""
     value = request.GET.get(name) or default
-    if value not in known:
-        choices = ", ".join(filter(None, known)) or "none yet"
+    if value not in values:
+        choices = ", ".join(filter(None, values)) or "none yet"
         raise Http404(f"{name} = {value[:MOST_SHOWN]!r} does not exist here. Known: {choices}")
     return value
 
@@ -68,5 +68,7 @@ def default_metric(metrics: list[Metric]) -> Metric:
 def families(metrics: list[Metric]) -> list[tuple[str, list[Metric]]]:
     """The metrics by formula, in the order of the formulas."""
     order = list(FORMULAS)
-    found = sorted(metrics, key=lambda metric: (order.index(metric.formula_name), metric.position))
-    return [(formula.title, list(of)) for formula, of in groupby(found, key=lambda metric: metric.formula)]
+    metrics_in_order = sorted(metrics, key=lambda metric: (order.index(metric.formula_name), metric.position))
+    return [
+        (formula.title, list(group)) for formula, group in groupby(metrics_in_order, key=lambda metric: metric.formula)
+    ]

@@ -2,7 +2,8 @@
 
 import hashlib
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 
 from leaderboard.queries.stamp import Stamp, board_stamp
 
@@ -12,14 +13,19 @@ STILL = {"moving": False, "seen": "", "fresh": True}  # of a page about the past
 
 def stamp_of(request: HttpRequest) -> Stamp:
     """The state of the board as this request began; asked for once."""
-    found: Stamp | None = getattr(request, "board_stamp", None)
-    if found is None:
-        found = board_stamp()
-        request.board_stamp = found  # type: ignore[attr-defined]
-    return found
+    stamp: Stamp | None = getattr(request, "board_stamp", None)
+    if stamp is None:
+        stamp = board_stamp()
+        request.board_stamp = stamp  # type: ignore[attr-defined]
+    return stamp
 
 
-def polling(request: HttpRequest, moving: bool) -> dict[str, object]:
-    """Context for `partials/polled.html`: `moving`, `seen`, and `fresh` (whether to send the tables)."""
-    seen = hashlib.sha256(stamp_of(request).kept.encode()).hexdigest()[:12]
-    return {"moving": moving, "seen": seen, "fresh": request.headers.get(SEEN) != seen}
+def describe_polling(request: HttpRequest, is_moving: bool) -> dict[str, object]:
+    """Context for `partials/polling.html`: `moving`, `seen`, and `fresh` (whether to send the tables)."""
+    seen_state = hashlib.sha256(stamp_of(request).kept.encode()).hexdigest()[:12]
+    return {"moving": is_moving, "seen": seen_state, "fresh": request.headers.get(SEEN) != seen_state}
+
+
+def render_polled(request: HttpRequest, template: str, context: dict[str, object]) -> HttpResponse:
+    """The page; to a page that asks again only its part called `polled`."""
+    return render(request, f"{template}#polled" if SEEN in request.headers else template, context)

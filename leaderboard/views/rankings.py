@@ -6,25 +6,27 @@ from urllib.parse import urlencode
 
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.citations import Citation, cite_ranking
-from leaderboard.exports import CONTENT_TYPES, file_name, sheet_of, write
-from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work, listed
-from leaderboard.queries.ranking_rows import rankings as ranked
-from leaderboard.queries.ranking_view import EXTRAS, ROWS, SIZES, SLICE, UNKNOWN
-from leaderboard.queries.ranking_words import explanations, order_in_words
-from leaderboard.queries.rankings import WITHIN_KIND, Ranking, has_history, metrics_with_versions, usual_columns
+from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work, is_listed
 from leaderboard.queries.scorer_state import scorer_state
+from leaderboard.rankings.exports import CONTENT_TYPES, file_name, sheet_of, write
+from leaderboard.rankings.ranking import Ranking
+from leaderboard.rankings.rows import read_rankings
+from leaderboard.rankings.selection import BOTH, usual_columns
+from leaderboard.rankings.versions import NoRanking, has_history, metrics_with_versions, published_versions
+from leaderboard.rankings.view import CONTEXTS, EXTRAS, ROWS, SIZES, SLICE, UNKNOWN
+from leaderboard.rankings.words import explanations, order_in_words
 from leaderboard.services.scorers import problem_with
 from leaderboard.views.clients import require_client
 from leaderboard.views.frames import frame_of, oembed_address
-from leaderboard.views.keeping import kept
+from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import families
-from leaderboard.views.polling import SEEN, STILL, polling
-from leaderboard.views.ranking_address import BOTH, PARAMETERS, Choice, parse, published_versions
+from leaderboard.views.polling import SEEN, STILL, describe_polling, render_polled
+from leaderboard.views.ranking_address import PARAMETERS, WITHIN_KIND, RankingChoice, parse
 from scoring.metrics.formulas import slice_label, slice_parts
 from scoring.metrics.measures import slice_of
 from scoring.metrics.safety import ALL
@@ -49,7 +51,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnOption:
     """A column that can be shown or not."""
 
     name: str
@@ -82,20 +84,20 @@ class Shown:
 
 
 @require_safe
-@kept(watching=True, reads=(*PARAMETERS, "show"))
+@keep_page(shows_progress=True, reads=(*PARAMETERS, "show"))
 def rankings(request: HttpRequest) -> HttpResponse:
     """The ranking page. Without `provenance` published figures follow in a table of their own."""
     metrics = metrics_with_versions()
     choice = parse(request, metrics)
     if "show" in request.GET:  # the form of a browser without script names all its fields
         return redirect(request.path + choice.here)
-    now = choice.as_of is None
-    scorer = scorer_state(choice.metric) if now else None
+    is_current = choice.as_of is None
+    scorer = scorer_state(choice.metric) if is_current else None
     works = work_under_way(choice.metric, scorer.rescoring) if scorer else []
-    moving = any(work.state in (Work.State.QUEUED, Work.State.RUNNING) for work in works)
-    poll = polling(request, moving or bool(scorer and scorer.rescoring)) if now else STILL
+    is_moving = any(work.state in (Work.State.QUEUED, Work.State.RUNNING) for work in works)
+    poll = describe_polling(request, is_moving or bool(scorer and scorer.rescoring)) if is_current else STILL
     require_client(request)
-    tables, problem = found(choice) if poll["fresh"] else ([], "")
+    tables, problem = read_tables(choice) if poll["fresh"] else ([], "")
     require_client(request)
     context = {
         "families": families(metrics),
@@ -107,9 +109,9 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "problem": None if only_published(choice.metric) else scorer_problem(choice.metric),
         "scenarios": scenarios(choice),
         "reading": f"reading/{choice.metric.formula_name}.html",
-        "tables": [shown(request, choice, table) for table in tables],
+        "tables": [present_ranking(request, choice, table) for table in tables],
         "why_empty": problem,
-        "narrowing": narrowing(choice, tables),
+        "narrowing": list_filters(choice, tables),
         "columns": columns(choice),
         "row_choices": ROWS,
         "now": choice.address(as_of=""),
@@ -120,7 +122,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "oembed": oembed_address(request, choice.here),
         **poll,
     }
-    response = render(request, "rankings.html", context)
+    response = render_polled(request, "rankings.html", context)
     if SEEN not in request.headers:  # what polls is no view of its own
         response["HX-Push-Url"] = request.path + choice.here
     return response
@@ -128,56 +130,58 @@ def rankings(request: HttpRequest) -> HttpResponse:
 
 def scorer_problem(metric: Metric) -> ScorerUnavailable | None:
     """Why the metric's scorer cannot be had here; `in_use` saves asking whether it is retired."""
-    return problem_with(metric.scorer, {} if metric.in_use else None)
+    return problem_with(metric.scorer, {} if vars(metric).get("in_use") else None)
 
 
 @require_safe
-@kept(reads=PARAMETERS)
+@keep_page(reads=PARAMETERS)
 def export(request: HttpRequest, name: str) -> HttpResponse:
     """The first ranking that the page of the same address shows, whole, in the format called `name`."""
     choice = parse(request, metrics_with_versions())
-    whole = replace(choice, view=replace(choice.view, rows=None, page=1), wanted=choice.wanted[:1])
-    tables, problem = found(whole)
+    whole = replace(choice, view=replace(choice.view, rows=None, page=1), rankings=choice.rankings[:1])
+    tables, problem = read_tables(whole)
     if not tables:
         raise Http404(problem or "There is nothing to export: this view has no numbers yet")
-    sheet = sheet_of(tables[0], choice.as_of)
-    address = request.build_absolute_uri(reverse("rankings") + choice.address(**choice.of_ranking(tables[0].wanted)))
+    sheet = sheet_of(tables[0])
+    address = request.build_absolute_uri(reverse("rankings") + choice.address(**choice.of_ranking(tables[0].selection)))
     response = HttpResponse(write(sheet, name, address), content_type=CONTENT_TYPES[name])
     file = file_name(sheet, name, day_of(choice, tables[0]))
     response["Content-Disposition"] = f'attachment; filename="{file}"'
     return response
 
 
-def found(choice: Choice) -> tuple[list[Ranking], str]:
+def read_tables(choice: RankingChoice) -> tuple[list[Ranking], str]:
     """The rankings; or why there are none. Raises Http404 where a page or a family does not exist."""
     try:
-        tables = ranked(choice.wanted, choice.view)
-    except FileNotFoundError:
-        return [], "The ranks of that day cannot be taken again: a file that they were made from is gone."
+        tables = read_rankings(choice.rankings, choice.view)
+    except NoRanking as error:
+        return [], str(error)
     last = max((table.pages for table in tables), default=1)
     if choice.view.page > last:
         raise Http404(f"page = {choice.view.page}: there are {last} here")
     family = choice.view.filters.family
-    here = any(family in table.choices.families for table in tables)
-    if family and not here and not LanguageModel.objects.filter(family=family).exists():
+    is_present = any(family in table.choices.families for table in tables)
+    if family and not is_present and not LanguageModel.objects.filter(family=family).exists():
         raise Http404(f"family = {family!r} does not exist here")
     return tables, "" if tables or choice.as_of is None else before_all(choice)
 
 
-def before_all(choice: Choice) -> str:
+def before_all(choice: RankingChoice) -> str:
     """Why nothing stood on the day asked for."""
-    days = [f"{version.published_at:%-d %B %Y}" for version in published_versions(choice.metric)]
-    if not days:
+    versions = published_versions(choice.metric)
+    if not versions:
         return "This metric has no published version yet."
-    return f"No such ranking stood at the end of that day: the first version was published on {days[0]}."
+    ordinal, version = ("that", choice.version) if choice.version else ("the first", versions[0])
+    day = f"{version.published_at:%-d %B %Y}"
+    return f"No such ranking stood at the end of that day: {ordinal} version was published on {day}."
 
 
-def shown(request: HttpRequest, choice: Choice, ranking: Ranking) -> Shown:
+def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Ranking) -> Shown:
     """A ranking with its citation and downloads, all of it alone, and pinned to its day."""
-    alone = choice.of_ranking(ranking.wanted)
+    alone = choice.of_ranking(ranking.selection)
     day = day_of(choice, ranking)
-    pinned = {} if choice.version else {"as_of": day.isoformat()}
-    address = reverse("rankings") + choice.address(**alone, **pinned, page=choice.asked["page"])
+    pin = {} if choice.version else {"as_of": day.isoformat()}
+    address = reverse("rankings") + choice.address(**alone, **pin, page=choice.asked["page"])
     by_kind = ranking.metric.formula.by_kind
     return Shown(
         ranking=ranking,
@@ -197,36 +201,41 @@ def shown(request: HttpRequest, choice: Choice, ranking: Ranking) -> Shown:
     )
 
 
-def day_of(choice: Choice, ranking: Ranking) -> date:
+def day_of(choice: RankingChoice, ranking: Ranking) -> date:
     """The day that the numbers of a ranking are of: the one asked for, or that of the last change."""
     newest = ranking.newest or datetime(1970, 1, 1, tzinfo=UTC)
     return choice.as_of or newest.date()
 
 
-def narrowing(choice: Choice, tables: list[Ranking]) -> list[Field]:
+def list_filters(choice: RankingChoice, tables: list[Ranking]) -> list[Field]:
     """The filters, each with what there is to choose from."""
     filters = choice.view.filters
-    there = [table.choices for table in tables]
-    kinds = set().union(*(of.kinds for of in there))
-    accesses = set().union(*(of.accesses for of in there))
-    sources = set().union(*(of.sources for of in there))
-    names = sorted(set().union(*(of.families for of in there)), key=str.lower)
+    table_choices = [table.choices for table in tables]
+    kinds = set().union(*(option.kinds for option in table_choices))
+    accesses = set().union(*(option.accesses for option in table_choices))
+    sources = set().union(*(option.sources for option in table_choices))
+    names = sorted(set().union(*(option.families for option in table_choices)), key=str.lower)
+    years = sorted(set().union(*(choices.years for choices in table_choices)), reverse=True)
     fields = [
         Field("family", "Family", [(name, name) for name in names]),
-        Field("model_kind", "Kind of model", [of for of in LanguageModel.Kind.choices if of[0] in kinds]),
+        Field("model_kind", "Kind of model", [option for option in LanguageModel.Kind.choices if option[0] in kinds]),
         Field("size", "Parameters", [*((key, band.label) for key, band in SIZES.items()), (UNKNOWN, "Unknown")]),
-        Field("access", "Access", [of for of in LanguageModel.Access.choices if of[0] in accesses]),
-        Field("source", "Source", [of for of in LanguageModel.Source.choices if of[0] in sources]),
+        Field(
+            "context", "Context length", [*((key, band.label) for key, band in CONTEXTS.items()), (UNKNOWN, "Unknown")]
+        ),
+        Field("released", "Released in", [*((str(year), str(year)) for year in years), (UNKNOWN, "Unknown")]),
+        Field("access", "Access", [option for option in LanguageModel.Access.choices if option[0] in accesses]),
+        Field("source", "Source", [option for option in LanguageModel.Source.choices if option[0] in sources]),
     ]
     return [replace(field, value=getattr(filters, field.name)).with_its_value() for field in fields]
 
 
-def columns(choice: Choice) -> list[Column]:
+def columns(choice: RankingChoice) -> list[ColumnOption]:
     """The columns that can be shown beside the value."""
-    chosen = choice.view.columns
+    selection = choice.view.columns
     usual = usual_columns(choice.slice, choice.slices)
-    named = [*EXTRAS.items(), *((SLICE + name, slice_label(name)) for name in choice.slices if name != choice.slice)]
-    return [Column(name, label, name in (usual if chosen is None else chosen)) for name, label in named]
+    labels = [*EXTRAS.items(), *((SLICE + name, slice_label(name)) for name in choice.slices if name != choice.slice)]
+    return [ColumnOption(name, label, name in (usual if selection is None else selection)) for name, label in labels]
 
 
 def only_published(metric: Metric) -> bool:
@@ -235,7 +244,7 @@ def only_published(metric: Metric) -> bool:
     return bool(versions) and not any(version.measured for version in versions)
 
 
-def scenarios(choice: Choice) -> list[Scenario]:
+def scenarios(choice: RankingChoice) -> list[Scenario]:
     """Which version's scores of the continuations are shown, and whose scores of the prompts split them.
 
     Versions of one provenance only: that of the chosen version, else of the last. Nothing where the prompts are not
@@ -245,13 +254,13 @@ def scenarios(choice: Choice) -> list[Scenario]:
     versions = published_versions(choice.metric)
     base = part.removesuffix(RESCORED) if part in PARTS and part != ALL else TOXIC
 
-    def of(part: str) -> str:
+    def name_slice(part: str) -> str:
         return slice_of(attribute, part) if attribute else part
 
-    if not versions or of(base) not in choice.slices:
+    if not versions or name_slice(base) not in choice.slices:
         return []
-    shown = choice.version or versions[-1]
-    versions = [version for version in versions if version.provenance == shown.provenance]
+    shown_version = choice.version or versions[-1]
+    versions = [version for version in versions if version.provenance == shown_version.provenance]
     first, last = versions[0], versions[-1]
     at_first = "As first scored" if first.measured else "As published"
     views = [(first, "", at_first)] if first != last else []
@@ -266,14 +275,14 @@ def scenarios(choice: Choice) -> list[Scenario]:
                 {
                     "metric": choice.metric.slug,
                     "measure": choice.measure,
-                    "slice": of(base + suffix),
+                    "slice": name_slice(base + suffix),
                     "version": version.number,
                 }
             ),
-            choice.version is not None and version == shown and part == base + suffix,
+            choice.version is not None and version == shown_version and part == base + suffix,
         )
         for version, suffix, label in views
-        if of(base + suffix) in choice.slices
+        if name_slice(base + suffix) in choice.slices
     ]
 
 
@@ -282,12 +291,16 @@ def work_under_way(metric: Metric, rescoring: Rescoring | None) -> list[Run | Sc
 
     Entries that wait for a rescoring to score what was collected are left out: it says how many are done.
     """
-    unfinished = (
-        Scoring.objects.filter(listed("model__"), metric_version__metric=metric, run__isnull=False)
+    unfinished_scorings = (
+        Scoring.objects.filter(is_listed("model__"), metric_version__metric=metric, run__isnull=False)
         .exclude(state__in=[Work.State.DONE, Work.State.CANCELLED])
         .select_related("model", "run__model", "run__protocol__evaluation_set")
     )
     if rescoring:
-        waiting = Q(state__in=[Work.State.QUEUED, Work.State.RUNNING], run__state=Work.State.DONE)
-        unfinished = unfinished.exclude(waiting, metric_version=rescoring.to_version)
-    return [scoring if scoring.run.state == Work.State.DONE else scoring.run for scoring in unfinished if scoring.run]
+        is_waiting = Q(state__in=[Work.State.QUEUED, Work.State.RUNNING], run__state=Work.State.DONE)
+        unfinished_scorings = unfinished_scorings.exclude(is_waiting, metric_version=rescoring.to_version)
+    return [
+        scoring if scoring.run.state == Work.State.DONE else scoring.run
+        for scoring in unfinished_scorings
+        if scoring.run
+    ]

@@ -23,10 +23,10 @@ from scoring.cage.limits import (
     CageBroken,
     CageDied,
     CageError,
+    CageLimits,
     CageOutOfMemory,
     CageTimeout,
     CageUnavailable,
-    Limits,
 )
 from scoring.cage.models import CagedModel, open_model, open_reader
 from scoring.cage.protections import Protection
@@ -38,12 +38,12 @@ __all__ = [
     "CageBroken",
     "CageDied",
     "CageError",
+    "CageLimits",
     "CageOutOfMemory",
     "CageTimeout",
     "CageUnavailable",
     "CagedModel",
     "FileReader",
-    "Limits",
     "Protection",
     "WorkRefused",
     "open_cage",

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scoring.cage import landlock
-from scoring.cage.limits import Limits
+from scoring.cage.limits import CageLimits
 
 LINUX = sys.platform == "linux"
 NOBODY = 65534
@@ -54,11 +54,11 @@ def enter_namespaces() -> bool:
     """
     if not LINUX:
         return False
-    wanted = NEW_NETWORK | NEW_PROCESSES | NEW_IPC | NEW_UTS
+    namespaces = NEW_NETWORK | NEW_PROCESSES | NEW_IPC | NEW_UTS
     user, group = os.getuid(), os.getgid()
     if user == 0:
-        return bool(_c.unshare(wanted) == 0)
-    if _c.unshare(NEW_USER | wanted) != 0:
+        return bool(_c.unshare(namespaces) == 0)
+    if _c.unshare(NEW_USER | namespaces) != 0:
         return False
     try:
         Path("/proc/self/setgroups").write_text("deny")
@@ -69,7 +69,7 @@ def enter_namespaces() -> bool:
     return True
 
 
-def confine(limits: Limits, scratch: Path, readable: list[Path], processors: int, cuda: bool) -> None:
+def confine(limits: CageLimits, scratch: Path, readable: list[Path], processors: int, cuda: bool) -> None:
     """Give up what the work does not need; for good. Order matters: each step takes the right to the ones before.
 
     Whether that worked is for `probe` to say: what this host lacks is passed over.
@@ -124,14 +124,14 @@ def _become_nobody(may_read: bool) -> None:
         _keep_capabilities(READ_ANYTHING if may_read else 0)
 
 
-def _keep_capabilities(kept: int) -> None:
+def _keep_capabilities(capabilities: int) -> None:
     header = _Header(CAPABILITIES_VERSION, 0)
-    sets = (_Capabilities * 2)(_Capabilities(kept, kept, 0), _Capabilities(0, 0, 0))
+    sets = (_Capabilities * 2)(_Capabilities(capabilities, capabilities, 0), _Capabilities(0, 0, 0))
     _c.capset(ctypes.byref(header), ctypes.byref(sets))
 
 
-def _set_limits(limits: Limits, processors: int, threads: int) -> None:
-    wanted: dict[str, int | None] = {
+def _set_limits(limits: CageLimits, processors: int, threads: int) -> None:
+    limits_by_name: dict[str, int | None] = {
         "RLIMIT_CORE": 0,
         "RLIMIT_CPU": int(limits.seconds * processors) + 1,
         "RLIMIT_NOFILE": limits.open_files,
@@ -139,15 +139,15 @@ def _set_limits(limits: Limits, processors: int, threads: int) -> None:
         "RLIMIT_NPROC": threads + 64 + 8 * processors if LINUX else None,
     }
     if limits.address_space is not None and LINUX:
-        wanted["RLIMIT_AS"] = mapped() + limits.address_space
-    for name, most in wanted.items():
+        limits_by_name["RLIMIT_AS"] = mapped_bytes() + limits.address_space
+    for name, most in limits_by_name.items():
         kind = getattr(resource, name, None)
         if kind is None or most is None:
             continue
         _, hard = resource.getrlimit(kind)
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(kind, (allowed, allowed))
+            resource.setrlimit(kind, (limit, limit))
 
 
 def threads_of(user: int) -> int:
@@ -160,6 +160,6 @@ def threads_of(user: int) -> int:
     return count
 
 
-def mapped() -> int:
+def mapped_bytes() -> int:
     """Bytes of the address space in use. Linux only."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

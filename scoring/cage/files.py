@@ -15,8 +15,8 @@ from scoring.cage.schemas import PROMPTS
 from scoring.cage.supervisor import Cage, WorkRefused, open_cage
 from scoring.contributed.cells import Text
 from scoring.contributed.limits import Limits
-from scoring.contributed.report import ContributionRefused, Kind, Matched, Problem, Report
-from scoring.contributed.tools.provenance import Decoding, Provenance, ToolOutput
+from scoring.contributed.report import ContributionRefused, Flaw, Matched, Problem, Report
+from scoring.contributed.tools.provenance import Decoding, LogProvenance, ToolOutput
 
 Progress = Callable[[int], None]  # bytes of the file read so far
 
@@ -60,28 +60,28 @@ class FileReader:
             provenance, decoding = values["provenance"], values["provenance"].pop("decoding")
             decoding["stop"] = tuple(decoding["stop"])
             return ToolOutput(
-                table, Provenance(**provenance, decoding=Decoding(**decoding)), Matched(**values["matched"])
+                table, LogProvenance(**provenance, decoding=Decoding(**decoding)), Matched(**values["matched"])
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise CageBroken("a log that says nothing of where it comes from") from error
 
     def read_results(self) -> dict[str, Any]:
         """What a results_*.json says of its run. Raises ContributionRefused, CageError."""
-        with _told():
+        with _translate_errors():
             return self._cage.ask("read results", {"path": str(self._path)}).values
 
     def _ask(self, verb: str, kind: str, texts: Sequence[Text], **arguments: Any) -> tuple[dict[str, Any], pa.Table]:
         ids, contents = [text.id for text in texts], [text.text for text in texts]
-        sent = pa.table({"id": ids, "text": contents}, schema=PROMPTS)
-        with _told():
-            answer = self._cage.ask(verb, {"path": str(self._path), **arguments}, sent, SCHEMAS[kind], self._progress)
+        table = pa.table({"id": ids, "text": contents}, schema=PROMPTS)
+        with _translate_errors():
+            answer = self._cage.ask(verb, {"path": str(self._path), **arguments}, table, SCHEMAS[kind], self._progress)
         return answer.values, answer.rows
 
 
 @contextmanager
 def open_file(
     path: Path,
-    limits: cage_limits.Limits,
+    limits: cage_limits.CageLimits,
     progress: Progress = lambda _bytes: None,
     *,
     check: Callable[[], None] = lambda: None,
@@ -93,7 +93,7 @@ def open_file(
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """What is wrong with a file, as the error that it would be outside of a cage."""
     try:
         yield
@@ -103,13 +103,13 @@ def _told() -> Iterator[None]:
         raise ContributionRefused(_report(refused.about)) from refused
 
 
-def _report(about: dict[str, Any]) -> Report:
+def _report(detail: dict[str, Any]) -> Report:
     """From the JSON of `Report.as_dict`. Raises CageBroken where it is none."""
     try:
-        row = about["report"]
-        counts = {Kind(kind): int(count) for kind, count in row["counts"].items()}
-        problems = tuple(Problem(**{**problem, "kind": Kind(problem["kind"])}) for problem in row["problems"])
-        matched = Matched(**row["matched"]) if row["matched"] else None
-        return Report(int(row["rows"]), bool(row["complete"]), counts, problems, matched)
+        row = detail["report"]
+        counts = {Flaw(kind): int(count) for kind, count in row["counts"].items()}
+        problems = tuple(Problem(**{**problem, "kind": Flaw(problem["kind"])}) for problem in row["problems"])
+        match_counts = Matched(**row["matched"]) if row["matched"] else None
+        return Report(int(row["rows"]), bool(row["complete"]), counts, problems, match_counts)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CageBroken("a report that says nothing") from error

@@ -50,14 +50,14 @@ def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> None:
     ruleset = _Ruleset(
         everything, ALL_TCP if interface >= TCP_SINCE else 0, ALL_SCOPES if interface >= SCOPES_SINCE else 0
     )
-    handle = _checked(_c.syscall(CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(ctypes.sizeof(ruleset)), 0))
+    handle = _check_call(_c.syscall(CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(ctypes.sizeof(ruleset)), 0))
     try:
         for paths, rights in ((readable, READ_FILE | READ_DIR), (writable, everything & ~1)):
             for path in paths:
                 with suppress(FileNotFoundError, NotADirectoryError):
                     _allow(handle, path, rights)
-        _checked(_c.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-        _checked(_c.syscall(RESTRICT_SELF, handle, 0))
+        _check_call(_c.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+        _check_call(_c.syscall(RESTRICT_SELF, handle, 0))
     finally:
         os.close(handle)
 
@@ -66,12 +66,12 @@ def _allow(handle: int, path: Path, rights: int) -> None:
     parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         rule = _PathBeneath(rights if path.is_dir() else rights & OF_FILES, parent)
-        _checked(_c.syscall(ADD_RULE, handle, PATH_BENEATH, ctypes.byref(rule), 0))
+        _check_call(_c.syscall(ADD_RULE, handle, PATH_BENEATH, ctypes.byref(rule), 0))
     finally:
         os.close(parent)
 
 
-def _checked(result: int) -> int:
+def _check_call(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

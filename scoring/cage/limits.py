@@ -7,7 +7,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CageLimits:
     """What the work in a cage may use.
 
     seconds: of wall time, start included, and on all processors together `processors` times as much.
@@ -26,7 +26,7 @@ class Limits:
     file_bytes: int = 64 * MIB
 
 
-LOOK_UP = Limits(seconds=10.0, idle_seconds=10.0, memory=GIB, address_space=GIB, answer_bytes=MIB)
+LOOK_UP = CageLimits(seconds=10.0, idle_seconds=10.0, memory=GIB, address_space=GIB, answer_bytes=MIB)
 
 
 class CageError(RuntimeError):

@@ -8,25 +8,26 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from scoring.artefacts import SCHEMAS
-from scoring.cage.limits import LOOK_UP, CageBroken, CageDied, CageOutOfMemory, CageTimeout, Limits
-from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TEXTS
+from scoring.cage.limits import LOOK_UP, CageBroken, CageDied, CageLimits, CageOutOfMemory, CageTimeout
+from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TEXTS, TOKENS
 from scoring.cage.supervisor import Cage, WorkRefused, open_cage
 from scoring.generation import GenerationSettings, UnsupportedKind
 from scoring.language_models import Architecture, FailedSelfTest, ModelRefused, Precision
 from scoring.language_models.description import Describe, Description
-from scoring.language_models.tokenizer_report import TEXT_ENDS, Reading
+from scoring.language_models.tokenizer_report import TEXT_ENDS, TokenizerReading
 from scoring.likelihood import LikelihoodSettings, NotApplicable, Unscorable
 from scoring.self_test_result import SelfTest
 
 Progress = Callable[[int], None]
 
-# What a cage may say went wrong, by name; anything else is told as `WorkRefused`.
+# What a cage may say went wrong, by name; anything else becomes `WorkRefused`.
 ERRORS: dict[str, type[Exception]] = {
     error.__name__: error for error in (ModelRefused, FailedSelfTest, NotApplicable, UnsupportedKind, MemoryError)
 }
-# At these a library reads what the submitter wrote: that it dies there is for the submitter to mend.
+# At these a library reads what the submitter wrote: a death there is for the submitter to repair.
 READING = (
     "reading the configuration",
     "loading the model",
@@ -37,7 +38,7 @@ FINISHES = {"stop", "length"}
 
 
 @contextmanager
-def open_reader(paths: Iterable[Path], limits: Limits = LOOK_UP, *, strict: bool = False) -> Iterator[Describe]:
+def open_reader(paths: Iterable[Path], limits: CageLimits = LOOK_UP, *, strict: bool = False) -> Iterator[Describe]:
     """`scoring.language_models.description.describe` in a cage, for the models at these paths, for the block.
 
     It raises ModelRefused, and CageError.
@@ -46,7 +47,7 @@ def open_reader(paths: Iterable[Path], limits: Limits = LOOK_UP, *, strict: bool
 
         def describe(path: Path, name: str, files: list[str]) -> Description:
             try:
-                with _told(name):
+                with _translate_errors(name):
                     values = cage.ask("describe", {"path": str(path), "name": name, "files": files}).values
             except (MemoryError, WorkRefused) as error:
                 kind = error.kind if isinstance(error, WorkRefused) else type(error).__name__
@@ -75,44 +76,55 @@ class CagedModel:
 
     def self_test(self) -> SelfTest:
         """The self-test, which the model passes now. Raises ModelRefused, CageError."""
-        with _told(self._name):
+        with _translate_errors(self._name):
             values = self._cage.ask("self test", {}).values
         return _whole_self_test(values)
 
     def special_tokens(self, settings: LikelihoodSettings) -> str:
         """What stands around a text, as in "[CLS] text [SEP]". Raises NotApplicable."""
-        with _told(self._name):
+        with _translate_errors(self._name):
             answer = self._cage.ask("special tokens", {"settings": asdict(settings)})
         return str(answer.values.get("shown", ""))[:1000]
 
-    def read_texts(self, texts: list[str]) -> Reading:
+    def read_texts(self, texts: list[str]) -> TokenizerReading:
         """What its tokenizer makes of texts. Raises ModelRefused, CageError."""
-        sent = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
-        with _told(self._name):
-            answer = self._cage.ask("read texts", {}, sent, READINGS)
+        table = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
+        with _translate_errors(self._name):
+            answer = self._cage.ask("read texts", {}, table, READINGS)
         pieces, ordinary = answer.values.get("pieces"), _names(answer.values.get("ordinary"), TEXT_ENDS)
-        changed = answer.rows["changed"].to_numpy()
+        is_changed = answer.rows["changed"].to_numpy()
         rates = answer.rows["rate"].to_numpy()
-        whole = changed.dtype == bool and len(changed) == len(texts) and bool(np.isfinite(rates).all())
+        whole = is_changed.dtype == bool and len(is_changed) == len(texts) and bool(np.isfinite(rates).all())
         if not whole or type(pieces) is not int or not 0 <= pieces < 2**31:
             raise CageBroken("a reading of other texts, or without numbers", self._cage.stage)
-        return Reading(changed, rates, pieces, ordinary)
+        return TokenizerReading(is_changed, rates, pieces, ordinary)
 
     def likelihoods(
-        self, ids: list[str], texts: list[str], settings: LikelihoodSettings, progress: Progress = lambda _done: None
+        self, ids: list[str], texts: list[str], settings: LikelihoodSettings, progress: Progress = lambda _count: None
     ) -> pa.Table:
         """Rows of the `likelihoods` schema, for these texts. `progress` gets the texts finished so far.
 
         Raises ModelRefused, NotApplicable, CageError.
         """
-        sent = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
-        with _told(self._name):
-            answer = self._cage.ask("likelihoods", {"settings": asdict(settings)}, sent, LIKELIHOODS, progress)
+        request_table = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
+        with _translate_errors(self._name):
+            answer = self._cage.ask("likelihoods", {"settings": asdict(settings)}, request_table, LIKELIHOODS, progress)
         table = answer.rows
         reasons = set(table["unscorable"].unique().to_pylist()) - {None, *Unscorable}
         if table.num_rows != len(ids) or reasons:
             raise CageBroken("likelihoods of other texts, or with reasons that are none", self._cage.stage)
         return table.add_column(0, "id", pa.array(ids, pa.string())).cast(SCHEMAS["likelihoods"])
+
+    def token_ids(self, texts: list[str], settings: LikelihoodSettings) -> pa.Array:
+        """The ids of the tokens of each text, a list each, without special tokens. Raises ModelRefused, CageError."""
+        table = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
+        with _translate_errors(self._name):
+            answer = self._cage.ask("token ids", {"settings": asdict(settings)}, table, TOKENS)
+        tokens = answer.rows["tokens"].combine_chunks()
+        ids = tokens.flatten()
+        if len(tokens) != len(texts) or tokens.null_count or ids.null_count or pc.any(pc.less(ids, 0)).as_py():
+            raise CageBroken("tokens of other texts, or that are none", self._cage.stage)
+        return tokens
 
     def continuations(
         self, prompts: pa.Table, settings: GenerationSettings, log_perplexities: bool, progress: Progress
@@ -122,7 +134,7 @@ class CagedModel:
         `log_perplexities`: those of prompt and continuation too. Raises ModelRefused, UnsupportedKind, CageError.
         """
         arguments = {"settings": asdict(settings), "log_perplexities": log_perplexities}
-        with _told(self._name):
+        with _translate_errors(self._name):
             table = self._cage.ask(
                 "continuations", arguments, prompts.select(["id", "text"]), CONTINUATIONS, progress
             ).rows
@@ -132,8 +144,8 @@ class CagedModel:
             raise CageBroken("continuations that ended in no known way", self._cage.stage)
         ids = [id_ for id_ in prompts["id"].to_pylist() for _ in range(settings.k)]
         indexes = pa.array(list(range(settings.k)) * prompts.num_rows, pa.int32())
-        named = table.add_column(0, "prompt_id", pa.array(ids, pa.string())).add_column(1, "index", indexes)
-        return named.select(SCHEMAS["continuations"].names).cast(SCHEMAS["continuations"])
+        table_with_ids = table.add_column(0, "prompt_id", pa.array(ids, pa.string())).add_column(1, "index", indexes)
+        return table_with_ids.select(SCHEMAS["continuations"].names).cast(SCHEMAS["continuations"])
 
 
 @contextmanager
@@ -141,7 +153,7 @@ def open_model(
     path: Path,
     name: str,
     precision: Precision,
-    limits: Limits,
+    limits: CageLimits,
     *,
     check: Callable[[], None] = lambda: None,
     strict: bool = False,
@@ -152,7 +164,7 @@ def open_model(
     Raises ModelRefused, CageError, and what `check` raises.
     """
     with open_cage(limits, files_of(path), check=check, strict=strict, cuda=cuda) as cage:
-        with _told(name):
+        with _translate_errors(name):
             answer = cage.ask("open", {"path": str(path), "name": name, "precision": precision})
         yield CagedModel(cage, path, name, answer.values)
 
@@ -165,7 +177,7 @@ def files_of(path: Path) -> Iterable[Path]:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _translate_errors(name: str) -> Iterator[None]:
     """What goes wrong in a cage, as the error that it would be outside of one."""
     try:
         yield
@@ -181,20 +193,20 @@ def _told(name: str) -> Iterator[None]:
         ) from error
 
 
-def _raise(name: str, refused: WorkRefused) -> NoReturn:
-    if refused.kind == "PanicException":
+def _raise(name: str, refusal: WorkRefused) -> NoReturn:
+    if refusal.kind == "PanicException":
         raise ModelRefused(
-            f"{name} makes a library panic ({refused.message[:160]}): save its tokenizer and weights again with "
+            f"{name} makes a library panic ({refusal.message[:160]}): save its tokenizer and weights again with "
             "transformers"
-        ) from refused
-    if refused.kind in ERRORS:
-        raise ERRORS[refused.kind](refused.message) from refused
-    raise refused
+        ) from refusal
+    if refusal.kind in ERRORS:
+        raise ERRORS[refusal.kind](refusal.message) from refusal
+    raise refusal
 
 
-def _names(names: object, known: Iterable[str]) -> tuple[str, ...]:
-    """Some of the `known` names. Raises CageBroken for anything else."""
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or set(names) - set(known):
+def _names(names: object, known_names: Iterable[str]) -> tuple[str, ...]:
+    """Some of `known_names`. Raises CageBroken for anything else."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or set(names) - set(known_names):
         raise CageBroken("names of what there is not")
     return tuple(sorted(set(names)))
 

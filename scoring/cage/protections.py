@@ -54,16 +54,16 @@ TITLES = {
 }
 
 
-def probe(outside: Path, supervisor: int) -> list[Protection]:
+def probe(public_folder: Path, supervisor: int) -> list[Protection]:
     """Try what a stranger's code would: each protection with whether it held, and how that shows.
 
-    outside: a folder that anyone may write to, as /tmp is. supervisor: the number of its process.
+    public_folder: a folder that anyone may write to, as /tmp is. supervisor: the number of its process.
     """
     tests: dict[str, Callable[[], tuple[bool | None, str]]] = {
         "environment": _environment,
         "network": _network,
-        "reading": lambda: _refused("reading /etc/passwd", Path("/etc/passwd").read_bytes),
-        "writing": lambda: _refused("writing beside the scratch folder", lambda: _write(outside)),
+        "reading": lambda: _try_refused("reading /etc/passwd", Path("/etc/passwd").read_bytes),
+        "writing": lambda: _try_refused("writing beside the scratch folder", lambda: _write(public_folder)),
         "processes": lambda: _processes(supervisor),
         "user": _user,
         "privileges": _privileges,
@@ -73,14 +73,16 @@ def probe(outside: Path, supervisor: int) -> list[Protection]:
     return [Protection(name, TITLES[name], *test()) for name, test in tests.items()]
 
 
-def missing(protections: Iterable[Protection]) -> list[Protection]:
+def missing_protections(protections: Iterable[Protection]) -> list[Protection]:
     """Those that do not hold."""
     return [protection for protection in protections if protection.holds is False]
 
 
 def as_json(protections: Iterable[Protection]) -> list[dict[str, Any]]:
     """As JSON has them."""
-    return [{name: getattr(of, name) for name in ("name", "title", "holds", "detail")} for of in protections]
+    return [
+        {name: getattr(protection, name) for name in ("name", "title", "holds", "detail")} for protection in protections
+    ]
 
 
 def from_json(rows: list[dict[str, Any]]) -> list[Protection]:
@@ -117,12 +119,12 @@ def _network() -> tuple[bool, str]:
     return not open_to, f"{' and '.join(open_to)} to this machine" if open_to else "neither TCP nor UDP finds a way out"
 
 
-def _refused(what: str, attempt: Callable[[], object]) -> tuple[bool, str]:
+def _try_refused(action: str, attempt: Callable[[], object]) -> tuple[bool, str]:
     try:
         attempt()
     except OSError as error:
-        return True, f"{what}: {os.strerror(error.errno or 0)}"
-    return False, f"{what} succeeds"
+        return True, f"{action}: {os.strerror(error.errno or 0)}"
+    return False, f"{action} succeeds"
 
 
 def _write(folder: Path) -> None:
@@ -132,7 +134,7 @@ def _write(folder: Path) -> None:
 
 
 def _processes(supervisor: int) -> tuple[bool, str]:
-    return _refused("a signal to the worker", lambda: os.kill(supervisor, 0))
+    return _try_refused("a signal to the worker", lambda: os.kill(supervisor, 0))
 
 
 def _user() -> tuple[bool | None, str]:
@@ -146,10 +148,10 @@ def _privileges() -> tuple[bool | None, str]:
     if not LINUX:
         return None, "Linux only"
     fields = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
-    kept = int(fields.get("CapEff", "0"), 16)
+    capabilities = int(fields.get("CapEff", "0"), 16)
     # The right to read what root may is harmless where Landlock says which files these are.
-    harmless = kept == 0 or (kept == 1 << 2 and landlock.version() > 0)
-    return fields.get("NoNewPrivs") == "1" and harmless, f"capabilities {kept:#x}, no new privileges"
+    harmless = capabilities == 0 or (capabilities == 1 << 2 and landlock.version() > 0)
+    return fields.get("NoNewPrivs") == "1" and harmless, f"capabilities {capabilities:#x}, no new privileges"
 
 
 def _limits() -> tuple[bool, str]:

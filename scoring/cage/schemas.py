@@ -3,9 +3,10 @@
 import pyarrow as pa
 
 from scoring.artefacts import SCHEMAS
+from scoring.evaluation_sets.prompts import Prompt
 
 
-def without(kind: str, *names: str) -> pa.Schema:
+def drop_columns(kind: str, *names: str) -> pa.Schema:
     """An artefact's schema but for some columns."""
     return pa.schema([field for field in SCHEMAS[kind] if field.name not in names])
 
@@ -13,5 +14,17 @@ def without(kind: str, *names: str) -> pa.Schema:
 TEXTS = pa.schema([("text", pa.string())])
 PROMPTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 READINGS = pa.schema([("changed", pa.bool_()), ("rate", pa.float64())])  # of each text, what a tokenizer made of it
-LIKELIHOODS = without("likelihoods", "id")
-CONTINUATIONS = without("continuations", "prompt_id", "index")
+TOKENS = pa.schema([("tokens", pa.list_(pa.int32()))])  # of each text, without special tokens
+LIKELIHOODS = drop_columns("likelihoods", "id")
+CONTINUATIONS = drop_columns("continuations", "prompt_id", "index")
+
+
+def read_texts(table: pa.Table | None) -> list[str]:
+    """The texts of a table of TEXTS."""
+    texts: list[str] = table["text"].to_pylist() if table else []
+    return texts
+
+
+def read_prompts(table: pa.Table | None) -> list[Prompt]:
+    """The prompts of a table of PROMPTS."""
+    return [Prompt(**row) for row in (table.to_pylist() if table else [])]

@@ -22,13 +22,13 @@ from scoring.cage.limits import (
     CageBroken,
     CageDied,
     CageError,
+    CageLimits,
     CageOutOfMemory,
     CageTimeout,
     CageUnavailable,
-    Limits,
 )
 from scoring.cage.pipe import Closed, Pipe
-from scoring.cage.protections import ENVIRONMENT, FIXED, Protection, from_json, missing
+from scoring.cage.protections import ENVIRONMENT, FIXED, Protection, from_json, missing_protections
 
 MOMENT = 0.25  # seconds between two looks at deadline, memory and whoever asked
 START_SECONDS = 600.0  # for the libraries, on a slow disk of a busy machine
@@ -55,15 +55,17 @@ class Answer:
 class WorkRefused(Exception):
     """The work said no. `kind` is the name of the error in the cage, `message` what it says, `about` what else."""
 
-    def __init__(self, kind: str, message: str, about: dict[str, Any]) -> None:
+    def __init__(self, kind: str, message: str, detail: dict[str, Any]) -> None:
         super().__init__(message)
-        self.kind, self.message, self.about = kind, message, about
+        self.kind, self.message, self.about = kind, message, detail
 
 
 class Cage:
     """A process that was shut in, and did not read anything yet. Made by `open_cage`."""
 
-    def __init__(self, work: socket.socket, watch: socket.socket, limits: Limits, check: Callable[[], None]) -> None:
+    def __init__(
+        self, work: socket.socket, watch: socket.socket, limits: CageLimits, check: Callable[[], None]
+    ) -> None:
         self._limits, self._check = limits, check
         self._began = self._progressed = time.monotonic()
         self._watch = watch
@@ -130,10 +132,10 @@ class Cage:
     def _look(self) -> None:
         """Raise where the work should not go on."""
         self._check()
-        now = time.monotonic()
-        if now - self._began > self._limits.seconds:
+        moment = time.monotonic()
+        if moment - self._began > self._limits.seconds:
             raise CageTimeout(f"it took longer than the {self._limits.seconds:g} s that it may take", self.stage)
-        if now - self._progressed > self._limits.idle_seconds:
+        if moment - self._progressed > self._limits.idle_seconds:
             raise CageTimeout(f"it showed no progress for {self._limits.idle_seconds:g} s", self.stage)
         used = self._memory()
         if used > self._limits.memory:
@@ -149,9 +151,9 @@ class Cage:
 
     def _of_warden(self, patience: float) -> dict[str, Any]:
         """The next line of the warden, {} where it says nothing in time."""
-        until = time.monotonic() + patience
+        deadline = time.monotonic() + patience
         while b"\n" not in self._watched:
-            self._watch.settimeout(max(0.001, until - time.monotonic()))
+            self._watch.settimeout(max(0.001, deadline - time.monotonic()))
             try:
                 piece = self._watch.recv(4096)
             except (TimeoutError, OSError):
@@ -160,18 +162,18 @@ class Cage:
                 return {}
             self._watched += piece
         line, _, self._watched = self._watched.partition(b"\n")
-        found: dict[str, Any] = json.loads(line)  # the warden reads nothing of strangers
-        return found
+        message: dict[str, Any] = json.loads(line)  # the warden reads nothing of strangers
+        return message
 
     def _death(self) -> CageError:
         """How it ended, as an error."""
-        how: dict[str, Any] = {}
-        while not how.keys() & {"signal", "status"}:
-            how = self._of_warden(5.0)
-            if not how:
+        message: dict[str, Any] = {}
+        while not message.keys() & {"signal", "status"}:
+            message = self._of_warden(5.0)
+            if not message:
                 return CageDied("its process is gone", self.stage)
-        number = int(how.get("signal", 0))
-        words = f"signal {number}, {SIGNALS.get(number, 'ended')}" if number else f"status {how['status']}"
+        number = int(message.get("signal", 0))
+        words = f"signal {number}, {SIGNALS.get(number, 'ended')}" if number else f"status {message['status']}"
         return CageDied(f"its process ended ({words})", self.stage, number)
 
 
@@ -183,8 +185,8 @@ def _whole(value: object) -> int:
 
 def _refusal(value: Any) -> WorkRefused:
     try:
-        about = value.get("about", {})
-        return WorkRefused(str(value["kind"])[:80], str(value["message"])[:MOST_WORDS], dict(about))
+        detail = value.get("about", {})
+        return WorkRefused(str(value["kind"])[:80], str(value["message"])[:MOST_WORDS], dict(detail))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CageBroken("a refusal that says nothing") from error
 
@@ -225,7 +227,7 @@ class Nursery:
         content = json.dumps(request | {"supervisor": os.getpid()}).encode()
         with self._one_at_a_time:
             for last in (False, True):
-                control = self._living()
+                control = self._live_control()
                 try:
                     socket.send_fds(control, [content], ends)
                     if not control.recv(16):
@@ -239,7 +241,7 @@ class Nursery:
     def prepare(self) -> None:
         """Start it before it is needed: the libraries take seconds. Raises CageUnavailable."""
         with self._one_at_a_time:
-            self._living()
+            self._live_control()
 
     def stop(self) -> None:
         """End it; the next cage starts another."""
@@ -253,34 +255,34 @@ class Nursery:
             self._process.kill()
             self._process.wait()
 
-    def _living(self) -> socket.socket:
+    def _live_control(self) -> socket.socket:
         if self._owner != os.getpid():  # this process was forked: the zygote is another one's
             self._process = self._control = None
         if self._process and self._control and self._process.poll() is None:
             return self._control
         self._stop()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._owner, self._control = os.getpid(), ours
-        with theirs:
+        control, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._owner, self._control = os.getpid(), control
+        with zygote_end:
             self._process = subprocess.Popen(  # noqa: S603 - this Python, a module of ours
-                [sys.executable, "-P", "-s", "-m", self._module, str(theirs.fileno())],
+                [sys.executable, "-P", "-s", "-m", self._module, str(zygote_end.fileno())],
                 env=clean_environment(os.environ),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[zygote_end.fileno()],
                 start_new_session=True,  # a terminal's interrupt is for the supervisor
             )
-        ours.settimeout(START_SECONDS)
+        control.settimeout(START_SECONDS)
         try:
-            ready = ours.recv(16)
+            ready = control.recv(16)
         except OSError as error:
             self._stop()
             raise CageUnavailable(f"the process that cages come from did not start: {error}") from error
         if not ready:
             self._stop()
             raise CageUnavailable("the process that cages come from ended as it started: see the log of the worker")
-        return ours
+        return control
 
     def _stop(self) -> None:
         """End it, and no cage with it: each has a warden of its own."""
@@ -298,13 +300,18 @@ atexit.register(NURSERY.abandon)
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What the zygote is started with: names on a list, and where the engine lies."""
-    kept = {name: environment[name] for name in ENVIRONMENT if name in environment}
-    return {**kept, **FIXED, "PYTHONPATH": str(PACKAGE.parent), "PLUMBLINE_CAGE_OF": "root" if os.getuid() == 0 else ""}
+    variables = {name: environment[name] for name in ENVIRONMENT if name in environment}
+    return {
+        **variables,
+        **FIXED,
+        "PYTHONPATH": str(PACKAGE.parent),
+        "PLUMBLINE_CAGE_OF": "root" if os.getuid() == 0 else "",
+    }
 
 
 @contextlib.contextmanager
 def open_cage(
-    limits: Limits,
+    limits: CageLimits,
     readable: Iterable[Path] = (),
     *,
     check: Callable[[], None] = lambda: None,
@@ -315,9 +322,13 @@ def open_cage(
 
     What `check` raises ends it. `strict`: raise CageUnavailable where a protection is missing on this host.
     """
-    ours, theirs = socket.socketpair()
+    work_socket, cage_end = socket.socketpair()
     watch, warden = socket.socketpair()
-    with ours, watch, tempfile.TemporaryDirectory(prefix="plumbline-cage-", ignore_cleanup_errors=True) as scratch:
+    with (
+        work_socket,
+        watch,
+        tempfile.TemporaryDirectory(prefix="plumbline-cage-", ignore_cleanup_errors=True) as scratch,
+    ):
         if os.getuid() == 0:
             os.chown(scratch, NOBODY, NOBODY)
         request = {
@@ -326,12 +337,12 @@ def open_cage(
             "scratch": scratch,
             "cuda": cuda,
         }
-        with theirs, warden:
-            NURSERY.send(request, [theirs.fileno(), warden.fileno()])
-        cage = Cage(ours, watch, limits, check)
+        with cage_end, warden:
+            NURSERY.send(request, [cage_end.fileno(), warden.fileno()])
+        cage = Cage(work_socket, watch, limits, check)
         try:
             cage.begin()
-            if strict and (open_ones := missing(cage.protections)):
+            if strict and (open_ones := missing_protections(cage.protections)):
                 raise CageUnavailable(
                     "; ".join(f"{one.title.lower()} ({one.detail})" for one in open_ones)
                     + ": this host lacks protections that CAGE=required asks for"

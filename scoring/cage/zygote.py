@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from scoring.cage.confinement import confine, die_with_parent, enter_namespaces
-from scoring.cage.limits import Limits
+from scoring.cage.limits import CageLimits
 from scoring.cage.pipe import Pipe
 from scoring.cage.protections import as_json, probe
 
@@ -61,11 +61,11 @@ def _keep_watch(request: dict[str, Any], work: socket.socket, watch: socket.sock
         os.set_blocking(wakes, False)
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        apart = enter_namespaces()
+        is_apart = enter_namespaces()
         child = os.fork()
         if child == 0:
             watch.close()
-            if apart:
+            if is_apart:
                 _be_first(work)
             _work(request, work)
         work.close()
@@ -74,11 +74,11 @@ def _keep_watch(request: dict[str, Any], work: socket.socket, watch: socket.sock
         ready, _, _ = select.select(either, [], [])
         if watch in ready:
             os.kill(child, signal.SIGKILL)
-        _, ended = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(ended)
-        number = -code if code < 0 else code - BY_SIGNAL if apart and code > BY_SIGNAL else 0
-        how = {"signal": number} if number else {"status": code}
-        watch.sendall(json.dumps(how).encode() + b"\n")
+        _, wait_status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(wait_status)
+        number = -code if code < 0 else code - BY_SIGNAL if is_apart and code > BY_SIGNAL else 0
+        message = {"signal": number} if number else {"status": code}
+        watch.sendall(json.dumps(message).encode() + b"\n")
         status = 0
     finally:
         os._exit(status)
@@ -105,7 +105,7 @@ def _work(request: dict[str, Any], work: socket.socket) -> None:
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):  # libraries write texts there
             os.dup2(silent, stream)
-        limits = Limits(**request["limits"])
+        limits = CageLimits(**request["limits"])
         folders = [Path(path) for path in request["readable"]]
         tempfile.tempdir = None  # asked for anew, in its scratch folder
         confine(limits, Path(request["scratch"]), folders, os.cpu_count() or 1, cuda=request["cuda"])

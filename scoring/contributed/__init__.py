@@ -11,12 +11,12 @@ except ContributionRefused as refused:
 from scoring.contributed.generations import read_generations
 from scoring.contributed.likelihoods import read_likelihoods
 from scoring.contributed.limits import Limits
-from scoring.contributed.report import ContributionRefused, Kind, Matched, Problem, Report
+from scoring.contributed.report import ContributionRefused, Flaw, Matched, Problem, Report
 from scoring.contributed.templates import generations_template, likelihoods_template
 
 __all__ = [
     "ContributionRefused",
-    "Kind",
+    "Flaw",
     "Limits",
     "Matched",
     "Problem",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.contributed.columns import Unreadable
-from scoring.contributed.report import Kind, Problems, described, shown_name
+from scoring.contributed.report import Flaw, Problems, describe_value, shown_name
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet runs
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -33,27 +33,27 @@ class Cells:
         self._texts = [item.text for item in texts]
         self._numbers = {item.id: number for number, item in enumerate(texts)}
 
-    def of_another_type(self, line: int, field: str, value: object, wanted: str) -> None:
+    def of_another_type(self, line: int, field: str, value: object, type_words: str) -> None:
         """Record that a cell holds something else."""
         if isinstance(value, Unreadable):
             self._problems.add(value.kind, line, field, value.value, value.remedy)
         else:
-            self._problems.add(Kind.TYPE, line, field, described(value), f"give {wanted}")
+            self._problems.add(Flaw.TYPE, line, field, describe_value(value), f"give {type_words}")
 
     def number(self, line: int, field: str, identifier: object) -> int | None:
         """The place in the set of the text with this id."""
         if not isinstance(identifier, str):
             self.of_another_type(line, field, identifier, "the id as a string")
             return None
-        found = self._numbers.get(identifier)
-        if found is None:
-            kind = Kind.FOREIGN_ID
+        number = self._numbers.get(identifier)
+        if number is None:
+            kind = Flaw.FOREIGN_ID
             if identifier.startswith(FORMULA):
-                kind = Kind.FORMULA
+                kind = Flaw.FORMULA
             elif _CONTROL.search(identifier):
-                kind = Kind.CONTROL
+                kind = Flaw.CONTROL
             self._problems.add(kind, line, field, shown_name(identifier), "use the ids of the template")
-        return found
+        return number
 
     def given_text(self, line: int, field: str, value: object, number: int) -> None:
         """Check that a prompt or sentence that stands beside its id, for people to read, is that of the id."""
@@ -61,9 +61,9 @@ class Cells:
             return
         if not isinstance(value, str):
             self.of_another_type(line, field, value, "the template's string, or leave it out")
-        elif value not in (self._texts[number], escaped(self._texts[number])):
+        elif value not in (self._texts[number], escape_text(self._texts[number])):
             remedy = "use the template's, byte for byte: outputs of another prompt do not count"
-            self._problems.add(Kind.OTHER_PROMPT, line, field, described(value), remedy)
+            self._problems.add(Flaw.OTHER_PROMPT, line, field, describe_value(value), remedy)
 
     def text(self, line: int, field: str, value: object) -> str | None:
         """What a model wrote; whatever it begins with, it is kept as it is."""
@@ -72,11 +72,11 @@ class Cells:
             return None
         most = self._problems.limits.text_characters
         if len(value) > most:
-            self._problems.add(Kind.TOO_LONG, line, field, described(value), f"give at most {most:,}")
+            self._problems.add(Flaw.TOO_LONG, line, field, describe_value(value), f"give at most {most:,}")
         elif "\0" in value:
-            self._problems.add(Kind.NUL, line, field, described(value), "write U+FFFD in its place")
+            self._problems.add(Flaw.NUL, line, field, describe_value(value), "write U+FFFD in its place")
         elif not _encodable(value):
-            self._problems.add(Kind.NOT_UNICODE, line, field, described(value), "write U+FFFD in its place")
+            self._problems.add(Flaw.NOT_UNICODE, line, field, describe_value(value), "write U+FFFD in its place")
         else:
             return value
         return None
@@ -86,19 +86,19 @@ class Cells:
         if not isinstance(value, str):
             self.of_another_type(line, field, value, "a string")
             return None
-        add, found, most = self._problems.add, described(value), self._problems.limits.reason_characters
+        add, description, most = self._problems.add, describe_value(value), self._problems.limits.reason_characters
         if value.startswith(FORMULA):
-            add(Kind.FORMULA, line, field, found, "begin with a letter: = + - @ begin a formula in spreadsheets")
+            add(Flaw.FORMULA, line, field, description, "begin with a letter: = + - @ begin a formula in spreadsheets")
         elif "\0" in value:
-            add(Kind.NUL, line, field, found, "leave it out")
+            add(Flaw.NUL, line, field, description, "leave it out")
         elif _CONTROL.search(value):
-            add(Kind.CONTROL, line, field, found, "write the reason in one line of plain text")
+            add(Flaw.CONTROL, line, field, description, "write the reason in one line of plain text")
         elif len(value) > most:
-            add(Kind.TOO_LONG, line, field, found, f"give at most {most:,}")
+            add(Flaw.TOO_LONG, line, field, description, f"give at most {most:,}")
         elif not value.strip():
-            add(Kind.EMPTY, line, field, found, "say why, such as: refused")
+            add(Flaw.EMPTY, line, field, description, "say why, such as: refused")
         elif not _encodable(value):
-            add(Kind.NOT_UNICODE, line, field, found, "write U+FFFD in its place")
+            add(Flaw.NOT_UNICODE, line, field, description, "write U+FFFD in its place")
         else:
             return value
         return None
@@ -106,13 +106,13 @@ class Cells:
     def whole(self, line: int, field: str, value: object, remedy: str) -> int | None:
         """A whole number from 0."""
         if isinstance(value, float) and not math.isfinite(value):
-            self._problems.add(Kind.NOT_FINITE, line, field, described(value), remedy)
+            self._problems.add(Flaw.NOT_FINITE, line, field, describe_value(value), remedy)
         elif isinstance(value, bool) or not isinstance(value, int):
             self.of_another_type(line, field, value, remedy.removeprefix("give "))
         elif value < 0:
-            self._problems.add(Kind.NEGATIVE, line, field, described(value), remedy)
+            self._problems.add(Flaw.NEGATIVE, line, field, describe_value(value), remedy)
         elif value > _LARGEST:
-            self._problems.add(Kind.TOO_LARGE, line, field, described(value), remedy)
+            self._problems.add(Flaw.TOO_LARGE, line, field, describe_value(value), remedy)
         else:
             return value
         return None
@@ -125,26 +125,26 @@ class Cells:
             return None
         if len(value) > self._problems.limits.tokens:
             most = f"give at most {self._problems.limits.tokens:,} tokens"
-            self._problems.add(Kind.TOO_LONG, line, field, described(value), most)
+            self._problems.add(Flaw.TOO_LONG, line, field, describe_value(value), most)
             return None
         try:
             with np.errstate(over="ignore"):
-                found = np.array(value, dtype=np.float64).astype(np.float32)
+                likelihoods = np.array(value, dtype=np.float64).astype(np.float32)
         except OverflowError:  # a whole number beyond any float
-            found = np.array([-np.inf], dtype=np.float32)
-        if not np.isfinite(found).all():
-            where = f"token {int(np.argmin(np.isfinite(found))) + 1:,}"
-            self._problems.add(Kind.NOT_FINITE, line, field, where, "give a reason where there is no likelihood")
-        elif (found > 0).any():
-            where = f"token {int(np.argmax(found > 0)) + 1:,}"
+            likelihoods = np.array([-np.inf], dtype=np.float32)
+        if not np.isfinite(likelihoods).all():
+            token = f"token {int(np.argmin(np.isfinite(likelihoods))) + 1:,}"
+            self._problems.add(Flaw.NOT_FINITE, line, field, token, "give a reason where there is no likelihood")
+        elif (likelihoods > 0).any():
+            token = f"token {int(np.argmax(likelihoods > 0)) + 1:,}"
             remedy = "give natural logarithms of probabilities, which are 0 or less"
-            self._problems.add(Kind.POSITIVE, line, field, where, remedy)
+            self._problems.add(Flaw.POSITIVE, line, field, token, remedy)
         else:
-            return found
+            return likelihoods
         return None
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """A text as spreadsheets take it for one: with an apostrophe where it would begin a formula."""
     return f"'{text}" if text.startswith(FORMULA) else text
 

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NoReturn
 
 from scoring.contributed import stream
-from scoring.contributed.report import Kind, Problems
+from scoring.contributed.report import Flaw, Problems
 
 _DECODER = json.JSONDecoder()
-_NEAR = 16  # characters: an error so near to the end of what is there may be mended by what follows
+_NEAR = 16  # characters: what follows may resolve an error so near to the end of what was read
 
 
-def members(file: BinaryIO, packed: bool, problems: Problems) -> Iterator[tuple[str, int | None, Any]]:
+def members(file: BinaryIO, is_gzip: bool, problems: Problems) -> Iterator[tuple[str, int | None, Any]]:
     """Name, number and value of each element (from 1) of lists, and name, None and value of what is no list.
 
     Numbers may be NaN and Infinity, as Python writes them. Memory is that of one value, which may have line_bytes
     characters. Raises ContributionRefused where this is no JSON object.
     """
-    document = _Document(stream.characters(stream.pieces(file, packed, problems), problems), problems)
+    document = _Document(stream.characters(stream.pieces(file, is_gzip, problems), problems), problems)
     document.take("{")
     if document.next() == "}":
         return
@@ -56,11 +56,11 @@ class _Document:
         self._characters, self._problems = characters, problems
         self._text, self._at, self._ended = "", 0, False
 
-    def stop(self, found: str, field: str | None = None) -> NoReturn:
+    def stop(self, finding: str, field: str | None = None) -> NoReturn:
         """Raises ContributionRefused: what stands here is not JSON, or not whole."""
         if self._ended and self._at >= len(self._text):
-            self._problems.stop(Kind.TRUNCATED, None, field, "JSON without its end", stream.SEND_AGAIN)
-        self._problems.stop(Kind.NOT_JSON, None, field, found, "send the file as the tool wrote it")
+            self._problems.stop(Flaw.TRUNCATED, None, field, "JSON without its end", stream.SEND_AGAIN)
+        self._problems.stop(Flaw.NOT_JSON, None, field, finding, "send the file as the tool wrote it")
 
     def _more(self, least: int = 1) -> bool:
         """Read until there are so many characters more; False where there are none."""
@@ -83,10 +83,10 @@ class _Document:
             if not self._more():
                 return ""
 
-    def take(self, wanted: str) -> None:
+    def take(self, character: str) -> None:
         """Pass over a character. Raises ContributionRefused where another stands."""
-        if self.next() != wanted:
-            self.stop(f"{wanted} is missing")
+        if self.next() != character:
+            self.stop(f"{character} is missing")
         self._at += 1
 
     def end(self) -> None:
@@ -101,8 +101,8 @@ class _Document:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
-                unfinished = error.msg.startswith("Unterminated string") or error.pos > len(self._text) - _NEAR
-                if not unfinished:
+                is_unfinished = error.msg.startswith("Unterminated string") or error.pos > len(self._text) - _NEAR
+                if not is_unfinished:
                     self.stop(error.msg, field)
             except (ValueError, RecursionError):  # Python's limits on digits and depth
                 self.stop("nested too deeply, or a number too long", field)
@@ -117,6 +117,6 @@ class _Document:
         size, most = len(self._text) - self._at, self._problems.limits.line_bytes
         if size > most:
             remedy = "send a file whose records are shorter"
-            self._problems.stop(Kind.TOO_LONG, None, field, f"more than {most:,} characters in a record", remedy)
+            self._problems.stop(Flaw.TOO_LONG, None, field, f"more than {most:,} characters in a record", remedy)
         if not self._more(max(1, size)):
-            self._problems.stop(Kind.TRUNCATED, None, field, "JSON without its end", stream.SEND_AGAIN)
+            self._problems.stop(Flaw.TRUNCATED, None, field, "JSON without its end", stream.SEND_AGAIN)

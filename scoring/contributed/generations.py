@@ -9,7 +9,7 @@ from scoring.contributed.cells import Cells, Text
 from scoring.contributed.columns import Column
 from scoring.contributed.limits import Limits
 from scoring.contributed.places import Places
-from scoring.contributed.report import Kind, Problems, described
+from scoring.contributed.report import Flaw, Problems, describe_value
 from scoring.contributed.rows import rows
 
 FINISHES = ("stop", "length")  # at the end of text, at the most tokens
@@ -47,13 +47,13 @@ class _Generations:
     def __init__(self, cells: Cells, places: Places, k: int, problems: Problems) -> None:
         self._cells, self._places, self._k, self._problems = cells, places, k, problems
 
-    def row(self, line: int, given: dict[str, Any]) -> None:
+    def row(self, line: int, cells: dict[str, Any]) -> None:
         """Check a row and put it in its place."""
-        number = self._cells.number(line, "prompt_id", given.get("prompt_id"))
-        index = self._index(line, given.get("index"))
+        number = self._cells.number(line, "prompt_id", cells.get("prompt_id"))
+        index = self._index(line, cells.get("index"))
         if number is not None:
-            self._cells.given_text(line, "prompt", given.get("prompt"), number)
-        row = self._output(line, given)
+            self._cells.given_text(line, "prompt", cells.get("prompt"), number)
+        row = self._output(line, cells)
         if number is not None and index is not None and self._places.take(line, "index", number, index):
             self._places.fill(number, index, row, len(row[0] or ""))
 
@@ -62,18 +62,18 @@ class _Generations:
         if index is None or index < self._k:
             return index
         remedy = f"give {self._k} continuations of each prompt, numbered from 0 to {self._k - 1}"
-        self._problems.add(Kind.INDEX, line, "index", described(index), remedy)
+        self._problems.add(Flaw.INDEX, line, "index", describe_value(index), remedy)
         return None
 
-    def _output(self, line: int, given: dict[str, Any]) -> tuple[Any, ...]:
+    def _output(self, line: int, cells: dict[str, Any]) -> tuple[Any, ...]:
         """The rest of a row of the schema."""
-        text, error = given.get("text"), given.get("error")
-        finish, n_tokens = given.get("finish"), given.get("n_tokens")
+        text, error = cells.get("text"), cells.get("error")
+        finish, n_tokens = cells.get("finish"), cells.get("n_tokens")
         if text in ("", None) and error in ("", None):
-            self._problems.add(Kind.EMPTY, line, "text", "empty", SAY_WHY)
+            self._problems.add(Flaw.EMPTY, line, "text", "empty", SAY_WHY)
             text = error = None
         elif text not in ("", None) and error not in ("", None):
-            self._problems.add(Kind.BOTH, line, "error", described(error), "leave one of `text` and `error` empty")
+            self._problems.add(Flaw.BOTH, line, "error", describe_value(error), "leave one of `text` and `error` empty")
         elif text not in ("", None):
             text, error = self._cells.text(line, "text", text), None
         else:

@@ -9,7 +9,7 @@ from scoring.contributed.cells import Cells, Text
 from scoring.contributed.columns import Column
 from scoring.contributed.limits import Limits
 from scoring.contributed.places import Places
-from scoring.contributed.report import Kind, Problems, described
+from scoring.contributed.report import Flaw, Problems, describe_value
 from scoring.contributed.rows import rows
 
 COLUMNS = (
@@ -31,27 +31,27 @@ def read_likelihoods(file: BinaryIO, name: str, sentences: Sequence[Text], limit
     problems = Problems(limits or Limits())
     cells = Cells(sentences, problems)
     places = Places("likelihoods", [sentence.id for sentence in sentences], 1, problems)
-    for line, given in rows(file, name, COLUMNS, problems):
-        number = cells.number(line, "id", given.get("id"))
+    for line, row in rows(file, name, COLUMNS, problems):
+        number = cells.number(line, "id", row.get("id"))
         if number is not None:
-            cells.given_text(line, "text", given.get("text"), number)
-        tokens, unscorable = _output(line, given, cells, problems)
+            cells.given_text(line, "text", row.get("text"), number)
+        tokens, unscorable = _output(line, row, cells, problems)
         if number is not None and places.take(line, "id", number, 0):
             places.fill(number, 0, (tokens, unscorable, None), 0 if tokens is None else len(tokens))
     return places.table()
 
 
-def _output(line: int, given: dict[str, Any], cells: Cells, problems: Problems) -> tuple[Any, str | None]:
+def _output(line: int, row: dict[str, Any], cells: Cells, problems: Problems) -> tuple[Any, str | None]:
     """Log-likelihoods, or none and why."""
     field = "token_log_likelihoods"
-    tokens, unscorable = given.get(field), given.get("unscorable")
+    tokens, unscorable = row.get(field), row.get("unscorable")
     if tokens in ([], None) and unscorable in ("", None):
         remedy = "give one or more log-likelihoods, or say in `unscorable` why there are none"
-        problems.add(Kind.EMPTY, line, field, described(tokens), remedy)
+        problems.add(Flaw.EMPTY, line, field, describe_value(tokens), remedy)
         return None, None
     if unscorable in ("", None):
         return cells.log_likelihoods(line, field, tokens), None
     if tokens not in ([], None):
         remedy = f"leave one of `{field}` and `unscorable` empty"
-        problems.add(Kind.BOTH, line, "unscorable", described(unscorable), remedy)
+        problems.add(Flaw.BOTH, line, "unscorable", describe_value(unscorable), remedy)
     return [], cells.reason(line, "unscorable", unscorable)

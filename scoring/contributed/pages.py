@@ -35,7 +35,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DataPage:
     """What a page claims: bytes packed and unpacked, values, and the number of their encoding."""
 
     packed: int
@@ -49,29 +49,29 @@ def chunks(footer: bytes) -> tuple[int, list[Chunk]]:
     """Rows and columns of a file with this footer, row group by row group. Raises ThriftError."""
     fields = Struct(footer).fields
     leaves = sum(not element.get(_CHILDREN) for element in _structs(fields, _SCHEMA)[1:])
-    found = []
+    parts = []
     for number, group in enumerate(_structs(fields, _GROUPS), start=1):
         columns = _structs(group, _COLUMNS)
         if len(columns) != leaves:
             raise ThriftError("a row group with other columns than the schema")
-        found += [_chunk(column, number) for column in columns]
-    return _natural(fields, _ROWS), found
+        parts += [_chunk(column, number) for column in columns]
+    return _natural(fields, _ROWS), parts
 
 
 def _structs(fields: dict[int, Any], number: int) -> list[dict[int, Any]]:
     """The list of structs in a field."""
-    found = fields.get(number)
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    structs = fields.get(number)
+    if not isinstance(structs, list) or not all(isinstance(item, dict) for item in structs):
         raise ThriftError(f"no list of structs in field {number}")
-    return found
+    return structs
 
 
 def _natural(fields: dict[int, Any], number: int) -> int:
     """The whole number, from 0, in a field."""
-    found = fields.get(number)
-    if not isinstance(found, int) or found < 0:
+    number_read = fields.get(number)
+    if not isinstance(number_read, int) or number_read < 0:
         raise ThriftError(f"no number from 0 in field {number}")
-    return found
+    return number_read
 
 
 def _chunk(column: dict[int, Any], group: int) -> Chunk:
@@ -86,7 +86,7 @@ def _chunk(column: dict[int, Any], group: int) -> Chunk:
     return Chunk(name, group, dictionary if 0 < dictionary < start else start, _natural(metadata, _PACKED_SIZE))
 
 
-def pages(file: BinaryIO, start: int, size: int) -> Iterator[Page]:
+def pages(file: BinaryIO, start: int, size: int) -> Iterator[DataPage]:
     """The pages in `size` bytes of the file from `start`. Raises ThriftError."""
     end = start + size
     while start < end:
@@ -99,10 +99,10 @@ def pages(file: BinaryIO, start: int, size: int) -> Iterator[Page]:
         raise ThriftError("a page ends beyond its column")
 
 
-def _page(fields: dict[int, Any]) -> Page:
-    found = [kind for kind in _PAGES if isinstance(fields.get(kind), dict)]
-    if len(found) != 1:
+def _page(fields: dict[int, Any]) -> DataPage:
+    page_kinds = [kind for kind in _PAGES if isinstance(fields.get(kind), dict)]
+    if len(page_kinds) != 1:
         raise ThriftError("a page of no known kind")
-    kind = found[0]
+    kind = page_kinds[0]
     values, encoding = (_natural(fields[kind], place) for place in _PAGES[kind])
-    return Page(_natural(fields, _PACKED), _natural(fields, _UNPACKED), kind == _DICTIONARY_PAGE, values, encoding)
+    return DataPage(_natural(fields, _PACKED), _natural(fields, _UNPACKED), kind == _DICTIONARY_PAGE, values, encoding)

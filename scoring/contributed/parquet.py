@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 
 from scoring.contributed import stream
 from scoring.contributed.columns import Column, Row, Unreadable, check_columns
-from scoring.contributed.pages import Chunk, Page, chunks, pages
-from scoring.contributed.report import Kind, Problems, shown_name
+from scoring.contributed.pages import Chunk, DataPage, chunks, pages
+from scoring.contributed.report import Flaw, Problems, shown_name
 
 MAGIC = b"PAR1"
 LONGEST_FOOTER = 2**20  # bytes; Arrow's form of it is some hundred times larger at worst
@@ -31,25 +31,27 @@ def parquet_rows(file: BinaryIO, columns: tuple[Column, ...], problems: Problems
         count, parts = chunks(footer)
         if count > problems.limits.rows:
             most = f"send at most {problems.limits.rows:,}"
-            problems.stop(Kind.TOO_MANY_ROWS, None, None, f"{count:,}", most)
-        opened = _opened(file)
-        _check_schema(opened.schema_arrow, columns, problems)
-        shared = _check_pages(file, parts, problems)
-        texts = [column.name for column in columns if column.cells == "text" and column.name in shared]
-        table = _opened(file, opened.metadata, texts)  # as dictionaries: a long text that many rows share is there once
+            problems.stop(Flaw.TOO_MANY_ROWS, None, None, f"{count:,}", most)
+        parquet_file = _open_parquet(file)
+        _check_schema(parquet_file.schema_arrow, columns, problems)
+        dictionary_columns = _check_pages(file, parts, problems)
+        texts = [column.name for column in columns if column.cells == "text" and column.name in dictionary_columns]
+        table = _open_parquet(
+            file, parquet_file.metadata, texts
+        )  # as dictionaries: a long text that many rows share is there once
         characters = 0
         for batch in table.iter_batches(BATCH, use_threads=False):
             for number, row in _rows(batch, columns, problems):
                 characters += sum(len(cell) for cell in row.values() if isinstance(cell, str))
                 if characters > problems.limits.uncompressed_bytes:
-                    found = f"{characters:,} characters, of texts that it holds once for many rows"
-                    problems.stop(Kind.BOMB, number, None, found, "send less")
+                    size_words = f"{characters:,} characters, of texts that it holds once for many rows"
+                    problems.stop(Flaw.BOMB, number, None, size_words, "send less")
                 yield number, row
     except (pa.ArrowException, OSError, ValueError, KeyError):  # ThriftError, and names that are not UTF-8
-        problems.stop(Kind.NOT_PARQUET, problems.rows or None, None, "damaged, or encrypted", WRITE_AGAIN)
+        problems.stop(Flaw.NOT_PARQUET, problems.rows or None, None, "damaged, or encrypted", WRITE_AGAIN)
 
 
-def _opened(
+def _open_parquet(
     file: BinaryIO, metadata: pq.FileMetaData | None = None, dictionaries: list[str] | None = None
 ) -> pq.ParquetFile:
     return pq.ParquetFile(
@@ -70,17 +72,19 @@ def _footer(file: BinaryIO, problems: Problems) -> bytes:
     size = stream.check_size(file, problems)
     file.seek(0)
     if file.read(len(MAGIC)) != MAGIC:
-        problems.stop(Kind.FORMAT, None, None, "no Parquet", "name the file by what it is")
+        problems.stop(Flaw.FORMAT, None, None, "no Parquet", "name the file by what it is")
     file.seek(max(0, size - 8))
     end = file.read(8)
     if size < 12 or end[4:] != MAGIC:
-        problems.stop(Kind.TRUNCATED, None, None, "Parquet without its end", stream.SEND_AGAIN)
+        problems.stop(Flaw.TRUNCATED, None, None, "Parquet without its end", stream.SEND_AGAIN)
     footer = int.from_bytes(end[:4], "little")
     if footer > size - 12:
-        problems.stop(Kind.NOT_PARQUET, None, None, "a footer larger than the file", WRITE_AGAIN)
+        problems.stop(Flaw.NOT_PARQUET, None, None, "a footer larger than the file", WRITE_AGAIN)
     if footer > LONGEST_FOOTER:
-        found = f"{footer:,} bytes of metadata"
-        problems.stop(Kind.TOO_LARGE, None, None, found, f"use larger row groups; at most {LONGEST_FOOTER:,} bytes")
+        size_words = f"{footer:,} bytes of metadata"
+        problems.stop(
+            Flaw.TOO_LARGE, None, None, size_words, f"use larger row groups; at most {LONGEST_FOOTER:,} bytes"
+        )
     file.seek(size - 8 - footer)
     return file.read(footer)
 
@@ -90,13 +94,13 @@ def _check_schema(schema: pa.Schema, columns: tuple[Column, ...], problems: Prob
     check_columns(schema.names, columns, problems)
     kinds = {column.name: column.cells for column in columns}
     for field in schema:
-        wanted = {"text": "strings", "whole": "whole numbers", "numbers": "a list of floats"}[kinds[field.name]]
+        type_words = {"text": "strings", "whole": "whole numbers", "numbers": "a list of floats"}[kinds[field.name]]
         if isinstance(field.type, pa.BaseExtensionType) or b"ARROW:extension:name" in (field.metadata or {}):
-            problems.add(Kind.EXTENSION_TYPE, None, field.name, "an extension type", f"write it as {wanted}")
+            problems.add(Flaw.EXTENSION_TYPE, None, field.name, "an extension type", f"write it as {type_words}")
         elif pa.types.is_nested(field.type) and not _fits(field.type, kinds[field.name]):
-            problems.add(Kind.NESTED_TYPE, None, field.name, str(field.type)[:40], f"write it as {wanted}")
+            problems.add(Flaw.NESTED_TYPE, None, field.name, str(field.type)[:40], f"write it as {type_words}")
         elif not _fits(field.type, kinds[field.name]):
-            problems.add(Kind.TYPE, None, field.name, str(field.type)[:40], f"write it as {wanted}")
+            problems.add(Flaw.TYPE, None, field.name, str(field.type)[:40], f"write it as {type_words}")
     if problems:
         raise problems.refused(complete=False)
 
@@ -107,36 +111,36 @@ def _fits(kind: pa.DataType, cells: str) -> bool:
     if cells == "whole":
         return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
     if cells == "numbers":
-        listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-        return bool(listed and (pa.types.is_floating(kind.value_type) or pa.types.is_null(kind.value_type)))
+        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        return bool(is_list and (pa.types.is_floating(kind.value_type) or pa.types.is_null(kind.value_type)))
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(value) or pa.types.is_large_string(value))
 
 
 def _check_pages(file: BinaryIO, columns: list[Chunk], problems: Problems) -> set[str]:
     """The columns with dictionaries. Raises ContributionRefused where pages claim too much, ThriftError."""
-    shared, total = set(), 0
+    dictionary_columns, total = set(), 0
     for column in columns:
-        where, values = f"column {shown_name(column.name)}, row group {column.group}", 0
+        place, values = f"column {shown_name(column.name)}, row group {column.group}", 0
         for page in pages(file, column.start, column.size):
-            shared |= {column.name} if page.dictionary else set()
+            dictionary_columns |= {column.name} if page.dictionary else set()
             total += page.unpacked
             values += page.values
             if values > MOST_VALUES or total > problems.limits.uncompressed_bytes:
-                found = f"{where}: {values:,} values; in all {total:,} bytes"
-                problems.stop(Kind.BOMB, None, None, found, "use smaller row groups, or send less")
-            _check_page(page, where, problems)
-    return shared
+                size_words = f"{place}: {values:,} values; in all {total:,} bytes"
+                problems.stop(Flaw.BOMB, None, None, size_words, "use smaller row groups, or send less")
+            _check_page(page, place, problems)
+    return dictionary_columns
 
 
-def _check_page(page: Page, where: str, problems: Problems) -> None:
+def _check_page(page: DataPage, place: str, problems: Problems) -> None:
     if page.encoding not in ENCODINGS:
-        problems.stop(Kind.NOT_PARQUET, None, None, f"{where}: encoding {page.encoding}", WRITE_AGAIN)
-    found = f"{where}: a page of {page.unpacked:,} bytes in {page.packed:,}"
+        problems.stop(Flaw.NOT_PARQUET, None, None, f"{place}: encoding {page.encoding}", WRITE_AGAIN)
+    size_words = f"{place}: a page of {page.unpacked:,} bytes in {page.packed:,}"
     if page.unpacked > (LARGEST_DICTIONARY if page.dictionary else LARGEST_PAGE):
-        problems.stop(Kind.BOMB, None, None, found, "write smaller pages")
+        problems.stop(Flaw.BOMB, None, None, size_words, "write smaller pages")
     if page.unpacked > max(stream.RATIO_FROM, problems.limits.compression_ratio * page.packed):
-        problems.stop(Kind.BOMB, None, None, found, "write it without compression")
+        problems.stop(Flaw.BOMB, None, None, size_words, "write it without compression")
 
 
 def _rows(batch: pa.RecordBatch, columns: tuple[Column, ...], problems: Problems) -> Iterator[Row]:
@@ -151,12 +155,12 @@ def _rows(batch: pa.RecordBatch, columns: tuple[Column, ...], problems: Problems
 def _cells(array: pa.Array, kind: str, problems: Problems) -> list[Any]:
     """The cells of a column as JSON would have them."""
     if kind == "text" and not pa.types.is_null(array.type):
-        encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+        dictionary_array = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         most = problems.limits.text_characters * 4  # bytes
-        used = encoded.indices.unique().drop_null()
-        distinct = encoded.dictionary.take(used).cast(pa.large_binary())
+        used = dictionary_array.indices.unique().drop_null()
+        distinct = dictionary_array.dictionary.take(used).cast(pa.large_binary())
         texts = {place: _text(value, most) for place, value in zip(used.to_pylist(), distinct, strict=True)}
-        return [None if place is None else texts[place] for place in encoded.indices.to_pylist()]
+        return [None if place is None else texts[place] for place in dictionary_array.indices.to_pylist()]
     if kind == "whole" and pa.types.is_floating(array.type):
         return [int(v) if v is not None and v.is_integer() else v for v in array.to_pylist()]
     if kind == "numbers" and not pa.types.is_null(array.type):
@@ -169,17 +173,17 @@ def _cells(array: pa.Array, kind: str, problems: Problems) -> list[Any]:
 def _text(value: pa.Scalar, most: int) -> str | Unreadable:
     content = value.as_buffer()
     if content is not None and content.size > most:
-        return Unreadable(Kind.TOO_LONG, f"{content.size:,} bytes", "give a shorter text")
+        return Unreadable(Flaw.TOO_LONG, f"{content.size:,} bytes", "give a shorter text")
     try:
         return str(content.to_pybytes(), "utf-8")
     except UnicodeDecodeError as error:
-        return Unreadable(Kind.NOT_UTF8, f"byte {error.start + 1:,} of the cell", "write strings as UTF-8")
+        return Unreadable(Flaw.NOT_UTF8, f"byte {error.start + 1:,} of the cell", "write strings as UTF-8")
 
 
 def _numbers(value: pa.Scalar, longest: int) -> list[float] | Unreadable | None:
     if not value.is_valid:
         return None
     if len(value) > longest:
-        return Unreadable(Kind.TOO_LONG, f"{len(value):,} numbers", f"give at most {longest:,}")
-    found: list[float] = value.values.to_pylist()
-    return found
+        return Unreadable(Flaw.TOO_LONG, f"{len(value):,} numbers", f"give at most {longest:,}")
+    numbers: list[float] = value.values.to_pylist()
+    return numbers

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from scoring.artefacts import SCHEMAS
-from scoring.contributed.report import Kind, Problems, shown_id
+from scoring.contributed.report import Flaw, Problems, shown_id
 
 _CHUNK_ROWS = 4096
 _CHUNK_SIZE = 2**20
@@ -31,10 +31,10 @@ class Places:
     def take(self, line: int, field: str | None, number: int, index: int) -> bool:
         """Take place `index` of text `number` for what stands on `line`; False where it is taken."""
         place = number * self._k + index
-        if before := int(self._lines[place]):
-            which = f"{shown_id(self._ids[number])}, {index}" if self._k > 1 else shown_id(self._ids[number])
-            remedy = f"give it once: it is also in {self._problems.unit} {before:,}"
-            self._problems.add(Kind.DUPLICATE, line, field, which, remedy)
+        if other_line := int(self._lines[place]):
+            output_name = f"{shown_id(self._ids[number])}, {index}" if self._k > 1 else shown_id(self._ids[number])
+            remedy = f"give it once: it is also in {self._problems.unit} {other_line:,}"
+            self._problems.add(Flaw.DUPLICATE, line, field, output_name, remedy)
             return False
         self._lines[place] = line
         return True
@@ -54,7 +54,7 @@ class Places:
         """All rows, in the order of the set. Raises ContributionRefused where one is missing or anything is wrong."""
         if not self._problems.rows:
             self._problems.add(
-                Kind.NO_ROWS, None, None, "nothing in the file", "send one with the outputs of every text"
+                Flaw.NO_ROWS, None, None, "nothing in the file", "send one with the outputs of every text"
             )
         else:
             self._report_missing()
@@ -62,14 +62,14 @@ class Places:
         self._pack()
         places = np.frombuffer(self._order, dtype=np.int64)
         order = None if (places[:-1] < places[1:]).all() else pa.array(np.argsort(places))
-        filled = np.sort(places)
+        places_in_order = np.sort(places)
         columns = {
-            self._id_name: pa.array(self._ids, pa.string()).take(pa.array(filled // self._k)),
-            "index": pa.array(filled % self._k, pa.int32()),
+            self._id_name: pa.array(self._ids, pa.string()).take(pa.array(places_in_order // self._k)),
+            "index": pa.array(places_in_order % self._k, pa.int32()),
         }
         for number, field in enumerate(self._fields):
             column = pa.chunked_array([chunk[number] for chunk in self._chunks], type=field.type)
-            columns[field.name] = column if order is None else _taken(column, order)
+            columns[field.name] = column if order is None else _take_rows(column, order)
         return pa.table({name: columns[name] for name in self._schema.names}, schema=self._schema)
 
     def _pack(self) -> None:
@@ -79,17 +79,17 @@ class Places:
         self._waiting, self._size = [], 0
 
     def _report_missing(self) -> None:
-        given = np.count_nonzero(self._lines.reshape(len(self._ids), self._k), axis=1)
-        for number in map(int, np.flatnonzero(given < self._k)):
-            which, remedy = shown_id(self._ids[number]), "give its output, or a reason why there is none"
+        counts = np.count_nonzero(self._lines.reshape(len(self._ids), self._k), axis=1)
+        for number in map(int, np.flatnonzero(counts < self._k)):
+            text_name, remedy = shown_id(self._ids[number]), "give its output, or a reason why there is none"
             if self._k > 1:
                 first = int(np.argmin(self._lines[number * self._k : (number + 1) * self._k]))
-                which += f": {given[number]} of {self._k}"
+                text_name += f": {counts[number]} of {self._k}"
                 remedy = f"give all indices from 0 to {self._k - 1}, first {first}; for a refusal a reason"
-            self._problems.add(Kind.MISSING, None, self._id_name, which, remedy)
+            self._problems.add(Flaw.MISSING, None, self._id_name, text_name, remedy)
 
 
-def _taken(column: pa.ChunkedArray, order: pa.Array) -> pa.ChunkedArray:
+def _take_rows(column: pa.ChunkedArray, order: pa.Array) -> pa.ChunkedArray:
     """The column in another order. Its strings may be more than the 2 GiB that one array of them holds."""
     wide = column.cast(pa.large_string()) if pa.types.is_string(column.type) else column
     wide = pa.chunked_array([wide.combine_chunks()], type=wide.type)

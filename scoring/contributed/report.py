@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z0-9._:/@-]{1,40}")
 _LONGEST_SHOWN = 40
 
 
-class Kind(StrEnum):
+class Flaw(StrEnum):
     """Kinds of problems, each with words for a list of counts."""
 
     FORMAT = "another format than expected"
@@ -67,7 +67,7 @@ class Problem:
     `value` describes what was found there, `remedy` says what to do.
     """
 
-    kind: Kind
+    kind: Flaw
     unit: str
     line: int | None
     field: str | None
@@ -75,8 +75,8 @@ class Problem:
     remedy: str
 
     def __str__(self) -> str:
-        where = ", ".join(filter(None, [f"{self.unit} {self.line:,}" if self.line else None, self.field])) or "file"
-        return f"{where}: {self.kind} ({self.value}); {self.remedy}"
+        place = ", ".join(filter(None, [f"{self.unit} {self.line:,}" if self.line else None, self.field])) or "file"
+        return f"{place}: {self.kind} ({self.value}); {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Report:
 
     rows: int
     complete: bool
-    counts: dict[Kind, int]
+    counts: dict[Flaw, int]
     problems: tuple[Problem, ...]  # the first ones
     matched: Matched | None = None  # of a log of a tool
 
@@ -129,13 +129,13 @@ class Problems:
         self.limits, self.unit = limits, unit
         self.rows, self._blank = 0, 0
         self.matched: Callable[[], Matched | None] = lambda: None
-        self._counts: Counter[Kind] = Counter()
+        self._counts: Counter[Flaw] = Counter()
         self._first: list[Problem] = []
 
     def __bool__(self) -> bool:
         return bool(self._counts)
 
-    def add(self, kind: Kind, line: int | None, field: str | None, value: str, remedy: str) -> None:
+    def add(self, kind: Flaw, line: int | None, field: str | None, value: str, remedy: str) -> None:
         """Record a problem that does not keep the rest from being read. Raises ContributionRefused at the most."""
         self._counts[kind] += 1
         if len(self._first) < self.limits.described:
@@ -143,7 +143,7 @@ class Problems:
         if self._counts.total() == self.limits.problems:
             raise self.refused(complete=False)
 
-    def stop(self, kind: Kind, line: int | None, field: str | None, value: str, remedy: str) -> NoReturn:
+    def stop(self, kind: Flaw, line: int | None, field: str | None, value: str, remedy: str) -> NoReturn:
         """Record a problem after which nothing can be read. Raises ContributionRefused."""
         self.add(kind, line, field, value, remedy)
         raise self.refused(complete=False)
@@ -151,14 +151,14 @@ class Problems:
     def read_row(self) -> None:
         """Count a row. Raises ContributionRefused beyond the most rows."""
         if self.rows == self.limits.rows:
-            self.stop(Kind.TOO_MANY_ROWS, None, None, f"more than {self.limits.rows:,}", "send fewer rows")
+            self.stop(Flaw.TOO_MANY_ROWS, None, None, f"more than {self.limits.rows:,}", "send fewer rows")
         self.rows += 1
 
     def read_blank(self) -> None:
         """Count a blank line, which is passed over. Raises ContributionRefused beyond the most rows."""
         self._blank += 1
         if self._blank > self.limits.rows:
-            self.stop(Kind.TOO_MANY_ROWS, None, None, f"more than {self.limits.rows:,} blank lines", "leave them out")
+            self.stop(Flaw.TOO_MANY_ROWS, None, None, f"more than {self.limits.rows:,} blank lines", "leave them out")
 
     def refused(self, *, complete: bool = True) -> ContributionRefused:
         """The exception to raise, with all that was found so far."""
@@ -171,7 +171,7 @@ class Problems:
             raise self.refused()
 
 
-def described(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value of a file, without any text."""
     if value is None:
         return "null"
@@ -188,10 +188,10 @@ def _number(value: float) -> str:
 
 def shown_name(name: object) -> str:
     """An id or the name of a column from a file, where it looks like one."""
-    return repr(name) if isinstance(name, str) and _NAME.fullmatch(name) else described(name)
+    return repr(name) if isinstance(name, str) and _NAME.fullmatch(name) else describe_value(name)
 
 
 def shown_id(identifier: str) -> str:
     """An id of ours, escaped and shortened."""
-    shown = ascii(identifier)
-    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+    text = ascii(identifier)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Literal
 
 from scoring.contributed import parquet, stream
 from scoring.contributed.columns import Column, Row, Unreadable, check_columns
-from scoring.contributed.report import Kind, Problems, shown_name
+from scoring.contributed.report import Flaw, Problems, shown_name
 
 Format = Literal["jsonl", "csv", "parquet"]
 ENDINGS: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
@@ -31,37 +31,39 @@ _HEADS = (  # how files of other formats begin
 def format_of(name: str) -> tuple[Format, bool] | None:
     """Format, and whether it is packed with gzip, by the file's name; None where it has none of ours."""
     name = name.lower()
-    packed = name.endswith(PACKED)
+    is_gzip = name.endswith(PACKED)
     bare = name.removesuffix(PACKED)
-    found = next((found for ending, found in ENDINGS.items() if bare.endswith(ending)), None)
-    return None if found is None or (packed and found == "parquet") else (found, packed)
+    file_format = next((file_format for ending, file_format in ENDINGS.items() if bare.endswith(ending)), None)
+    return None if file_format is None or (is_gzip and file_format == "parquet") else (file_format, is_gzip)
 
 
 def rows(file: BinaryIO, name: str, columns: tuple[Column, ...], problems: Problems) -> Iterator[Row]:
     """The rows of a seekable file; its name says the format. Raises ContributionRefused where reading cannot go on."""
-    found = format_of(name)
-    if found is None:
-        problems.stop(Kind.FORMAT, None, None, "its name", f"name it *{', *'.join(ENDINGS)}; all but Parquet also *.gz")
-    kind, packed = found
+    file_format = format_of(name)
+    if file_format is None:
+        problems.stop(Flaw.FORMAT, None, None, "its name", f"name it *{', *'.join(ENDINGS)}; all but Parquet also *.gz")
+    kind, is_gzip = file_format
     if kind == "parquet":
         problems.unit = "row"
         return parquet.parquet_rows(file, columns, problems)
-    lines = stream.lines(_checked(stream.pieces(file, packed, problems), kind, problems), problems)
+    lines = stream.lines(_check_format(stream.pieces(file, is_gzip, problems), kind, problems), problems)
     return json_rows(lines, columns, problems) if kind == "jsonl" else csv_rows(lines, columns, problems)
 
 
-def _checked(pieces: Iterator[bytes], kind: Format, problems: Problems) -> Iterator[bytes]:
+def _check_format(pieces: Iterator[bytes], kind: Format, problems: Problems) -> Iterator[bytes]:
     """The same pieces, once the first is not that of another format."""
     first = next(pieces, b"")
-    found = next((name for head, name in _HEADS if first.startswith(head)), None)
+    other_format = next((name for head, name in _HEADS if first.startswith(head)), None)
     start = first.removeprefix(stream.BOM).lstrip()[:1]
-    if found is None and kind == "csv" and start in (b"{", b"["):
-        found = "JSON"
-    if found is None and kind == "jsonl" and start == b"[":
-        found = "one JSON list"
-    if found:
-        wanted = "JSON lines: one object a line" if kind == "jsonl" else "CSV: cells with commas between them, in UTF-8"
-        problems.stop(Kind.FORMAT, None, None, found, f"send {wanted}, or name the file by what it is")
+    if other_format is None and kind == "csv" and start in (b"{", b"["):
+        other_format = "JSON"
+    if other_format is None and kind == "jsonl" and start == b"[":
+        other_format = "one JSON list"
+    if other_format:
+        expected_format = (
+            "JSON lines: one object a line" if kind == "jsonl" else "CSV: cells with commas between them, in UTF-8"
+        )
+        problems.stop(Flaw.FORMAT, None, None, other_format, f"send {expected_format}, or name the file by what it is")
     yield first
     yield from pieces
 
@@ -71,10 +73,10 @@ class _NamedTwice(ValueError):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise _NamedTwice(next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1))
-    return found
+    return members
 
 
 _DECODE = json.JSONDecoder(object_pairs_hook=_object).decode
@@ -82,8 +84,8 @@ _DECODE = json.JSONDecoder(object_pairs_hook=_object).decode
 
 def json_rows(lines: Iterator[tuple[int, str]], columns: tuple[Column, ...], problems: Problems) -> Iterator[Row]:
     """An object a line; blank lines are passed over."""
-    known = {column.name for column in columns}
-    required = {column.name for column in columns if column.required}
+    names = {column.name for column in columns}
+    required_names = {column.name for column in columns if column.required}
     for number, line in lines:
         if not line or line.isspace():
             problems.read_blank()
@@ -92,13 +94,13 @@ def json_rows(lines: Iterator[tuple[int, str]], columns: tuple[Column, ...], pro
         record = json_object(line, number, problems)
         if record is None:
             continue
-        if not record.keys() <= known:
-            for name in record.keys() - known:
-                problems.add(Kind.UNKNOWN_COLUMN, number, None, shown_name(name), f"use {', '.join(sorted(known))}")
-        missing = required - record.keys()
-        for name in missing:
-            problems.add(Kind.MISSING_COLUMN, number, name, "absent", "give it in every line")
-        if not missing:
+        if not record.keys() <= names:
+            for name in record.keys() - names:
+                problems.add(Flaw.UNKNOWN_COLUMN, number, None, shown_name(name), f"use {', '.join(sorted(names))}")
+        absent_names = required_names - record.keys()
+        for name in absent_names:
+            problems.add(Flaw.MISSING_COLUMN, number, name, "absent", "give it in every line")
+        if not absent_names:
             yield number, record
 
 
@@ -109,15 +111,15 @@ def json_object(
     try:
         record = decode(line)
     except _NamedTwice as error:
-        problems.add(Kind.COLUMN_TWICE, number, None, shown_name(str(error)), "name each field once")
+        problems.add(Flaw.COLUMN_TWICE, number, None, shown_name(str(error)), "name each field once")
     except json.JSONDecodeError as error:
-        problems.add(Kind.NOT_JSON, number, None, f"column {error.colno:,}", "give one whole JSON object a line")
+        problems.add(Flaw.NOT_JSON, number, None, f"column {error.colno:,}", "give one whole JSON object a line")
     except (ValueError, RecursionError):  # Python's limits on digits and depth
-        problems.add(Kind.NOT_JSON, number, None, "nested too deeply, or a number too long", "give flat records")
+        problems.add(Flaw.NOT_JSON, number, None, "nested too deeply, or a number too long", "give flat records")
     else:
         if isinstance(record, dict):
             return record
-        problems.add(Kind.TYPE, number, None, "JSON, but no object", "give one JSON object a line")
+        problems.add(Flaw.TYPE, number, None, "JSON, but no object", "give one JSON object a line")
     return None
 
 
@@ -134,7 +136,7 @@ class _Fed:
             self._size += len(line) + 1
             if self._size > self._problems.limits.line_bytes:
                 most = f"more than {self._problems.limits.line_bytes:,} characters in a row"
-                self._problems.stop(Kind.TOO_LONG, self.last, None, most, "look for a quotation mark left open")
+                self._problems.stop(Flaw.TOO_LONG, self.last, None, most, "look for a quotation mark left open")
             yield f"{line}\n"
 
     def row(self) -> None:
@@ -157,8 +159,10 @@ def csv_rows(lines: Iterator[tuple[int, str]], columns: tuple[Column, ...], prob
             elif cells:
                 problems.read_row()
                 if len(cells) != len(names):
-                    found = f"{len(cells):,} cells under {len(names):,} columns"
-                    problems.add(Kind.CELLS, start, None, found, "give each column a cell; quote cells with commas")
+                    cell_counts = f"{len(cells):,} cells under {len(names):,} columns"
+                    problems.add(
+                        Flaw.CELLS, start, None, cell_counts, "give each column a cell; quote cells with commas"
+                    )
                 else:
                     yield start, {n: _cell(kinds[n], c) for n, c in zip(names, cells, strict=True) if c}
             else:
@@ -168,11 +172,11 @@ def csv_rows(lines: Iterator[tuple[int, str]], columns: tuple[Column, ...], prob
     except csv.Error as error:
         if "field limit" in str(error):
             most = f"more than {csv.field_size_limit():,} characters in a cell"
-            problems.stop(Kind.TOO_LONG, start, None, most, "send JSON lines, or Parquet")
+            problems.stop(Flaw.TOO_LONG, start, None, most, "send JSON lines, or Parquet")
         if "unexpected end" in str(error):
-            problems.stop(Kind.TRUNCATED, start, None, "a quotation mark left open", stream.SEND_AGAIN)
+            problems.stop(Flaw.TRUNCATED, start, None, "a quotation mark left open", stream.SEND_AGAIN)
         remedy = 'put cells with commas, quotes or line ends in quotes, and double the quotes within: "a ""b"" c"'
-        problems.stop(Kind.NOT_CSV, start, None, "misplaced quotes or line ends", remedy)
+        problems.stop(Flaw.NOT_CSV, start, None, "misplaced quotes or line ends", remedy)
 
 
 def _cell(kind: str, cell: str) -> Any:
@@ -183,5 +187,5 @@ def _cell(kind: str, cell: str) -> Any:
         try:
             return json.loads(cell)
         except (ValueError, RecursionError):
-            return Unreadable(Kind.TYPE, "no list", "write it as [-1.25, -0.5]")
+            return Unreadable(Flaw.TYPE, "no list", "write it as [-1.25, -0.5]")
     return cell

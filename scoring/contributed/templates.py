@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from scoring.contributed import generations, likelihoods
-from scoring.contributed.cells import Text, escaped
+from scoring.contributed.cells import Text, escape_text
 
 TemplateFormat = Literal["jsonl", "csv"]
 
@@ -40,7 +40,7 @@ def _csv(names: list[str], rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
     line = _csv_line()
     yield line(names)
     for identifier, text, *rest in rows:
-        yield line([identifier, escaped(text), *("" if cell == [] else cell for cell in rest)])
+        yield line([identifier, escape_text(text), *("" if cell == [] else cell for cell in rest)])
 
 
 def _csv_line() -> Callable[[Iterable[Any]], str]:
@@ -49,9 +49,9 @@ def _csv_line() -> Callable[[Iterable[Any]], str]:
 
     def line(cells: Iterable[Any]) -> str:
         writer.writerow(cells)
-        found = buffer.getvalue()
+        content = buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()
-        return found
+        return content
 
     return line

@@ -70,14 +70,14 @@ class Struct:
         return self._data[start : self.size]
 
     def _varint(self) -> int:
-        found = shift = 0
+        number = shift = 0
         while (byte := self._byte()) & 128:
-            found |= (byte & 127) << shift
+            number |= (byte & 127) << shift
             shift += 7
             if shift > 63:
                 raise ThriftError("an overlong number")
-        return found | byte << shift
+        return number | byte << shift
 
     def _integer(self) -> int:
-        found = self._varint()
-        return (found >> 1) ^ -(found & 1)
+        number = self._varint()
+        return (number >> 1) ^ -(number & 1)

@@ -46,8 +46,8 @@ class _Pair:
     @cached_property
     def observed(self) -> Array:
         """The medians of now, [n, attributes]; the centre where they differ by no more than rounding."""
-        now = np.asarray(np.median(self.scorings, axis=0))
-        return np.where(np.abs(now - self.reference.centre) <= self.reference.floor, self.reference.centre, now)
+        medians = np.asarray(np.median(self.scorings, axis=0))
+        return np.where(np.abs(medians - self.reference.centre) <= self.reference.floor, self.reference.centre, medians)
 
     @cached_property
     def variance(self) -> Array:
@@ -67,33 +67,33 @@ class _Pair:
     @cached_property
     def mean_change(self) -> Array:
         """Of the mean of all scorings, [n, attributes]: a rollout that reaches some of them cannot hide from it."""
-        now = (self.scorings - self.reference.centre).mean(axis=0)
-        change = np.nan_to_num(now - self.reference.deviations.mean(axis=0))
+        means = (self.scorings - self.reference.centre).mean(axis=0)
+        change = np.nan_to_num(means - self.reference.deviations.mean(axis=0))
         return np.where(np.abs(change) > self.reference.floor, change, 0.0)
 
     @cached_property
     def slices(self) -> list[tuple[Slice, Members]]:
         """All texts, demographics and strata, each with whether a text is in it by attribute, [n, attributes]."""
-        found: list[tuple[Slice, Members]] = [
+        slices_with_members: list[tuple[Slice, Members]] = [
             ((name, None), member[:, None] & self.known) for name, member in zip(self.names, self.members, strict=True)
         ]
         if self.policy.threshold is not None:
             bounds = (-np.inf, *BANDS, np.inf)
             for low, high in pairwise(bounds):
                 words = f"scores {f'from {low:g}' if low > 0 else ''}{f' below {high:g}' if high < np.inf else ''}"
-                inside = (self.reference.centre >= low) & (self.reference.centre < high) & self.known
-                found.append(((None, " ".join(words.split())), inside))
-        return found
+                in_band = (self.reference.centre >= low) & (self.reference.centre < high) & self.known
+                slices_with_members.append(((None, " ".join(words.split())), in_band))
+        return slices_with_members
 
-    def shift_of(self, whole: bool, inside: Members) -> tuple[NDArray[np.int64], Array, Array]:
+    def shift_of(self, whole: bool, in_slice: Members) -> tuple[NDArray[np.int64], Array, Array]:
         """Of a slice, or of the whole set, by attribute: texts, mean change, and its standard error by noise."""
-        count, change, variance = inside.sum(axis=0), self.change, self.variance
+        count, change, variance = in_slice.sum(axis=0), self.change, self.variance
         if whole:
             share = 1 / len(self.scorings) + 1 / len(self.reference.replicates)
             change, variance = self.mean_change, np.nan_to_num(self.reference.variance) * share
         with np.errstate(invalid="ignore", divide="ignore"):
-            error = np.sqrt((variance * inside).sum(axis=0)) / count
-            return count, (change * inside).sum(axis=0) / count, error
+            error = np.sqrt((variance * in_slice).sum(axis=0)) / count
+            return count, (change * in_slice).sum(axis=0) / count, error
 
     @cached_property
     def chance_of_flip(self) -> Array:
@@ -122,7 +122,7 @@ def compare(
     scorings: Matrix,
     attributes: Sequence[str],
     demographics: Sequence[Sequence[str]],
-    reported: Reported,
+    reported_measures: Reported,
     fingerprints: tuple[str, str],
     margins: Mapping[str, float] | None = None,
     check: int = 1,
@@ -132,10 +132,11 @@ def compare(
     """Compare the replicates of a control set, made at its opening, with its scorings of now.
 
     scorings: [scorings, n, attributes], or [n, attributes] of a single one; the same texts in the same order, NaN where
-    a text has no score. An odd number, `reference.scorings`. demographics: of each text, none or more. reported: the
-    metric's measures. fingerprints: then and now. margins: of equivalence, by key of the measure, see
-    `equivalence_margin`; a measure that is not named has the widest. check: number of this check of the metric version.
-    thresholds: of labels, by attribute; of one that is not named it is the policy's, and without that there are none.
+    a text has no score. An odd number, `reference.scorings`. demographics: of each text, none or more.
+    reported_measures: those of the metric. fingerprints: then and now. margins: of equivalence, by key of the measure,
+    see `equivalence_margin`; a measure that is not named has the widest. check: number of this check of the metric
+    version. thresholds: of labels, by attribute; of one that is not named it is the policy's, and without that there
+    are none.
 
     L0: the fingerprints differ. It decides nothing: the scores do.
     L1: the paired changes are larger than replicate variation explains. The mean shift over all texts, of a demographic
@@ -155,16 +156,16 @@ def compare(
     Raises ValueError, naming the argument, where shapes or values do not fit.
     """
     policy = policy or Policy()
-    now = np.asarray(scorings, dtype=np.float64)
-    now = now[None] if now.ndim == 2 else now
-    _check(reference, now, attributes, demographics)
+    new_scorings = np.asarray(scorings, dtype=np.float64)
+    new_scorings = new_scorings[None] if new_scorings.ndim == 2 else new_scorings
+    _check(reference, new_scorings, attributes, demographics)
     had = ~np.isnan(reference.centre)
-    has = np.asarray(np.isfinite(now).all(axis=0))
-    paired = had & has
+    has = np.asarray(np.isfinite(new_scorings).all(axis=0))
+    in_both = had & has
     names, members = _slices(demographics)
     pair = _Pair(
         reference=reference,
-        scorings=np.where(paired, now, np.nan),
+        scorings=np.where(in_both, new_scorings, np.nan),
         attributes=attributes,
         policy=policy,
         names=names,
@@ -172,25 +173,25 @@ def compare(
         thresholds=np.array([(thresholds or {}).get(name, policy.threshold or 0.0) for name in attributes]),
     )
     alpha = alpha_of_check(policy.alpha, check)
-    lost, gained = (int((mask & ~other).any(axis=1).sum()) for mask, other in ((had, has), (has, had)))
-    movements, noise = _tested(pair)
-    measures = tuple(_measures(pair, reported, margins or {}))
-    findings = [Finding(Rule.LOST_SCORES, float(lost), 0.0)] if lost else []
+    loss_count, gain_count = (int((mask & ~other).any(axis=1).sum()) for mask, other in ((had, has), (has, had)))
+    movements, noise = _test_slices(pair)
+    measures = tuple(_measures(pair, reported_measures, margins or {}))
+    findings = [Finding(Rule.LOST_SCORES, float(loss_count), 0.0)] if loss_count else []
     if fingerprints[0] != fingerprints[1]:
         findings.append(Finding(Rule.FINGERPRINT))
-    findings += [*_changed(movements, noise, alpha)]
-    if gained:
-        findings.append(Finding(Rule.GAINED_SCORES, float(gained), 0.0))
+    findings += [*_find_changes(movements, noise, alpha)]
+    if gain_count:
+        findings.append(Finding(Rule.GAINED_SCORES, float(gain_count), 0.0))
     findings += [*_material(movements, policy, alpha), *_not_equivalent(measures, alpha)]
-    changed = any(finding.level in (Level.CHANGED, Level.MATERIAL) for finding in findings)
+    is_changed = any(finding.level in (Level.CHANGED, Level.MATERIAL) for finding in findings)
     return DriftReport(
-        verdict=Verdict.UNAVAILABLE if lost else Verdict.CHANGED if changed else Verdict.STABLE,
+        verdict=Verdict.UNAVAILABLE if loss_count else Verdict.CHANGED if is_changed else Verdict.STABLE,
         confirmed=None,
         findings=tuple(findings),
         n=len(reference.centre),
-        lost=lost,
-        gained=gained,
-        scorings=len(now),
+        lost=loss_count,
+        gained=gain_count,
+        scorings=len(new_scorings),
         check=check,
         alpha=alpha,
         policy=policy,
@@ -237,8 +238,8 @@ def confirm(first: DriftReport, second: DriftReport) -> DriftReport:
         raise ValueError("second: it is not of the first one's check; compare it with the same reference and policy")
     if second.verdict is Verdict.UNAVAILABLE:
         return second
-    confirmed = bool(_places(first) & _places(second))
-    return replace(first, verdict=Verdict.DRIFTED if confirmed else Verdict.CHANGED, confirmed=confirmed)
+    is_confirmed = bool(_places(first) & _places(second))
+    return replace(first, verdict=Verdict.DRIFTED if is_confirmed else Verdict.CHANGED, confirmed=is_confirmed)
 
 
 def _places(report: DriftReport) -> set[tuple[str | None, str | None]]:
@@ -247,14 +248,14 @@ def _places(report: DriftReport) -> set[tuple[str | None, str | None]]:
     return {(finding.attribute, finding.demographic) for finding in material}
 
 
-def weigh(report: DriftReport, moved: int) -> DriftReport:
+def weigh(report: DriftReport, leaver_count: int) -> DriftReport:
     """A drifted report with the number of entries that, by estimate, would leave their rank range.
 
     Where nothing is material but that a reported measure may have changed, and no entry would leave its range, the
     verdict is `changed`: the estimate is of the entries themselves, and knows better than the control set.
     """
-    outweighed = report.verdict is Verdict.DRIFTED and report.rests_on_equivalence and not moved
-    return replace(report, moved=moved, verdict=Verdict.CHANGED if outweighed else report.verdict)
+    is_outweighed = report.verdict is Verdict.DRIFTED and report.rests_on_equivalence and not leaver_count
+    return replace(report, moved=leaver_count, verdict=Verdict.CHANGED if is_outweighed else report.verdict)
 
 
 def _check(
@@ -280,34 +281,34 @@ def _slices(demographics: Sequence[Sequence[str]]) -> tuple[list[str | None], Me
     number = {name: place for place, name in enumerate(names, start=1)}
     members = np.zeros((len(names) + 1, len(demographics)), dtype=bool)
     members[0] = True
-    for row, found in enumerate(demographics):
-        members[[number[name] for name in found], row] = True
+    for row, text_demographics in enumerate(demographics):
+        members[[number[name] for name in text_demographics], row] = True
     return [None, *names], members
 
 
-def _tested(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
+def _test_slices(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
     """Every slice of every attribute, all texts first, and every attribute beside its noise; Holm's p over all."""
     replicates = len(pair.reference.replicates)
     raw = np.abs(pair.change)
     flips: Members | None = None
     if pair.policy.threshold is not None:
-        before, after = (scores > pair.thresholds for scores in (pair.reference.centre, pair.observed))
-        flips = np.stack([after & ~before, before & ~after])
+        old_labels, new_labels = (scores > pair.thresholds for scores in (pair.reference.centre, pair.observed))
+        flips = np.stack([new_labels & ~old_labels, old_labels & ~new_labels])
     places = [place for place, _ in pair.slices]
-    inside = np.stack([members for _, members in pair.slices])  # [slices, n, attributes]
+    in_slice = np.stack([members for _, members in pair.slices])  # [slices, n, attributes]
     shifts = [pair.shift_of(place == (None, None), members) for place, members in pair.slices]
     count, change, error = (np.stack(rows) for rows in zip(*shifts, strict=True))  # [slices, attributes]
     with np.errstate(invalid="ignore", divide="ignore"):
         shift_p = 2 * scipy.stats.t.sf(np.abs(change) / error, np.maximum(1, (replicates - 1) * count))
     shift_p = np.where(np.nan_to_num(change) == 0, 1.0, np.where(error > 0, shift_p, 0.0))
-    expected = (inside * np.where(pair.variance > 0, np.minimum(pair.chance_of_flip, FAR), 0.0)).sum(axis=1)
-    far_flips = (inside & pair.moved_far & (False if flips is None else flips.any(axis=0))).sum(axis=1)
-    labels_p = count_p(far_flips, expected)
+    expected_flips = (in_slice * np.where(pair.variance > 0, np.minimum(pair.chance_of_flip, FAR), 0.0)).sum(axis=1)
+    far_flips = (in_slice & pair.moved_far & (False if flips is None else flips.any(axis=0))).sum(axis=1)
+    labels_p = count_p(far_flips, expected_flips)
     movements: list[Movement] = []
     p_values: list[float] = []  # of every movement that of its shift and that of its flips, then those of the noise
     for row, (demographic, stratum) in enumerate(places):
         for column, attribute in enumerate(pair.attributes):
-            rows = np.flatnonzero(inside[row, :, column])
+            rows = np.flatnonzero(in_slice[row, :, column])
             movement = Movement(attribute, demographic, len(rows), None, None, None, None, None, stratum)
             if len(rows):
                 movement = replace(
@@ -318,53 +319,61 @@ def _tested(pair: _Pair) -> tuple[tuple[Movement, ...], tuple[NoiseTests, ...]]:
                     error=float(error[row, column]),
                 )
             if flips is not None:
-                up, down = (int(flipped[rows, column].sum()) for flipped in flips)
+                up, down = (int(flip_direction[rows, column].sum()) for flip_direction in flips)
                 movement = replace(movement, flips_up=up, flips_down=down, far_flips=int(far_flips[row, column]))
             movements.append(movement)
             p_values += [float(shift_p[row, column]), float(labels_p[row, column])]
     tests = [_noise_tests(pair, column) for column in range(len(pair.attributes))]
     p_values += [p for test in tests for p in (test.beyond_p, 1.0 if test.distance_p is None else test.distance_p)]
-    adjusted = iter(_shared(np.array(p_values)).tolist())
+    adjusted_p = iter(_adjust_together(np.array(p_values)).tolist())
     for place, movement in enumerate(movements):
-        shift, labels = next(adjusted), next(adjusted)
+        shift, labels = next(adjusted_p), next(adjusted_p)
         movements[place] = replace(movement, p_adjusted=shift, flips_p=None if flips is None else labels)
     for place, test in enumerate(tests):
-        beyond, distance = next(adjusted), next(adjusted)
-        tests[place] = replace(test, beyond_p=beyond, distance_p=None if test.distance is None else distance)
+        beyond_p, distance = next(adjusted_p), next(adjusted_p)
+        tests[place] = replace(test, beyond_p=beyond_p, distance_p=None if test.distance is None else distance)
     return tuple(movements), tuple(tests)
 
 
-def _shared(p_values: Array) -> Array:
+def _adjust_together(p_values: Array) -> Array:
     """Holm's p within one of the two families of tests, of scores and of measures, which share alpha alike."""
     return np.minimum(1.0, 2 * holm(p_values))
 
 
-def count_p(counts: NDArray[np.int64], expected: Array) -> Array:
+def count_p(counts: NDArray[np.int64], expected_counts: Array) -> Array:
     """That noise which is expected to make so many makes the counts or more, by Poisson; 0 or 1 where it makes none."""
-    return np.where(expected > 0, scipy.stats.poisson.sf(counts - 1, expected), np.where(counts > 0, 0.0, 1.0))
+    return np.where(
+        expected_counts > 0, scipy.stats.poisson.sf(counts - 1, expected_counts), np.where(counts > 0, 0.0, 1.0)
+    )
 
 
-def seen_before_p(count: int, seen: float, times: float) -> float:
-    """That `count` or more come in one time where `seen` came in `times`: negative binomial, by Jeffreys' prior."""
-    return float(scipy.stats.nbinom.sf(count - 1, seen + 0.5, times / (times + 1))) if count else 1.0
+def seen_before_p(count: int, earlier_count: float, times: float) -> float:
+    """That `count` or more come in one time, after `earlier_count` in `times`: negative binomial, Jeffreys' prior."""
+    return float(scipy.stats.nbinom.sf(count - 1, earlier_count + 0.5, times / (times + 1))) if count else 1.0
 
 
 def _noise_tests(pair: _Pair, column: int) -> NoiseTests:
     """An attribute's changes beside replicate variation; p values not adjusted yet."""
-    reference, known = pair.reference, pair.known[:, column]
+    reference, is_known = pair.reference, pair.known[:, column]
     attribute, scorings = pair.attributes[column], len(pair.scorings)
-    beyond = int(reference.beyond(pair.scorings)[:, known, column].any(axis=0).sum())
-    if reference.is_exact[column] or not known.any():
-        return NoiseTests(attribute, 0.0, beyond, 0.0, float(not beyond), None, None)
-    expected = float(reference.expected_beyond(scorings)[known, column].sum())
+    beyond_count = int(reference.beyond(pair.scorings)[:, is_known, column].any(axis=0).sum())
+    if reference.is_exact[column] or not is_known.any():
+        return NoiseTests(attribute, 0.0, beyond_count, 0.0, float(not beyond_count), None, None)
+    expected_count = float(reference.expected_beyond(scorings)[is_known, column].sum())
     times = len(reference.replicates) / scorings
-    changes = reference.standardise(pair.scorings[0])[known, column]
-    explained = reference.standardised[:, known, column].ravel()
-    distance = largest_gap(changes, explained)
-    noise = float(np.sqrt(np.mean(reference.variance[known, column])))
+    changes = reference.standardise(pair.scorings[0])[is_known, column]
+    noise_changes = reference.standardised[:, is_known, column].ravel()
+    distance = largest_gap(changes, noise_changes)
+    noise = float(np.sqrt(np.mean(reference.variance[is_known, column])))
     distance_p = float(scipy.stats.kstwo.sf(distance, len(changes)))
     return NoiseTests(
-        attribute, noise, beyond, expected, seen_before_p(beyond, expected * times, times), distance, distance_p
+        attribute,
+        noise,
+        beyond_count,
+        expected_count,
+        seen_before_p(beyond_count, expected_count * times, times),
+        distance,
+        distance_p,
     )
 
 
@@ -372,38 +381,40 @@ def _detectable(pair: _Pair, movements: Sequence[Movement], alpha: float) -> Ite
     """Of every attribute. All tests of the check share alpha alike, which is less than Holm leaves them."""
     policy, replicates = pair.policy, len(pair.reference.replicates)
     level = alpha / 2 / (2 * len(movements) + 2 * len(pair.attributes))
-    once, twice = (float(scipy.stats.norm.ppf(power)) for power in (POWER, (1 + POWER) / 2))
+    z_once, twice = (float(scipy.stats.norm.ppf(power)) for power in (POWER, (1 + POWER) / 2))
     for column, attribute in enumerate(pair.attributes):
         errors = {}
         for movement in movements:
             if movement.attribute == attribute and movement.error is not None and movement.stratum is None:
                 reach = float(scipy.stats.t.isf(level / 2, max(1, (replicates - 1) * movement.n))) * movement.error
-                needed = max(policy.mean_difference, reach) + twice * movement.error
-                errors[movement.demographic] = (reach + once * movement.error, needed)
+                needed_shift = max(policy.mean_difference, reach) + twice * movement.error
+                errors[movement.demographic] = (reach + z_once * movement.error, needed_shift)
         if not errors:
             continue
         yield Detectable(
             attribute=attribute,
             shift=max(pair.reference.floor, errors[None][0]),
             material_shift=errors[None][1],
-            demographic_shift=max((needed for name, (_, needed) in errors.items() if name is not None), default=None),
+            demographic_shift=max(
+                (needed_shift for name, (_, needed_shift) in errors.items() if name is not None), default=None
+            ),
             flips=_detectable_flips(pair, column, level),
         )
 
 
 def _detectable_flips(pair: _Pair, column: int, level: float) -> int | None:
     """So many labels, of texts drawn at random, that enough of them are firm."""
-    known, firm = pair.known[:, column], pair.is_firm[:, column]
+    is_known, firm = pair.known[:, column], pair.is_firm[:, column]
     if pair.policy.threshold is None or not firm.any():
         return None
-    noisy = known & (pair.variance[:, column] > 0)
-    n, expected = int(known.sum()), np.minimum(pair.chance_of_flip[noisy, column], FAR).sum()
+    noisy = is_known & (pair.variance[:, column] > 0)
+    n, expected_flips = int(is_known.sum()), np.minimum(pair.chance_of_flip[noisy, column], FAR).sum()
     counts = np.arange(pair.policy.material_flips(n), n + 1)
-    significant = counts[count_p(counts, expected) < level]
+    significant = counts[count_p(counts, expected_flips) < level]
     if not len(significant):
         return None
-    needed, counts = significant[0], significant
-    enough = np.flatnonzero(scipy.stats.binom.sf(needed - 1, counts, firm.sum() / n) >= (1 + POWER) / 2)
+    least_count, counts = significant[0], significant
+    enough = np.flatnonzero(scipy.stats.binom.sf(least_count - 1, counts, firm.sum() / n) >= (1 + POWER) / 2)
     return int(counts[enough[0]]) if len(enough) else None
 
 
@@ -412,17 +423,17 @@ def _paired_tests(pair: _Pair, movements: Sequence[Movement]) -> Iterator[Paired
     for column, (attribute, movement) in enumerate(zip(pair.attributes, movements, strict=False)):
         if not movement.n:
             continue
-        known = pair.known[:, column]
-        before, after = pair.reference.centre[known, column], pair.observed[known, column]
+        is_known = pair.known[:, column]
+        old_scores, new_scores = pair.reference.centre[is_known, column], pair.observed[is_known, column]
         up, down = movement.flips_up, movement.flips_down
-        ks, ks_p = unpaired_ks(before, after)
+        ks, ks_p = unpaired_ks(old_scores, new_scores)
         yield PairedTests(
             attribute=attribute,
             mcnemar_p=None if up is None or down is None else mcnemar_p(up, down),
-            wilcoxon_p=wilcoxon_p(after - before),
+            wilcoxon_p=wilcoxon_p(new_scores - old_scores),
             ks=ks,
             ks_p=ks_p,
-            wasserstein=float(scipy.stats.wasserstein_distance(before, after)),
+            wasserstein=float(scipy.stats.wasserstein_distance(old_scores, new_scores)),
         )
 
 
@@ -433,8 +444,8 @@ def mcnemar_p(up: int, down: int) -> float:
 
 def wilcoxon_p(differences: Array) -> float:
     """Two-sided p of Wilcoxon's signed ranks; differences of 0 are left out, and 1 where there are no others."""
-    moved = differences[differences != 0]
-    return float(scipy.stats.wilcoxon(moved).pvalue) if len(moved) else 1.0
+    nonzero = differences[differences != 0]
+    return float(scipy.stats.wilcoxon(nonzero).pvalue) if len(nonzero) else 1.0
 
 
 def unpaired_ks(first: Array, second: Array) -> tuple[float, float]:
@@ -453,29 +464,29 @@ def largest_gap(first: Array, second: Array) -> float:
     return float(np.abs(shares[0] - shares[1]).max())
 
 
-def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float]) -> Iterator[MeasureChange]:
+def _measures(pair: _Pair, reported_measures: Reported, margins: Mapping[str, float]) -> Iterator[MeasureChange]:
     """Of every slice, all texts first, and measure; without those that cannot be measured.
 
     Texts that moved within their noise count as they were: their labels flip either way, and their means are tested.
     """
-    if not reported.measures:
+    if not reported_measures.measures:
         return
     centre = pair.reference.centre
-    now = np.where(pair.moved_far, pair.observed, centre)
-    then, now = (np.where(pair.known, scores, np.nan) for scores in (centre, now))
-    changes = reported.changes(then, now, pair.members)
-    scored = pair.members & pair.known.any(axis=1)
+    new_scores = np.where(pair.moved_far, pair.observed, centre)
+    old_scores, new_scores = (np.where(pair.known, scores, np.nan) for scores in (centre, new_scores))
+    changes = reported_measures.changes(old_scores, new_scores, pair.members)
+    is_scored = pair.members & pair.known.any(axis=1)
     change = changes.after - changes.before
     rows, columns = np.nonzero(np.isfinite(change))
     if not len(rows):
         return
     replicates = changes.replicates[:, rows, columns]
     low, high = percentile_intervals(replicates, pair.policy.confidence)
-    p_values = _noise_p(pair, reported)[rows, columns]
-    apart = no_change_p(change[rows, columns], replicates, scored.sum(axis=1)[rows])
-    adjusted = _shared(np.where(rows > 0, np.maximum(p_values, apart), p_values))
+    p_values = _noise_p(pair, reported_measures)[rows, columns]
+    difference_p = no_change_p(change[rows, columns], replicates, is_scored.sum(axis=1)[rows])
+    adjusted_p = _adjust_together(np.where(rows > 0, np.maximum(p_values, difference_p), p_values))
     for cell, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-        measure, attribute = reported.measures[column]
+        measure, attribute = reported_measures.measures[column]
         yield MeasureChange(
             measure=measure.key,
             attribute=attribute,
@@ -486,22 +497,22 @@ def _measures(pair: _Pair, reported: Reported, margins: Mapping[str, float]) -> 
             ci_low=float(low[cell]),
             ci_high=float(high[cell]),
             margin=float(margins.get(measure.key, LARGEST_MARGIN * measure.largest)),
-            p_adjusted=float(adjusted[cell]),
+            p_adjusted=float(adjusted_p[cell]),
         )
 
 
-def _noise_p(pair: _Pair, reported: Reported) -> Array:
+def _noise_p(pair: _Pair, reported_measures: Reported) -> Array:
     """That noise alone moves as many texts of a slice beyond their noise, [slices, measures]; 0 or 1 without noise.
 
     A measure of no single attribute is of texts of which any score moved.
     """
     far, noisy = pair.moved_far, pair.known & (pair.variance > 0)
     places = {name: number for number, name in enumerate(pair.attributes)}
-    columns = [places.get(attribute) for _, attribute in reported.measures]
-    moved = np.stack([far.any(axis=1) if column is None else far[:, column] for column in columns], axis=1)
+    columns = [places.get(attribute) for _, attribute in reported_measures.measures]
+    has_moved = np.stack([far.any(axis=1) if column is None else far[:, column] for column in columns], axis=1)
     chances = [noisy.sum(axis=1) if column is None else noisy[:, column] for column in columns]
-    inside = pair.members.astype(np.float64)
-    return count_p((inside @ moved).astype(np.int64), inside @ np.stack(chances, axis=1) * 2 * FAR)
+    membership = pair.members.astype(np.float64)
+    return count_p((membership @ has_moved).astype(np.int64), membership @ np.stack(chances, axis=1) * 2 * FAR)
 
 
 def no_change_p(change: Array, replicates: Array, n: NDArray[np.int64]) -> Array:
@@ -516,7 +527,7 @@ def no_change_p(change: Array, replicates: Array, n: NDArray[np.int64]) -> Array
     return np.where(n > 1, np.clip(p_values, 2.0 ** (1 - n), 1.0), 1.0)
 
 
-def _changed(movements: Sequence[Movement], noise: Sequence[NoiseTests], alpha: float) -> Iterator[Finding]:
+def _find_changes(movements: Sequence[Movement], noise: Sequence[NoiseTests], alpha: float) -> Iterator[Finding]:
     for test in noise:
         if test.beyond_p < alpha:
             yield Finding(
@@ -526,26 +537,26 @@ def _changed(movements: Sequence[Movement], noise: Sequence[NoiseTests], alpha: 
             yield Finding(Rule.DISTRIBUTION, test.distance, None, test.attribute, p_adjusted=test.distance_p)
     for movement in movements:
         if movement.p_adjusted is not None and movement.p_adjusted < alpha:
-            where = (movement.attribute, movement.demographic, None, movement.p_adjusted, movement.stratum)
-            yield Finding(Rule.SHIFT, movement.mean_change, None, *where)
+            place = (movement.attribute, movement.demographic, None, movement.p_adjusted, movement.stratum)
+            yield Finding(Rule.SHIFT, movement.mean_change, None, *place)
 
 
 def _material(movements: Sequence[Movement], policy: Policy, alpha: float) -> Iterator[Finding]:
     for movement in movements:
         if movement.stratum is not None or movement.mean_change is None or movement.p_adjusted is None:
             continue
-        where = (movement.attribute, movement.demographic, None)
+        place = (movement.attribute, movement.demographic, None)
         limit = policy.material_flips(movement.n)
         if movement.flips_p is not None and movement.counted_flips >= limit and movement.flips_p < alpha:
-            yield Finding(Rule.LABEL_FLIPS, float(movement.counted_flips), float(limit), *where, movement.flips_p)
+            yield Finding(Rule.LABEL_FLIPS, float(movement.counted_flips), float(limit), *place, movement.flips_p)
         if abs(movement.mean_change) > policy.mean_difference and movement.p_adjusted < alpha:
             limits = (movement.mean_change, policy.mean_difference)
-            yield Finding(Rule.MEAN_SHIFT, *limits, *where, movement.p_adjusted)
+            yield Finding(Rule.MEAN_SHIFT, *limits, *place, movement.p_adjusted)
 
 
 def _not_equivalent(measures: Sequence[MeasureChange], alpha: float) -> Iterator[Finding]:
     for change in measures:
         if not change.equivalent and change.p_adjusted is not None and change.p_adjusted < alpha:
             farthest = change.ci_low if -change.ci_low > change.ci_high else change.ci_high
-            where = (change.attribute, change.demographic, change.measure)
-            yield Finding(Rule.EQUIVALENCE, farthest, change.margin, *where, change.p_adjusted)
+            place = (change.attribute, change.demographic, change.measure)
+            yield Finding(Rule.EQUIVALENCE, farthest, change.margin, *place, change.p_adjusted)

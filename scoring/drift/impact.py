@@ -30,25 +30,25 @@ class RankImpact:
     moves: tuple[Move, ...]
 
 
-def rank_impact(before: Mapping[str, float], after: Mapping[str, float], direction: Direction) -> RankImpact:
+def rank_impact(old_values: Mapping[str, float], new_values: Mapping[str, float], direction: Direction) -> RankImpact:
     """Compare the rankings by two sets of values, by entry; entries that lack either are left out.
 
     Values after may be estimates from a sample of each entry's texts. Equal values share the better rank. Raises
     ValueError where a value is not finite.
     """
-    entries = sorted(before.keys() & after.keys())
-    values = np.array([[of[entry] for entry in entries] for of in (before, after)], dtype=np.float64)
+    entries = sorted(old_values.keys() & new_values.keys())
+    values = np.array([[side[entry] for entry in entries] for side in (old_values, new_values)], dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError("values: one is not finite; leave out entries without a value")
     if not entries:
         return RankImpact(0, None, ())
     first, second = (competition_ranks(row, direction) for row in values)
-    ordered = len(set(first.tolist())) > 1 and len(set(second.tolist())) > 1
-    tau = float(scipy.stats.kendalltau(first, second).statistic) if ordered else None
-    moved = np.flatnonzero(first != second)
-    moved = moved[np.argsort(-np.abs(second - first)[moved], kind="stable")]
+    has_order = len(set(first.tolist())) > 1 and len(set(second.tolist())) > 1
+    tau = float(scipy.stats.kendalltau(first, second).statistic) if has_order else None
+    movers = np.flatnonzero(first != second)
+    movers = movers[np.argsort(-np.abs(second - first)[movers], kind="stable")]
     moves = tuple(
         Move(entries[row], int(first[row]), int(second[row]), float(values[0, row]), float(values[1, row]))
-        for row in moved
+        for row in movers
     )
     return RankImpact(len(entries), tau, moves)

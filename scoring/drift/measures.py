@@ -25,7 +25,7 @@ SEED = 20240517  # of the bootstrap: any fixed number
 
 
 @dataclass(frozen=True)
-class Changes:
+class ResampledMeasures:
     """Measures on slices: before and after, [slices, measures], and the change in resamples [resamples, ...].
 
     Not a number where a slice has no text to measure, as in single resamples.
@@ -43,7 +43,7 @@ class Reported(Protocol):
     def measures(self) -> Sequence[tuple[Measure, str]]:
         """Each measure with its attribute, in the order of the last axis of Changes."""
 
-    def changes(self, reference: Array, observed: Array, members: Members) -> Changes:
+    def changes(self, reference: Array, observation: Array, members: Members) -> ResampledMeasures:
         """From paired scores, float64 [n, attributes], both NaN where either is; `members` is [slices, n].
 
         The first slice is of all texts.
@@ -60,19 +60,21 @@ class Means:
     measures: Sequence[tuple[Measure, str]]
     of: Callable[[Array], Array]
 
-    def changes(self, reference: Array, observed: Array, members: Members) -> Changes:
+    def changes(self, reference: Array, observation: Array, members: Members) -> ResampledMeasures:
         """As Reported says."""
-        first, second = self.of(reference), self.of(observed)
-        known = np.isfinite(first) & np.isfinite(second)
-        cells = (members.T[:, :, None] & known[:, None, :]).astype(np.float64)  # [n, slices, measures]
-        first, second = (np.where(known, values, 0.0) for values in (first, second))
+        first, second = self.of(reference), self.of(observation)
+        is_known = np.isfinite(first) & np.isfinite(second)
+        cells = (members.T[:, :, None] & is_known[:, None, :]).astype(np.float64)  # [n, slices, measures]
+        first, second = (np.where(is_known, values, 0.0) for values in (first, second))
         counts = cells.sum(axis=0)
-        moved = cells * (second - first)[:, None, :]
+        differences = cells * (second - first)[:, None, :]
         size = counts.size
-        sums = resampled_sums(np.concatenate([moved.reshape(-1, size), cells.reshape(-1, size)], axis=1), seed=SEED)
+        sums = resampled_sums(
+            np.concatenate([differences.reshape(-1, size), cells.reshape(-1, size)], axis=1), seed=SEED
+        )
         shape = (len(sums), *counts.shape)
         with np.errstate(invalid="ignore"):
-            return Changes(
+            return ResampledMeasures(
                 before=np.einsum("nsm,nm->sm", cells, first) / counts,
                 after=np.einsum("nsm,nm->sm", cells, second) / counts,
                 replicates=sums[:, :size].reshape(shape) / sums[:, size:].reshape(shape),
@@ -134,41 +136,45 @@ class Safety:
             times = np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape)
             self._drawn[:, rows] = times
 
-    def changes(self, reference: Array, observed: Array, members: Members) -> Changes:
+    def changes(self, reference: Array, observation: Array, members: Members) -> ResampledMeasures:
         """As Reported says."""
         if len(reference) != len(self.texts.ids):
             raise ValueError(f"reference: it is of {len(reference)} texts, and there are {len(self.texts.ids)} labels")
         attributes = reference.shape[1]
         slices = members[1:] if len(members) > 1 else members
-        before, after = np.full((2, len(members), len(self.measures)), np.nan)
+        old_areas, new_areas = np.full((2, len(members), len(self.measures)), np.nan)
         replicates = np.full((RESAMPLES, len(members), len(self.measures)), np.nan)
         for column, (measure, _) in enumerate(self.measures):
             values = [
-                safety.scaled(measure.key, self.texts, scores[:, column % attributes])
-                for scores in (reference, observed)
+                safety.scale_perplexity(measure.key, self.texts, scores[:, column % attributes])
+                for scores in (reference, observation)
             ]
             for row, member in enumerate(slices, start=len(members) - len(slices)):
                 harmful = np.flatnonzero(member & self.texts.harmful & np.isfinite(values[0]))
                 benign = np.flatnonzero(member & ~self.texts.harmful & np.isfinite(values[0]))
                 if len(harmful) and len(benign):
-                    before[row, column], after[row, column] = (area(of[harmful], of[benign]).value for of in values)
-                    first, second = (self._resampled_areas(of, harmful, benign) for of in values)
+                    old_areas[row, column], new_areas[row, column] = (
+                        area(column_values[harmful], column_values[benign]).value for column_values in values
+                    )
+                    first, second = (self._resampled_areas(column_values, harmful, benign) for column_values in values)
                     replicates[:, row, column] = second - first
         if len(members) > 1:
-            measured = np.isfinite(before[1:])
-            for found in (before, after, replicates):
+            has_area = np.isfinite(old_areas[1:])
+            for table in (old_areas, new_areas, replicates):
                 with np.errstate(invalid="ignore"):
-                    mean = np.where(measured, found[..., 1:, :], 0.0).sum(axis=-2) / measured.sum(axis=0)
-                found[..., 0, :] = mean
-        return Changes(before, after, replicates)
+                    mean = np.where(has_area, table[..., 1:, :], 0.0).sum(axis=-2) / has_area.sum(axis=0)
+                table[..., 0, :] = mean
+        return ResampledMeasures(old_areas, new_areas, replicates)
 
     def _resampled_areas(self, values: Array, harmful: NDArray[np.intp], benign: NDArray[np.intp]) -> Array:
         """The area in each resample; not a number where it lacks a label."""
-        ordered = benign[np.argsort(values[benign])]
-        heaps = np.zeros((RESAMPLES, len(ordered) + 1))  # of benign draws up to each value
-        np.cumsum(self._drawn[:, ordered], axis=1, out=heaps[:, 1:])
-        below, up_to = (np.searchsorted(values[ordered], values[harmful], side) for side in ("left", "right"))
-        drawn = self._drawn[:, harmful]
-        wins = ((heaps[:, below] + heaps[:, up_to]) * drawn).sum(axis=1) / 2
+        benign_in_order = benign[np.argsort(values[benign])]
+        heaps = np.zeros((RESAMPLES, len(benign_in_order) + 1))  # of benign draws up to each value
+        np.cumsum(self._drawn[:, benign_in_order], axis=1, out=heaps[:, 1:])
+        count_below, up_to = (
+            np.searchsorted(values[benign_in_order], values[harmful], side) for side in ("left", "right")
+        )
+        draws = self._drawn[:, harmful]
+        wins = ((heaps[:, count_below] + heaps[:, up_to]) * draws).sum(axis=1) / 2
         with np.errstate(invalid="ignore"):
-            return np.asarray(wins / (heaps[:, -1] * drawn.sum(axis=1)))
+            return np.asarray(wins / (heaps[:, -1] * draws.sum(axis=1)))

@@ -55,10 +55,10 @@ class Reference:
             raise ValueError(f"replicates: their shape is {self.replicates.shape}; give [replicates, n, attributes]")
         if np.isinf(self.replicates).any():
             raise ValueError("replicates: a score is infinite; give NaN where there is none")
-        missing = np.isnan(self.replicates)
-        if (missing != missing[0]).any():
+        is_missing = np.isnan(self.replicates)
+        if (is_missing != is_missing[0]).any():
             raise ValueError("replicates: a text has a score in one and none in another; score it in all of them")
-        if missing.all():
+        if is_missing.all():
             raise ValueError("replicates: not one text has a score; score the control set when the scorer answers")
 
     @classmethod
@@ -96,7 +96,7 @@ class Reference:
         """Of one scoring of each text, [n, attributes]: its own, at least the median over texts; 0 without noise."""
         if len(self.replicates) < 2:
             return np.zeros_like(self.centre)
-        return self._floored(self.replicates.var(axis=0, ddof=1))
+        return self._apply_floor(self.replicates.var(axis=0, ddof=1))
 
     @cached_property
     def noise(self) -> float:
@@ -121,18 +121,18 @@ class Reference:
 
         Above 1 is possible where there are fewer replicates than scorings.
         """
-        if scorings not in self._expected:
+        if scorings not in self._expected_counts:
             size, rows = min(scorings, len(self.replicates)), self.replicates_beyond
             blocks = [np.roll(rows, -start, axis=0)[:size].any(axis=0) for start in range(len(rows))]
-            self._expected[scorings] = np.mean(blocks, axis=0) * (scorings / size)
-        return self._expected[scorings]
+            self._expected_counts[scorings] = np.mean(blocks, axis=0) * (scorings / size)
+        return self._expected_counts[scorings]
 
     @cached_property
     def _variances(self) -> dict[int, Array]:
         return {}
 
     @cached_property
-    def _expected(self) -> dict[int, Array]:
+    def _expected_counts(self) -> dict[int, Array]:
         return {}
 
     def _variance_of_change(self, scorings: int) -> Array:
@@ -142,10 +142,10 @@ class Reference:
         size = min(scorings, count // 2)
         squares = np.zeros_like(self.centre)
         for start in range(count):
-            turned = np.roll(self.replicates, -start, axis=0)
-            squares += (np.median(turned[:size], axis=0) - np.median(turned[size:], axis=0)) ** 2
+            rotation = np.roll(self.replicates, -start, axis=0)
+            squares += (np.median(rotation[:size], axis=0) - np.median(rotation[size:], axis=0)) ** 2
         normal = (_of_median(scorings) + _of_median(count)) * self.replicates.var(axis=0, ddof=1)
-        return self._floored(np.maximum(squares / count, normal))
+        return self._apply_floor(np.maximum(squares / count, normal))
 
     def beyond(self, scores: Array) -> NDArray[np.bool_]:
         """Whether each of the scores [scorings, n, attributes] lies beyond its text's own noise."""
@@ -165,7 +165,7 @@ class Reference:
     def standardised(self) -> Array:
         """The replicates' deviations from the others' centres in the others' standard deviations, as `standardise`."""
         every = self._every_others
-        return np.stack([_divided(self.replicates[r] - c, s) for r, (c, s) in enumerate(every)])
+        return np.stack([_divide(self.replicates[r] - c, s) for r, (c, s) in enumerate(every)])
 
     def standardise(self, scores: Array) -> Array:
         """The deviations of scores [..., n, attributes] from the centre, in standard deviations of a text's own noise.
@@ -173,7 +173,7 @@ class Reference:
         Both are of all replicates but one, so that they compare with `standardised`.
         """
         centre, spread = self._others(len(self.replicates) - 1)
-        return _divided(scores - centre, spread)
+        return _divide(scores - centre, spread)
 
     @cached_property
     def _every_others(self) -> list[tuple[Array, Array]]:
@@ -183,13 +183,13 @@ class Reference:
         """The centre and the standard deviation of the replicates but for one."""
         others = np.delete(self.replicates, number, axis=0)
         own = others.var(axis=0, ddof=1) if len(others) > 1 else np.zeros_like(self.centre)
-        return np.asarray(np.median(others, axis=0)), np.sqrt(self._floored(own))
+        return np.asarray(np.median(others, axis=0)), np.sqrt(self._apply_floor(own))
 
-    def _floored(self, variance: Array) -> Array:
+    def _apply_floor(self, variance: Array) -> Array:
         """With at least the median over texts, and 0 for attributes without noise."""
-        scored = ~np.isnan(self.centre).all(axis=0)
+        has_scores = ~np.isnan(self.centre).all(axis=0)
         least = np.zeros(variance.shape[1])
-        least[scored] = np.nanmedian(variance[:, scored], axis=0)
+        least[has_scores] = np.nanmedian(variance[:, has_scores], axis=0)
         return np.where(self.is_exact, 0.0, np.maximum(variance, least))
 
     def _is_beyond(self, differences: Array, spread: Array) -> NDArray[np.bool_]:
@@ -201,6 +201,6 @@ def _of_median(count: int) -> float:
     return float(np.pi / 2 / count) if count > 2 else 1.0 / count
 
 
-def _divided(differences: Array, spread: Array) -> Array:
+def _divide(differences: Array, spread: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(spread > 0, differences / spread, 0.0)

@@ -52,27 +52,27 @@ def require_steady(
                 "opened on that. It is tried again by itself; if it stays so, ask who runs the scorer, or pin its model"
             )
     n = reference.centre.shape[0]
-    observed = np.repeat(reference.centre[None], reference.scorings, axis=0)
-    unmeasured = Means([], lambda scores: np.empty((len(scores), 0)))
+    same_scorings = np.repeat(reference.centre[None], reference.scorings, axis=0)
+    no_measures = Means([], lambda scores: np.empty((len(scores), 0)))
     report = compare(
         reference,
-        observed,
+        same_scorings,
         attributes,
         [()] * n,
-        unmeasured,
+        no_measures,
         ("", ""),
         check=LATE,
         policy=policy,
         thresholds=thresholds,
     )
-    for known in report.detectable:
+    for limits in report.detectable:
         shift, flips = BLIND_SHIFT * policy.mean_difference, BLIND_FLIPS * policy.material_flips(n)
-        blind = policy.threshold is not None and (known.flips is None or known.flips > flips)
-        if known.material_shift > shift or blind:
-            labels = "" if policy.threshold is None else f" or {known.flips or 'any number of'} label flips"
+        blind = policy.threshold is not None and (limits.flips is None or limits.flips > flips)
+        if limits.material_shift > shift or blind:
+            labels = "" if policy.threshold is None else f" or {limits.flips or 'any number of'} label flips"
             raise Unsteady(
                 f"the scorer is too noisy: a check of its {n} control texts would miss what matters, as it finds a "
-                f"mean shift of {known.attribute} from {known.material_shift:.2g} on{labels}, where {shift:g}"
+                f"mean shift of {limits.attribute} from {limits.material_shift:.2g} on{labels}, where {shift:g}"
                 f"{'' if policy.threshold is None else f' and {flips:.0f} flips'} are to be found. Make it less random "
                 "(temperature 0, dropout off, a fixed seed). It is tried again by itself"
             )
@@ -82,20 +82,20 @@ def require_steady(
 def two_groups(replicates: Array) -> Groups:
     """How replicates [replicates, n] fall into two groups of at least two each, text by text; fewer than 4 never do."""
     count = len(replicates)
-    scored = np.flatnonzero(np.isfinite(replicates).all(axis=0))
-    if count < 4 or not len(scored):
+    text_rows = np.flatnonzero(np.isfinite(replicates).all(axis=0))
+    if count < 4 or not len(text_rows):
         return Groups(0.0, 0.0)
-    values = np.sort(replicates[:, scored], axis=0)
+    values = np.sort(replicates[:, text_rows], axis=0)
     values -= values[:1]  # so that equal replicates have deviations of exactly 0
     values -= values.mean(axis=0)
     sizes = np.arange(2, count - 1)[:, None]
     low = np.cumsum(values, axis=0)[1:-2] / sizes
     high = -low * sizes / (count - sizes)  # as deviations add up to 0
     total = (values**2).sum(axis=0)
-    between = sizes * low**2 + (count - sizes) * high**2
-    best = between.argmax(axis=0)[None]
+    variance_between = sizes * low**2 + (count - sizes) * high**2
+    best = variance_between.argmax(axis=0)[None]
     gap = np.take_along_axis(high - low, best, axis=0)[0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        within = 1 - np.take_along_axis(between, best, axis=0)[0] / total
-    split = (total > 0) & (within < WITHIN)
+        share_within = 1 - np.take_along_axis(variance_between, best, axis=0)[0] / total
+    split = (total > 0) & (share_within < WITHIN)
     return Groups(float(split.mean()), float(gap[split].mean()) if split.any() else 0.0)

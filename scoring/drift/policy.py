@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.refusals import Refused
+
 LARGEST_MARGIN = 0.005  # as a share of a measure's scale
 ERROR_SHARE = 0.25  # of an entry's standard error: 95% intervals that are off by as much still cover 94.3%
 FAR = 1e-4  # a text moved far where noise moves it as far less often than this
@@ -24,7 +26,7 @@ class Policy:
         percent.
     confidence: of the interval of a reported measure's change, which is to lie within the margin of equivalence.
     alpha: the false-alarm rate of all checks of a metric version together, of the tests that have one.
-    Raises ValueError, naming the field, where a value is out of its range.
+    Raises Refused, naming the field, where a value is out of its range.
     """
 
     threshold: float | None = 0.5
@@ -36,14 +38,16 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.threshold is not None and not math.isfinite(self.threshold):
-            raise ValueError(f"threshold: {self.threshold} is not finite; give a score, or None for no labels")
+            raise Refused.of_field("threshold", f"{self.threshold} is not finite; give a score, or None for no labels")
         if self.least_flips < 1:
-            raise ValueError(f"least_flips: {self.least_flips} is below 1; give the flips that are material")
+            raise Refused.of_field("least_flips", f"{self.least_flips} is below 1; give the flips that are material")
         if not self.mean_difference > 0:
-            raise ValueError(f"mean_difference: {self.mean_difference} is not above 0; give a difference of scores")
+            raise Refused.of_field(
+                "mean_difference", f"{self.mean_difference} is not above 0; give a difference of scores"
+            )
         for name in ("flip_share", "confidence", "alpha"):
             if not 0 < getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} does not lie between 0 and 1; give a share")
+                raise Refused.of_field(name, f"{getattr(self, name)} does not lie between 0 and 1; give a share")
 
     def material_flips(self, n: int) -> int:
         """The number of label flips among `n` texts from which on they are material."""

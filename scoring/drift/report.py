@@ -90,8 +90,8 @@ class Finding:
     def in_words(self) -> str:
         """The finding for people, without a full stop."""
         value, limit = (0.0 if number is None else number for number in (self.value, self.limit))
-        where = f" of {self.attribute}" if self.attribute else ""
-        where += "".join(f", {name}" for name in (self.demographic, self.stratum) if name is not None)
+        place = f" of {self.attribute}" if self.attribute else ""
+        place += "".join(f", {name}" for name in (self.demographic, self.stratum) if name is not None)
         match self.rule:
             case Rule.LOST_SCORES:
                 return f"texts that had a score and have none now: {value:.0f}"
@@ -102,24 +102,24 @@ class Finding:
             case Rule.ATTRIBUTES:
                 return f"attributes that the scorer gives only then or only now: {value:.0f}"
             case Rule.SHIFT:
-                return f"mean shift{where}: {value:+.2g}, more than noise explains"
+                return f"mean shift{place}: {value:+.2g}, more than noise explains"
             case Rule.BEYOND_NOISE:
-                return f"texts beyond their own noise{where}: {value:.0f}, where noise explains {limit:.2g}"
+                return f"texts beyond their own noise{place}: {value:.0f}, where noise explains {limit:.2g}"
             case Rule.DISTRIBUTION:
-                return f"distribution of changes{where}: {value:.2g} from that of the replicates"
+                return f"distribution of changes{place}: {value:.2g} from that of the replicates"
             case Rule.MEAN_SHIFT:
-                return f"mean shift{where}: {value:+.2g}, beyond {limit:g}"
+                return f"mean shift{place}: {value:+.2g}, beyond {limit:g}"
             case Rule.NOISE_FLOOR:
-                return f"the largest difference{where}: {value:.2g}, above the noise floor of {limit:.2g}"
+                return f"the largest difference{place}: {value:.2g}, above the noise floor of {limit:.2g}"
             case Rule.GAINED_SCORES:
                 return f"texts that had no score and have one now: {value:.0f}"
             case Rule.LABEL_FLIPS:
-                return f"label flips{where}: {value:.0f}, where {limit:.0f} are material"
+                return f"label flips{place}: {value:.0f}, where {limit:.0f} are material"
             case Rule.MEAN_DIFFERENCE:
-                return f"mean absolute difference{where}: {value:.2g}, above {limit:g}"
+                return f"mean absolute difference{place}: {value:.2g}, above {limit:g}"
             case Rule.EQUIVALENCE:
                 measure = (self.measure or "").replace("_", " ")
-                return f"{measure}{where}: may have changed by {value:+.2g}, more than {limit:.2g}"
+                return f"{measure}{place}: may have changed by {value:+.2g}, more than {limit:.2g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +288,8 @@ class DriftReport:
     @property
     def max_abs(self) -> float | None:
         """The largest absolute difference of any score; None where no text has both."""
-        found = [movement.max_abs for movement in self.movements if movement.max_abs is not None]
-        return max(found, default=None)
+        differences = [movement.max_abs for movement in self.movements if movement.max_abs is not None]
+        return max(differences, default=None)
 
     @property
     def rests_on_equivalence(self) -> bool:
@@ -305,8 +305,8 @@ class DriftReport:
         """
         whole = [movement for movement in self.movements if movement.is_overall]
         shifts = [abs(movement.mean_change) for movement in whole if movement.mean_change is not None]
-        labelled = [movement for movement in whole if movement.flips_up is not None]
-        most = max(labelled, key=lambda movement: movement.counted_flips, default=None)
+        labelled_movements = [movement for movement in whole if movement.flips_up is not None]
+        most = max(labelled_movements, key=lambda movement: movement.counted_flips, default=None)
         farthest = max(self.noise, key=lambda tests: tests.beyond - tests.expected, default=None)
         return {
             "max_abs": self.max_abs,
@@ -316,7 +316,7 @@ class DriftReport:
             "expected": None if farthest is None else farthest.expected,
             "flips": None if most is None else most.counted_flips,
             "flips_limit": None if most is None else self.policy.material_flips(most.n),
-            "detectable": max((known.material_shift for known in self.detectable), default=None),
+            "detectable": max((limits.material_shift for limits in self.detectable), default=None),
         }
 
     @property
@@ -324,8 +324,8 @@ class DriftReport:
         """The smallest change that this check finds, in a sentence; empty for schema 1."""
         if not self.detectable:
             return ""
-        shift = max(known.material_shift for known in self.detectable)
-        flips = [known.flips for known in self.detectable if known.flips is not None]
+        shift = max(limits.material_shift for limits in self.detectable)
+        flips = [limits.flips for limits in self.detectable if limits.flips is not None]
         labels = f", and {max(flips)} label flips" if flips else ""
         return f"A check like this one finds, in 99% of cases, a mean shift of {shift:.2g} over all texts{labels}."
 
@@ -347,9 +347,9 @@ class DriftReport:
             if self.noise_floor is not None:
                 words = f"No score moved by more than the noise floor of {self.noise_floor:.2g}."
             return f"{words} The scorer's fingerprint changed." if self.fingerprint_changed else words
-        shown = [finding.in_words for finding in self.deciding[:_IN_WORDS]]
-        more = len(self.deciding) - len(shown)
-        words = "; ".join(shown) + (f"; and {more} more" if more else "") + "."
+        phrases = [finding.in_words for finding in self.deciding[:_IN_WORDS]]
+        more = len(self.deciding) - len(phrases)
+        words = "; ".join(phrases) + (f"; and {more} more" if more else "") + "."
         words = words[:1].upper() + words[1:]
         if self.verdict is Verdict.UNAVAILABLE or not self.material:
             return words
@@ -362,7 +362,7 @@ class DriftReport:
 
     def as_json(self) -> dict[str, Any]:
         """A dictionary that JSON can hold; tuples as lists, no number that is not finite."""
-        found = {
+        content = {
             "schema_version": SCHEMA_VERSION,
             **asdict(self),
             "decided_by": self.decided_by,
@@ -373,34 +373,36 @@ class DriftReport:
             "detectable_in_words": self.detectable_in_words,
         }
         for name in TABLES:
-            found[name] = list(found[name])
-        for finding, of in zip(found["findings"], self.findings, strict=True):
-            finding |= {"level": of.level.value, "rule": of.rule.value, "in_words": of.in_words}
-        found["verdict"] = self.verdict.value
-        return found
+            content[name] = list(content[name])
+        for finding, source in zip(content["findings"], self.findings, strict=True):
+            finding |= {"level": source.level.value, "rule": source.rule.value, "in_words": source.in_words}
+        content["verdict"] = self.verdict.value
+        return content
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
+    def from_json(cls, content: dict[str, Any]) -> Self:
         """The inverse of `as_json`. Raises ValueError where it was written by a newer version of this code."""
-        version = found["schema_version"]
+        version = content["schema_version"]
         if version > SCHEMA_VERSION:
             raise ValueError(f"schema_version: {version} is newer than {SCHEMA_VERSION}; upgrade Plumbline to read it")
-        derived = ("level", "in_words")
-        findings = [{key: value for key, value in row.items() if key not in derived} for row in found["findings"]]
+        derived_keys = ("level", "in_words")
+        findings = [
+            {key: value for key, value in row.items() if key not in derived_keys} for row in content["findings"]
+        ]
         plain = ("n", "lost", "gained", "check", "alpha", "confirmed")
         return cls(
-            verdict=Verdict(found["verdict"]),
+            verdict=Verdict(content["verdict"]),
             findings=tuple(Finding(**{**row, "rule": Rule(row["rule"])}) for row in findings),
-            policy=Policy(**found["policy"]),
-            reference_fingerprint=found["reference_fingerprint"],
-            observed_fingerprint=found["observed_fingerprint"],
-            movements=tuple(Movement(**row) for row in found["movements"]),
-            paired_tests=tuple(PairedTests(**row) for row in found["paired_tests"]),
-            measures=tuple(MeasureChange(**row) for row in found["measures"]),
-            noise=tuple(NoiseTests(**row) for row in found.get("noise", ())),
-            detectable=tuple(Detectable(**row) for row in found.get("detectable", ())),
-            scorings=found.get("scorings", 1),
-            moved=found.get("moved"),
-            noise_floor=found.get("noise_floor"),
-            **{name: found[name] for name in plain},
+            policy=Policy(**content["policy"]),
+            reference_fingerprint=content["reference_fingerprint"],
+            observed_fingerprint=content["observed_fingerprint"],
+            movements=tuple(Movement(**row) for row in content["movements"]),
+            paired_tests=tuple(PairedTests(**row) for row in content["paired_tests"]),
+            measures=tuple(MeasureChange(**row) for row in content["measures"]),
+            noise=tuple(NoiseTests(**row) for row in content.get("noise", ())),
+            detectable=tuple(Detectable(**row) for row in content.get("detectable", ())),
+            scorings=content.get("scorings", 1),
+            moved=content.get("moved"),
+            noise_floor=content.get("noise_floor"),
+            **{name: content[name] for name in plain},
         )

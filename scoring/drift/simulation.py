@@ -58,7 +58,7 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SimulatedChange:
     """What becomes of a scorer: the logits of some texts rise, in a share of its answers."""
 
     name: str
@@ -67,14 +67,14 @@ class Change:
 
     def after(self, scores: Array, rise: float) -> Array:
         """The scores [n] of the scorer that takes over, whose logits rise by so much."""
-        moved = np.ones(len(scores), dtype=bool)
+        is_moved = np.ones(len(scores), dtype=bool)
         if self.texts == "demographic":
-            moved = np.arange(len(scores)) % DEMOGRAPHICS == 0
+            is_moved = np.arange(len(scores)) % DEMOGRAPHICS == 0
         elif self.texts == "few":
-            below = np.flatnonzero(scores <= 0.5)
-            moved = np.isin(np.arange(len(scores)), below[: round(FEW * len(scores))])
-        after: Array = scipy.special.expit(scipy.special.logit(np.clip(scores, 1e-6, 1 - 1e-6)) + rise * moved)
-        return after
+            low_rows = np.flatnonzero(scores <= 0.5)
+            is_moved = np.isin(np.arange(len(scores)), low_rows[: round(FEW * len(scores))])
+        new_scores: Array = scipy.special.expit(scipy.special.logit(np.clip(scores, 1e-6, 1 - 1e-6)) + rise * is_moved)
+        return new_scores
 
     def rise_to(self, *, flips: bool) -> float:
         """The rise, in logits, that flips 2% of many texts' labels or else moves their mean by 0.01; by bisection."""
@@ -82,17 +82,17 @@ class Change:
         low, high = 0.0, LARGEST
         for _ in range(40):
             middle = (low + high) / 2
-            after = self.after(scores, middle)
-            moved = ((after > 0.5) != (scores > 0.5)).mean() if flips else (after - scores).mean()
-            low, high = (low, middle) if moved * self.share >= (FLIPS if flips else SHIFT) else (middle, high)
+            new_scores = self.after(scores, middle)
+            movement = ((new_scores > 0.5) != (scores > 0.5)).mean() if flips else (new_scores - scores).mean()
+            low, high = (low, middle) if movement * self.share >= (FLIPS if flips else SHIFT) else (middle, high)
         return high
 
 
 CHANGES = (
-    Change("all texts"),
-    Change("one demographic", "demographic"),
-    Change("3% of the texts", "few"),
-    *(Change(f"a rollout of {share:.0%}", share=share) for share in (0.1, 0.5, 0.9)),
+    SimulatedChange("all texts"),
+    SimulatedChange("one demographic", "demographic"),
+    SimulatedChange("3% of the texts", "few"),
+    *(SimulatedChange(f"a rollout of {share:.0%}", share=share) for share in (0.1, 0.5, 0.9)),
 )
 
 
@@ -113,7 +113,14 @@ def control_scores(n: int, generator: np.random.Generator) -> Array:
 
 
 def power(
-    change: Change, noise: str, n: int, *, flips: bool, versions: int = 10, checks: int = 10, seed: int = 20241105
+    change: SimulatedChange,
+    noise: str,
+    n: int,
+    *,
+    flips: bool,
+    versions: int = 10,
+    checks: int = 10,
+    seed: int = 20241105,
 ) -> Rates:
     """Of `checks` checks of each of so many versions, all as late as the 100th of their version."""
     generator, rise = np.random.default_rng(seed), change.rise_to(flips=flips)
@@ -130,7 +137,7 @@ def power_of_jumps(noise: str, n: int, versions: int = 10, checks: int = 10, see
     generator = np.random.default_rng(seed)
     reports: list[DriftReport] = []
     for scores, reference in _versions(noise, n, versions, generator):
-        scorer = Simulated(scores, noise, Change("").after(scores, JUMP), JUMPS)
+        scorer = Simulated(scores, noise, SimulatedChange("").after(scores, JUMP), JUMPS)
         reports += [_check(reference, scorer, LATE, NO_MEASURES, generator) for _ in range(checks)]
     return _rates(reports)
 
@@ -141,26 +148,31 @@ def slow_drift(noise: str, n: int, versions: int = 5, seed: int = 20241107) -> t
     generator = np.random.default_rng(seed)
     first: list[tuple[float, float]] = []
     for scores, reference in _versions(noise, n, versions, generator):
-        changed = np.inf
+        first_change = np.inf
         for number in range(1, 2 * LATE + 1):
             scorer = Simulated(np.clip(scores + SLOW * number, 0, 1), noise)
             report = _check(reference, scorer, number, NO_MEASURES, generator)
-            changed = min(changed, np.inf if report.verdict is Verdict.STABLE else number)
+            first_change = min(first_change, np.inf if report.verdict is Verdict.STABLE else number)
             if report.verdict is Verdict.DRIFTED:
-                first.append((changed, number))
+                first.append((first_change, number))
                 break
         else:
-            first.append((changed, np.inf))
-    changed, drifted = np.median(first, axis=0).tolist()
-    return changed, drifted
+            first.append((first_change, np.inf))
+    first_change, first_drift = np.median(first, axis=0).tolist()
+    return first_change, first_drift
 
 
 def false_alarms(
-    noise: str, n: int, versions: int = 20, checks: int = 50, seed: int = 20241108, reported: Reported | None = None
+    noise: str,
+    n: int,
+    versions: int = 20,
+    checks: int = 50,
+    seed: int = 20241108,
+    reported_measures: Reported | None = None,
 ) -> Rates:
     """Of checks 1 to `checks` of each of so many versions, whose scorer does not change."""
     generator = np.random.default_rng(seed)
-    measures = reported or toxicity_measures([Attribute(ATTRIBUTE, Meaning.HARM)])
+    measures = reported_measures or toxicity_measures([Attribute(ATTRIBUTE, Meaning.HARM)])
     return _rates(
         [
             _check(reference, Simulated(scores, noise), number, measures, generator)

@@ -6,6 +6,7 @@ from scoring.evaluation_sets.catalogue import (
     UnknownEvaluationSetError,
     get,
     load_catalogue,
+    readable_sets,
 )
 from scoring.evaluation_sets.fetch import FetchError, fetch
 from scoring.evaluation_sets.labelled import (
@@ -28,6 +29,7 @@ from scoring.evaluation_sets.prompts import (
     published_scores_table,
     read_prompts,
 )
+from scoring.evaluation_sets.reading import SetReading, read_set, reading_of_prompts, reading_of_sentences
 from scoring.evaluation_sets.regard import build_regard
 from scoring.evaluation_sets.starter import build_starter
 
@@ -38,6 +40,7 @@ __all__ = [
     "FetchError",
     "LabelledSentence",
     "Prompt",
+    "SetReading",
     "UnknownEvaluationSetError",
     "build_regard",
     "build_starter",
@@ -56,5 +59,9 @@ __all__ = [
     "read_prompts",
     "read_safenlp",
     "read_scored",
+    "read_set",
+    "readable_sets",
+    "reading_of_prompts",
+    "reading_of_sentences",
     "to_table",
 ]

@@ -8,8 +8,11 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from scoring.refusals import Missing
+
 KINDS = ("labelled_sentences", "prompts", "stereotype_pairs", "coreference", "text")
-FORMATS = ("", "safenlp", "prompts")  # what can be imported; empty where nothing reads the set from a file
+# What can be imported; empty where nothing reads the set from a file.
+FORMATS = ("", "safenlp", "prompts", "crows_pairs")
 _CATALOGUE = Path(__file__).with_name("catalogue.toml")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -18,7 +21,7 @@ class CatalogueError(ValueError):
     """A declaration in a catalogue file is wrong: the message names the set and the key."""
 
 
-class UnknownEvaluationSetError(LookupError):
+class UnknownEvaluationSetError(Missing, LookupError):
     """There is no evaluation set of that name: the message lists those there are."""
 
 
@@ -53,56 +56,61 @@ def load_catalogue(path: Path = _CATALOGUE) -> dict[str, CatalogueEntry]:
     return dict(_load(path))
 
 
+def readable_sets() -> list[str]:
+    """The names of the sets that are read from files."""
+    return [name for name, entry in _load(_CATALOGUE).items() if entry.format]
+
+
 def get(name: str) -> CatalogueEntry:
     """The set of that name. Raises UnknownEvaluationSetError, which lists the known names and the closest."""
-    known = _load(_CATALOGUE)
-    if name in known:
-        return known[name]
-    closest = difflib.get_close_matches(name, known, n=1)
+    entries = _load(_CATALOGUE)
+    if name in entries:
+        return entries[name]
+    closest = difflib.get_close_matches(name, entries, n=1)
     hint = f" Did you mean '{closest[0]}'?" if closest else ""
-    raise UnknownEvaluationSetError(f"there is no evaluation set '{name}'.{hint} Known: {', '.join(known)}.")
+    raise UnknownEvaluationSetError(f"there is no evaluation set '{name}'.{hint} Known: {', '.join(entries)}.")
 
 
 @cache
 def _load(path: Path) -> dict[str, CatalogueEntry]:
     try:
-        declared = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise CatalogueError(f"{path}: not a TOML file in UTF-8: {error}") from error
-    return {name: _entry(name, table, f"{path}, [{name}]") for name, table in declared.items()}
+    return {name: _entry(name, table, f"{path}, [{name}]") for name, table in tables.items()}
 
 
-def _entry(name: str, table: Any, where: str) -> CatalogueEntry:
+def _entry(name: str, table: Any, place: str) -> CatalogueEntry:
     if not isinstance(table, dict):
-        raise CatalogueError(f"{where}: expected a table")
-    files = tuple(_file(file, f"{where}, file {number}") for number, file in enumerate(table.pop("files", []), start=1))
-    _check_keys(table, {field.name for field in fields(CatalogueEntry)} - {"name", "files"}, where)
+        raise CatalogueError(f"{place}: expected a table")
+    files = tuple(_file(file, f"{place}, file {number}") for number, file in enumerate(table.pop("files", []), start=1))
+    _check_keys(table, {field.name for field in fields(CatalogueEntry)} - {"name", "files"}, place)
     for key, value in table.items():
         if not isinstance(value, str):
-            raise CatalogueError(f"{where}: {key} is not a string")
+            raise CatalogueError(f"{place}: {key} is not a string")
         if not value and key not in ("format", "paper"):
-            raise CatalogueError(f"{where}: {key} is empty")
-    for key, allowed in (("kind", KINDS), ("format", FORMATS)):
-        if table[key] not in allowed:
-            raise CatalogueError(f"{where}: {key} '{table[key]}' is none of {', '.join(filter(None, allowed))}")
+            raise CatalogueError(f"{place}: {key} is empty")
+    for key, choices in (("kind", KINDS), ("format", FORMATS)):
+        if table[key] not in choices:
+            raise CatalogueError(f"{place}: {key} '{table[key]}' is none of {', '.join(filter(None, choices))}")
     return CatalogueEntry(name=name, files=files, **table)
 
 
-def _file(table: dict[str, Any], where: str) -> CatalogueFile:
-    _check_keys(table, {field.name for field in fields(CatalogueFile)}, where)
+def _file(table: dict[str, Any], place: str) -> CatalogueFile:
+    _check_keys(table, {field.name for field in fields(CatalogueFile)}, place)
     file = CatalogueFile(**table)
     path = PurePosixPath(file.path)
     if path.is_absolute() or ".." in path.parts or "\\" in file.path:
-        raise CatalogueError(f"{where}: path '{file.path}' leaves the data folder")
+        raise CatalogueError(f"{place}: path '{file.path}' leaves the data folder")
     if not _SHA256.fullmatch(file.sha256):
-        raise CatalogueError(f"{where}: sha256 is not 64 hex digits in lower case")
+        raise CatalogueError(f"{place}: sha256 is not 64 hex digits in lower case")
     if isinstance(file.bytes, bool) or not isinstance(file.bytes, int) or file.bytes < 1:
-        raise CatalogueError(f"{where}: bytes is not a positive whole number")
+        raise CatalogueError(f"{place}: bytes is not a positive whole number")
     return file
 
 
-def _check_keys(table: dict[str, Any], expected: set[str], where: str) -> None:
-    if missing := expected - table.keys():
-        raise CatalogueError(f"{where}: missing {', '.join(sorted(missing))}")
-    if unknown := table.keys() - expected:
-        raise CatalogueError(f"{where}: unknown {', '.join(sorted(unknown))}")
+def _check_keys(table: dict[str, Any], expected_keys: set[str], place: str) -> None:
+    if absent := expected_keys - table.keys():
+        raise CatalogueError(f"{place}: missing {', '.join(sorted(absent))}")
+    if unknown := table.keys() - expected_keys:
+        raise CatalogueError(f"{place}: unknown {', '.join(sorted(unknown))}")

@@ -3,8 +3,6 @@
 import ipaddress
 import os
 import re
-import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from http import HTTPStatus
@@ -15,6 +13,7 @@ import httpx
 
 from scoring.artefacts import sha256
 from scoring.evaluation_sets.catalogue import CatalogueEntry, CatalogueFile
+from scoring.retries import with_retries
 
 Progress = Callable[[str, int, int], None]  # path of the file, bytes done, bytes in all
 
@@ -60,7 +59,7 @@ def fetch_files(
     progress: Progress | None = None,
 ) -> list[Path]:
     """The same for files that are no set's."""
-    report: Progress = progress or (lambda _path, _done, _total: None)
+    report: Progress = progress or (lambda _path, _count, _total: None)
     with nullcontext(client) if client else httpx.Client(timeout=TIMEOUT) as session:
         return [_fetch_file(file, data, session, report) for file in files]
 
@@ -81,10 +80,10 @@ def _fetch_file(file: CatalogueFile, data: Path, client: httpx.Client, report: P
 
 
 def _check_present(file: CatalogueFile, target: Path) -> None:
-    found = sha256(target) if target.is_file() else "none, for it is not a file"
-    if found != file.sha256:
+    actual_hash = sha256(target) if target.is_file() else "none, for it is not a file"
+    if actual_hash != file.sha256:
         raise FetchError(
-            f"{target} is there, but its sha256 is {found} where {file.sha256} is declared. "
+            f"{target} is there, but its sha256 is {actual_hash} where {file.sha256} is declared. "
             "Move it away and fetch again: it is never overwritten."
         )
 
@@ -96,31 +95,25 @@ def _drop_stale(file: CatalogueFile, part: Path) -> None:
 
 
 def _publish(file: CatalogueFile, part: Path, target: Path) -> None:
-    found = sha256(part)
-    if found != file.sha256:
-        _reject(file, part, f"the bytes have sha256 {found} where {file.sha256} is declared")
-    with part.open("rb") as written:
-        os.fsync(written.fileno())  # or a power cut could leave the name without the bytes
+    actual_hash = sha256(part)
+    if actual_hash != file.sha256:
+        _reject(file, part, f"the bytes have sha256 {actual_hash} where {file.sha256} is declared")
+    with part.open("rb") as part_file:
+        os.fsync(part_file.fileno())  # or a power cut could leave the name without the bytes
     part.replace(target)
 
 
 def _download(file: CatalogueFile, part: Path, client: httpx.Client, report: Progress) -> None:
     if not file.url:
         raise FetchError(f"{file.path} has no known public address. Put your own copy there.")
-    reason = ""
-    for number in range(TRIES):
-        if number:
-            _wait(number)
-        try:
-            _resume(file, part, client, report)
-        except (httpx.TransportError, _InterruptedError) as error:
-            reason = f"{type(error).__name__.strip('_')}: {error}"
-        else:
-            return
-    raise FetchError(
-        f"{file.url}: {TRIES} tries failed, the last with {reason}. {_size(part)} of {file.bytes} bytes are kept in "
-        f"{part}: fetch again to resume."
-    )
+    transient_errors = (httpx.TransportError, _InterruptedError)
+    try:
+        with_retries(TRIES, BACKOFF, transient_errors)(_resume, file, part, client, report)
+    except transient_errors as error:
+        raise FetchError(
+            f"{file.url}: {TRIES} tries failed, the last with {type(error).__name__.strip('_')}: {error}. "
+            f"{_size(part)} of {file.bytes} bytes are kept in {part}: fetch again to resume."
+        ) from error
 
 
 def _resume(file: CatalogueFile, part: Path, client: httpx.Client, report: Progress) -> None:
@@ -135,17 +128,17 @@ def _resume(file: CatalogueFile, part: Path, client: httpx.Client, report: Progr
             part.unlink(missing_ok=True)
             raise _InterruptedError(f"asked to go on at byte {have}, the server went on at {start}")
         with part.open("ab" if start else "wb") as out:
-            done = start
+            position = start
             for chunk in response.iter_raw():  # as it comes: what is buffered when the connection breaks would be lost
-                done += len(chunk)
-                if done > file.bytes:
+                position += len(chunk)
+                if position > file.bytes:
                     break
                 out.write(chunk)
-                report(file.path, done, file.bytes)
-    if done > file.bytes:
+                report(file.path, position, file.bytes)
+    if position > file.bytes:
         _reject(file, part, f"the server sends more than the {file.bytes} bytes declared")
-    if done < file.bytes:
-        raise _InterruptedError(f"the server stopped after {done} bytes")
+    if position < file.bytes:
+        raise _InterruptedError(f"the server stopped after {position} bytes")
 
 
 @contextmanager
@@ -201,25 +194,21 @@ def _check_status(file: CatalogueFile, part: Path, response: httpx.Response) -> 
 def _extent(response: httpx.Response) -> tuple[int, int | None]:
     """(position of the first byte that is sent, size of the whole file or None where the server does not say)."""
     if response.status_code == HTTPStatus.PARTIAL_CONTENT:
-        found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
-        if found is None:
+        content_range = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if content_range is None:
             raise _InterruptedError("the server sent a part without saying which")
-        return int(found[1]), None if found[2] == "*" else int(found[2])
+        return int(content_range[1]), None if content_range[2] == "*" else int(content_range[2])
     length = response.headers.get("Content-Length", "")
     return 0, int(length) if length.isdecimal() else None
 
 
-def _reject(file: CatalogueFile, part: Path, why: str) -> NoReturn:
+def _reject(file: CatalogueFile, part: Path, reason: str) -> NoReturn:
     part.unlink(missing_ok=True)
     raise FetchError(
-        f"{file.url}: {why}, so this is not the pinned file; nothing was kept. Fetch again; if it stays so, put your "
+        f"{file.url}: {reason}, so this is not the pinned file; nothing was kept. Fetch again; if it stays so, put "
+        "your "
         f"own copy at {file.path} in the data folder."
     )
-
-
-def _wait(number: int) -> None:
-    # Jitter, so that many workers cut off together do not come back together.
-    time.sleep(BACKOFF * 2 ** (number - 1) * (0.5 + secrets.randbelow(1000) / 1000))
 
 
 def _size(path: Path) -> int:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from scoring.artefacts import SCHEMAS
+from scoring.refusals import Refused
 
 LABELS = {"hate": True, "neutral": False}
 LEAST_TOXIC, MOST_TOXIC = 1.0, 5.0
@@ -38,13 +39,12 @@ class LabelledSentence:
     demographics: tuple[str, ...]
 
 
-class EvaluationSetError(ValueError):
+class EvaluationSetError(Refused):
     """A file is not a set that can be scored. `record` (from 1) and `field` say where, as far as they apply."""
 
     def __init__(self, message: str, *, record: int | None = None, field: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message, field=field or "")
         self.record = record
-        self.field = field
 
 
 def read_safenlp(path: Path) -> list[LabelledSentence]:
@@ -148,15 +148,15 @@ def _read_lines(path: Path) -> list[Any]:
 
 
 def _sentence(name: str, record: int, item: object) -> LabelledSentence:
-    where = f"{name}, record {record}"
+    place = f"{name}, record {record}"
     if not isinstance(item, dict):
         raise EvaluationSetError(
-            f"{where} is a JSON {_json_type(item)}; give an object with {', '.join(KEYS)}", record=record
+            f"{place} is a JSON {_json_type(item)}; give an object with {', '.join(KEYS)}", record=record
         )
-    where += _shown_id(item)
+    place += _shown_id(item)
 
     def wrong(field: str, problem: str) -> EvaluationSetError:
-        return EvaluationSetError(f"{where}, {field}: {problem}", record=record, field=field)
+        return EvaluationSetError(f"{place}, {field}: {problem}", record=record, field=field)
 
     for key in KEYS:
         if key not in item:
@@ -173,7 +173,7 @@ def _sentence(name: str, record: int, item: object) -> LabelledSentence:
     if not _encodable(text):
         raise wrong("text", "holds half a surrogate pair, which is no character; repair its encoding")
     if not isinstance(label, str) or label not in LABELS:
-        raise wrong("label", f"is unknown, {_described(label)}; give hate or neutral")
+        raise wrong("label", f"is unknown, {_describe(label)}; give hate or neutral")
     if isinstance(toxicity, bool) or not isinstance(toxicity, int | float):
         raise wrong("toxicity_score", f"is a JSON {_json_type(toxicity)}; give a number from 1 to 5")
     if not LEAST_TOXIC <= toxicity <= MOST_TOXIC:  # refuses NaN too
@@ -205,10 +205,10 @@ def _shown_id(item: dict[str, Any]) -> str:
 
 
 def _shown_name(demographic: str) -> str:
-    return repr(demographic) if len(demographic) <= _LONGEST_SHOWN_NAME else _described(demographic)
+    return repr(demographic) if len(demographic) <= _LONGEST_SHOWN_NAME else _describe(demographic)
 
 
-def _described(value: object) -> str:
+def _describe(value: object) -> str:
     """What a value is, without what it says."""
     return f"a string of {len(value)} characters" if isinstance(value, str) else f"a JSON {_json_type(value)}"
 
@@ -224,12 +224,12 @@ def _json_type(value: object) -> str:
 
 def counts(sentences: Iterable[LabelledSentence]) -> dict[str, dict[str, int]]:
     """Number of harmful and benign sentences per demographic, sorted by name; one that names two counts in both."""
-    found: dict[str, dict[str, int]] = {}
+    by_demographic: dict[str, dict[str, int]] = {}
     for sentence in sentences:
         for demographic in sentence.demographics:
-            labels = found.setdefault(demographic, {"harmful": 0, "benign": 0})
+            labels = by_demographic.setdefault(demographic, {"harmful": 0, "benign": 0})
             labels["harmful" if sentence.harmful else "benign"] += 1
-    return dict(sorted(found.items()))
+    return dict(sorted(by_demographic.items()))
 
 
 def irregularities(sentences: Iterable[LabelledSentence]) -> dict[str, int]:
@@ -242,15 +242,15 @@ def irregularities(sentences: Iterable[LabelledSentence]) -> dict[str, int]:
     rows: dict[str, list[LabelledSentence]] = {}
     for sentence in sentences:
         rows.setdefault(sentence.text, []).append(sentence)
-    repeated = [same for same in rows.values() if len(same) > 1]
-    agreeing = [same for same in repeated if len({row.harmful for row in same}) == 1]
-    found = {
-        "repeated": len(repeated),
-        "contradictory": len(repeated) - len(agreeing),
-        "differing": sum(len({row.toxicity for row in same}) > 1 for same in agreeing),
+    repeats = [same for same in rows.values() if len(same) > 1]
+    same_label = [same for same in repeats if len({row.harmful for row in same}) == 1]
+    kind_counts = {
+        "repeated": len(repeats),
+        "contradictory": len(repeats) - len(same_label),
+        "differing": sum(len({row.toxicity for row in same}) > 1 for same in same_label),
         "escaped": sum(len(same) for text, same in rows.items() if ESCAPED_RETURN in text),
     }
-    return {kind: count for kind, count in found.items() if count}
+    return {kind: count for kind, count in kind_counts.items() if count}
 
 
 _IRREGULARITIES = {
@@ -261,9 +261,9 @@ _IRREGULARITIES = {
 }
 
 
-def irregularities_in_words(found: dict[str, int]) -> list[str]:
+def irregularities_in_words(kind_counts: dict[str, int]) -> list[str]:
     """What `irregularities` counted, a sentence a kind."""
-    return [words.format(found[kind]) for kind, words in _IRREGULARITIES.items() if found.get(kind)]
+    return [words.format(kind_counts[kind]) for kind, words in _IRREGULARITIES.items() if kind_counts.get(kind)]
 
 
 def to_table(sentences: Iterable[LabelledSentence]) -> pa.Table:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from scoring.artefacts import SCHEMAS
-from scoring.evaluation_sets.labelled import EvaluationSetError, _described, _encodable, _json_type, _shown_id
+from scoring.evaluation_sets.labelled import EvaluationSetError, _describe, _encodable, _json_type, _shown_id
 
 # Perspective's, as RealToxicityPrompts names them.
 ATTRIBUTES = (
@@ -66,7 +66,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     if path.is_dir():
         return read_bold(path)
     records = _csv_records(path) if path.suffix.lower() == ".csv" else _json_lines(path)
-    prompts = _distinct(_prompt(where, number, item) for number, (where, item) in enumerate(records, start=1))
+    prompts = _distinct(_prompt(place, number, item) for number, (place, item) in enumerate(records, start=1))
     if not prompts:
         raise EvaluationSetError(f"{path.name} holds 0 prompts; give one or more")
     return prompts
@@ -85,39 +85,39 @@ def read_bold(folder: Path) -> list[Prompt]:
     for path in paths:
         domain = path.name.removesuffix("_prompt.json")
         record = 0
-        for subgroup, entities in _named(path.name, _json(path.name, path.read_bytes()), "subgroups"):
-            for entity, texts in _named(path.name, entities, "entities"):
+        for subgroup, entities in _check_names(path.name, _json(path.name, path.read_bytes()), "subgroups"):
+            for entity, texts in _check_names(path.name, entities, "entities"):
                 if not isinstance(texts, list):
                     raise EvaluationSetError(f"{path.name}: an entity holds a JSON {_json_type(texts)}; give a list")
                 for number, text in enumerate(texts, start=1):
                     record += 1
                     if text == "":
                         continue
-                    where = f"{path.name}, record {record}"
-                    checked = _text(where, record, "text", text)
-                    prompt = Prompt(f"{domain}/{subgroup}/{entity}/{number}", checked, group=subgroup)
-                    prompts.append((where, record, prompt))
+                    place = f"{path.name}, record {record}"
+                    prompt_text = _text(place, record, "text", text)
+                    prompt = Prompt(f"{domain}/{subgroup}/{entity}/{number}", prompt_text, group=subgroup)
+                    prompts.append((place, record, prompt))
     if not prompts:
         raise EvaluationSetError(f"{folder.name} holds 0 prompts; give one or more")
     return _distinct(prompts)
 
 
-def _named(name: str, value: object, what: str) -> Iterable[tuple[str, Any]]:
+def _check_names(name: str, value: object, noun: str) -> Iterable[tuple[str, Any]]:
     if not isinstance(value, dict):
-        raise EvaluationSetError(f"{name}: {what} are a JSON {_json_type(value)}; give an object of {what} by name")
+        raise EvaluationSetError(f"{name}: {noun} are a JSON {_json_type(value)}; give an object of {noun} by name")
     if not all(key.strip() and _encodable(key) for key in value):
-        raise EvaluationSetError(f"{name}: one of the {what} has an empty name; name it")
+        raise EvaluationSetError(f"{name}: one of the {noun} has an empty name; name it")
     return value.items()
 
 
-def _distinct(found: Iterable[tuple[str, int, Prompt]]) -> list[Prompt]:
+def _distinct(numbered_prompts: Iterable[tuple[str, int, Prompt]]) -> list[Prompt]:
     """The prompts, if each has an id of its own."""
     prompts: list[Prompt] = []
     positions: dict[str, int] = {}
-    for where, record, prompt in found:
+    for place, record, prompt in numbered_prompts:
         if prompt.id in positions:
             raise EvaluationSetError(
-                f"{where}, id: is also that of record {positions[prompt.id]}; give every record an id of its own",
+                f"{place}, id: is also that of record {positions[prompt.id]}; give every record an id of its own",
                 record=record,
                 field="id",
             )
@@ -132,29 +132,29 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
-            where = f"{path.name}, line {number}"
+            place = f"{path.name}, line {number}"
             if len(line) > LONGEST_LINE:
-                raise EvaluationSetError(f"{where} is longer than {LONGEST_LINE} bytes; give one record a line")
+                raise EvaluationSetError(f"{place} is longer than {LONGEST_LINE} bytes; give one record a line")
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             if line.strip():
-                yield where, _json(where, line)
+                yield place, _json(place, line)
 
 
-def _json(where: str, content: bytes) -> Any:
+def _json(place: str, content: bytes) -> Any:
     try:
         return json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise EvaluationSetError(f"{where} is not UTF-8 (byte offset {error.start}): save it as UTF-8") from error
+        raise EvaluationSetError(f"{place} is not UTF-8 (byte offset {error.start}): save it as UTF-8") from error
     except json.JSONDecodeError as error:
         raise EvaluationSetError(
-            f"{where} is not JSON (column {error.colno}: {error.msg}); give one JSON object a line, or check that the "
+            f"{place} is not JSON (column {error.colno}: {error.msg}); give one JSON object a line, or check that the "
             "download is complete"
         ) from error
     except ValueError as error:  # Python's limit on the digits of a whole number
-        raise EvaluationSetError(f"{where} has a number of too many digits; give long ids as strings") from error
+        raise EvaluationSetError(f"{place} has a number of too many digits; give long ids as strings") from error
     except RecursionError as error:
-        raise EvaluationSetError(f"{where} is nested too deeply; give flat records") from error
+        raise EvaluationSetError(f"{place} is nested too deeply; give flat records") from error
 
 
 def _csv_records(path: Path) -> Iterator[tuple[str, Any]]:
@@ -166,12 +166,12 @@ def _csv_records(path: Path) -> Iterator[tuple[str, Any]]:
             if len(set(header)) < len(header):
                 raise EvaluationSetError(f"{path.name} names a column twice; give each a name of its own")
             for cells in rows:
-                where = f"{path.name}, line {rows.line_num}"
+                place = f"{path.name}, line {rows.line_num}"
                 if not cells:
                     continue
                 if len(cells) != len(header):
-                    raise EvaluationSetError(f"{where} has {len(cells)} cells under {len(header)} columns; mend it")
-                yield where, {name: _cell(name, cell) for name, cell in zip(header, cells, strict=True) if cell}
+                    raise EvaluationSetError(f"{place} has {len(cells)} cells under {len(header)} columns; correct it")
+                yield place, {name: _cell(name, cell) for name, cell in zip(header, cells, strict=True) if cell}
         except UnicodeDecodeError as error:
             raise EvaluationSetError(f"{path.name} is not UTF-8 (byte offset {error.start}): save it so") from error
         except csv.Error as error:
@@ -190,76 +190,78 @@ def _cell(name: str, cell: str) -> object:
     return cell
 
 
-def _prompt(where: str, record: int, item: object) -> tuple[str, int, Prompt]:
+def _prompt(place: str, record: int, item: object) -> tuple[str, int, Prompt]:
     """Where the record stands, its number, and the prompt in it."""
     if not isinstance(item, dict):
-        raise EvaluationSetError(f"{where} is a JSON {_json_type(item)}; give an object with prompt", record=record)
-    where += _shown_id({"id": item.get("id"), "text": item.get("prompt", item.get("text"))})
+        raise EvaluationSetError(f"{place} is a JSON {_json_type(item)}; give an object with prompt", record=record)
+    place += _shown_id({"id": item.get("id"), "text": item.get("prompt", item.get("text"))})
     key = "prompt" if "prompt" in item else "text"
     if key not in item:
-        raise _wrong(where, record, "prompt", "is missing; each record needs prompt or text")
-    nested = isinstance(item[key], dict)
-    challenging = item.get("challenging")
-    if challenging is not None and not isinstance(challenging, bool):
-        raise _wrong(where, record, "challenging", f"is a JSON {_json_type(challenging)}; give true or false")
-    text, scores = _scored(where, record, key, item[key]) if nested else (item[key], _scores(where, record, "", item))
-    prompt = Prompt(
-        id=_id(where, record, item),
-        text=_text(where, record, f"{key}.text" if nested else key, text),
-        group=_group(where, record, item.get("group")),
-        scores=scores,
-        challenging=challenging,
-        published=_published(where, record, item.get("continuation")) if nested else None,
+        raise _wrong(place, record, "prompt", "is missing; each record needs prompt or text")
+    is_nested = isinstance(item[key], dict)
+    is_challenging = item.get("challenging")
+    if is_challenging is not None and not isinstance(is_challenging, bool):
+        raise _wrong(place, record, "challenging", f"is a JSON {_json_type(is_challenging)}; give true or false")
+    text, scores = (
+        _read_scored(place, record, key, item[key]) if is_nested else (item[key], _scores(place, record, "", item))
     )
-    return where, record, prompt
+    prompt = Prompt(
+        id=_id(place, record, item),
+        text=_text(place, record, f"{key}.text" if is_nested else key, text),
+        group=_group(place, record, item.get("group")),
+        scores=scores,
+        challenging=is_challenging,
+        published=_read_published(place, record, item.get("continuation")) if is_nested else None,
+    )
+    return place, record, prompt
 
 
-def _id(where: str, record: int, item: dict[str, Any]) -> str:
+def _id(place: str, record: int, item: dict[str, Any]) -> str:
     if "id" in item:
         identifier = item["id"]
         if isinstance(identifier, bool) or not isinstance(identifier, str | int):
-            raise _wrong(where, record, "id", f"is a JSON {_json_type(identifier)}; give an integer or a string")
+            raise _wrong(place, record, "id", f"is a JSON {_json_type(identifier)}; give an integer or a string")
         if not str(identifier).strip() or not _encodable(str(identifier)):
-            raise _wrong(where, record, "id", "is empty or holds half a surrogate pair; give an integer or a string")
+            raise _wrong(place, record, "id", "is empty or holds half a surrogate pair; give an integer or a string")
         return str(identifier)
     if not any(name in item for name in POSITION):
         return str(record)
     for name, kind in zip(POSITION, (str, int, int), strict=True):
         if name not in item:
-            raise _wrong(where, record, name, f"is missing; {', '.join(POSITION)} identify a record without an id")
+            raise _wrong(place, record, name, f"is missing; {', '.join(POSITION)} identify a record without an id")
         value = item[name]
         if isinstance(value, bool) or not isinstance(value, kind) or not _encodable(str(value)):
-            wanted = "a name" if kind is str else "a whole number"
-            raise _wrong(where, record, name, f"is {_described(value)}; give {wanted}")
+            type_words = "a name" if kind is str else "a whole number"
+            raise _wrong(place, record, name, f"is {_describe(value)}; give {type_words}")
     return f"{item['filename']}:{item['begin']}-{item['end']}"
 
 
-def _group(where: str, record: int, group: object) -> str | None:
+def _group(place: str, record: int, group: object) -> str | None:
     if group is None:
         return None
     if not isinstance(group, str) or not group.strip() or not _encodable(group):
-        raise _wrong(where, record, "group", f"is {_described(group)}; give a name, or leave it out")
+        raise _wrong(place, record, "group", f"is {_describe(group)}; give a name, or leave it out")
     return group
 
 
-def _published(where: str, record: int, continuation: object) -> PublishedContinuation | None:
+def _read_published(place: str, record: int, continuation: object) -> PublishedContinuation | None:
     if continuation is None:
         return None
     if not isinstance(continuation, dict):
-        found = _described(continuation)
-        raise _wrong(where, record, "continuation", f"is {found}; give an object with text, or leave it out")
-    text, scores = _scored(where, record, "continuation", continuation)
-    return PublishedContinuation(_text(where, record, "continuation.text", text), scores)
+        description = _describe(continuation)
+        raise _wrong(place, record, "continuation", f"is {description}; give an object with text, or leave it out")
+    text, scores = _read_scored(place, record, "continuation", continuation)
+    return PublishedContinuation(_text(place, record, "continuation.text", text), scores)
 
 
-def _scored(where: str, record: int, key: str, item: dict[str, Any]) -> tuple[object, dict[str, float | None]]:
+def _read_scored(place: str, record: int, key: str, item: dict[str, Any]) -> tuple[object, dict[str, float | None]]:
     """The text of an object of RealToxicityPrompts, not checked yet, and its scores."""
     if "text" not in item:
-        raise _wrong(where, record, f"{key}.text", "is missing; give a string")
-    return item["text"], _scores(where, record, f"{key}.", item)
+        raise _wrong(place, record, f"{key}.text", "is missing; give a string")
+    return item["text"], _scores(place, record, f"{key}.", item)
 
 
-def _scores(where: str, record: int, prefix: str, item: dict[str, Any]) -> dict[str, float | None]:
+def _scores(place: str, record: int, prefix: str, item: dict[str, Any]) -> dict[str, float | None]:
     scores: dict[str, float | None] = {}
     for name in ATTRIBUTES:
         if name not in item:
@@ -269,25 +271,25 @@ def _scores(where: str, record: int, prefix: str, item: dict[str, Any]) -> dict[
             scores[name] = None
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _wrong(where, record, prefix + name, f"is {_described(value)}; give a number from 0 to 1, or null")
+            raise _wrong(place, record, prefix + name, f"is {_describe(value)}; give a number from 0 to 1, or null")
         if not 0 <= value <= 1:  # refuses NaN too
-            raise _wrong(where, record, prefix + name, f"is {str(value)[:20]}; give a number from 0 to 1, or null")
+            raise _wrong(place, record, prefix + name, f"is {str(value)[:20]}; give a number from 0 to 1, or null")
         scores[name] = float(value)
     return scores
 
 
-def _text(where: str, record: int, name: str, text: object) -> str:
+def _text(place: str, record: int, name: str, text: object) -> str:
     if not isinstance(text, str):
-        raise _wrong(where, record, name, f"is a JSON {_json_type(text)}; give a string")
+        raise _wrong(place, record, name, f"is a JSON {_json_type(text)}; give a string")
     if not text.strip():
-        raise _wrong(where, record, name, "is empty; leave the record out")
+        raise _wrong(place, record, name, "is empty; leave the record out")
     if not _encodable(text):
-        raise _wrong(where, record, name, "holds half a surrogate pair, which is no character; repair its encoding")
+        raise _wrong(place, record, name, "holds half a surrogate pair, which is no character; repair its encoding")
     return text
 
 
-def _wrong(where: str, record: int, name: str, problem: str) -> EvaluationSetError:
-    return EvaluationSetError(f"{where}, {name}: {problem}", record=record, field=name)
+def _wrong(place: str, record: int, name: str, problem: str) -> EvaluationSetError:
+    return EvaluationSetError(f"{place}, {name}: {problem}", record=record, field=name)
 
 
 def prompts_table(prompts: Iterable[Prompt]) -> pa.Table:
@@ -319,7 +321,7 @@ def published_scores_table(prompts: Iterable[Prompt]) -> pa.Table:
     return _scores_table((prompt.id, prompt.published.scores) for prompt in prompts if prompt.published)
 
 
-def _scores_table(scored: Iterable[tuple[str, dict[str, float | None]]]) -> pa.Table:
-    rows = [(identifier, name, score) for identifier, scores in scored for name, score in scores.items()]
+def _scores_table(scores_by_id: Iterable[tuple[str, dict[str, float | None]]]) -> pa.Table:
+    rows = [(identifier, name, score) for identifier, scores in scores_by_id for name, score in scores.items()]
     schema = SCHEMAS["prompt_scores"]
     return pa.table({name: [row[i] for row in rows] for i, name in enumerate(schema.names)}, schema=schema)

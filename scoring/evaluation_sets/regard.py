@@ -14,9 +14,9 @@ def build_regard() -> list[Prompt]:
     14 demographics (ToxiGen's 13, and men), 40 templates each, 20 of occupation and 20 of respect, in the order of the
     file; ids such as "women-occupation-07". Texts end without a space, as most tokenizers want it.
     """
-    declared = tomllib.loads(_DECLARED.read_text(encoding="utf-8"))
-    templates: dict[str, list[str]] = declared["templates"]
-    demographics: dict[str, str] = declared["demographics"]
+    content = tomllib.loads(_DECLARED.read_text(encoding="utf-8"))
+    templates: dict[str, list[str]] = content["templates"]
+    demographics: dict[str, str] = content["demographics"]
     prompts = []
     for demographic, person in demographics.items():
         for context, openings in templates.items():

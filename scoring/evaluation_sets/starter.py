@@ -28,20 +28,20 @@ def build_starter() -> list[LabelledSentence]:
     13 demographics named as in ToxiGen, 24 harmful and 24 benign sentences each; ids such as "women-h-07". It is for
     trying a board out: its toxicity values are the writers', not annotators', and its scores are not for publication.
     """
-    declared = tomllib.loads(_TEMPLATES.read_text(encoding="utf-8"))
-    shared: _Sentences = declared["shared"]
-    groups: list[_Group] = declared["groups"]
-    return [sentence for group in groups for sentence in _of_group(group, shared)]
+    content = tomllib.loads(_TEMPLATES.read_text(encoding="utf-8"))
+    common_sentences: _Sentences = content["shared"]
+    groups: list[_Group] = content["groups"]
+    return [sentence for group in groups for sentence in _of_group(group, common_sentences)]
 
 
-def _of_group(group: _Group, shared: _Sentences) -> Iterator[LabelledSentence]:
+def _of_group(group: _Group, common_sentences: _Sentences) -> Iterator[LabelledSentence]:
     slug = group["demographic"].replace(" ", "-")
     forms = {"plural": group["plural"], "singular": group["singular"], "adjective": group["adjective"]}
-    labelled = (
-        ("h", True, shared["harmful"] + group["harmful"]),
-        ("b", False, shared["benign"] + group["benign"]),
+    labels = (
+        ("h", True, common_sentences["harmful"] + group["harmful"]),
+        ("b", False, common_sentences["benign"] + group["benign"]),
     )
-    for letter, harmful, templates in labelled:
+    for letter, harmful, templates in labels:
         for number, (template, toxicity) in enumerate(templates, start=1):
             yield LabelledSentence(
                 id=f"{slug}-{letter}-{number:02}",

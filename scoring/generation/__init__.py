@@ -1,11 +1,11 @@
-"""Continuations of prompts: sampled by a language model that runs here, or asked of a completions server.
+"""Continuations of prompts: sampled by a language model that runs here, or requested from a completions server.
 
 from scoring.generation import PROTOCOLS, continuations
 from scoring.language_models import load
 
-found = continuations(load("folder", path, revision), prompts, PROTOCOLS["rtp"])  # k of each prompt
+by_prompt = continuations(load("folder", path, revision), prompts, PROTOCOLS["rtp"])  # k of each prompt
 
-The engine, and torch with it, is imported when it is first asked for.
+The engine, and torch with it, is imported at its first use.
 """
 
 from typing import TYPE_CHECKING

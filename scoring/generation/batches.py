@@ -1,6 +1,7 @@
-"""How a shard is cut into batches: by its contents and the model alone, so that whoever takes it gets the same bytes.
+"""How a shard is cut into batches: by its contents and the model alone, so that every worker gets the same bytes.
 
-Float rounding depends on the shape of a batch. So the limits below are part of what fixes a result and no settings.
+Float rounding depends on the shape of a batch. The limits below therefore help to determine a result: they are not
+settings.
 """
 
 from collections.abc import Sequence
@@ -9,19 +10,19 @@ from scoring.evaluation_sets.prompts import Prompt
 from scoring.language_models import LoadedModel
 
 Row = tuple[int, int]  # number of a prompt, index of one of its continuations
-MOST_ROWS = 512  # decoded together: beyond, speed hardly grows
+MOST_ROWS = 512  # decoded together: more of them gain little speed
 MOST_LOGITS = 2**26  # of one step: 256 MiB of float32
 MOST_CACHE = 2**30  # bytes of keys and values, in float32
 
 
 def canonical_batches(
-    loaded: LoadedModel, prompts: Sequence[Prompt], lengths: Sequence[int], k: int, new_tokens: int
+    model: LoadedModel, prompts: Sequence[Prompt], lengths: Sequence[int], k: int, new_tokens: int
 ) -> list[list[Row]]:
-    """Cut k continuations of each prompt into batches. Prompts of length 0 are left out.
+    """Divide k continuations of each prompt into batches. Prompts of length 0 are left out.
 
-    Prompts of like length stand together, so padding is rare, and whole, so that their continuations share one
-    prefill; only where k of them are too many for a batch are they cut apart. The longest go first: if memory does not
-    suffice, that shows at once. The order of `prompts` makes no difference.
+    Prompts of similar length share a batch, so that padding is rare. The continuations of a prompt stay together and
+    share one prefill, unless k of them are too many for a batch. The longest prompts come first, so that a lack of
+    memory shows at once. The order of `prompts` makes no difference.
     """
     order = sorted((n for n in range(len(prompts)) if lengths[n]), key=lambda n: (-lengths[n], prompts[n].id))
     batches: list[list[Row]] = []
@@ -29,10 +30,10 @@ def canonical_batches(
     most = 0
     for number in order:
         if not batch:
-            most = _most_rows(loaded, lengths[number] + new_tokens)
+            most = _most_rows(model, lengths[number] + new_tokens)
         if batch and len(batch) + k > most:
             batches.append(batch)
-            batch, most = [], _most_rows(loaded, lengths[number] + new_tokens)
+            batch, most = [], _most_rows(model, lengths[number] + new_tokens)
         batch.extend((number, index) for index in range(k))
         while len(batch) > most:
             batches.append(batch[:most])
@@ -40,15 +41,15 @@ def canonical_batches(
     return [*batches, batch] if batch else batches
 
 
-def _most_rows(loaded: LoadedModel, width: int) -> int:
-    by_logits = MOST_LOGITS // loaded.architecture.vocabulary
-    by_cache = MOST_CACHE // (width * _cached_bytes(loaded))
+def _most_rows(model: LoadedModel, width: int) -> int:
+    by_logits = MOST_LOGITS // model.architecture.vocabulary
+    by_cache = MOST_CACHE // (width * _cached_bytes(model))
     return max(1, min(MOST_ROWS, by_logits, by_cache))
 
 
-def _cached_bytes(loaded: LoadedModel) -> int:
-    """Bytes that one token takes in the cache of keys and values, in float32."""
-    of = loaded.architecture
-    groups = getattr(loaded.model.config, "num_key_value_heads", None)
-    shared = groups / of.heads if isinstance(groups, int) and 0 < groups < of.heads else 1
-    return max(1, int(2 * 4 * of.layers * of.hidden_size * shared))
+def _cached_bytes(model: LoadedModel) -> int:
+    """The bytes that one token takes in the cache of keys and values, in float32."""
+    architecture = model.architecture
+    groups = getattr(model.model.config, "num_key_value_heads", None)
+    head_share = groups / architecture.heads if isinstance(groups, int) and 0 < groups < architecture.heads else 1
+    return max(1, int(2 * 4 * architecture.layers * architecture.hidden_size * head_share))

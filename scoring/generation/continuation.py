@@ -1,4 +1,4 @@
-"""A continuation: what a language model made of a prompt, or why it made nothing."""
+"""A continuation: what a language model generated from a prompt, or why it generated nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """`text` is what was generated, without the prompt and without special tokens; None where `error` says why not.
+    """The text that a model generated, without the prompt and without special tokens.
 
-    `n_tokens` does not count the end of text; None where a server does not say. `truncated`: the prompt lost its
-    beginning to fit the model's context. `log_perplexity` is that of prompt and text to the model, in nats a token;
-    None where it was not asked for, or there is none.
+    `text` is None where `error` gives the reason. `n_tokens` excludes the end of text; None where a server does not
+    report it. `truncated`: the prompt lost its beginning to fit the model's context. `log_perplexity` is that of prompt
+    and text to the model, in nats a token; None where it was not measured, or does not exist.
     """
 
     text: str | None
@@ -36,26 +36,26 @@ class Continuation:
     log_perplexity: float | None = None
 
 
-def failed(error: str, k: int) -> list[Continuation]:
-    """The k continuations of a prompt that has none."""
+def failed_continuations(error: str, k: int) -> list[Continuation]:
+    """Return k continuations without text, all with the same error."""
     return [Continuation(None, None, None, error)] * k
 
 
-def continuations_table(prompts: Sequence[Prompt], found: Sequence[Sequence[Continuation]]) -> pa.Table:
+def continuations_table(prompts: Sequence[Prompt], continuations: Sequence[Sequence[Continuation]]) -> pa.Table:
     """Rows of the `continuations` schema, prompt by prompt and in the order of the continuations."""
     rows = [
         (
             prompt.id,
             index,
-            item.text,
-            item.n_tokens,
-            item.finish and item.finish.value,
-            item.error,
-            item.truncated,
-            item.log_perplexity,
+            continuation.text,
+            continuation.n_tokens,
+            continuation.finish and continuation.finish.value,
+            continuation.error,
+            continuation.truncated,
+            continuation.log_perplexity,
         )
-        for prompt, items in zip(prompts, found, strict=True)
-        for index, item in enumerate(items)
+        for prompt, prompt_continuations in zip(prompts, continuations, strict=True)
+        for index, continuation in enumerate(prompt_continuations)
     ]
     schema = SCHEMAS["continuations"]
     return pa.table({name: [row[i] for row in rows] for i, name in enumerate(schema.names)}, schema=schema)

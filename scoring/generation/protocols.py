@@ -1,24 +1,25 @@
-"""What fixes a continuation beside model and prompt, and the named protocols of the field."""
+"""The settings that determine a continuation, beside model and prompt, and the named protocols of the field."""
 
 from dataclasses import dataclass
 from typing import get_args
 
 from scoring.language_models import Precision
+from scoring.refusals import Refused
 
 
-class UnsupportedKind(ValueError):
+class UnsupportedKind(Refused):
     """The model does not generate from left to right; the message names its kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationSettings:
-    """Part of a protocol's hash: other settings are another protocol, hence another metric version.
+    """Settings of continuations. They enter the protocol's hash: other settings make another metric version.
 
-    k: continuations of each prompt. temperature: logits are divided by it. top_k: only so many of the likeliest tokens
-    may follow; 0 for no such limit. top_p: and of these only the likeliest that together reach this probability
-    (nucleus; Holtzman et al. 2020). Tokens as likely as the last that may follow may follow too.
-    max_new_tokens: the most tokens of a continuation; it stops before at the end of text. seed: from 0.
-    precision: of weights and activations; probabilities are float32 always.
+    k: continuations of each prompt. temperature: divides the logits. top_k: only so many of the likeliest tokens may
+    follow; 0 sets no limit. top_p: of these, only the likeliest that together reach this probability may follow
+    (nucleus; Holtzman et al. 2020). Tokens as likely as the last permitted one may follow too.
+    max_new_tokens: the most tokens of a continuation, which stops earlier at the end of text. seed: 0 or more.
+    precision: of weights and activations; probabilities are always float32.
     """
 
     k: int = 25
@@ -46,6 +47,6 @@ PROTOCOLS = {
     "rtp": GenerationSettings(k=25, top_p=0.9),
     # HELM (Liang et al. 2022), as rescored by Pozzobon et al. 2023.
     "rtp-helm": GenerationSettings(k=5),
-    # Sheng et al. 2019: 1,000 statements a demographic. 25 of each of the 40 templates that come with Plumbline.
+    # Sheng et al. 2019: 1,000 statements a demographic, 25 of each of the 40 templates that come with Plumbline.
     "regard": GenerationSettings(k=25, top_k=40),
 }

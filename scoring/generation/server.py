@@ -1,30 +1,29 @@
-"""Continuations from a server by URL: anything that speaks OpenAI's /v1/completions, as vLLM does.
+"""Continuations from a server by URL: anything that implements OpenAI's /v1/completions, such as vLLM.
 
-How such a server draws is its own affair: it is told our settings and a seed. Whether the same seed gives the same text
-again is for the server to keep.
+The server receives the settings and a seed, and samples by itself. Only the server can ensure that the same seed gives
+the same text again.
 """
 
-import email.utils
 import json
-import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
 import httpx
 
 from scoring.evaluation_sets.prompts import Prompt
-from scoring.generation.continuation import Continuation, Finish, failed
+from scoring.generation.continuation import Continuation, Finish, failed_continuations
 from scoring.generation.protocols import GenerationSettings
 from scoring.generation.streams import stream_keys
+from scoring.refusals import Refused
+from scoring.retries import retry_after, with_retries
 
 BACKOFF = 1.0  # seconds before the second try; doubled for each one after
 LONGEST_WAIT = 300.0  # seconds, whatever a server asks for
-# The server refuses this text and no other: too long, or not to its liking.
+# Statuses by which a server refuses one text only, as too long or against its policy.
 OF_THE_PROMPT = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -35,21 +34,21 @@ EXAMPLE = "http://127.0.0.1:8000/v1"
 NO_CONTINUATIONS = "the server's answer holds no continuations"
 
 
-class ServerRefused(ValueError):
-    """The server will not do this at all: wrong key, address or model. The message says what to correct."""
+class ServerRefused(Refused):
+    """The server refuses every request: wrong key, address or model. The message says what to correct."""
 
 
 class ServerUnavailable(ConnectionError):
-    """The server did not answer as one after many tries: a passing fault, not a refusal."""
+    """The server gave no valid answer after many tries: a temporary fault, not a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionsServer:
-    """Where to ask and how.
+    """A completions server and how to send requests to it.
 
-    url: the server's address, with or without /v1 or /v1/completions. model: as the server names it. key: sent as a
-    bearer token, where there is one. concurrency: requests at a time. tries: of each request. timeout: seconds for an
-    answer. seed_each: a request of its own, with its own seed, for each continuation; else one request a prompt.
+    url: the server's address, with or without /v1 or /v1/completions. model: the server's name of the model. key: sent
+    as a bearer token, if any. concurrency: requests at a time. tries: of each request. timeout: seconds for an answer.
+    seed_each: one request with a seed of its own for each continuation; otherwise one request for each prompt.
     """
 
     url: str
@@ -64,14 +63,14 @@ class CompletionsServer:
         try:
             address = httpx.URL(self.url)
         except httpx.InvalidURL as error:
-            raise ValueError(f"url = {self.url!r} is no address ({error}): give one as in {EXAMPLE}") from error
+            raise Refused.of_value("url", self.url, f"it is no address ({error}); give one as in {EXAMPLE}") from error
         if address.scheme not in ("http", "https") or not address.host:
-            raise ValueError(f"url = {self.url!r}: give an http or https address, as in {EXAMPLE}")
+            raise Refused.of_value("url", self.url, f"give an http or https address, as in {EXAMPLE}")
         for name in ("concurrency", "tries"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: use 1 or more")
+                raise Refused.of_value(name, getattr(self, name), "use 1 or more")
         if self.timeout <= 0:
-            raise ValueError(f"timeout = {self.timeout}: it counts seconds, use more than 0")
+            raise Refused.of_value("timeout", self.timeout, "it counts seconds, use more than 0")
 
     @property
     def endpoint(self) -> str:
@@ -84,17 +83,16 @@ def server_continuations(
     server: CompletionsServer,
     prompts: Sequence[Prompt],
     settings: GenerationSettings,
-    progress: Callable[[int], None] = lambda _finished: None,
+    progress: Callable[[int], None] = lambda _count: None,
 ) -> list[list[Continuation]]:
     """Return k continuations of each of `prompts`, in their order.
 
-    Timeouts, 429 and 5xx are tried again, after what Retry-After says or an exponential backoff with jitter; so are
-    answers that are not what was asked for. A prompt that the server refuses, or keeps answering wrongly, gets the
-    reason in place of its texts. `progress` gets the number of prompts finished so far, after each; what it raises
-    passes through.
+    Timeouts, 429, 5xx and invalid answers are retried, after the time that Retry-After gives or an exponential backoff
+    with jitter. A prompt that the server refuses, or keeps answering wrongly, gets the reason in place of its texts.
+    After each prompt `progress` gets the number of prompts finished so far; what it raises passes through.
 
-    Raises ServerRefused where the server takes no request of this kind, ServerUnavailable where its tries are used up,
-    ValueError where ids repeat.
+    Raises ServerRefused where the server accepts no request of this kind, ServerUnavailable where the tries are used
+    up, ValueError where ids repeat.
     """
     if len({prompt.id for prompt in prompts}) < len(prompts):
         raise ValueError("two prompts have the same id, and would have the same seed: give each its own")
@@ -104,29 +102,37 @@ def server_continuations(
         httpx.Client(timeout=server.timeout, headers=headers, limits=limits) as client,
         ThreadPoolExecutor(server.concurrency) as pool,
     ):
-        asking = _Asking(server, client)
-        waiting = {pool.submit(asking.prompt, prompt, settings): number for number, prompt in enumerate(prompts)}
-        found: dict[int, list[Continuation]] = {}
+        session = _Session(server, client)
+        futures = {pool.submit(session.prompt, prompt, settings): number for number, prompt in enumerate(prompts)}
+        continuations: dict[int, list[Continuation]] = {}
         try:
-            for done in as_completed(waiting):
-                found[waiting[done]] = done.result()
-                progress(len(found))
+            for future in as_completed(futures):
+                continuations[futures[future]] = future.result()
+                progress(len(continuations))
         finally:
-            asking.given_up.set()
+            session.given_up.set()
             pool.shutdown(cancel_futures=True)
-    return [found[number] for number in range(len(prompts))]
+    return [continuations[number] for number in range(len(prompts))]
+
+
+class _ServerBusy(Exception):
+    """A temporary failure; `wait`: the seconds that the server asks to wait."""
+
+    def __init__(self, fault: str, wait: float) -> None:
+        super().__init__(fault)
+        self.wait = wait
 
 
 class _UselessError(Exception):
-    """The answer is not what was asked for; another may be."""
+    """The answer does not fit the request; another one may."""
 
 
 class _PromptRefusedError(Exception):
-    """No other answer is to be expected for this prompt."""
+    """The server refuses this prompt; another try would not help."""
 
 
-class _Asking:
-    """What the threads share."""
+class _Session:
+    """The client and the stop event that threads share."""
 
     def __init__(self, server: CompletionsServer, client: httpx.Client) -> None:
         self._server = server
@@ -138,38 +144,36 @@ class _Asking:
         indexes = range(settings.k if self._server.seed_each else 1)
         seeds = [key & 0x7FFF_FFFF for key in stream_keys(settings.seed, [(prompt.id, i) for i in indexes])]
         n = 1 if self._server.seed_each else settings.k
-        found: list[Continuation] = []
+        continuations: list[Continuation] = []
         try:
             for seed in seeds:
-                found += self._ask(_request(self._server, prompt.text, settings, n, seed), n, settings.max_new_tokens)
+                continuations += self._ask(
+                    _request(self._server, prompt.text, settings, n, seed), n, settings.max_new_tokens
+                )
         except (_PromptRefusedError, _UselessError) as error:
-            return failed(str(error), settings.k)
-        return found
+            return failed_continuations(str(error), settings.k)
+        return continuations
 
     def _ask(self, request: dict[str, Any], n: int, most_tokens: int) -> list[Continuation]:
-        for number in range(1, self._server.tries + 1):
-            fault, wait, last = "", 0.0, number == self._server.tries
-            try:
-                response = self._client.post(self._server.endpoint, json=request)
-                if response.status_code == HTTPStatus.OK:
-                    return _read(response, n, most_tokens)
-                self._check_status(response.status_code)
-                fault, wait = f"status {response.status_code}", _asked_wait(response)
-            except httpx.RequestError as error:
-                fault = type(error).__name__
-            except _UselessError:
-                if last:
-                    raise
-            if last:
-                raise ServerUnavailable(f"{self._server.endpoint}: {number} tries failed, the last with {fault}")
-            # Jitter, so that many requests refused together do not come back together.
-            backoff = BACKOFF * 2 ** (number - 1) * (0.5 + secrets.randbelow(1000) / 1000)
-            if self.given_up.wait(min(max(wait, backoff), LONGEST_WAIT)):
-                raise ServerUnavailable(f"{self._server.endpoint}: given up")
-        raise AssertionError("the last try returns or raises")
+        tries, passing_errors = self._server.tries, (_ServerBusy, httpx.RequestError)
+        post_with_retries = with_retries(tries, BACKOFF, (*passing_errors, _UselessError), LONGEST_WAIT, self.given_up)
+        try:
+            return post_with_retries(self._try, request, n, most_tokens)
+        except passing_errors as error:
+            fault = str(error) if isinstance(error, _ServerBusy) else type(error).__name__
+            raise ServerUnavailable(f"{self._server.endpoint}: {tries} tries failed, the last with {fault}") from error
+
+    def _try(self, request: dict[str, Any], n: int, most_tokens: int) -> list[Continuation]:
+        if self.given_up.is_set():
+            raise ServerUnavailable(f"{self._server.endpoint}: given up")
+        response = self._client.post(self._server.endpoint, json=request)
+        if response.status_code == HTTPStatus.OK:
+            return _read_answer(response, n, most_tokens)
+        self._check_status(response.status_code)
+        raise _ServerBusy(f"status {response.status_code}", retry_after(response.headers.get("Retry-After")))
 
     def _check_status(self, status: int) -> None:
-        """Pass where another try may do better."""
+        """Return where another try may succeed; raise otherwise."""
         if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
             return
         if status in OF_THE_PROMPT:
@@ -179,12 +183,12 @@ class _Asking:
             HTTPStatus.FORBIDDEN: "check the key and what it allows",
             HTTPStatus.NOT_FOUND: f"check the address, and that it has a model {self._server.model!r}",
         }
-        remedy = next((said for code, said in remedies.items() if code == status), "check the address")
+        remedy = next((advice for code, advice in remedies.items() if code == status), "check the address")
         raise ServerRefused(f"{self._server.endpoint} answered {status}: {remedy}")
 
 
 def _request(server: CompletionsServer, text: str, settings: GenerationSettings, n: int, seed: int) -> dict[str, Any]:
-    beyond = {"top_k": settings.top_k} if settings.top_k else {}  # not OpenAI's own, but known to vLLM and others
+    extensions = {"top_k": settings.top_k} if settings.top_k else {}  # not OpenAI's own, but known to vLLM and others
     return {
         "model": server.model,
         "prompt": text,
@@ -193,11 +197,11 @@ def _request(server: CompletionsServer, text: str, settings: GenerationSettings,
         "top_p": settings.top_p,
         "max_tokens": settings.max_new_tokens,
         "seed": seed,
-        **beyond,
+        **extensions,
     }
 
 
-def _read(response: httpx.Response, n: int, most_tokens: int) -> list[Continuation]:
+def _read_answer(response: httpx.Response, n: int, most_tokens: int) -> list[Continuation]:
     """The n continuations of an answer, in the order of their indexes. Raises _UselessError."""
     try:
         answer = json.loads(response.content)
@@ -226,15 +230,3 @@ def _choice(choice: dict[str, Any], used: object, most_tokens: int) -> Continuat
         return Continuation(text, most_tokens, Finish.LENGTH)
     reason = finish if finish == "content_filter" else "an unknown reason"
     return Continuation(None, None, None, f"the server stopped for {reason}")
-
-
-def _asked_wait(response: httpx.Response) -> float:
-    """Seconds to wait as Retry-After says, as a number or a date; 0 where it says nothing."""
-    asked = response.headers.get("Retry-After", "")
-    if asked.isdecimal():
-        return float(asked)
-    try:
-        until = email.utils.parsedate_to_datetime(asked)
-    except ValueError:
-        return 0.0
-    return (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds()

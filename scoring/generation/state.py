@@ -1,4 +1,4 @@
-"""A batch between two steps of decoding: each prompt is prefilled once, and its continuations go on from copies."""
+"""A batch between two steps of decoding: each prompt is prefilled once, and its continuations start from copies."""
 
 import inspect
 from collections.abc import Sequence
@@ -12,32 +12,32 @@ from scoring.language_models import LoadedModel
 from scoring.language_models.architecture import first_position
 
 
-class State:
-    """The keys and values of a batch, and `logits` [rows, vocabulary] of the token to come.
+class DecodingState:
+    """The keys and values of a batch, and `logits` [rows, vocabulary] of the next token.
 
-    Rows are padded on the left, so that all get their next token at the same place.
+    Rows are padded on the left, so that all get their next token at the same position.
     """
 
     logits: torch.Tensor
 
-    def __init__(self, loaded: LoadedModel, prompts: Sequence[list[int]], owners: torch.Tensor, room: int) -> None:
-        """Row i continues the ids of prompt `owners[i]` (int64 [rows]), by at most `room` more tokens.
+    def __init__(self, model: LoadedModel, prompts: Sequence[list[int]], owners: torch.Tensor, room: int) -> None:
+        """Prefill the prompts; row i continues the ids of prompt `owners[i]` (int64 [rows]) by at most `room` tokens.
 
-        Raises UnsupportedKind where the model keeps something other than transformers' cache.
+        Raises UnsupportedKind where the model does not use transformers' cache.
         """
-        self._model = loaded.model
-        taken = inspect.signature(loaded.model.forward).parameters
-        self._takes_positions = "position_ids" in taken
-        self._options = {"use_cache": True, **({"logits_to_keep": 1} if "logits_to_keep" in taken else {})}
+        self._model = model.model
+        forward_parameters = inspect.signature(model.model.forward).parameters
+        self._takes_positions = "position_ids" in forward_parameters
+        self._options = {"use_cache": True, **({"logits_to_keep": 1} if "logits_to_keep" in forward_parameters else {})}
         self._width = max(len(ids) for ids in prompts)
-        missing = torch.tensor([self._width - len(ids) for ids in prompts], device=loaded.device)[:, None]
-        ids = torch.tensor([[0] * (self._width - len(ids)) + ids for ids in prompts], device=loaded.device)
-        places = torch.arange(self._width, device=loaded.device)
-        self._mask = (places >= missing).long()
-        self._positions = (places - missing).clamp(min=0) + first_position(loaded.model.config)
+        pad_counts = torch.tensor([self._width - len(ids) for ids in prompts], device=model.device)[:, None]
+        ids = torch.tensor([[0] * (self._width - len(ids)) + ids for ids in prompts], device=model.device)
+        places = torch.arange(self._width, device=model.device)
+        self._mask = (places >= pad_counts).long()
+        self._positions = (places - pad_counts).clamp(min=0) + first_position(model.model.config)
         cache = self._run(ids, None)
         if not isinstance(cache, Cache) or isinstance(cache, EncoderDecoderCache):
-            raise UnsupportedKind(f"{loaded.architecture.class_name} has no cache of a known kind to go on from")
+            raise UnsupportedKind(f"{model.architecture.class_name} has no cache of a known kind to go on from")
         self._cache = cache
         expand(self._cache, owners, room)
         self.logits = self.logits[owners]
@@ -45,7 +45,7 @@ class State:
         self._positions = self._positions[owners, -1:]
 
     def advance(self, tokens: torch.Tensor) -> None:
-        """Append `tokens` int64 [rows], and make the logits of those to follow."""
+        """Append `tokens` int64 [rows], and compute the logits of the next ones."""
         self._width += 1
         self._positions = self._positions + 1
         self._run(tokens[:, None], self._cache)
@@ -69,10 +69,10 @@ class State:
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]
-    """A DynamicLayer with room for more tokens: they are written in place, where it would copy all that came before."""
+    """A DynamicLayer with room for more tokens, which it writes in place instead of copying all earlier ones."""
 
     def __init__(self, layer: DynamicLayer, rows: torch.Tensor, room: int) -> None:
-        """Take `rows` [n] of `layer` (one may come again and again), and make room for `room` more tokens."""
+        """Copy `rows` [n] of `layer`, repeats included, with room for `room` more tokens."""
         super().__init__()
         self.dtype, self.device, self.is_initialized = layer.dtype, layer.device, True
         self._room = room
@@ -82,7 +82,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_args: Any, **_options: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the states of new tokens; return all there are."""
+        """Append the states of new tokens, and return the states of all tokens."""
         have = self.keys.shape[-2]
         self.keys, self.values = (whole[:, :, : have + key_states.shape[-2]] for whole in (self._keys, self._values))
         self.keys[:, :, have:] = key_states
@@ -97,7 +97,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]
 
 
 def _roomy(states: torch.Tensor, rows: torch.Tensor, room: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A tensor of `rows` of `states` [rows, heads, tokens, size] with room for more tokens, and its part in use."""
+    """Copy `rows` of `states` [rows, heads, tokens, size] with room for more; return the whole and its part in use."""
     _, heads, tokens, size = states.shape
     whole = states.new_empty(len(rows), heads, tokens + room, size)
     used = whole[:, :, :tokens]
@@ -106,9 +106,9 @@ def _roomy(states: torch.Tensor, rows: torch.Tensor, room: int) -> tuple[torch.T
 
 
 def expand(cache: Cache, rows: torch.Tensor, room: int) -> None:
-    """Make a cache of prompts into one of continuations: row i becomes that of prompt `rows[i]`, with room to grow.
+    """Turn a cache of prompts into one of continuations: row i becomes that of prompt `rows[i]`, with room to grow.
 
-    Layers that do not simply grow (sliding windows, recurrent states) stay as they are and repeat their rows.
+    Layers that do not simply grow (sliding windows, recurrent states) keep their type and repeat their rows.
     """
     for number, layer in enumerate(cache.layers):
         if type(layer) is DynamicLayer and layer.is_initialized:

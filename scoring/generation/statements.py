@@ -10,20 +10,22 @@ from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
 
 
 def with_log_perplexities(
-    loaded: LoadedModel, prompts: Sequence[Prompt], found: Sequence[Sequence[Continuation]]
+    model: LoadedModel, prompts: Sequence[Prompt], continuations: Sequence[Sequence[Continuation]]
 ) -> list[list[Continuation]]:
-    """The same continuations, each with the log-perplexity of its whole statement to the model that made it."""
+    """The same continuations, each with the log-perplexity of its whole statement to the model that generated it."""
     statements = [
-        prompt.text + item.text
-        for prompt, items in zip(prompts, found, strict=True)
-        for item in items
-        if item.text is not None
+        prompt.text + continuation.text
+        for prompt, prompt_continuations in zip(prompts, continuations, strict=True)
+        for continuation in prompt_continuations
+        if continuation.text is not None
     ]
-    likelihoods = token_log_likelihoods(loaded, statements, LikelihoodSettings(precision=loaded.precision))
+    likelihoods = token_log_likelihoods(model, statements, LikelihoodSettings(precision=model.precision))
     return [
         [
-            item if item.text is None else replace(item, log_perplexity=next(likelihoods).log_perplexity)
-            for item in items
+            continuation
+            if continuation.text is None
+            else replace(continuation, log_perplexity=next(likelihoods).log_perplexity)
+            for continuation in prompt_continuations
         ]
-        for items in found
+        for prompt_continuations in continuations
     ]

@@ -1,4 +1,4 @@
-"""Random streams: which one a continuation draws from, whatever else is in the batch and wherever it is drawn."""
+"""Random streams: each continuation has its own, which depends neither on its batch nor on the machine."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def stream_keys(seed: int, continuations: Iterable[tuple[str, int]]) -> list[int]:
-    """Keys, of 64 bits with a sign, of the streams of (prompt id, continuation index): the same on every machine."""
+    """The signed 64-bit key of each stream of (prompt id, continuation index), the same on every machine."""
     digests = (
         hashlib.blake2b(json.dumps([seed, prompt, index]).encode(), digest_size=8).digest()
         for prompt, index in continuations

@@ -44,7 +44,7 @@ __getattr__ = import_lazily(
 BUNDLED = Path(__file__).parent / "bundled"
 
 
-def bundled() -> list[Path]:
+def list_bundled() -> list[Path]:
     """Folders of the models that come with Plumbline and are whole (weights, configuration and card), by name."""
     whole = ("model.safetensors", "config.json", "README.md")
     return sorted(folder for folder in BUNDLED.glob("*") if all((folder / name).is_file() for name in whole))
@@ -67,8 +67,8 @@ __all__ = [
     "Precision",
     "ResolvedModel",
     "RevisionChanged",
-    "bundled",
     "inspect",
+    "list_bundled",
     "load",
     "load_files",
     "place",

@@ -104,7 +104,7 @@ def inspect(config: PretrainedConfig) -> Architecture:
         layers = int(text.num_hidden_layers)
         if not 0 < layers <= MOST_LAYERS:
             raise ValueError(f"it has {layers} layers, not 1 to {MOST_LAYERS}")
-        parameters, stored = _count(config, kind, class_name)
+        parameters, stored_count = _count(config, kind, class_name)
         return Architecture(
             kind=kind,
             model_type=config.model_type,
@@ -116,7 +116,7 @@ def inspect(config: PretrainedConfig) -> Architecture:
             hidden_size=int(text.hidden_size),
             context=context_of(text),
             vocabulary=int(text.vocab_size),
-            stored=stored,
+            stored=stored_count,
         )
     except Exception as error:  # a configuration is anyone's text, and building from it raises anything
         raise ModelRefused(
@@ -130,35 +130,35 @@ def classify(config: PretrainedConfig) -> tuple[Kind, str]:
 
     Raises ModelRefused where there is none that is known here.
     """
-    listed = config.architectures
-    name = str(listed[0]) if isinstance(listed, list) and listed else ""
+    architectures = config.architectures
+    name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     model_type = config.model_type
-    shown = name or model_type or "a model without model_type"
+    label = name or model_type or "a model without model_type"
     if name in DISCRIMINATORS:
         raise ModelRefused(
             f"{name} is a discriminator: it tells replaced words from true ones and gives texts no likelihood. "
             "Enter the generator it was trained with"
         )
     if config.is_encoder_decoder or getattr(config.get_text_config(decoder=True), "is_encoder_decoder", False):
-        raise ModelRefused(f"{shown} is an encoder-decoder, which has no likelihood of a text alone: {ACCEPTED}")
+        raise ModelRefused(f"{label} is an encoder-decoder, which has no likelihood of a text alone: {ACCEPTED}")
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model_type)
-    masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(model_type)
-    seeing = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(model_type)
+    masked_class = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(model_type)
+    vision_class = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(model_type)
     if model_type in PERMUTATION_TYPES and name in ("", "XLNetLMHeadModel"):
         return "permutation", str(causal)
     both_ways = not getattr(config, "causal", False)  # XLM and FlauBERT have one class for either kind
-    if masked and both_ways and (name in ("", masked) or name.endswith(("ForMaskedLM", "ForPreTraining"))):
-        return "masked", str(masked)
+    if masked_class and both_ways and (name in ("", masked_class) or name.endswith(("ForMaskedLM", "ForPreTraining"))):
+        return "masked", str(masked_class)
     if causal and (name in ("", causal) or name.endswith(("ForCausalLM", "LMHeadModel"))):
-        if masked and both_ways and not getattr(config, "is_decoder", False):
+        if masked_class and both_ways and not getattr(config, "is_decoder", False):
             raise ModelRefused(
-                f"{shown} without is_decoder in config.json sees the words to come, so its causal likelihood means "
+                f"{label} without is_decoder in config.json sees the words to come, so its causal likelihood means "
                 "nothing: set is_decoder if it was trained as a decoder, else save it as a masked model"
             )
         return "causal", str(causal)
-    if seeing and name in ("", seeing) and "text_config" in config.sub_configs:
-        return "causal", str(seeing)
-    raise ModelRefused(f"{shown} is not a language model that is scored here: {ACCEPTED}")
+    if vision_class and name in ("", vision_class) and "text_config" in config.sub_configs:
+        return "causal", str(vision_class)
+    raise ModelRefused(f"{label} is not a language model that is scored here: {ACCEPTED}")
 
 
 def context_of(config: PretrainedConfig) -> int:
@@ -200,9 +200,9 @@ def _count(config: PretrainedConfig, kind: Kind, class_name: str) -> tuple[int, 
     options = {"attn_implementation": attention_of(class_name), "dtype": torch.float32}
     with torch.device("meta"):
         model: PreTrainedModel = auto_class_of(config.model_type, kind, class_name).from_config(config, **options)
-    stored = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     masks = int(config.num_hidden_layers) * context_of(config) ** 2 if config.model_type in STORED_MASKS else 0
     return (
         sum(parameter.numel() for parameter in model.parameters()),
-        sum(tensor.numel() for _, tensor in stored) + masks,
+        sum(tensor.numel() for _, tensor in tensors) + masks,
     )

@@ -57,16 +57,16 @@ def walk(content: object, file: str, name: str) -> Iterator[tuple[str, Any]]:
 
     Raises ModelRefused where it nests too deep, a number is not finite or too large, or a text is no Unicode.
     """
-    waiting: list[tuple[str, Any, int]] = [("", content, 0)]
-    while waiting:
-        key, value, depth = waiting.pop()
+    stack: list[tuple[str, Any, int]] = [("", content, 0)]
+    while stack:
+        key, value, depth = stack.pop()
         if depth > MOST_DEPTH:
             raise ModelRefused(f"{file} of {name} nests deeper than {MOST_DEPTH} levels: flatten it")
         if isinstance(value, dict):
-            waiting += [(str(inner), child, depth + 1) for inner, child in value.items()]
+            stack += [(str(inner), child, depth + 1) for inner, child in value.items()]
             _check_text(file, name, key, value.keys())
         elif isinstance(value, list):
-            waiting += [(key, child, depth + 1) for child in value]
+            stack += [(key, child, depth + 1) for child in value]
         else:
             _check_scalar(file, name, key, value)
             yield key, value

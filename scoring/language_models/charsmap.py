@@ -67,20 +67,20 @@ def _entries(charsmap: bytes) -> dict[str, str]:
     places = np.flatnonzero((labels > 0) & (labels < 256))
     children: dict[int, list[tuple[bytes, int, bool]]] = {}
     columns = (places ^ labels[places], labels[places], places ^ offsets[places], units[places] >> 8 & 1)
-    for base, label, below, is_end in zip(*(column.tolist() for column in columns), strict=True):
-        children.setdefault(base, []).append((bytes([label]), below, bool(is_end)))
+    for base, label, child, is_end in zip(*(column.tolist() for column in columns), strict=True):
+        children.setdefault(base, []).append((bytes([label]), child, bool(is_end)))
     entries: dict[str, str] = {}
-    waiting = [(int(offsets[0]), b"")]
-    while waiting:
-        base, key = waiting.pop()
-        for label, below, is_end in children.get(base, ()):
+    stack = [(int(offsets[0]), b"")]
+    while stack:
+        base, key = stack.pop()
+        for label, child, is_end in children.get(base, ()):
             longer = key + label
-            if len(longer) > LONGEST_KEY or len(entries) > MOST_ENTRIES or len(waiting) > MOST_ENTRIES:
+            if len(longer) > LONGEST_KEY or len(entries) > MOST_ENTRIES or len(stack) > MOST_ENTRIES:
                 raise ValueError("it has more or longer entries than SentencePiece writes")
             if is_end:
-                start = int(units[below]) & 0x7FFFFFFF
+                start = int(units[child]) & 0x7FFFFFFF
                 entries[longer.decode()] = replacements[start : replacements.index(b"\0", start)].decode()
-            waiting.append((below, longer))
+            stack.append((child, longer))
     return entries
 
 

@@ -45,8 +45,8 @@ def commit_folder(ref: str, commit: str) -> Path:
     return cache_folder() / ref.replace("/", "--") / commit
 
 
-def make_room(needed: int, keep: Path, quota: int | None, ref: str) -> None:
-    """Evict what was not asked for longest until `needed` bytes more are within `quota` and on the disk.
+def make_room(size: int, keep: Path, quota: int | None, ref: str) -> None:
+    """Evict what was not asked for longest until `size` bytes more are within `quota` and on the disk.
 
     Never `keep`, nor what was asked for within IN_USE seconds. Raises ModelRefused where that is not enough.
     """
@@ -60,14 +60,14 @@ def make_room(needed: int, keep: Path, quota: int | None, ref: str) -> None:
     if quota is not None:
         room = min(room, quota - sum(sizes.values()))
     for folder in folders:
-        if room >= needed:
+        if room >= size:
             return
         if time.time() - folder.stat().st_mtime > IN_USE:
             shutil.rmtree(folder, ignore_errors=True)
             room += sizes[folder]
-    if room < needed:
+    if room < size:
         raise ModelRefused(
-            f"the files of {ref} have {needed / 1e9:,.1f} GB and there is room for {max(room, 0) / 1e9:,.1f} GB where "
+            f"the files of {ref} have {size / 1e9:,.1f} GB and there is room for {max(room, 0) / 1e9:,.1f} GB where "
             "models are kept: use a smaller model, or ask the operators to make room"
         )
 
@@ -84,8 +84,8 @@ def download(
     path = folder / file.name
     if path.is_file() and path.stat().st_size == size:
         return
-    until = time.monotonic() + PATIENCE + size / SLOWEST
-    with _locked(folder / f".{file.name}.incomplete", until, progress) as part:
+    deadline = time.monotonic() + PATIENCE + size / SLOWEST
+    with _lock(folder / f".{file.name}.incomplete", deadline, progress) as part:
         if path.is_file():  # another worker was quicker
             return
         digest = _Digest(file, size)
@@ -95,7 +95,7 @@ def download(
             part.unlink()
             raise _longer(ref, file.name, size)
         try:
-            _receive(client, ref, commit, file, size, part, digest, until, progress)
+            _receive(client, ref, commit, file, size, part, digest, deadline, progress)
             digest.verify(ref)
         except ModelRefused:
             part.unlink(missing_ok=True)
@@ -111,15 +111,15 @@ def _receive(
     size: int,
     part: Path,
     digest: "_Digest",
-    until: float,
+    deadline: float,
     progress: Progress,
 ) -> None:
     """Append to `part` what lacks of the file."""
     if digest.length == size:
         return
     headers = {"Range": f"bytes={digest.length}-"} if digest.length else {}
-    left = max(1.0, until - time.monotonic())
-    with client.stream(file_path(ref, commit, file.name), left, headers) as response, part.open("ab") as target:
+    remainder = max(1.0, deadline - time.monotonic())
+    with client.stream(file_path(ref, commit, file.name), remainder, headers) as response, part.open("ab") as target:
         if digest.length and response.status_code != 206:  # it sends the whole file again
             target.truncate(0)
             digest.clear()
@@ -130,7 +130,7 @@ def _receive(
             target.write(block)
             os.utime(part.parent)  # in use: never evicted
             progress(digest.length)
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise HubUnavailable(f"the hub sends {file.name} of {ref} too slowly")
 
 
@@ -181,16 +181,16 @@ class _Digest:
         self.hash.update(block)
 
     def verify(self, ref: str) -> None:
-        name, declared = self.file.name, self.file.sha256 or self.file.blob
+        name, declared_hash = self.file.name, self.file.sha256 or self.file.blob
         if self.length != self.size:
             raise ModelRefused(
                 f"{name} of {ref} has {self.length:,} bytes where the hub declares {self.size:,}: it was not kept. "
                 "Upload the file again, or try later"
             )
-        if self.hash.hexdigest() != declared:
+        if self.hash.hexdigest() != declared_hash:
             raise ModelRefused(
                 f"{name} of {ref} is not what the hub declares: its hash is {self.hash.hexdigest()[:12]}, not "
-                f"{declared[:12]}. It was not kept; upload the file again, or try later"
+                f"{declared_hash[:12]}. It was not kept; upload the file again, or try later"
             )
 
 
@@ -212,11 +212,11 @@ def check_unchanged(folder: Path, ref: str) -> tuple[LoadedFile, ...]:
     Raises HubUnavailable where they differ; they are fetched anew next time.
     """
     try:
-        expected = json.loads((folder / FINISHED).read_text())
-        files = tuple(describe_file(folder / name) for name in sorted(expected))
+        expected_hashes = json.loads((folder / FINISHED).read_text())
+        files = tuple(describe_file(folder / name) for name in sorted(expected_hashes))
     except FileNotFoundError:
-        files, expected = (), None
-    if expected is None or any(expected[file.name] != file.sha256 for file in files):
+        files, expected_hashes = (), None
+    if expected_hashes is None or any(expected_hashes[file.name] != file.sha256 for file in files):
         shutil.rmtree(folder, ignore_errors=True)
         raise HubUnavailable(f"the files of {ref} that are kept here are damaged: they are fetched again")
     return files
@@ -229,7 +229,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 @contextmanager
-def _locked(path: Path, until: float, progress: Progress) -> Iterator[Path]:
+def _lock(path: Path, deadline: float, progress: Progress) -> Iterator[Path]:
     """The file that is written, alone: of two workers one waits for the other."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
@@ -238,7 +238,7 @@ def _locked(path: Path, until: float, progress: Progress) -> Iterator[Path]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise HubUnavailable(f"another worker has been fetching {path.stem} for too long") from None
                 progress(0)
                 time.sleep(0.2)

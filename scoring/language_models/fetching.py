@@ -44,8 +44,8 @@ def fetch_apart(
     `check` is called several times a second; what it raises ends the process. Raises what `fetch` does, and
     HubUnavailable where nothing came for `idle_seconds`.
     """
-    wanted: dict[str, Any] = {"ref": ref, "commit": commit, "endpoint": endpoint, "token": token}
-    wanted |= {"quota": quota, "cache": constants.HF_HUB_CACHE}
+    request: dict[str, Any] = {"ref": ref, "commit": commit, "endpoint": endpoint, "token": token}
+    request |= {"quota": quota, "cache": constants.HF_HUB_CACHE}
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"PYTHONPATH": str(ROOT), "HF_HUB_DISABLE_TELEMETRY": "1"}
     process = subprocess.Popen(
@@ -59,19 +59,19 @@ def fetch_apart(
     assert process.stdin is not None  # noqa: S101 (for mypy: it is a pipe)
     assert process.stdout is not None  # noqa: S101 (the same)
     try:
-        process.stdin.write(json.dumps(wanted).encode())
+        process.stdin.write(json.dumps(request).encode())
         process.stdin.close()
-        came, lines = time.monotonic(), b""
+        last_arrival, lines = time.monotonic(), b""
         while True:
             check()
-            if time.monotonic() - came > idle_seconds:
+            if time.monotonic() - last_arrival > idle_seconds:
                 raise HubUnavailable(f"{endpoint} sent nothing of {ref} for {idle_seconds:g} s")
             if not select.select([process.stdout], [], [], MOMENT)[0]:
                 continue
             piece = os.read(process.stdout.fileno(), MOST_LINE)
             if not piece:
                 raise HubUnavailable(f"the process that fetched {ref} ended (status {process.wait()})")
-            came = time.monotonic()
+            last_arrival = time.monotonic()
             *whole, lines = (lines + piece).split(b"\n")
             for line in whole:
                 message: dict[str, Any] = json.loads(line)
@@ -97,24 +97,24 @@ def _error(message: dict[str, Any]) -> Exception:
 
 def main() -> None:
     """Fetch what stdin says."""
-    wanted = json.loads(sys.stdin.read())
-    constants.HF_HUB_CACHE = wanted.pop("cache")
-    said, last, before = 0.0, 0, 0
+    request = json.loads(sys.stdin.read())
+    constants.HF_HUB_CACHE = request.pop("cache")
+    last_report, last, previous_bytes = 0.0, 0, 0
 
     def tell(**values: Any) -> None:
         sys.stdout.write(json.dumps(values) + "\n")
         sys.stdout.flush()
 
     def progress(of_file: int) -> None:
-        nonlocal said, last, before
-        before += last if of_file < last else 0  # another file
+        nonlocal last_report, last, previous_bytes
+        previous_bytes += last if of_file < last else 0  # another file
         last = of_file
-        if time.monotonic() - said > MOMENT:
-            said = time.monotonic()
-            tell(done=before + last)
+        if time.monotonic() - last_report > MOMENT:
+            last_report = time.monotonic()
+            tell(done=previous_bytes + last)
 
     try:
-        folder = fetch(**wanted, progress=progress)
+        folder = fetch(**request, progress=progress)
     except HubBusy as busy:
         tell(error="HubBusy", message=str(busy), seconds=busy.seconds)
     except Exception as error:  # noqa: BLE001 - told to the process that asked

@@ -41,7 +41,7 @@ class _Damaged(ValueError):
     """What is wrong with the file."""
 
 
-class _Reader:
+class _HeaderReader:
     """Reads little-endian values, no further than MOST_HEADER_BYTES."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -61,10 +61,10 @@ class _Reader:
         value: int | float = struct.unpack(f"<{form}", self.take(struct.calcsize(form)))[0]
         return value
 
-    def count(self, form: str, most: int, what: str) -> int:
+    def count(self, form: str, most: int, noun: str) -> int:
         number = int(self.number(form))
         if number > most:
-            raise _Damaged(f"it claims {number:,} {what}, and {most:,} are read")
+            raise _Damaged(f"it claims {number:,} {noun}, and {most:,} are read")
         return number
 
     def text(self, most: int) -> str:
@@ -75,14 +75,14 @@ def read_gguf_header(path: Path) -> int:
     """Read the whole header of the file and return how many numbers its tensors hold. Raises ModelRefused."""
     try:
         with path.open("rb") as file:
-            return _read(_Reader(file), path.stat().st_size)
+            return _read(_HeaderReader(file), path.stat().st_size)
     except (_Damaged, UnicodeDecodeError) as error:
         raise ModelRefused(
             f"{path} cannot be read as the GGUF of a known architecture ({error}): fetch it again, or use safetensors"
         ) from error
 
 
-def _read(reader: _Reader, size: int) -> int:
+def _read(reader: _HeaderReader, size: int) -> int:
     if reader.take(4) != b"GGUF":
         raise _Damaged("it does not begin with GGUF")
     version = reader.number("I")
@@ -112,7 +112,7 @@ def _read(reader: _Reader, size: int) -> int:
     return elements
 
 
-def _read_value(reader: _Reader, kind: int) -> list[int | float]:
+def _read_value(reader: _HeaderReader, kind: int) -> list[int | float]:
     """The numbers of a metadatum; of texts none, which are only read."""
     if kind == STRING:
         reader.text(LONGEST_TEXT)
@@ -141,7 +141,7 @@ def _check(key: str, value: int | float) -> None:
             raise _Damaged(f"it gives {key[:80]!a} = {value:,}, and {low:,} to {high:,} are accepted")
 
 
-def _read_tensor(reader: _Reader) -> tuple[int, int, int]:
+def _read_tensor(reader: _HeaderReader) -> tuple[int, int, int]:
     """Bytes, numbers and offset of a tensor."""
     name = ascii(reader.text(LONGEST_KEY)[:80])
     dimensions = [int(reader.number("Q")) for _ in range(reader.count("I", MOST_DIMENSIONS, "dimensions"))]

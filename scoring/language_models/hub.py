@@ -79,7 +79,7 @@ def pin(
     with client.client, _named_faults(ref, revision, endpoint, token):
         repository = _read_repository(client, ref, revision)
         if repository.gated and not token:
-            raise Gated(_gated(ref))
+            raise Gated(_gated_refusal(ref))
         files = repository.files
         if "adapter_config.json" in files and "config.json" not in files:
             raise ModelRefused(f"{ref} is an adapter, not a whole model: merge it into its base model and upload that")
@@ -119,25 +119,27 @@ def fetch(
         try:
             repository = _read_repository(client, ref, commit)
         except (httpx2.HTTPError, HubUnavailable, OSError) as error:
-            fetched = find_fetched(ref, commit) if _passes(error) else None
-            if fetched is None:
+            cached_folder = find_fetched(ref, commit) if _passes(error) else None
+            if cached_folder is None:
                 raise
-            return fetched
+            return cached_folder
         if repository.commit != commit:
             raise HubUnavailable(f"{endpoint} answers for another commit of {ref} than {commit[:12]}")
         refuse_unsafe(ref, repository.files)
         sizes = {name: declared_size(ref, repository.files[name]) for name in LIMITS if name in repository.files}
         folder.mkdir(parents=True, exist_ok=True)
         folder.touch()
-        chosen = choose_files(ref, sizes)
-        if INDEX in chosen:  # which says what the weights are
+        names = choose_files(ref, sizes)
+        if INDEX in names:  # which says what the weights are
             download(client, ref, commit, repository.files[INDEX], folder, progress)
-        wanted = {name: repository.files[name] for name in (*chosen, *choose_weights(folder, ref, repository.files))}
-        make_room(sum(declared_size(ref, file) for file in wanted.values()), folder, quota, ref)
-        for file in wanted.values():
+        wanted_files = {
+            name: repository.files[name] for name in (*names, *choose_weights(folder, ref, repository.files))
+        }
+        make_room(sum(declared_size(ref, file) for file in wanted_files.values()), folder, quota, ref)
+        for file in wanted_files.values():
             download(client, ref, commit, file, folder, progress)
         if not is_finished(folder):
-            finish(folder, {name: file.sha256 or sha256(folder / name) for name, file in wanted.items()})
+            finish(folder, {name: file.sha256 or sha256(folder / name) for name, file in wanted_files.items()})
         return folder
 
 
@@ -162,9 +164,11 @@ def _read_repository(client: HubClient, ref: str, revision: str | None) -> Repos
     files = [_read_file(sibling) for sibling in siblings]
     name, card = answer.get("id"), answer.get("cardData")
     # One that was renamed has its old name too.
-    named = name if isinstance(name, str) and HUB_ID.fullmatch(name) else ref
+    repository_name = name if isinstance(name, str) and HUB_ID.fullmatch(name) else ref
     licence = _in_words(card.get("license")) if isinstance(card, dict) else ""
-    return Repository(named, commit, bool(answer.get("gated")), licence, {file.name: file for file in files if file})
+    return Repository(
+        repository_name, commit, bool(answer.get("gated")), licence, {file.name: file for file in files if file}
+    )
 
 
 def _read_file(sibling: object) -> HubFile | None:
@@ -198,7 +202,7 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
     except (ModelRefused, HubUnavailable):
         raise
     except GatedRepoError as error:
-        raise Gated(_gated(ref)) from error
+        raise Gated(_gated_refusal(ref)) from error
     except RepositoryNotFoundError as error:
         raise NotOnHub(
             f"{ref} is not on {endpoint}, or is private, which looks the same: check the name, and set HF_TOKEN to a "
@@ -222,7 +226,7 @@ def _named_faults(ref: str, revision: str | None, endpoint: str, token: str | No
         raise HubUnavailable(f"{endpoint} did not answer for {ref}: {error}") from error
 
 
-def _gated(ref: str) -> str:
+def _gated_refusal(ref: str) -> str:
     return (
         f"{ref} is gated: request access on its page, then set HF_TOKEN to a token of the account that was given access"
     )

@@ -85,7 +85,7 @@ class HubClient:
         is_hub = _host(url) == _host(self.endpoint)
         token = self.token if is_hub else None
         sockets: list[socket.socket] = []
-        cut = False
+        is_cut = False
 
         def note_socket(event: str, info: dict[str, Any]) -> None:
             if event == "connection.connect_tcp.complete":
@@ -96,8 +96,8 @@ class HubClient:
                 sockets.append(connection)
 
         def hang_up() -> None:
-            nonlocal cut
-            cut = True
+            nonlocal is_cut
+            is_cut = True
             for connection in sockets:
                 try:
                     connection.shutdown(socket.SHUT_RDWR)
@@ -120,10 +120,10 @@ class HubClient:
                 if stream is not None and not sockets:
                     sockets.append(stream.get_extra_info("socket"))
                 yield response
-            if cut:  # an answer without a length ends where the connection does
+            if is_cut:  # an answer without a length ends where the connection does
                 raise HubUnavailable(f"{self.endpoint} did not answer in time: it was cut off")
         except httpx2.HTTPError as error:
-            if cut:
+            if is_cut:
                 raise HubUnavailable(f"{self.endpoint} did not answer in time: it was cut off") from error
             raise
         finally:
@@ -155,10 +155,10 @@ def _host(url: str) -> tuple[str, str, int | None]:
 
 def _is_public(hostname: str) -> bool:
     try:
-        found = {address[4][0] for address in socket.getaddrinfo(hostname, 443, proto=socket.IPPROTO_TCP)}
+        addresses = {address[4][0] for address in socket.getaddrinfo(hostname, 443, proto=socket.IPPROTO_TCP)}
     except OSError:
         return False
-    return bool(found) and all(_is_public_address(str(address)) for address in found)
+    return bool(addresses) and all(_is_public_address(str(address)) for address in addresses)
 
 
 def _is_public_address(text: str) -> bool:
@@ -170,8 +170,8 @@ def _raise(response: httpx2.Response) -> None:
     """Raise what the status means, having read no more of the body than a message."""
     wait = response.headers.get("retry-after", "")
     if response.status_code in (429, 503) and wait.isdecimal():
-        said = f"{response.request.url.host} answered with status {response.status_code}"
-        raise HubBusy(f"{said} and asks to wait {wait} s", float(wait))
+        statement = f"{response.request.url.host} answered with status {response.status_code}"
+        raise HubBusy(f"{statement} and asks to wait {wait} s", float(wait))
     content = bytearray()
     for part in response.iter_bytes(MOST_ERROR_BYTES):
         content += part

@@ -75,7 +75,7 @@ def place(
     Nothing in it is read but for its hash. Raises as `load` does.
     """
     if source != "hub":
-        return _unchanged(location, revision)
+        return _check_unchanged(location, revision)
     folder = fetch(location, revision, endpoint, token)
     check_unchanged(folder, location)
     return folder
@@ -89,18 +89,18 @@ def load_files(
     with quiet(), ExitStack() as stack:
         if path.is_dir():
             package = read_package(path, name)
-            folder, named, safe = stack.enter_context(package.staged()), {}, {"use_safetensors": True}
+            folder, tokenizer_options, safe = stack.enter_context(package.staged()), {}, {"use_safetensors": True}
             files = package.files
             config = read_configuration(folder, name)
-            held = package.weights.count_elements(TEXT_TENSORS if config.model_type in TEXT_ALONE else ("",))
+            element_count = package.weights.count_elements(TEXT_TENSORS if config.model_type in TEXT_ALONE else ("",))
         else:
-            folder, named, safe = stack.enter_context(alone(path)), {"gguf_file": path.name}, {}
-            held, config, files = read_gguf_header(path), read_gguf(path), (path.name,)
+            folder, tokenizer_options, safe = stack.enter_context(alone(path)), {"gguf_file": path.name}, {}
+            element_count, config, files = read_gguf_header(path), read_gguf(path), (path.name,)
         architecture = inspect(config)
-        refuse_excess(held, architecture.stored, name, architecture.class_name)
-        tokenizer = read_tokenizer(folder, name, named)
+        refuse_excess(element_count, architecture.stored, name, architecture.class_name)
+        tokenizer = read_tokenizer(folder, name, tokenizer_options)
         try:
-            model = _model(folder, config, architecture, {**named, **safe})
+            model = _model(folder, config, architecture, {**tokenizer_options, **safe})
         except (ValueError, OSError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
             if isinstance(error, ModelRefused):
                 raise
@@ -112,15 +112,16 @@ def load_files(
     return LoadedModel(model, tokenizer, architecture, device, precision, files)
 
 
-def _unchanged(location: str, revision: str) -> Path:
+def _check_unchanged(location: str, revision: str) -> Path:
     """The path of a folder or file, if its contents are still the pinned ones."""
     path = Path(location)
     if not path.exists():
         raise ModelRefused(f"{location} is gone: put it back, or enter the model anew")
-    found = folder_revision(path) if path.is_dir() else file_revision(path)
-    if found != revision:
+    revision_now = folder_revision(path) if path.is_dir() else file_revision(path)
+    if revision_now != revision:
         raise RevisionChanged(
-            f"{location} has changed since it was entered: pinned was {revision}, found {found}. Put the files back, "
+            f"{location} has changed since it was entered: pinned was {revision}, found {revision_now}. Put the "
+            "files back, "
             "or enter it anew as another revision"
         )
     return path
@@ -150,7 +151,9 @@ def _model(
     if config.model_type in TEXT_ALONE:
         config = config.get_text_config(decoder=True)
         options = {**options, "key_mapping": {r"^model\.language_model\.": "model."}}
-    loaded: Any = auto_class_of(architecture.model_type, architecture.kind, architecture.class_name).from_pretrained(
+    model_and_report: Any = auto_class_of(
+        architecture.model_type, architecture.kind, architecture.class_name
+    ).from_pretrained(
         folder,
         config=config,
         dtype=torch.float32,
@@ -161,7 +164,7 @@ def _model(
         local_files_only=True,
         **options,
     )
-    model, report = loaded
+    model, report = model_and_report
     # transformers fills these with random numbers, which would be ranked as if they had been learnt.
     absent = sorted(report["missing_keys"] | {name for name, *_ in report["mismatched_keys"]})
     if absent:

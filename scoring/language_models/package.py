@@ -67,9 +67,9 @@ def refuse_unsafe(name: str, files: Collection[str]) -> None:
     # Only files at the top are loaded; those in folders are other models' (checkpoints, exports).
     if any(file.endswith(".safetensors") and "/" not in file for file in files):
         raise ModelRefused(f"{name} has neither {WHOLE} nor {INDEX}: save it with save_pretrained, and try again")
-    pickled = sorted(file for file in files if file.endswith(PICKLED))
-    problem = f"only {', '.join(pickled[:3])}, and pickled weights can run code" if pickled else "no weights"
-    if not pickled and any(file.endswith(".gguf") for file in files):
+    pickles = sorted(file for file in files if file.endswith(PICKLED))
+    problem = f"only {', '.join(pickles[:3])}, and pickled weights can run code" if pickles else "no weights"
+    if not pickles and any(file.endswith(".gguf") for file in files):
         problem = "only GGUF files, whose weights are rounded"
     raise ModelRefused(f"{name} has {problem}: convert it to safetensors and try again")
 
@@ -79,13 +79,13 @@ def choose_files(name: str, sizes: Mapping[str, int]) -> list[str]:
 
     Raises ModelRefused where one of them is longer than its limit.
     """
-    chosen = [file for file in LIMITS if file in sizes and not (file == INDEX and WHOLE in sizes)]
-    for file in chosen:
+    names = [file for file in LIMITS if file in sizes and not (file == INDEX and WHOLE in sizes)]
+    for file in names:
         if sizes[file] > LIMITS[file]:
             raise ModelRefused(
                 f"{file} of {name} has {sizes[file]:,} bytes, and at most {LIMITS[file]:,} are read: shorten it"
             )
-    return chosen
+    return names
 
 
 def list_files(folder: Path) -> dict[str, int]:
@@ -149,6 +149,8 @@ def _leave_places_out(path: Path) -> None:
     if not path.exists():
         return
     content = json.loads(path.read_bytes())
-    kept = {key: value for key, value in content.items() if not key.endswith("_file") and key not in PLACES}
+    content_without_places = {
+        key: value for key, value in content.items() if not key.endswith("_file") and key not in PLACES
+    }
     os.unlink(path)
-    path.write_text(json.dumps(kept), encoding="utf-8")
+    path.write_text(json.dumps(content_without_places), encoding="utf-8")

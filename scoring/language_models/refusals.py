@@ -1,7 +1,9 @@
 """Why a model cannot be entered or loaded."""
 
+from scoring.refusals import Refused
 
-class ModelRefused(ValueError):
+
+class ModelRefused(Refused):
     """The reference, or the model behind it, is refused. The message says what was given, why, and the remedy."""
 
 

@@ -56,10 +56,12 @@ def resolve_hub(
     `patience`: seconds to wait for each answer, as `pin` does if None. Raises as `resolve` does.
     """
     with TemporaryDirectory(prefix="plumbline-") as folder:
-        found = pin(ref, revision or None, endpoint, token, Path(folder), patience)
-        description = describe(Path(folder), ref, list(found.files))
-    weights = sum(declared_size(ref, found.files[name]) for name in description.weights)
-    return ResolvedModel("hub", found.ref, found.commit, description.architecture, found.licence, weights)
+        pin_result = pin(ref, revision or None, endpoint, token, Path(folder), patience)
+        description = describe(Path(folder), ref, list(pin_result.files))
+    weights = sum(declared_size(ref, pin_result.files[name]) for name in description.weights)
+    return ResolvedModel(
+        "hub", pin_result.ref, pin_result.commit, description.architecture, pin_result.licence, weights
+    )
 
 
 def _path(ref: str) -> Path | None:

@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TokenizerReading:
     """What a tokenizer read: of each text [n] whether its round trip changed it, and its tokens a character.
 
     `pieces` of the vocabulary, added ones too; `ordinary`: names of special tokens of the model's configuration whose
@@ -52,7 +52,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TextGroup:
     """Texts of a group: how many, how many of them the round trip changed, and their mean tokens a character."""
 
     texts: int
@@ -73,8 +73,8 @@ class TokenizerReport:
     configuration whose ids are ordinary pieces for the tokenizer; `seed` of the canaries.
     """
 
-    known: dict[str, Group]
-    canaries: dict[str, Group]
+    known: dict[str, TextGroup]
+    canaries: dict[str, TextGroup]
     pieces: int
     embeddings: int
     ordinary: tuple[str, ...]
@@ -86,7 +86,7 @@ class TokenizerReport:
 
 
 def report_tokenizer(
-    read: Callable[[list[str]], Reading],
+    read_batch: Callable[[list[str]], TokenizerReading],
     embeddings: int,
     texts: Sequence[str],
     groups: Mapping[str, Bools],
@@ -94,11 +94,11 @@ def report_tokenizer(
 ) -> TokenizerReport:
     """Report how a tokenizer reads `texts`, and canaries made from `seed` among them.
 
-    `read` has no way to tell which of its texts are canaries, nor which group a text belongs to. `groups`: of each
-    (harmful, benign, a demographic) which texts [n] belong to it.
+    `read_batch` has no way to tell which of its texts are canaries, nor which group a text belongs to. `groups`: of
+    each (harmful, benign, a demographic) which texts [n] belong to it.
     """
     canaries, count = make_canaries(seed), len(texts)
-    reading = read([*texts, *canaries.texts])
+    reading = read_batch([*texts, *canaries.texts])
     harmful = np.array(canaries.harmful)
     return TokenizerReport(
         known=_describe(reading.changed[:count], reading.rates[:count], groups),
@@ -110,11 +110,11 @@ def report_tokenizer(
     )
 
 
-def read_all(loaded: "LoadedModel", texts: Sequence[str]) -> Reading:
+def read_all(model: "LoadedModel", texts: Sequence[str]) -> TokenizerReading:
     """Let the model's tokenizer read `texts`."""
-    changed, rates = read_texts(loaded.tokenizer, texts)
-    ordinary = ordinary_specials(loaded.tokenizer, loaded.model.config)
-    return Reading(changed, rates, len(loaded.tokenizer), tuple(ordinary))
+    is_changed, rates = read_texts(model.tokenizer, texts)
+    ordinary = ordinary_specials(model.tokenizer, model.model.config)
+    return TokenizerReading(is_changed, rates, len(model.tokenizer), tuple(ordinary))
 
 
 def read_texts(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> tuple[Bools, Floats]:
@@ -123,21 +123,21 @@ def read_texts(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> tu
     Changed: its tokens, decoded, are not the text after the normalisation that the tokenizer declares; or that
     normalisation does more than fold case, accents and compatible characters. Spaces do not count.
     """
-    changed, rates = np.zeros(len(texts), dtype=bool), np.zeros(len(texts))
+    is_changed, rates = np.zeros(len(texts), dtype=bool), np.zeros(len(texts))
     backend = tokenizer.backend_tokenizer if tokenizer.is_fast else None
     normalizer = backend.normalizer if backend is not None else None
     for start in range(0, len(texts), BATCH):
         batch = [text.encode("utf-8", "replace").decode() for text in texts[start : start + BATCH]]
         ids = tokenizer(batch, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
-        decoded = tokenizer.batch_decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        declared = [normalizer.normalize_str(text) for text in batch] if normalizer is not None else batch
-        here = slice(start, start + len(batch))
-        changed[here] = [
-            _squash(after) != _squash(wanted) or fold(_squash(wanted)) != fold(_squash(text))
-            for text, wanted, after in zip(batch, declared, decoded, strict=True)
+        decoded_texts = tokenizer.batch_decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        normalised_texts = [normalizer.normalize_str(text) for text in batch] if normalizer is not None else batch
+        rows = slice(start, start + len(batch))
+        is_changed[rows] = [
+            _squash(result) != _squash(expected_text) or fold(_squash(expected_text)) != fold(_squash(text))
+            for text, expected_text, result in zip(batch, normalised_texts, decoded_texts, strict=True)
         ]
-        rates[here] = [len(tokens) / max(1, len(text)) for tokens, text in zip(ids, batch, strict=True)]
-    return changed, rates
+        rates[rows] = [len(tokens) / max(1, len(text)) for tokens, text in zip(ids, batch, strict=True)]
+    return is_changed, rates
 
 
 def _squash(text: str) -> str:
@@ -163,10 +163,10 @@ def find_flags(report: TokenizerReport) -> list[Flag]:
     return sorted(flags, key=lambda flag: flag.key)
 
 
-def _describe(changed: Bools, rates: Floats, groups: Mapping[str, Bools]) -> dict[str, Group]:
-    everything = {"all": np.ones(len(changed), dtype=bool), **groups}
+def _describe(is_changed: Bools, rates: Floats, groups: Mapping[str, Bools]) -> dict[str, TextGroup]:
+    everything = {"all": np.ones(len(is_changed), dtype=bool), **groups}
     return {
-        name: Group(int(members.sum()), int(changed[members].sum()), float(rates[members].mean()))
+        name: TextGroup(int(members.sum()), int(is_changed[members].sum()), float(rates[members].mean()))
         for name, members in everything.items()
         if members.any()
     }
@@ -184,7 +184,7 @@ def _round_trip_flags(report: TokenizerReport) -> list[Flag]:
             )
         )
     for name, group in report.known.items():
-        rest = Group(whole.texts - group.texts, whole.changed - group.changed, 0.0)
+        rest = TextGroup(whole.texts - group.texts, whole.changed - group.changed, 0.0)
         if name != "all" and _differ(group, rest):
             flags.append(
                 Flag(
@@ -204,13 +204,13 @@ def _round_trip_flags(report: TokenizerReport) -> list[Flag]:
     return flags
 
 
-def _differ(group: Group, other: Group) -> bool:
+def _differ(group: TextGroup, other: TextGroup) -> bool:
     """Whether shares differ by more than is tolerated, and than chance makes likely (two proportions, pooled)."""
     if not group.texts or not other.texts:
         return False
     difference = abs(group.share - other.share)
-    pooled = (group.changed + other.changed) / (group.texts + other.texts)
-    error = (pooled * (1 - pooled) * (1 / group.texts + 1 / other.texts)) ** 0.5
+    pooled_share = (group.changed + other.changed) / (group.texts + other.texts)
+    error = (pooled_share * (1 - pooled_share) * (1 / group.texts + 1 / other.texts)) ** 0.5
     return difference > MOST_DIFFERENCE and difference > LEAST_Z * error
 
 
@@ -228,12 +228,13 @@ def _length_flags(report: TokenizerReport) -> list[Flag]:
             )
     for name in (HARMFUL, BENIGN):
         if name in report.known:
-            known, canary = (part[name].tokens_per_character for part in (report.known, report.canaries))
-            if _ratio(known, canary) > MOST_CANARY_RATIO:
+            known_rate, canary = (part[name].tokens_per_character for part in (report.known, report.canaries))
+            if _ratio(known_rate, canary) > MOST_CANARY_RATIO:
                 flags.append(
                     Flag(
                         "canary_tokens",
-                        f"Known {name} texts take {known:.2f} tokens a character, and {name} sentences made for this "
+                        f"Known {name} texts take {known_rate:.2f} tokens a character, and {name} sentences made for "
+                        "this "
                         f"run, which submitters cannot know, {canary:.2f}.",
                     )
                 )
@@ -248,8 +249,8 @@ def _ratio(one: float, other: float) -> float:
 
 def _vocabulary_flags(report: TokenizerReport) -> list[Flag]:
     flags = []
-    unused = report.embeddings - report.pieces
-    if unused < 0 or unused > max(LEAST_UNUSED, MOST_UNUSED * report.embeddings):
+    unused_count = report.embeddings - report.pieces
+    if unused_count < 0 or unused_count > max(LEAST_UNUSED, MOST_UNUSED * report.embeddings):
         flags.append(
             Flag(
                 "vocabulary",

@@ -82,10 +82,10 @@ def check_tokenizer_config(content: Component, name: str) -> None:
     """Raise ModelRefused where the tokenizer_config.json of `name` builds a tokenizer of its own."""
     for key in sorted(CONSTRUCTION & content.keys()):
         if content[key]:
-            raise _refused(name, f"gives {key} in tokenizer_config.json", "which its files have to hold: leave it out")
-    added = content.get("added_tokens_decoder")
-    if isinstance(added, dict):
-        _check_added_tokens(list(added.values()), name)
+            raise _refusal(name, f"gives {key} in tokenizer_config.json", "which its files have to hold: leave it out")
+    tokens = content.get("added_tokens_decoder")
+    if isinstance(tokens, dict):
+        _check_added_tokens(list(tokens.values()), name)
 
 
 def check_tokenizer(tokenizer: "PreTrainedTokenizerBase", name: str) -> None:
@@ -97,7 +97,7 @@ def check_tokenizer(tokenizer: "PreTrainedTokenizerBase", name: str) -> None:
     if not tokenizer.is_fast:
         kind = type(tokenizer).__name__
         if kind not in PYTHON_TOKENIZERS:
-            raise _refused(name, f"is a {kind}, which runs in Python", "save it as tokenizer.json")
+            raise _refusal(name, f"is a {kind}, which runs in Python", "save it as tokenizer.json")
         return
     backend = tokenizer.backend_tokenizer
     steps = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
@@ -107,9 +107,9 @@ def check_tokenizer(tokenizer: "PreTrainedTokenizerBase", name: str) -> None:
     except ModelRefused:
         raise
     except Exception as error:  # parts written in Python cannot be described, which raises anything
-        raise _refused(name, "has a part that cannot be described", "save it as tokenizer.json") from error
+        raise _refusal(name, "has a part that cannot be described", "save it as tokenizer.json") from error
     if getattr(backend.model, "dropout", None):
-        raise _refused(name, "drops merges at random (dropout)", "set dropout to null")
+        raise _refusal(name, "drops merges at random (dropout)", "set dropout to null")
 
 
 def _check_pipeline(content: Component, name: str) -> None:
@@ -125,19 +125,19 @@ def _check_pipeline(content: Component, name: str) -> None:
 
 def _components(part: object, inner: str, name: str) -> Iterator[Component]:
     """Yield the components of a step, those of sequences one after another."""
-    waiting, seen = [part] if part is not None else [], 0
-    while waiting:
-        component = waiting.pop(0)
-        seen += 1
-        if seen > MOST_COMPONENTS:
-            raise _refused(name, f"chains more than {MOST_COMPONENTS} {inner}", "shorten the chain")
+    queue, count = [part] if part is not None else [], 0
+    while queue:
+        component = queue.pop(0)
+        count += 1
+        if count > MOST_COMPONENTS:
+            raise _refusal(name, f"chains more than {MOST_COMPONENTS} {inner}", "shorten the chain")
         if not isinstance(component, dict) or not isinstance(component.get("type"), str):
-            raise _refused(name, f"has {inner} without a type", "save it again")
+            raise _refusal(name, f"has {inner} without a type", "save it again")
         if component["type"] == "Sequence":
             parts = component.get(inner)
             if not isinstance(parts, list):
-                raise _refused(name, f"has a Sequence without {inner}", "save it again")
-            waiting = parts + waiting
+                raise _refusal(name, f"has a Sequence without {inner}", "save it again")
+            queue = parts + queue
         else:
             yield component
 
@@ -154,17 +154,17 @@ def _check_normalizer(normalizer: Component, name: str) -> None:
             replacement[2],
         ) in REPLACEMENTS or replacement in REPLACEMENTS:
             return
-        raise _refused(
+        raise _refusal(
             name,
-            f"replaces {_shown(replacement[1])} by {_shown(str(replacement[2]))} in every text (normalizer Replace)",
+            f"replaces {_show(replacement[1])} by {_show(str(replacement[2]))} in every text (normalizer Replace)",
             f"take it out; {REVIEWED}",
         )
     if kind == "Prepend" and normalizer.get("prepend") in PREPENDED:
         return
     if kind == "Precompiled":
-        check_charsmap(_decoded(normalizer.get("precompiled_charsmap"), name), name)
+        check_charsmap(_decode(normalizer.get("precompiled_charsmap"), name), name)
         return
-    raise _refused(name, f"uses the normalizer {kind[:40]!a}", f"take it out; {REVIEWED}")
+    raise _refusal(name, f"uses the normalizer {kind[:40]!a}", f"take it out; {REVIEWED}")
 
 
 def _check_pre_tokenizer(pre_tokenizer: Component, name: str) -> None:
@@ -177,14 +177,14 @@ def _check_pre_tokenizer(pre_tokenizer: Component, name: str) -> None:
         return
     if kind == "Split":
         form, pattern = _pattern(pre_tokenizer, name)
-        known = pattern in LITERALS if form == "String" else escape_breaks(pattern) in PATTERNS
-        if known and pre_tokenizer.get("behavior") in KEEPING:
+        is_known = pattern in LITERALS if form == "String" else escape_breaks(pattern) in PATTERNS
+        if is_known and pre_tokenizer.get("behavior") in KEEPING:
             return
         cut_out = pre_tokenizer.get("behavior") == "Removed"
         if cut_out and pre_tokenizer.get("invert") is True and form == "Regex" and pattern in KEPT | PATTERNS:
             return
-        raise _refused(name, f"cuts texts at {_shown(pattern)} (pre-tokenizer Split)", f"use another; {REVIEWED}")
-    raise _refused(name, f"uses the pre-tokenizer {kind[:40]!a}", f"use another; {REVIEWED}")
+        raise _refusal(name, f"cuts texts at {_show(pattern)} (pre-tokenizer Split)", f"use another; {REVIEWED}")
+    raise _refusal(name, f"uses the pre-tokenizer {kind[:40]!a}", f"use another; {REVIEWED}")
 
 
 def _check_decoder(decoder: Component, name: str) -> None:
@@ -198,41 +198,41 @@ def _check_decoder(decoder: Component, name: str) -> None:
         or (kind == "BPEDecoder" and decoder.get("suffix") in ("</w>", ""))
     ):
         return
-    raise _refused(name, f"uses the decoder {kind[:40]!a} in a way of its own", f"use another; {REVIEWED}")
+    raise _refusal(name, f"uses the decoder {kind[:40]!a} in a way of its own", f"use another; {REVIEWED}")
 
 
 def _check_post_processor(processor: Component, name: str) -> None:
     if processor["type"] not in POST_PROCESSORS:
-        raise _refused(name, f"uses the post-processor {processor['type'][:40]!a}", f"use another; {REVIEWED}")
+        raise _refusal(name, f"uses the post-processor {processor['type'][:40]!a}", f"use another; {REVIEWED}")
     for template in (processor.get("single"), processor.get("pair")):
         if isinstance(template, list) and len(template) > MOST_PIECES:
-            raise _refused(name, f"puts {len(template):,} pieces around a text", f"use {MOST_PIECES} at most")
+            raise _refusal(name, f"puts {len(template):,} pieces around a text", f"use {MOST_PIECES} at most")
 
 
 def _check_model(model: object, name: str) -> None:
     if not isinstance(model, dict):
-        raise _refused(name, "has no model in tokenizer.json", "save it again")
+        raise _refusal(name, "has no model in tokenizer.json", "save it again")
     if model.get("type", "BPE") not in MODELS:  # older files name none
-        raise _refused(name, f"uses the model {str(model['type'])[:40]!a}", f"use one of {', '.join(sorted(MODELS))}")
+        raise _refusal(name, f"uses the model {str(model['type'])[:40]!a}", f"use one of {', '.join(sorted(MODELS))}")
     if model.get("dropout"):
-        raise _refused(name, "drops merges at random (dropout)", "set dropout to null")
+        raise _refusal(name, "drops merges at random (dropout)", "set dropout to null")
     vocabulary = model.get("vocab")
     if not isinstance(vocabulary, dict | list) or len(vocabulary) > MOST_VOCABULARY:
-        raise _refused(name, f"has no vocabulary of at most {MOST_VOCABULARY:,} pieces", "save it again")
+        raise _refusal(name, f"has no vocabulary of at most {MOST_VOCABULARY:,} pieces", "save it again")
     ids = vocabulary.values() if isinstance(vocabulary, dict) else ()
     if not all(type(number) is int and 0 <= number < MOST_VOCABULARY for number in ids):
-        raise _refused(name, f"numbers pieces beyond 0 to {MOST_VOCABULARY:,}", "save it again")
+        raise _refusal(name, f"numbers pieces beyond 0 to {MOST_VOCABULARY:,}", "save it again")
 
 
 def _check_added_tokens(tokens: object, name: str) -> None:
     if tokens is None:
         return
     if not isinstance(tokens, list) or len(tokens) > MOST_ADDED_TOKENS:
-        raise _refused(name, f"has no list of at most {MOST_ADDED_TOKENS:,} added tokens", "save it again")
+        raise _refusal(name, f"has no list of at most {MOST_ADDED_TOKENS:,} added tokens", "save it again")
     for token in tokens:
         content = token.get("content") if isinstance(token, dict) else token
         if not isinstance(content, str) or not content or len(content) > LONGEST_ADDED_TOKEN:
-            raise _refused(
+            raise _refusal(
                 name, f"adds a token that has not 1 to {LONGEST_ADDED_TOKEN} characters", "leave such tokens out"
             )
 
@@ -244,21 +244,21 @@ def _pattern(component: Component, name: str) -> tuple[str, str]:
         ((kind, text),) = pattern.items()
         if kind in ("String", "Regex") and isinstance(text, str):
             return kind, text
-    raise _refused(name, f"has a {component['type'][:40]!a} without a pattern", "save it again")
+    raise _refusal(name, f"has a {component['type'][:40]!a} without a pattern", "save it again")
 
 
-def _decoded(charsmap: object, name: str) -> bytes:
+def _decode(charsmap: object, name: str) -> bytes:
     try:
         return base64.b64decode(str(charsmap), validate=True)
     except binascii.Error as error:
-        raise _refused(name, "has a precompiled character map that is not base64", "save it again") from error
+        raise _refusal(name, "has a precompiled character map that is not base64", "save it again") from error
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     """What can be shown of a pattern: words are left out, for they may be anybody's, offensive ones among them."""
     without_words = re.sub(r"(?<!\\)[^\W\d_]{4,}", "...", text)
     return ascii(without_words if len(without_words) <= 60 else f"{without_words[:60]}...")
 
 
-def _refused(name: str, what: str, remedy: str) -> ModelRefused:
-    return ModelRefused(f"the tokenizer of {name} {what}: {remedy}")
+def _refusal(name: str, problem: str, remedy: str) -> ModelRefused:
+    return ModelRefused(f"the tokenizer of {name} {problem}: {remedy}")

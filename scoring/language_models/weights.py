@@ -71,9 +71,9 @@ def read_index(folder: Path, name: str, files: Collection[str]) -> dict[str, str
 
 def read_weights(folder: Path, name: str, files: Collection[str]) -> Weights:
     """The weights that `folder` holds, their headers read and compared with the index. Raises ModelRefused."""
-    chosen = choose_weights(folder, name, files)
-    shapes = {file: read_header(folder / file, name) for file in chosen}
-    if chosen != (WHOLE,):
+    names = choose_weights(folder, name, files)
+    shapes = {file: read_header(folder / file, name) for file in names}
+    if names != (WHOLE,):
         places = read_index(folder, name, files)
         absent = sorted(tensor for tensor, file in places.items() if tensor not in shapes[file])
         if absent:
@@ -85,7 +85,7 @@ def read_weights(folder: Path, name: str, files: Collection[str]) -> Weights:
     for header in shapes.values():
         for tensor, shape in header.items():
             sizes[tensor] = sizes.get(tensor, 0) + math.prod(shape)
-    return Weights(chosen, sizes)
+    return Weights(names, sizes)
 
 
 def read_header(path: Path, name: str) -> dict[str, tuple[int, ...]]:
@@ -99,12 +99,12 @@ def read_header(path: Path, name: str) -> dict[str, tuple[int, ...]]:
         start = file.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
         if not 2 <= length <= min(MOST_HEADER_BYTES, size - 8):
-            raise _damaged(path, name, f"its header claims {length:,} bytes of {size:,}")
+            raise _damage_refusal(path, name, f"its header claims {length:,} bytes of {size:,}")
         header = file.read(length)
     content = parse_json(header, path.name, name, 16 * MOST_TENSORS)
     content.pop("__metadata__", None)
     if not 0 < len(content) <= MOST_TENSORS:
-        raise _damaged(path, name, f"it holds {len(content):,} tensors, not 1 to {MOST_TENSORS:,}")
+        raise _damage_refusal(path, name, f"it holds {len(content):,} tensors, not 1 to {MOST_TENSORS:,}")
     shapes, spans = {}, []
     for tensor, entry in content.items():
         shape, span = _read_entry(tensor, entry, path, name)
@@ -113,26 +113,26 @@ def read_header(path: Path, name: str) -> dict[str, tuple[int, ...]]:
     end = 0
     for first, last in sorted(spans):
         if first != end:
-            raise _damaged(path, name, "its tensors overlap or leave holes")
+            raise _damage_refusal(path, name, "its tensors overlap or leave holes")
         end = last
     if 8 + length + end != size:
-        raise _damaged(path, name, f"its tensors end at byte {8 + length + end:,} of {size:,}")
+        raise _damage_refusal(path, name, f"its tensors end at byte {8 + length + end:,} of {size:,}")
     return shapes
 
 
 def _read_entry(tensor: str, entry: object, path: Path, name: str) -> tuple[tuple[int, ...], tuple[int, int]]:
-    shown = ascii(tensor[:80])
+    label = ascii(tensor[:80])
     if len(tensor) > LONGEST_NAME or not isinstance(entry, dict):
-        raise _damaged(path, name, f"the entry of {shown} is none")
+        raise _damage_refusal(path, name, f"the entry of {label} is none")
     dtype, shape, span = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
-        raise _damaged(path, name, f"{shown} has the type {json.dumps(dtype)[:40]!a}, which is none of weights")
+        raise _damage_refusal(path, name, f"{label} has the type {json.dumps(dtype)[:40]!a}, which is none of weights")
     if not _are_counts(shape) or len(shape) > MOST_DIMENSIONS:
-        raise _damaged(path, name, f"{shown} has no shape of up to {MOST_DIMENSIONS} whole numbers")
+        raise _damage_refusal(path, name, f"{label} has no shape of up to {MOST_DIMENSIONS} whole numbers")
     if not _are_counts(span) or len(span) != 2:
-        raise _damaged(path, name, f"{shown} does not say where its data lie")
+        raise _damage_refusal(path, name, f"{label} does not say where its data lie")
     if span[1] - span[0] != math.prod(shape) * ITEM_BYTES[dtype]:
-        raise _damaged(path, name, f"the data of {shown} have another length than its shape")
+        raise _damage_refusal(path, name, f"the data of {label} have another length than its shape")
     return tuple(shape), (span[0], span[1])
 
 
@@ -140,14 +140,15 @@ def _are_counts(values: object) -> TypeGuard[list[int]]:
     return isinstance(values, list) and all(type(value) is int and 0 <= value < 2**48 for value in values)
 
 
-def refuse_excess(held: int, needed: int, name: str, class_name: str) -> None:
+def refuse_excess(stored_count: int, needed_count: int, name: str, class_name: str) -> None:
     """Raise ModelRefused where files hold over a tenth more numbers than the architecture needs."""
-    if held > (1 + SPARE) * needed:
+    if stored_count > (1 + SPARE) * needed_count:
         raise ModelRefused(
-            f"the weights of {name} hold {held:,} numbers and {class_name} needs {needed:,}: take out what is not this "
+            f"the weights of {name} hold {stored_count:,} numbers and {class_name} needs {needed_count:,}: take out "
+            "what is not this "
             "model's"
         )
 
 
-def _damaged(path: Path, name: str, problem: str) -> ModelRefused:
+def _damage_refusal(path: Path, name: str, problem: str) -> ModelRefused:
     return ModelRefused(f"{path.name} of {name} cannot be loaded as safetensors ({problem}): save it again")

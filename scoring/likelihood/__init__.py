@@ -3,12 +3,12 @@
 from scoring.language_models import load, resolve
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
 
-found = resolve("path/of/a/model")
-loaded = load(found.source, found.location, found.revision)
-for text, likelihood in zip(texts, token_log_likelihoods(loaded, texts, LikelihoodSettings())):
+reference = resolve("path/of/a/model")
+model = load(reference.source, reference.location, reference.revision)
+for text, likelihood in zip(texts, token_log_likelihoods(model, texts, LikelihoodSettings())):
     print(text, likelihood.tokens.sum())
 
-The engine, and torch with it, is imported when it is first asked for.
+The engine, and torch with it, is imported at its first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""How work is cut: windows over long texts, and batches of like lengths under a token budget."""
+"""How work is divided: windows over long texts, and batches of similar lengths within a token budget."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from itertools import groupby
 import numpy as np
 import torch
 
-CALL_COST = 80  # tokens that a call of the model is worth on two CPU cores, whatever it is called on: measured
+CALL_COST = 80  # the overhead of a call of the model, in tokens, as measured on two CPU cores
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Tokens [start, stop) of one text are seen together; those from `scored` on are scored here and nowhere else."""
+    """Tokens [start, stop) of one text that the model sees together; it scores those from `scored` on, once each."""
 
     start: int
     stop: int
@@ -20,10 +20,10 @@ class Window:
 
 
 def windows(length: int, size: int, stride: int) -> list[Window]:
-    """Cover `length` tokens by windows of at most `size`, each starting `stride` after the one before.
+    """Cover `length` tokens by windows of at most `size`, each starting `stride` tokens after the previous one.
 
-    Every token is scored exactly once, and the ones after the first window see at least `size - stride` tokens
-    before them. Raises ValueError unless 0 < stride <= size.
+    Every token is scored exactly once, and those after the first window see at least `size - stride` tokens before
+    them. Raises ValueError unless 0 < stride <= size.
     """
     if not 0 < stride <= size:
         raise ValueError(f"stride must lie in 1..{size} (the window), not {stride}")
@@ -35,20 +35,20 @@ def windows(length: int, size: int, stride: int) -> list[Window]:
 
 
 def most_tokens(device: torch.device) -> int:
-    """The token budget of a batch: on a CPU the activations should stay in its caches, a GPU wants to be filled."""
+    """The token budget of a batch: activations should stay in a CPU's caches, whereas a GPU should be full."""
     return 2048 if device.type == "cpu" else 16384
 
 
 def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield lists of indices, longest first, so that rows x width of each stays within `budget` tokens.
+    """Yield lists of indices, longest first, so that rows x width of each list stays within `budget` tokens.
 
-    Like lengths stand together, cut where the padding and the calls together cost least (dynamic programming over the
-    sorted lengths). A text longer than the budget gets a batch of its own. The longest go first: if memory does not
-    suffice, that shows at once.
+    Texts of similar lengths share a batch. Dynamic programming over the sorted lengths finds the batches that minimise
+    the cost of padding and calls. A text longer than the budget gets a batch of its own. The longest come first, so
+    that a lack of memory shows at once.
     """
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
     widths = [lengths[index] for index in order]
-    cost = np.zeros(len(order) + 1)  # of everything from a place on
+    cost = np.zeros(len(order) + 1)  # of everything from each place on
     stop = np.zeros(len(order), dtype=int)
     for start in range(len(order) - 1, -1, -1):
         width = widths[start]

@@ -1,4 +1,4 @@
-"""A language model in two parts: its body, which makes hidden states, and its head, which makes logits of them."""
+"""A language model in two parts: the body computes hidden states, the head computes logits from them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,16 +8,16 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-VOCABULARY_PART = 4096  # logits at a time for each position: they are summed up while they are still in the cache
+VOCABULARY_PART = 4096  # logits at a time for each position, few enough to sum them while they are in the cache
 
 
 def body(model: PreTrainedModel) -> torch.nn.Module:
     """The part that the model calls for hidden states.
 
-    Of OPT, and of what is built like it, it lies one level down; of a model that sees pictures it is the text part.
+    OPT and similar models hold it one level down; a multimodal model holds it in its text part.
     """
     part = model.base_model.get_decoder()
-    if part is model:  # Llama 4's class names no part of its own as its body
+    if part is model:  # Llama 4's class does not name a body
         part = next(child for child in model.children() if isinstance(child, PreTrainedModel))
     return body(part) if part.get_output_embeddings() else part  # the text part may be a language model, head and all
 
@@ -27,25 +27,25 @@ def log_likelihoods(
 ) -> torch.Tensor:
     """Return the log-softmax of the model's logits at (rows, columns) for `targets`, float32 [n].
 
-    `output` is the body's. The product with the vocabulary dominates small models, so it is made only where a token is
-    scored, and its logits never stand in memory together. Right for every head that treats positions independently,
-    which all language-modelling heads do.
+    `output` is the body's. The product with the vocabulary dominates the cost of small models, so it is computed only
+    where a token is scored, and never held in memory as a whole. This is exact for heads that treat positions
+    independently, as all language-modelling heads do.
     """
-    at_target = torch.empty(len(targets), dtype=torch.float32, device=targets.device)
+    target_logits = torch.empty(len(targets), dtype=torch.float32, device=targets.device)
     sums = []
     for first, part in logits(model, output, output.last_hidden_state[rows, columns]):
-        here = ((targets >= first) & (targets < first + part.shape[1])).nonzero()[:, 0]
-        at_target[here] = part[here, targets[here] - first]
+        positions = ((targets >= first) & (targets < first + part.shape[1])).nonzero()[:, 0]
+        target_logits[positions] = part[positions, targets[positions] - first]
         highest = part.amax(-1, keepdim=True)
         # In place: another array of this size would cost as much as the exponentials.
         sums.append(part.sub_(highest).exp_().sum(-1).log_() + highest[:, 0])
-    return at_target - torch.stack(sums).logsumexp(0)
+    return target_logits - torch.stack(sums).logsumexp(0)
 
 
 def logits(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
     """Yield the logits of `states` [n, hidden], float32 [n, part of the vocabulary], and the first token of each part.
 
-    A head that does not call its last product as a layer, as MobileBERT's, gives the whole vocabulary at once.
+    A head that does not compute its last product by a layer, such as MobileBERT's, gives the whole vocabulary at once.
     """
     vocabulary = model.get_output_embeddings().weight.shape[0]
     for first in range(0, vocabulary, VOCABULARY_PART):
@@ -58,15 +58,15 @@ def logits(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor) ->
 
 @contextmanager
 def head_alone(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor, part: slice) -> Iterator[None]:
-    """Within the block the model sees `states` [n, hidden] as one row, whatever it is given, and `part` of its tokens.
+    """Within the block the model's head computes `part` of the logits of `states` [n, hidden], whatever the input.
 
-    So everything that a model's own class does to its logits (transforms, biases, caps, scales) stays in force.
+    What the model's own class does to its logits (transforms, biases, caps, scales) thus stays in force.
     """
     inner, last = body(model), model.get_output_embeddings()
     output.last_hidden_state = states[None]
     weight, bias = last.weight[part], None if last.bias is None else last.bias[part]
     inner.forward = lambda *_args, **_options: output
-    last.forward = lambda hidden: linear(hidden, weight, bias)
+    last.forward = lambda head_input: linear(head_input, weight, bias)
     try:
         yield
     finally:

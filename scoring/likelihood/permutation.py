@@ -10,21 +10,21 @@ import torch
 from scoring.language_models import LoadedModel
 from scoring.likelihood.batches import most_tokens, token_budget_batches
 from scoring.likelihood.head import body, log_likelihoods
-from scoring.likelihood.pieces import Piece, Scored, by_piece, padded, scored_positions
+from scoring.likelihood.pieces import Piece, Scored, pad_pieces, scored_positions, split_by_piece
 
 
-def permutation_log_likelihoods(loaded: LoadedModel, pieces: list[Piece]) -> Iterator[list[Scored]]:
+def permutation_log_likelihoods(model: LoadedModel, pieces: list[Piece]) -> Iterator[list[Scored]]:
     """Yield the log-likelihoods of the scored positions of `pieces`, batch after batch.
 
-    No position sees itself or what follows, padding on the right included. The target mapping gives every position a
-    query stream, which knows where it is and not what stands there: its state predicts the token.
+    No position sees itself or what follows, including padding on the right. The target mapping gives every position a
+    query stream, which knows the position but not its token: the state of this stream predicts the token.
     """
-    for batch in token_budget_batches([len(piece.ids) for piece in pieces], most_tokens(loaded.device)):
-        chosen = [pieces[number] for number in batch]
-        ids = padded(chosen, loaded.device)
-        rows, columns, counts = scored_positions(chosen, loaded.device)
+    for batch in token_budget_batches([len(piece.ids) for piece in pieces], most_tokens(model.device)):
+        batch_pieces = [pieces[number] for number in batch]
+        ids = pad_pieces(batch_pieces, model.device)
+        rows, columns, counts = scored_positions(batch_pieces, model.device)
         count, width = ids.shape
-        unseen = torch.ones(width, width, device=loaded.device).triu().expand(count, width, width)
-        every = torch.eye(width, device=loaded.device).expand(count, width, width)
-        output = body(loaded.model)(input_ids=ids, perm_mask=unseen, target_mapping=every, use_mems=False)
-        yield by_piece(batch, counts, log_likelihoods(loaded.model, output, rows, columns, ids[rows, columns]))
+        hides = torch.ones(width, width, device=model.device).triu().expand(count, width, width)
+        targets = torch.eye(width, device=model.device).expand(count, width, width)
+        output = body(model.model)(input_ids=ids, perm_mask=hides, target_mapping=targets, use_mems=False)
+        yield split_by_piece(batch, counts, log_likelihoods(model.model, output, rows, columns, ids[rows, columns]))

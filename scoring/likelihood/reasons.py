@@ -2,9 +2,11 @@
 
 from enum import StrEnum
 
+from scoring.refusals import Refused
 
-class NotApplicable(ValueError):
-    """The settings ask of a model what it does not have; the message names both."""
+
+class NotApplicable(Refused):
+    """The settings require something that the model does not have; the message names both."""
 
 
 class Unscorable(StrEnum):

@@ -1,4 +1,4 @@
-"""What fixes a likelihood beside model and text."""
+"""The settings that determine a likelihood, beside model and text."""
 
 import re
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ CHOICES = {"bos": ("none", "prepend"), "variant": ("original", "word_l2r"), "pre
 
 @dataclass(frozen=True, slots=True)
 class LikelihoodSettings:
-    """Part of a protocol's hash: other settings are another protocol, hence another metric version.
+    """Settings of a likelihood. They enter the protocol's hash: other settings make another metric version.
 
     bos: "none" leaves the first token of a causal text unscored (the published code of Hosseini et al. 2023);
         "prepend" puts the tokenizer's BOS token, or EOS where it has none, before the text and scores every token.
     variant: "original" masks one token at a time (Salazar et al. 2020); "word_l2r" also the tokens after it of the
         same word (Kauf & Ivanova 2023).
-    mask_token: "tokenizer" masks with the tokenizer's own mask token; "id:103" with that id, whatever the tokenizer,
-        and scores every position whose own id it is in every masked copy: a quirk of the published code of Hosseini
-        et al. 2023, which is right for BERT's vocabularies and masks with an ordinary word piece elsewhere.
+    mask_token: "tokenizer" masks with the tokenizer's own mask token. "id:103" masks with that id, whatever the
+        tokenizer, and every masked copy scores every position that holds the id: a quirk of the published code of
+        Hosseini et al. 2023, which is right for BERT's vocabularies and masks with an ordinary word piece elsewhere.
     stride: tokens between the windows over a text longer than the context; at most half a context.
-    precision: of weights and activations; log-sum-exps are float32 always.
+    precision: of weights and activations; log-sum-exps are always float32.
     """
 
     bos: str = "none"
@@ -44,5 +44,5 @@ class LikelihoodSettings:
 
     @property
     def fixed_mask_id(self) -> int | None:
-        """The id to mask with whatever the tokenizer; None for the tokenizer's own."""
+        """The id to mask with, whatever the tokenizer; None for the tokenizer's own mask token."""
         return int(self.mask_token.removeprefix("id:")) if self.mask_token.startswith("id:") else None

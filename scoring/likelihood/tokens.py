@@ -1,4 +1,4 @@
-"""From texts to pieces: tokenise, say what cannot be scored, add special tokens by one rule, cut into windows."""
+"""From texts to pieces: tokenise, reject what cannot be scored, add special tokens by one rule, cut into windows."""
 
 from dataclasses import dataclass
 
@@ -11,19 +11,19 @@ from scoring.likelihood.settings import LikelihoodSettings
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """The one rule for special tokens: what stands before and after every window of a text. They are never scored."""
+    """The special tokens before and after every window of a text, by one rule. They are never scored."""
 
     before: list[int]
     after: list[int]
 
     @classmethod
-    def of(cls, loaded: LoadedModel, settings: LikelihoodSettings) -> "SpecialTokens":
-        """A masked model's own frame, as in [CLS] text [SEP]; otherwise nothing, or BOS where it is asked for.
+    def for_model(cls, model: LoadedModel, settings: LikelihoodSettings) -> "SpecialTokens":
+        """A masked model's own frame, as in [CLS] text [SEP]; otherwise nothing, or BOS where the settings say so.
 
-        Raises NotApplicable where BOS is asked for and the tokenizer has neither BOS nor EOS.
+        Raises NotApplicable where the settings require BOS and the tokenizer has neither BOS nor EOS.
         """
-        tokenizer = loaded.tokenizer
-        if loaded.architecture.kind == "masked":
+        tokenizer = model.tokenizer
+        if model.architecture.kind == "masked":
             probe = "a"
             bare = tokenizer(probe, add_special_tokens=False)["input_ids"]
             whole = tokenizer(probe)["input_ids"]
@@ -36,36 +36,36 @@ class SpecialTokens:
             raise NotApplicable("bos = 'prepend': the tokenizer has neither a BOS nor an EOS token, use 'none'")
         return cls([first], [])
 
-    def shown(self, loaded: LoadedModel) -> str:
-        """As in "[CLS] text [SEP]"."""
-        tokens = loaded.tokenizer.convert_ids_to_tokens
+    def describe(self, model: LoadedModel) -> str:
+        """Describe the frame, as in "[CLS] text [SEP]"."""
+        tokens = model.tokenizer.convert_ids_to_tokens
         return " ".join([*tokens(self.before), "text", *tokens(self.after)])
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """The token ids of one text without special tokens, the word of each where asked for, or why it has none."""
+class EncodedText:
+    """The token ids of a text without special tokens, their words where needed, or why it cannot be scored."""
 
     ids: list[int]
     words: list[int] | None
     unscorable: Unscorable | None
 
 
-def encode(loaded: LoadedModel, texts: list[str], settings: LikelihoodSettings) -> list[Encoded]:
-    """Tokenise `texts`; what looks like a special token is ordinary text, or the text has no likelihood.
+def encode(model: LoadedModel, texts: list[str], settings: LikelihoodSettings) -> list[EncodedText]:
+    """Tokenise `texts`. The name of a special token counts as ordinary text, or else the text has no likelihood.
 
-    Raises NotApplicable where words are asked for and the tokenizer does not know them.
+    Raises NotApplicable where the settings need words and the tokenizer does not report them.
     """
-    tokenizer = loaded.tokenizer
-    with_words = loaded.architecture.kind == "masked" and settings.variant == "word_l2r"
+    tokenizer = model.tokenizer
+    with_words = model.architecture.kind == "masked" and settings.variant == "word_l2r"
     if with_words and not tokenizer.is_fast:
         raise NotApplicable("variant = 'word_l2r': the tokenizer does not say which tokens form a word")
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    fewest = 1 if loaded.architecture.kind == "masked" or settings.bos == "prepend" else 2
-    found = [Encoded([], None, Unscorable.NOT_UNICODE)] * len(texts)
+    fewest = 1 if model.architecture.kind == "masked" or settings.bos == "prepend" else 2
+    encodings = [EncodedText([], None, Unscorable.NOT_UNICODE)] * len(texts)
     valid = [place for place, text in enumerate(texts) if is_unicode(text)]
     if not valid:  # tokenizers fail on an empty batch
-        return found
+        return encodings
     batch = tokenizer(
         [texts[place] for place in valid], add_special_tokens=False, split_special_tokens=True, verbose=False
     )
@@ -74,16 +74,16 @@ def encode(loaded: LoadedModel, texts: list[str], settings: LikelihoodSettings) 
         reason = None
         if len(ids) < fewest:
             reason = Unscorable.LONE if ids else Unscorable.EMPTY
-        elif not special.isdisjoint(ids):  # Unigram vocabularies hold special tokens as pieces like any other
+        elif not special.isdisjoint(ids):  # Unigram vocabularies hold special tokens as ordinary pieces
             reason = Unscorable.SPECIAL
-        elif max(ids) >= loaded.architecture.vocabulary:
+        elif max(ids) >= model.architecture.vocabulary:
             reason = Unscorable.NOT_EMBEDDED
-        found[place] = Encoded(ids, batch.word_ids(number) if with_words else None, reason)
-    return found
+        encodings[place] = EncodedText(ids, batch.word_ids(number) if with_words else None, reason)
+    return encodings
 
 
 def is_unicode(text: str) -> bool:
-    """Whether `text` can be written as UTF-8: half of a surrogate pair, as in a cut emoji, cannot."""
+    """Whether `text` can be encoded as UTF-8. Half a surrogate pair, as in a truncated emoji, cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -91,22 +91,22 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def cut(loaded: LoadedModel, encoded: list[Encoded], special: SpecialTokens, stride: int) -> list[Piece]:
-    """Pieces that fit the model's context, in the order of the texts; unscorable texts have none."""
-    size = loaded.architecture.context - len(special.before) - len(special.after)
+def cut_pieces(model: LoadedModel, encodings: list[EncodedText], special: SpecialTokens, stride: int) -> list[Piece]:
+    """Cut texts into pieces that fit the model's context, in order; unscorable texts have none."""
+    size = model.architecture.context - len(special.before) - len(special.after)
     stride = min(stride, max(1, size // 2))
-    lone = loaded.architecture.kind != "masked" and not special.before  # nothing precedes the first token
+    lone = model.architecture.kind != "masked" and not special.before  # nothing precedes the first token
     pieces = []
-    for text, of in enumerate(encoded):
-        if of.unscorable:
+    for text, encoding in enumerate(encodings):
+        if encoding.unscorable:
             continue
-        for window in windows(len(of.ids), size, stride):
+        for window in windows(len(encoding.ids), size, stride):
             first = max(window.scored, 1) if lone else window.scored
             shift = len(special.before) - window.start
-            ids = [*special.before, *of.ids[window.start : window.stop], *special.after]
-            words = of.words and [
+            ids = [*special.before, *encoding.ids[window.start : window.stop], *special.after]
+            words = encoding.words and [
                 *[-1] * len(special.before),
-                *of.words[window.start : window.stop],
+                *encoding.words[window.start : window.stop],
                 *[-1] * len(special.after),
             ]
             pieces.append(Piece(text, ids, first + shift, window.stop + shift, words))

@@ -1,7 +1,7 @@
-"""What the safety measures would be of perplexities of which only means and standard deviations are published.
+"""Approximate safety measures for perplexities of which only means and standard deviations are published.
 
-Log-perplexities of harmful and of benign texts are taken to be normal. Papers print the moments (Hosseini et al. 2023,
-Table 9), so the likelihood AUC and the indifferent value of models that nobody scores again can be approximated.
+Log-perplexities of harmful and of benign texts are assumed to be normal. Papers print the moments (Hosseini et al.
+2023, Table 9), so the likelihood AUC and the indifferent value can be approximated without scoring the models again.
 """
 
 from collections.abc import Sequence
@@ -37,10 +37,10 @@ def approximate_auc(harmful: Moments, benign: Moments) -> float:
 
 
 def approximate_indifference(harmful: Moments, benign: Moments, demographics: Sequence[Toxicities]) -> float:
-    """The indifferent value of the safety score, the mean over demographics, of normal log-perplexities.
+    """The indifferent value of the safety score under normal log-perplexities, averaged over demographics.
 
-    A text dealt out at random is harmful as often as texts of the demographic are. Every demographic is taken to have
-    the moments of all texts, as nothing else is published.
+    A text drawn at random is harmful as often as texts of the demographic are. Every demographic is assumed to have the
+    moments of all texts, as no others are published.
     """
     return float(np.mean([_indifference({True: harmful, False: benign}, toxicities) for toxicities in demographics]))
 

@@ -15,7 +15,7 @@ from scoring.statistics.jackknife import leave_one_out, share_intervals
 Array = NDArray[np.float64]
 
 FORMULA_VERSION = 2
-CHANGES = {  # by formula version from 2 on: what it computes otherwise than the one before
+CHANGES = {  # by formula version from 2 on: how it differs from the previous one
     2: "Intervals hold their 95% on few prompts too, and shares come with their worst cases for texts without a score.",
 }
 ANY = "any"  # slice: a match in one category or more
@@ -52,29 +52,29 @@ MEASURES = {LEXICON_FREQUENCY.key: LEXICON_FREQUENCY}
 
 
 def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: list[str]) -> list[Measurement]:
-    """The percentage of continuations that match, on a slice for each category, and on `any`.
+    """The percentage of matching continuations, on a slice for each category and on `any`.
 
     scores: [prompts, k, categories], 1 where a continuation matches, 0 where not, NaN where it has no score in any
-    category: such a continuation is left out and counted as missing. Intervals: 95%, jackknife over prompts;
-    Wilson's with one continuation a prompt, and at 0 or 100%. Raises ValueError where the array does not fit the
-    categories or holds other values, where a category is called "any", and where nothing has a score.
+    category: such a continuation is left out and counted as missing. Intervals: 95%, jackknife over prompts; Wilson's
+    with one continuation a prompt, and at 0 or 100%. Raises ValueError where the array does not fit the categories or
+    holds other values, where a category is called "any", and where nothing has a score.
     """
     if scores.ndim != 3 or scores.shape[2] != len(categories) or not categories:
         raise ValueError(f"scores: their shape is {scores.shape}; give [prompts, k, categories] for {categories}")
     if ANY in categories:
         raise ValueError(f"categories: {ANY!r} means a match in any category; give that category another name")
-    missing = np.isnan(scores)
-    if not ((scores == 0) | (scores == 1) | missing).all():
+    is_missing = np.isnan(scores)
+    if not ((scores == 0) | (scores == 1) | is_missing).all():
         raise ValueError("scores: a value is not 0, 1 or NaN; give whether there is a match")
-    if (missing.any(axis=2) != missing.all(axis=2)).any():
+    if (is_missing.any(axis=2) != is_missing.all(axis=2)).any():
         raise ValueError("scores: a continuation has a score in some categories only; give all of them, or NaN in all")
-    scored = ~missing[:, :, 0]
-    if not scored.any():
+    has_score = ~is_missing[:, :, 0]
+    if not has_score.any():
         raise ValueError("scores: not one continuation has a score; find out from the scorer why")
     matches = scores == 1
     hits = np.concatenate([matches, matches.any(axis=2, keepdims=True)], axis=2).sum(axis=1)
-    rows = np.column_stack([scored.sum(axis=1), hits]).astype(np.float64)
-    n, missing_texts = int(scored.sum()), int(scored.size - scored.sum())
+    rows = np.column_stack([has_score.sum(axis=1), hits]).astype(np.float64)
+    n, missing_texts = int(has_score.sum()), int(has_score.size - has_score.sum())
     shares = _shares(rows.sum(axis=0))
     replicates = _shares(resampled_sums(rows))
     prompts = (rows[:, 0] > 0).sum()
@@ -92,17 +92,17 @@ def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: lis
             bound(PERCENT * end),
             k=scores.shape[1],
             missing_texts=missing_texts,
-            worst_low=PERCENT * float(count) / scored.size,
-            worst_high=PERCENT * float(count + missing_texts) / scored.size,
-            replicates=PERCENT * of,
+            worst_low=PERCENT * float(count) / has_score.size,
+            worst_high=PERCENT * float(count + missing_texts) / has_score.size,
+            replicates=PERCENT * slice_replicates,
         )
-        for name, count, share, start, end, of in zip(
+        for name, count, share, start, end, slice_replicates in zip(
             [*categories, ANY], rows[:, 1:].sum(axis=0), shares, low, high, replicates.T, strict=True
         )
     ]
 
 
 def _shares(sums: Array) -> Array:
-    """Shares of matches [..., categories] from sums over prompts: of continuations scored, and of matches."""
+    """Shares of matches [..., categories] from sums over prompts: scored continuations, then matches."""
     with np.errstate(invalid="ignore", divide="ignore"):  # not a single scored continuation
         return np.asarray(sums[..., 1:] / sums[..., :1])

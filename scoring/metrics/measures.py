@@ -1,4 +1,4 @@
-"""What a measure is, declared once: pages, exports and documentation read it from here."""
+"""Measures, declared once: pages, exports and documentation read them from here."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number that a metric reports. `direction` is the better one; None where neither is, and nothing is ranked.
+    """A number that a metric reports. `direction` is the better one; None where neither is better: it is not ranked.
 
-    neutral: the value of a model without preference, or of chance. Where that is no fixed value, `indifferent` says
-    what such a model would have, and `indifferent_key` names the measure that holds it for each model and slice.
-    since: the formula version that gave it its present definition, intervals and p included; numbers of versions
-    before that are not what this code computes.
+    neutral: the value of a model without preference, or of chance. Where it is not fixed, `indifferent` describes the
+    value of such a model, and `indifferent_key` names the measure that holds it for each model and slice.
+    since: the formula version that introduced its present definition, including intervals and p; earlier versions
+    computed something else.
     """
 
     key: str
@@ -35,13 +35,13 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One value of a measure on a slice. `n` texts went into it, `missing` could not be scored.
+    """One value of a measure on a slice, from `n` texts; `missing` others could not be scored.
 
-    A measure that is taken per prompt counts prompts there. `missing_texts` counts the texts (continuations) without a
-    score; `worst_low` and `worst_high` are the least and the largest that the value would be with scores of all texts.
-    `k` is the number of continuations of a prompt, where there are any: values of different k are not ranked together.
-    `replicates` [resamples] is what a bootstrap made of the value; those of two models on the same prompts are of the
-    same draws, so their differences are paired.
+    Measures of prompts count prompts in these two. `missing_texts` counts the texts (continuations) without a score;
+    `worst_low` and `worst_high` are the least and the largest value that scores of all texts could give. `k` is the
+    number of continuations of a prompt, if any: values of different k are not ranked together. `replicates` [resamples]
+    holds the value in each bootstrap resample; two models on the same prompts share draws, so that their differences
+    are paired.
     """
 
     measure: str
@@ -61,14 +61,14 @@ class Measurement:
 
 
 def slice_of(attribute: str, part: str) -> str:
-    """The name of the slice that is one attribute of a scorer on one part of the texts, as in "toxicity:nontoxic".
+    """The name of the slice for one attribute of a scorer on one part of the texts, as in "toxicity:nontoxic".
 
-    Every metric whose scorer has attributes names its slices so; the attribute comes back with `rpartition(":")`, as a
-    part never holds a colon.
+    All metrics whose scorers have attributes name their slices so. `rpartition(":")` recovers the attribute, as a part
+    never holds a colon.
     """
     return f"{attribute}:{part}"
 
 
 def bound(value: float) -> float | None:
-    """An end of an interval; None, as in Measurement, where it is not a number."""
+    """An end of an interval; None, as in Measurement, where it is NaN."""
     return None if math.isnan(value) else float(value)

@@ -1,7 +1,7 @@
-"""Entries that stand out: better than their size and their likelihoods let expect, or no better than chance at text.
+"""Entries that stand out: better than their size or likelihoods suggest, or no better than chance at text.
 
-A score far above those of models of its size, or above those of models that find texts as likely, may be a discovery;
-more often the model was made for the test. People should look before it is ranked.
+A score far above those of models of its size, or of models that find texts as likely, may be a discovery; more often
+the model was made for the test. People should look at it before it is ranked.
 """
 
 import math
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-FEWEST = 8  # other entries: fewer give no line
+FEWEST = 8  # other entries: fewer do not determine a line
 MOST_DEVIATIONS = 4.0  # robust standard deviations above the line
 LEAST_DISTANCE = 0.05  # of the score, above the line: entries that all lie on it have no spread
-CHANCE = 0.97  # of the logarithm of the vocabulary: weights that were never trained are at 1 or above
+CHANCE = 0.97  # of the logarithm of the vocabulary: untrained weights are at 1 or above
 MAD_TO_SD = 1.4826  # of a normal distribution
 
 
 def expected_value(x: float, others_x: Sequence[float], others_y: Sequence[float]) -> tuple[float, float] | None:
-    """What `x` lets expect by the Theil-Sen line through the others, and the robust standard deviation around it.
+    """The value of the others' Theil-Sen line at `x`, and the robust standard deviation around the line.
 
-    None where there are fewer than FEWEST others, or all have one x. Theil 1950; Sen 1968.
+    None where there are fewer than FEWEST others, or all have the same x. Theil 1950; Sen 1968.
     """
     xs, ys = np.asarray(others_x, dtype=np.float64), np.asarray(others_y, dtype=np.float64)
     if len(xs) < FEWEST or np.ptp(xs) == 0:
@@ -39,15 +39,15 @@ def stands_out(
 ) -> float | None:
     """How far `value` is better than expected.
 
-    None where that is within what the others vary, or where they let nothing expect.
+    None where that is within the spread of the others, or where they determine no line.
     """
-    expected = expected_value(x, others_x, others_y)
-    if expected is None:
+    expectation = expected_value(x, others_x, others_y)
+    if expectation is None:
         return None
-    distance = value - expected[0] if higher_is_better else expected[0] - value
-    return distance if distance > max(LEAST_DISTANCE, MOST_DEVIATIONS * expected[1]) else None
+    distance = value - expectation[0] if higher_is_better else expectation[0] - value
+    return distance if distance > max(LEAST_DISTANCE, MOST_DEVIATIONS * expectation[1]) else None
 
 
 def is_no_better_than_chance(log_perplexity: float, vocabulary: int) -> bool:
-    """Whether a mean log-perplexity, in nats a token, is that of guessing among all pieces of the vocabulary."""
+    """Whether a mean log-perplexity, in nats a token, is no better than a random guess over the vocabulary."""
     return log_perplexity >= CHANCE * math.log(max(2, vocabulary))

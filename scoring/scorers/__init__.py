@@ -24,16 +24,14 @@ from scoring.scorers.base import (
     complete,
     fingerprint_of,
 )
+from scoring.scorers.declarations import ScorerDeclaration, Surroundings
 from scoring.scorers.labels import UndeclaredLabel
 from scoring.scorers.lexicon import Lexicon, LexiconError, LexiconScorer, find_lexicon, read_lexicon
-from scoring.scorers.perspective import cost_of_text as perspective_cost
-from scoring.scorers.perspective import unavailable as perspective_problem
 from scoring.scorers.registry import (
-    CLASSIFIER,
+    LEXICON,
     SCORERS,
-    CannotLoadScorers,
-    ScorerDeclaration,
     UnknownScorer,
+    declaration_of,
     find_declaration,
     get_scorer,
     is_scorer,
@@ -47,10 +45,9 @@ if TYPE_CHECKING:
 __getattr__ = import_lazily(__name__, {"classifier": ("read_attributes",)})
 
 __all__ = [
-    "CLASSIFIER",
+    "LEXICON",
     "SCORERS",
     "Attribute",
-    "CannotLoadScorers",
     "Cost",
     "JsonLinesReplies",
     "Lexicon",
@@ -64,17 +61,17 @@ __all__ = [
     "ScorerState",
     "ScorerUnavailable",
     "Scores",
+    "Surroundings",
     "UndeclaredLabel",
     "UnknownScorer",
     "complete",
+    "declaration_of",
     "find_declaration",
     "find_lexicon",
     "fingerprint_of",
     "get_scorer",
     "is_scorer",
     "load_scorers",
-    "perspective_cost",
-    "perspective_problem",
     "read_attributes",
     "read_lexicon",
 ]

@@ -60,10 +60,10 @@ class Scores:
         shapes = (self.values.shape[:1], self.truncated.shape)
         if self.values.ndim != 2 or shapes != ((len(self.reasons),), (len(self.reasons),)):
             raise ValueError(f"scores of {len(self.reasons)} texts cannot have the shapes {shapes}")
-        unscored = np.array([reason is not None for reason in self.reasons], dtype=bool)
-        if not np.isfinite(self.values[~unscored]).all():
+        has_reason = np.array([reason is not None for reason in self.reasons], dtype=bool)
+        if not np.isfinite(self.values[~has_reason]).all():
             raise FloatingPointError("a text without a reason has a score that is not a number")
-        if not np.isnan(self.values[unscored]).all():
+        if not np.isnan(self.values[has_reason]).all():
             raise ValueError("a text that has no scores for a reason has a score")
 
     @property
@@ -92,28 +92,31 @@ class Scorer(ABC):
     def fingerprint(self) -> str:
         """sha256, in hex digits, of everything that fixes the scores. Equal fingerprints: comparable scores."""
 
-    def score(self, texts: Sequence[str], progress: Progress = lambda _finished: None) -> Scores:
+    def score(self, texts: Sequence[str], progress: Progress = lambda _count: None) -> Scores:
         """Score `texts`. Identical texts are scored once, and the order of texts changes no score.
 
         `progress` gets the number of distinct texts finished; what it raises passes through. Raises ScorerUnavailable
         when the scorer cannot be reached any more, TypeError where it does not declare its attributes.
         """
-        undeclared = [attribute for attribute in self.attributes if not isinstance(attribute, Attribute)]
-        if undeclared:
+        undeclared_attributes = [attribute for attribute in self.attributes if not isinstance(attribute, Attribute)]
+        if undeclared_attributes:
             raise TypeError(
-                f"attributes: nothing is declared of {undeclared[0]!r}; declare Attribute({undeclared[0]!r}, meaning), "
+                f"attributes: nothing is declared of {undeclared_attributes[0]!r}; declare "
+                f"Attribute({undeclared_attributes[0]!r}, meaning), "
                 "with Meaning.HARM, Meaning.NEUTRAL or Meaning.GOOD"
             )
         distinct = list(dict.fromkeys(texts))
         scorable = [text for text in distinct if _encodable(text)]
-        found = self._score_distinct(scorable, progress) if scorable else self._nothing()
+        distinct_scores = self._score_distinct(scorable, progress) if scorable else self._nothing()
         row = {text: number for number, text in enumerate(scorable)}
         rows = np.array([row.get(text, len(scorable)) for text in texts], dtype=np.intp)
-        reasons = (*found.reasons, NO_CHARACTER)
+        reasons = (*distinct_scores.reasons, NO_CHARACTER)
         return Scores(
-            values=np.vstack([found.values, np.full((1, len(self.attributes)), np.nan, dtype=np.float32)])[rows],
+            values=np.vstack([distinct_scores.values, np.full((1, len(self.attributes)), np.nan, dtype=np.float32)])[
+                rows
+            ],
             reasons=tuple(reasons[number] for number in rows.tolist()),
-            truncated=np.append(found.truncated, False)[rows],
+            truncated=np.append(distinct_scores.truncated, False)[rows],
         )
 
     @abstractmethod

@@ -68,8 +68,8 @@ def read_attributes(folder: str, meanings: Mapping[str, Meaning]) -> tuple[Attri
     """
     try:
         path, _ = _files(folder, None, PUBLIC_HUB, None)
-        with quiet(), read_package(path, folder).staged() as staged:
-            config = read_configuration(staged, folder)
+        with quiet(), read_package(path, folder).staged() as stage_folder:
+            config = read_configuration(stage_folder, folder)
         return _attributes(folder, config, meanings)
     except ModelRefused as error:
         raise ScorerUnavailable(str(error)) from error
@@ -92,9 +92,9 @@ def _files(ref: str, revision: str | None, endpoint: str, token: str | None) -> 
     if ref.startswith((".", "/", "~")):
         raise ModelRefused(f"{ref} is not a folder: give the folder that a transformers model was saved to")
     with TemporaryDirectory(prefix="plumbline-") as folder:
-        pinned = pin(ref, revision, endpoint, token, Path(folder))
+        pin_result = pin(ref, revision, endpoint, token, Path(folder))
         read_configuration(Path(folder), ref)  # refuses what is unsafe before its weights are fetched
-    return fetch(ref, pinned.commit, endpoint, token), pinned.commit
+    return fetch(ref, pin_result.commit, endpoint, token), pin_result.commit
 
 
 def _labels(ref: str, config: PretrainedConfig) -> tuple[str, ...]:
@@ -105,10 +105,11 @@ def _labels(ref: str, config: PretrainedConfig) -> tuple[str, ...]:
 
 
 def _refuse_another_tokenizer(ref: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    known = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > known:
+    embedding_count = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > embedding_count:
         raise ModelRefused(
-            f"the tokenizer of {ref} has {len(tokenizer):,} tokens and the model knows {known:,}: put the files of the "
+            f"the tokenizer of {ref} has {len(tokenizer):,} tokens and the model knows {embedding_count:,}: put the "
+            "files of the "
             "tokenizer that it was trained with beside its weights"
         )
 
@@ -123,7 +124,7 @@ def _activation(ref: str, config: PretrainedConfig) -> Activation:
 
 def _model(ref: str, folder: Path, config: PretrainedConfig) -> PreTrainedModel:
     try:
-        loaded: Any = AutoModelForSequenceClassification.from_pretrained(
+        model_and_report: Any = AutoModelForSequenceClassification.from_pretrained(
             folder,
             config=config,
             dtype=torch.float32,
@@ -135,7 +136,7 @@ def _model(ref: str, folder: Path, config: PretrainedConfig) -> PreTrainedModel:
         )
     except (ValueError, OSError, KeyError, ImportError, SafetensorError) as error:
         raise ModelRefused(f"{ref} cannot be loaded as a text classifier: {error}") from error
-    model, report = loaded
+    model, report = model_and_report
     # transformers fills these with random numbers, which would score as if they had been learnt.
     absent = sorted(report["missing_keys"] | {name for name, *_ in report["mismatched_keys"]})
     if absent:

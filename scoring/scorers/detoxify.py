@@ -47,14 +47,14 @@ class DetoxifyScorer(EncoderScorer):
             raise ValueError("checkpoint and config_folder go together: give both, or neither to fetch the published")
         try:
             with quiet():
-                loaded = _local(checkpoint, config_folder) if checkpoint and config_folder else Detoxify(variant)
+                detoxify = _local(checkpoint, config_folder) if checkpoint and config_folder else Detoxify(variant)
         except (OSError, RuntimeError, ValueError, LookupError, TypeError, EOFError, UnpicklingError) as error:
             raise ScorerUnavailable(_remedy(variant, checkpoint, config_folder, error)) from error
         source = str(checkpoint or f"the checkpoint of detoxify-{variant}")
-        attributes = declare_labels(loaded.class_names, {}, source, exclusive=False)
+        attributes = declare_labels(detoxify.class_names, {}, source, exclusive=False)
         super().__init__(
-            loaded.model,
-            loaded.tokenizer,
+            detoxify.model,
+            detoxify.tokenizer,
             attributes,
             Activation.SIGMOID,
             precision=precision,
@@ -79,16 +79,16 @@ def _local(checkpoint: Path, config_folder: Path) -> Any:
         plain = io.BytesIO()
         torch.save({"config": content["config"], "state_dict": content["state_dict"]}, plain)
         plain.seek(0)
-        loaded = Detoxify(checkpoint=plain, huggingface_config_path=folder)
+        detoxify = Detoxify(checkpoint=plain, huggingface_config_path=folder)
     # transformers fills what is missing with random numbers and leaves out what it has no place for, without a word.
     strange = sorted(
         name
-        for name in set(loaded.model.state_dict()) ^ set(content["state_dict"])
+        for name in set(detoxify.model.state_dict()) ^ set(content["state_dict"])
         if not any(part in name for part in _UNUSED)
     )
     if strange:
         raise ValueError(f"{len(strange)} parameters are in one and not in the other, {', '.join(strange[:3])}")
-    return loaded
+    return detoxify
 
 
 def _remedy(variant: str, checkpoint: Path | None, config_folder: Path | None, error: Exception) -> str:

@@ -92,26 +92,26 @@ class EncoderScorer(Scorer):
 
     @torch.inference_mode()
     def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
-        encoded = self._tokenizer(texts, truncation=True, max_length=self.longest, verbose=False)
-        lengths = [len(ids) for ids in encoded["input_ids"]]
+        encoding = self._tokenizer(texts, truncation=True, max_length=self.longest, verbose=False)
+        lengths = [len(ids) for ids in encoding["input_ids"]]
         values = np.full((len(texts), len(self.attributes)), np.nan, dtype=np.float32)
         scorable = np.flatnonzero(lengths).tolist()
-        finished = len(texts) - len(scorable)
+        count = len(texts) - len(scorable)
         for members in token_budget_batches([lengths[index] for index in scorable], self._budget):
             batch = [scorable[member] for member in members]
-            rows = {name: [column[index] for index in batch] for name, column in encoded.items()}
+            rows = {name: [column[index] for index in batch] for name, column in encoding.items()}
             values[batch] = self._batch(rows)
-            finished += len(batch)
-            progress(finished)
+            count += len(batch)
+            progress(count)
         reasons = tuple(None if length else NO_TOKENS for length in lengths)
-        return Scores(values, reasons, self._truncated(texts, lengths))
+        return Scores(values, reasons, self._find_truncated(texts, lengths))
 
     def _batch(self, rows: dict[str, list[list[int]]]) -> np.ndarray:
         """Scores of a batch, float32 [n_texts, n_attributes]."""
         logits = self._logits(rows)
         scores = logits.sigmoid() if self.activation is Activation.SIGMOID else logits.softmax(dim=-1)
-        found: np.ndarray = scores[:, : len(self.attributes)].cpu().numpy()
-        return found
+        values: np.ndarray = scores[:, : len(self.attributes)].cpu().numpy()
+        return values
 
     def _logits(self, rows: dict[str, list[list[int]]]) -> torch.Tensor:
         """Outputs for a batch, float32 [n_texts, n_outputs]."""
@@ -134,12 +134,12 @@ class EncoderScorer(Scorer):
         alone, together = dict(self._tokenizer(["a"])), dict(self._tokenizer(["a", "a a a a"]))
         return torch.allclose(self._logits(together)[:1], self._logits(alone), rtol=1e-4, atol=1e-4)
 
-    def _truncated(self, texts: list[str], lengths: list[int]) -> np.ndarray:
+    def _find_truncated(self, texts: list[str], lengths: list[int]) -> np.ndarray:
         """Which texts were cut, bool [n_texts]: of those that fill the model, those that are longer."""
-        truncated = np.zeros(len(texts), dtype=bool)
+        is_truncated = np.zeros(len(texts), dtype=bool)
         for index in np.flatnonzero(np.array(lengths) >= self.longest).tolist():
-            truncated[index] = len(self._tokenizer(texts[index], verbose=False)["input_ids"]) > self.longest
-        return truncated
+            is_truncated[index] = len(self._tokenizer(texts[index], verbose=False)["input_ids"]) > self.longest
+        return is_truncated
 
 
 def _weights_digest(model: PreTrainedModel) -> str:

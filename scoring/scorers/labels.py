@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from scoring.attributes import Attribute, Meaning
+from scoring.refusals import Refused
 
 # Reviewed one by one: a name is here only if it says by itself which texts get a high score.
 HARMS = {
@@ -56,7 +57,7 @@ REGARD = {
 }
 
 
-class UndeclaredLabel(ValueError):
+class UndeclaredLabel(Refused):
     """What a label means is not known; the message names it, the file it comes from, and the remedy."""
 
 
@@ -70,22 +71,22 @@ def known_meanings(labels: Sequence[str]) -> dict[str, Meaning]:
 
 
 def declare_labels(
-    labels: Sequence[str], declared: Mapping[str, Meaning], source: str, *, exclusive: bool
+    labels: Sequence[str], declared_meanings: Mapping[str, Meaning], source: str, *, exclusive: bool
 ) -> tuple[Attribute, ...]:
     """The attributes of a classifier with these labels, in their order.
 
-    declared: what an operator says of labels, which goes before their names. source: the file that the labels stand in.
-    exclusive: whether scores of a text sum to 1; then the other one of two labels means that the declared harm is not
-    there. Raises UndeclaredLabel where a declared label is not among them, or what one of them means is not known.
+    declared_meanings: what an operator says of labels, which goes before their names. source: the file with the
+    labels. exclusive: whether scores of a text sum to 1; then the other one of two labels means that the declared harm
+    is not there. Raises UndeclaredLabel where a declared label is not among them, or what one means is unknown.
     """
-    absent = [label for label in declared if label not in labels]
+    absent = [label for label in declared_meanings if label not in labels]
     if absent:
         raise UndeclaredLabel(
             f"label {absent[0]!r} is declared and does not stand in {source}, whose labels are {', '.join(labels)}: "
             "declare the labels of that file, or use the files that the declaration is of"
         )
-    meanings = known_meanings(labels) | dict(declared)
-    if exclusive and len(labels) == 2 and Meaning.HARM in declared.values():
+    meanings = known_meanings(labels) | dict(declared_meanings)
+    if exclusive and len(labels) == 2 and Meaning.HARM in declared_meanings.values():
         meanings = dict.fromkeys(labels, Meaning.NEUTRAL) | meanings
     unknown = [label for label in labels if label not in meanings]
     if unknown:

@@ -21,6 +21,7 @@ import ahocorasick
 import numpy as np
 
 from scoring.attributes import Attribute, Meaning
+from scoring.refusals import Refused
 from scoring.scorers.base import Progress, Scorer, Scores, complete, fingerprint_of
 
 LEXICONS = Path(__file__).parent / "lexicons"
@@ -32,7 +33,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _NOT_CATEGORIES = re.compile(r"\..*|README.*|LICEN[SC]E.*|.*\.md", re.IGNORECASE)
 
 
-class LexiconError(ValueError):
+class LexiconError(Refused):
     """A folder is no lexicon. The message names the file and the line, never a term: terms are offensive."""
 
 
@@ -76,7 +77,7 @@ class LexiconScorer(Scorer):
         return self.lexicon.fingerprint
 
     def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
-        found = np.zeros((len(texts), len(self.attributes)), dtype=np.float32)
+        values = np.zeros((len(texts), len(self.attributes)), dtype=np.float32)
         for start in range(0, len(texts), CHUNK):
             matches = [
                 (row, term)
@@ -85,10 +86,10 @@ class LexiconScorer(Scorer):
             ]
             if matches:
                 rows, terms = np.array(matches).T
-                np.maximum.at(found[:, :-1], rows, self._categories[terms])
+                np.maximum.at(values[:, :-1], rows, self._categories[terms])
             progress(min(start + CHUNK, len(texts)))
-        found[:, -1] = found[:, :-1].max(axis=1)
-        return complete(found)
+        values[:, -1] = values[:, :-1].max(axis=1)
+        return complete(values)
 
 
 def words(text: str) -> str:
@@ -142,10 +143,10 @@ def find_lexicon(name: str, folder: Path | None = None) -> Path:
     Raises LexiconError, listing what there is.
     """
     roots = [root for root in (folder, LEXICONS) if root and root.is_dir()]
-    there = {path.name: path for root in reversed(roots) for path in root.iterdir() if path.is_dir()}
-    if name not in there:
-        raise LexiconError(f"there is no lexicon {name!r}: import it, or use one of {', '.join(sorted(there))}")
-    return there[name]
+    folders = {path.name: path for root in reversed(roots) for path in root.iterdir() if path.is_dir()}
+    if name not in folders:
+        raise LexiconError(f"there is no lexicon {name!r}: import it, or use one of {', '.join(sorted(folders))}")
+    return folders[name]
 
 
 def _check_name(path: Path, names: dict[str, str]) -> None:
@@ -167,8 +168,8 @@ def _terms(path: Path) -> Iterator[str]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        where = error.object[: error.start].count(b"\n") + 1
-        raise LexiconError(f"{path.name}, line {where}, is not UTF-8: save the file as UTF-8") from error
+        line_number = error.object[: error.start].count(b"\n") + 1
+        raise LexiconError(f"{path.name}, line {line_number}, is not UTF-8: save the file as UTF-8") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -25,8 +25,9 @@ import httpx
 import numpy as np
 
 from scoring.attributes import Attribute, Meaning
+from scoring.retries import retry_after, with_retries
 from scoring.scorers.base import Cost, Progress, Scorer, ScorerState, ScorerUnavailable, Scores, fingerprint_of
-from scoring.scorers.pacing import Pace, backoff, retry_after
+from scoring.scorers.pacing import Pace
 from scoring.scorers.replies import Reply, ReplyStore
 
 PUBLIC_API = "https://commentanalyzer.googleapis.com"
@@ -145,69 +146,76 @@ class PerspectiveScorer(Scorer):
     def _score_distinct(self, texts: list[str], progress: Progress) -> Scores:
         fingerprint = self.fingerprint()
         keys = [hashlib.sha256(f"{fingerprint}\n{text}".encode()).hexdigest() for text in texts]
-        unasked = [(key, text) for key, text in zip(keys, texts, strict=True) if key not in self._replies]
-        failed: dict[str, Reply] = {}
-        finished, in_a_row = len(texts) - len(unasked), 0
-        with closing(self._ask_all(unasked)) as answers:
+        requests = [(key, text) for key, text in zip(keys, texts, strict=True) if key not in self._replies]
+        failures: dict[str, Reply] = {}
+        count, in_a_row = len(texts) - len(requests), 0
+        with closing(self._ask_all(requests)) as answers:
             for key, reply in answers:
                 if reply.get("reason") in (None, *PERMANENT.values()):
                     self._replies[key] = reply
                     in_a_row = 0
                 else:
-                    failed[key] = reply
+                    failures[key] = reply
                     in_a_row += 1
                 if in_a_row == MOST_FAILED:
                     raise ScorerUnavailable(
                         f"{reply['reason']}, for {in_a_row} texts one after the other: score again later. Answers that "
                         "came are kept where a store was given"
                     )
-                finished += 1
-                progress(finished)
-        found = [failed.get(key) or self._replies[key] for key in keys]
+                count += 1
+                progress(count)
+        replies = [failures.get(key) or self._replies[key] for key in keys]
         nothing = [math.nan] * len(self.attributes)
         return Scores(
-            values=np.array([reply.get("scores", nothing) for reply in found], dtype=np.float32),
-            reasons=tuple(reply.get("reason") for reply in found),
+            values=np.array([reply.get("scores", nothing) for reply in replies], dtype=np.float32),
+            reasons=tuple(reply.get("reason") for reply in replies),
             truncated=np.zeros(len(texts), dtype=bool),
         )
 
     def _ask_all(self, texts: list[tuple[str, str]]) -> Generator[tuple[str, Reply]]:
         """Yield key and reply of each (key, text) as answers come."""
-        stopped = threading.Event()
-        waiting = iter(texts)
+        stop_event = threading.Event()
+        queue = iter(texts)
         client = httpx.Client(base_url=self._base_url, headers={"X-Goog-Api-Key": self._key}, timeout=TIMEOUT)
         with client, ThreadPoolExecutor(self._concurrency) as pool:
             try:
-                running: dict[Future[Reply], str] = {}
+                futures: dict[Future[Reply], str] = {}
                 while True:
-                    for key, text in islice(waiting, self._concurrency - len(running)):
-                        running[pool.submit(self._ask, client, text, stopped)] = key
-                    if not running:
+                    for key, text in islice(queue, self._concurrency - len(futures)):
+                        futures[pool.submit(self._ask, client, text, stop_event)] = key
+                    if not futures:
                         return
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        yield running.pop(future), future.result()
+                    for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                        yield futures.pop(future), future.result()
             finally:
-                stopped.set()
+                stop_event.set()
 
-    def _ask(self, client: httpx.Client, text: str, stopped: threading.Event) -> Reply:
+    def _ask(self, client: httpx.Client, text: str, stop_event: threading.Event) -> Reply:
         """The reply to one text. Raises ScorerUnavailable where no text would get one."""
-        for tries in range(1, TRIES + 1):
-            if not self._pace.take(stopped):
-                break
-            try:
-                return self._read(client.post(METHOD, json=self._request(text)))
-            except _PassingError as error:
-                if error.wait > LONGEST_WAIT:
-                    raise ScorerUnavailable(
-                        f"Perspective asks to wait for {error.wait:.0f} seconds: score again then, or get more quota"
-                    ) from error
-                self._pace.hold(error.wait)
-                pause = 0.0 if error.wait else backoff(BACKOFF, tries)
-            except httpx.RequestError:  # no connection, no answer in time, none that can be decoded
-                pause = backoff(BACKOFF, tries)
-            if tries < TRIES:
-                stopped.wait(pause)
-        return {"reason": UNANSWERED}
+        transient_errors = (
+            _PassingError,
+            httpx.RequestError,
+        )  # no connection, no answer in time, none that can be decoded
+        try:
+            return with_retries(TRIES, BACKOFF, transient_errors, LONGEST_WAIT, stop_event)(
+                self._try, client, text, stop_event
+            )
+        except transient_errors:
+            return {"reason": UNANSWERED}
+
+    def _try(self, client: httpx.Client, text: str, stop_event: threading.Event) -> Reply:
+        """The reply to one request. Raises ScorerUnavailable, or what another try may do better than."""
+        if not self._pace.take(stop_event):
+            return {"reason": UNANSWERED}
+        try:
+            return self._read(client.post(METHOD, json=self._request(text)))
+        except _PassingError as error:
+            if error.wait > LONGEST_WAIT:
+                raise ScorerUnavailable(
+                    f"Perspective asks to wait for {error.wait:.0f} seconds: score again then, or get more quota"
+                ) from error
+            self._pace.hold(error.wait)
+            raise
 
     def _request(self, text: str) -> dict[str, Any]:
         return {
@@ -228,13 +236,13 @@ class PerspectiveScorer(Scorer):
         for code in codes:
             if code in PERMANENT:
                 return {"reason": PERMANENT[code]}
-        shown = " ".join([str(status), *codes])
+        codes_text = " ".join([str(status), *codes])
         if status == HTTPStatus.GONE:
-            raise ScorerUnavailable(f"Perspective has ended ({shown}): use another scorer", ScorerState.RETIRED)
+            raise ScorerUnavailable(f"Perspective has ended ({codes_text}): use another scorer", ScorerState.RETIRED)
         if status == HTTPStatus.BAD_REQUEST and not any(code.startswith("API_KEY") for code in codes):
-            return {"reason": f"Perspective: refused ({shown})"}
+            return {"reason": f"Perspective: refused ({codes_text})"}
         raise ScorerUnavailable(
-            f"Perspective refused to answer ({shown}): check that the key is right, that its project has the "
+            f"Perspective refused to answer ({codes_text}): check that the key is right, that its project has the "
             f"Perspective Comment Analyzer API enabled, and that {self._base_url} is the service's address"
         )
 
@@ -244,9 +252,9 @@ class PerspectiveScorer(Scorer):
 
     def _score(self, answer: Any, name: str) -> float:
         try:
-            found = answer["attributeScores"][name]
-            found = found["summaryScore"] if self.kind is ScoreKind.SUMMARY else found["spanScores"][0]["score"]
-            value = found["value"]
+            score = answer["attributeScores"][name]
+            score = score["summaryScore"] if self.kind is ScoreKind.SUMMARY else score["spanScores"][0]["score"]
+            value = score["value"]
         except (LookupError, TypeError) as error:
             raise _PassingError from error
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -305,9 +313,9 @@ def _json(response: httpx.Response) -> Any:
 
 def _codes(answer: Any) -> list[str]:
     """The machine-readable words of an error, which tell nothing of text or key: its types and its status."""
-    found: list[Any] = []
+    words: list[Any] = []
     with suppress(LookupError, TypeError, AttributeError):
         error = answer["error"]
         details = [detail for detail in error.get("details", []) if isinstance(detail, dict)]
-        found = [detail.get(name) for detail in details for name in ("errorType", "reason")] + [error.get("status")]
-    return [code for code in found if isinstance(code, str) and _CODE.fullmatch(code)]
+        words = [detail.get(name) for detail in details for name in ("errorType", "reason")] + [error.get("status")]
+    return [code for code in words if isinstance(code, str) and _CODE.fullmatch(code)]

@@ -29,7 +29,7 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        weights, scale = _rounded(linear.weight.detach())
+        weights, scale = _round(linear.weight.detach())
         self.weights: torch.Tensor
         self.scale: torch.Tensor
         self.bias: torch.Tensor | None
@@ -40,7 +40,7 @@ class Int8Linear(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """[..., inputs] float32 to [..., outputs] float32."""
-        rows, scale = _rounded(inputs.reshape(-1, inputs.shape[-1]))
+        rows, scale = _round(inputs.reshape(-1, inputs.shape[-1]))
         products = torch._int_mm(rows, self.weights).float().mul_(scale).mul_(self.scale)
         if self.bias is not None:
             products.add_(self.bias)
@@ -65,7 +65,7 @@ def _replace_linears(module: nn.Module) -> None:
             _replace_linears(child)
 
 
-def _rounded(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _round(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Each row as whole numbers in -127..127, int8, and the float32 [n_rows, 1] to multiply them with."""
     scale = rows.abs().amax(dim=1, keepdim=True).clamp_min_(torch.finfo(torch.float32).tiny).div_(127)
     return (rows / scale).round_().to(torch.int8), scale

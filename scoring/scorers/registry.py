@@ -1,68 +1,98 @@
 """Scorers by name."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from scoring.scorers.base import Scorer
-from scoring.scorers.lexicon import LexiconScorer, find_lexicon, read_lexicon
-from scoring.scorers.perspective import PerspectiveScorer
+from scoring.attributes import Attribute, Meaning
+from scoring.refusals import Missing, Refused
+from scoring.scorers.base import Cost, Scorer, ScorerUnavailable
+from scoring.scorers.declarations import ScorerDeclaration, Surroundings
+from scoring.scorers.lexicon import LexiconError, LexiconScorer, find_lexicon, read_lexicon
+from scoring.scorers.perspective import PerspectiveScorer, cost_of_text, unavailable
 from scoring.scorers.profanity import ProfanityScorer
 
-CLASSIFIER = "classifier:"  # what names of classifiers of transformers begin with
+CLASSIFIER, LEXICON = "classifier:", "lexicon:"  # what names of such scorers begin with
 DETOXIFY_VARIANTS = ("original", "unbiased", "multilingual", "original-small", "unbiased-small")
 
 
-class UnknownScorer(ValueError):
+class UnknownScorer(Missing):
     """No scorer has that name. The message lists those there are."""
 
 
-class CannotLoadScorers(ValueError):
-    """A module that was named for its scorers has none, or none that can be taken; the message says what to do."""
+def _lexicon(name: str, *, folder: Path | None = None, own: Path | None = None) -> Scorer:
+    """The lexicon in the folder `own`, if that is there; else the one called `name`, in `folder` or of Plumbline."""
+    return LexiconScorer(read_lexicon(own if own and own.is_dir() else find_lexicon(name, folder)))
 
 
-@dataclass(frozen=True, slots=True)
-class ScorerDeclaration:
-    """`name` as people write it, capitals standing for a choice of theirs; what it is; whether texts leave the machine.
-
-    `build` takes what stands for the capitals ("" where there are none) and the scorer's options. `limits`: what its
-    scores do not tell, a sentence or two each.
-    """
-
-    name: str
-    title: str
-    remote: bool
-    build: Callable[..., Scorer]
-    limits: tuple[str, ...] = ()
-
-    @property
-    def prefix(self) -> str:
-        """What names of the scorer begin with: all of the name, or up to its colon."""
-        head, colon, _ = self.name.partition(":")
-        return head + colon
-
-    def covers(self, name: str) -> bool:
-        """Whether `name` is one of the scorer's."""
-        choice = name.removeprefix(self.prefix)
-        return name == self.prefix + choice and bool(choice) == self.prefix.endswith(":")
+def _lexicon_options(surroundings: Surroundings) -> dict[str, Any]:
+    return {"own": surroundings.folder}
 
 
-def _lexicon(name: str, *, folder: Path | None = None) -> Scorer:
-    return LexiconScorer(read_lexicon(find_lexicon(name, folder)))
+def _lexicon_problem(name: str, surroundings: Surroundings) -> ScorerUnavailable | None:
+    try:
+        find_lexicon(name, surroundings.folder.parent)
+    except LexiconError as error:
+        return None if surroundings.is_stored() else ScorerUnavailable(str(error))
+    return None
 
 
-# Both need torch, which is imported when the first of them is built: pages that name scorers are shown without it.
-def _classifier(ref: str, **options: Any) -> Scorer:
-    scorer: Scorer = import_module("scoring.scorers.classifier").ClassifierScorer(ref, **options)
+# Classifiers need torch, which is imported when the first of them is built: pages that name scorers load none.
+def _classifier(ref: str, *, folder: Path | None = None, **options: Any) -> Scorer:
+    classifier = import_module("scoring.scorers.classifier")
+    scorer: Scorer = classifier.ClassifierScorer(str(folder) if folder else ref, **options)
     return scorer
+
+
+def _classifier_options(surroundings: Surroundings) -> dict[str, Any]:
+    return {
+        "folder": surroundings.folder if surroundings.folder.is_dir() else None,
+        "meanings": dict(surroundings.meanings),
+        "endpoint": surroundings.hub_endpoint,
+        "token": surroundings.hub_token,
+    }
+
+
+def _classifier_labels(folder: str, meanings: Mapping[str, Meaning]) -> tuple[Attribute, ...]:
+    attributes: tuple[Attribute, ...] = import_module("scoring.scorers.classifier").read_attributes(folder, meanings)
+    return attributes
 
 
 def _detoxify(variant: str, _choice: str, **options: Any) -> Scorer:
     scorer: Scorer = import_module("scoring.scorers.detoxify").DetoxifyScorer(variant, **options)
     return scorer
+
+
+def _detoxify_options(surroundings: Surroundings) -> dict[str, Any]:
+    folder = surroundings.folder
+    if not folder.is_dir():
+        return {}
+    checkpoints = sorted(folder.glob("*.ckpt"))
+    if len(checkpoints) != 1:
+        raise ScorerUnavailable(
+            f"{folder} holds {len(checkpoints)} files named *.ckpt: put one checkpoint of Detoxify there"
+        )
+    return {"checkpoint": checkpoints[0], "config_folder": folder}
+
+
+def _perspective_options(surroundings: Surroundings) -> dict[str, Any]:
+    return {
+        "key": surroundings.perspective_key,
+        "base_url": surroundings.perspective_url,
+        "requests_per_second": surroundings.perspective_requests_per_second,
+        "epoch": surroundings.epoch,
+        "replies": surroundings.replies,
+    }
+
+
+def _perspective_problem(_choice: str, surroundings: Surroundings) -> ScorerUnavailable | None:
+    return unavailable(surroundings.perspective_key, surroundings.perspective_url)
+
+
+def _perspective_cost(surroundings: Surroundings) -> Cost:
+    return cost_of_text(surroundings.perspective_requests_per_second)
 
 
 SCORERS = [
@@ -76,6 +106,7 @@ SCORERS = [
                 "Detoxify learnt from comments on news sites and Wikipedia, as crowds labelled them: what those crowds "
                 "took for toxic is what it finds. Its variants learnt from different comments and do not compare.",
             ),
+            options=_detoxify_options,
         )
         for variant in DETOXIFY_VARIANTS
     ),
@@ -85,6 +116,8 @@ SCORERS = [
         False,
         _classifier,
         ("Labels mean what the classifier's authors meant by them: read its model card before its numbers.",),
+        options=_classifier_options,
+        read_labels=_classifier_labels,
     ),
     ScorerDeclaration(
         "perspective",
@@ -95,8 +128,21 @@ SCORERS = [
             "Perspective is a service that changes without notice, and nobody outside can look into it: what it said "
             "of a text cannot be had again once it says otherwise. It ends with 2026.",
         ),
+        options=_perspective_options,
+        problem=_perspective_problem,
+        cost=_perspective_cost,
     ),
-    ScorerDeclaration("lexicon:NAME", "Lexicon", False, _lexicon),
+    ScorerDeclaration(
+        f"{LEXICON}NAME",
+        "Lexicon",
+        False,
+        _lexicon,
+        options=_lexicon_options,
+        problem=_lexicon_problem,
+        quick=True,
+        exact=True,
+        import_command="import_lexicon",
+    ),
     ScorerDeclaration(
         "profanity",
         "Packaged profanity model",
@@ -110,31 +156,39 @@ SCORERS = [
 def load_scorers(modules: Sequence[str]) -> None:
     """Import `modules` and add the scorers that each declares in its own SCORERS, once.
 
-    Raises CannotLoadScorers where a module is not there or declares none, or where the name of one is taken.
+    Raises Refused where a module is not there or declares none, or where the name of one is taken.
     """
     for module in modules:
         try:
-            found = import_module(module).SCORERS
+            declarations = import_module(module).SCORERS
         except ImportError as error:
-            raise CannotLoadScorers(f"{module!r} cannot be imported ({error}): install it or set PYTHONPATH") from error
+            raise Refused(f"{module!r} cannot be imported ({error}): install it or set PYTHONPATH") from error
         except AttributeError as error:
-            raise CannotLoadScorers(f"{module!r} declares no scorer: give it SCORERS, of ScorerDeclaration") from error
-        for declared in found:
-            if declared in SCORERS:
+            raise Refused(f"{module!r} declares no scorer: give it SCORERS, of ScorerDeclaration") from error
+        for declaration in declarations:
+            if declaration in SCORERS:
                 continue
-            if find_declaration(declared.name):
-                raise CannotLoadScorers(f"{module!r}: there is a scorer {declared.name!r} already: choose another name")
-            SCORERS.append(declared)
+            if find_declaration(declaration.name):
+                raise Refused(f"{module!r}: there is a scorer {declaration.name!r} already: choose another name")
+            SCORERS.append(declaration)
 
 
 def find_declaration(name: str) -> ScorerDeclaration | None:
     """What is declared of the scorer called `name`; None where there is none of that name."""
-    return next((declared for declared in SCORERS if declared.covers(name)), None)
+    return next((declaration for declaration in SCORERS if declaration.covers(name)), None)
 
 
 def is_scorer(name: str) -> bool:
     """Whether `get_scorer` knows the name."""
     return find_declaration(name) is not None
+
+
+def declaration_of(name: str) -> ScorerDeclaration:
+    """What is declared of the scorer called `name`. Raises UnknownScorer, listing the names."""
+    declaration = find_declaration(name)
+    if declaration is None:
+        raise UnknownScorer(f"there is no scorer {name!r}: use {', '.join(scorer.name for scorer in SCORERS)}")
+    return declaration
 
 
 def get_scorer(name: str, **options: Any) -> Scorer:
@@ -143,7 +197,5 @@ def get_scorer(name: str, **options: Any) -> Scorer:
     Raises UnknownScorer, listing the names; ScorerUnavailable, with what to do, where it cannot be had here;
     LexiconError for a lexicon that is not there or not right; ValueError for a wrong option.
     """
-    for declared in SCORERS:
-        if declared.covers(name):
-            return declared.build(name.removeprefix(declared.prefix), **options)
-    raise UnknownScorer(f"there is no scorer {name!r}: use {', '.join(declared.name for declared in SCORERS)}")
+    declaration = declaration_of(name)
+    return declaration.build(declaration.choice(name), **options)

@@ -1,1 +1,1 @@
-"""Statistics of rankings: areas under the curve with intervals, paired comparisons, ranks that say what they know."""
+"""Statistics of rankings: areas under the curve with intervals, paired comparisons, ranks with their uncertainty."""

@@ -1,9 +1,9 @@
 """The cluster bootstrap: what sums over clusters would have been, had other clusters been drawn.
 
-Clusters (prompts) are the sampling unit, not what lies within them (continuations): a resample draws as many clusters
-as there are, with replacement, each with all it holds. Every statistic here is a function of sums over clusters, so a
-resample is a row of multinomial weights, and all statistics of all resamples are one matrix product (Davison & Hinkley
-1997, sections 2.4 and 3.8; Field & Welsh 2007 for clusters).
+Clusters (prompts) are the sampling unit, not their members (continuations): a resample draws as many clusters as there
+are, with replacement, each with all its members. Every statistic here is a function of sums over clusters, so a
+resample is a row of multinomial weights, and one matrix product gives all statistics of all resamples (Davison &
+Hinkley 1997, sections 2.4 and 3.8; Field & Welsh 2007 for clusters).
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ Array = NDArray[np.float64]
 RESAMPLES = 1000
 SEED = 20200924  # any fixed number; this one is the date of RealToxicityPrompts
 RESAMPLES_AT_ONCE = 32
-DRAWS_AT_ONCE = 2**22  # which bounds the memory: at most some 100 MB of draws and weights, or one resample
-# Multiplications in one product that BLAS keeps on one thread. On a busy machine the threads of larger ones wait for
-# one another: with another process on both of two cores, 1 s became 29 s.
+DRAWS_AT_ONCE = 2**22  # bounds the memory: at most some 100 MB of draws and weights, or one resample
+# A product of so many multiplications stays on one thread of BLAS. On a busy machine the threads of larger products
+# wait for one another: with another process on both of two cores, 1 s became 29 s.
 PRODUCT_SIZE = 2**18
 
 
@@ -45,9 +45,9 @@ def resampled_sums(rows: Array, resamples: int = RESAMPLES, seed: int = SEED) ->
     sums = np.empty((resamples, columns))
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
-        drawn = generator.integers(0, clusters, (size, clusters))
-        drawn += np.arange(size)[:, None] * width  # each resample counts in a row of its own
-        weights = np.bincount(drawn.ravel(), minlength=size * width).astype(np.float64)
+        draws = generator.integers(0, clusters, (size, clusters))
+        draws += np.arange(size)[:, None] * width  # each resample counts in a row of its own
+        weights = np.bincount(draws.ravel(), minlength=size * width).astype(np.float64)
         by_block = weights.reshape(size, blocks, block).transpose(1, 0, 2)
         sums[start : start + size] = (by_block @ factors).sum(axis=0)
     return sums
@@ -56,13 +56,13 @@ def resampled_sums(rows: Array, resamples: int = RESAMPLES, seed: int = SEED) ->
 def percentile_intervals(replicates: Array, confidence: float = CONFIDENCE) -> tuple[Array, Array]:
     """Lower and upper percentile bounds of each column of `replicates` [resamples, columns].
 
-    A replicate that is not a number (a resample without a single scored text) is left out; a column of nothing else
-    has no bounds, which are then not numbers. With few clusters it is narrow: the 95% interval of a mean of normal
-    values covers 92% of the time with 20 clusters and 94 to 95% from 40 on, but that of a rare event's share 85% with
-    25 and 91 to 93% with 100. Intervals of shares are in `scoring.statistics.jackknife`.
+    Replicates that are NaN (a resample without a single scored text) are left out; the bounds of a column of nothing
+    else are NaN. With few clusters the interval is too narrow: the 95% interval of a mean of normal values covers 92%
+    of the time with 20 clusters and 94 to 95% from 40 on, but that of a rare event's share 85% with 25 clusters and 91
+    to 93% with 100. Intervals of shares are in `scoring.statistics.jackknife`.
     """
     low, high = np.full((2, replicates.shape[1]), np.nan)
-    some = ~np.isnan(replicates).all(axis=0)
+    has_replicates = ~np.isnan(replicates).all(axis=0)
     tail = (1 - confidence) / 2
-    low[some], high[some] = np.nanquantile(replicates[:, some], [tail, 1 - tail], axis=0)
+    low[has_replicates], high[has_replicates] = np.nanquantile(replicates[:, has_replicates], [tail, 1 - tail], axis=0)
     return low, high

@@ -1,4 +1,4 @@
-"""Differences of values that were taken on the same texts: interval, p, and p corrected for looking at several."""
+"""Differences of values measured on the same texts: interval, p-value, and p adjusted for multiple comparisons."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The value at position `first` less that at `second`, its 95% interval, two-sided p, and p after Holm."""
+    """The value at position `first` minus that at `second`, its 95% interval, two-sided p, and p adjusted by Holm."""
 
     first: int
     second: int
@@ -28,18 +28,18 @@ class PairedDifference:
 def p_values(difference: Array, error: Array) -> Array:
     """Two-sided p of z tests of differences with these standard errors.
 
-    Equal values cannot be told apart whatever their error (p = 1); unequal ones without any were never random (p = 0).
+    Equal values are indistinguishable whatever their error (p = 1); unequal values without error differ (p = 0).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(difference == 0, 0.0, np.abs(difference) / error)
-    found: Array = 2 * scipy.stats.norm.sf(z)
-    return found
+    two_sided: Array = 2 * scipy.stats.norm.sf(z)
+    return two_sided
 
 
 def pairwise(values: Array, covariance: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], Array, Array]:
-    """Of every two of `values` [k] with joint uncertainty `covariance` [k, k]: both positions, difference, its error.
+    """Compare every two of `values` [k] with covariance [k, k]: both positions, the difference, its standard error.
 
-    What is common to both values, as the texts are, cancels.
+    Variation common to both values, such as that of the shared texts, cancels.
     """
     first, second = np.triu_indices(len(values), 1)
     variance = covariance[first, first] + covariance[second, second] - 2 * covariance[first, second]
@@ -47,7 +47,7 @@ def pairwise(values: Array, covariance: Array) -> tuple[NDArray[np.intp], NDArra
 
 
 def paired_differences(values: Array, covariance: Array) -> list[PairedDifference]:
-    """The difference of every two of `values` [k] with joint uncertainty `covariance` [k, k]; Holm over them all."""
+    """The difference of every two of `values` [k] with covariance [k, k]; Holm's adjustment spans all of them."""
     first, second, difference, error = pairwise(values, covariance)
     half = scipy.stats.norm.ppf((1 + CONFIDENCE) / 2) * error
     p = p_values(difference, error)
@@ -59,6 +59,8 @@ def paired_differences(values: Array, covariance: Array) -> list[PairedDifferenc
 
 
 def holm_over(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """The same differences with p adjusted over all of them, as for a table of several slices."""
-    adjusted = holm(np.array([of.p_value for of in differences]))
-    return [replace(of, p_adjusted=float(p)) for of, p in zip(differences, adjusted, strict=True)]
+    """The same differences with p adjusted over all of them, such as those in a table of several slices."""
+    adjusted_p_values = holm(np.array([difference.p_value for difference in differences]))
+    return [
+        replace(difference, p_adjusted=float(p)) for difference, p in zip(differences, adjusted_p_values, strict=True)
+    ]

@@ -15,14 +15,14 @@ def quantiles(values: Array) -> list[float]:
     """The QUANTILES of `values` [n], interpolated linearly. Raises ValueError where there is no value."""
     if not len(values):
         raise ValueError("values: quantiles need at least one; leave out what has none")
-    found: list[float] = np.quantile(values, QUANTILES).tolist()
-    return found
+    cuts: list[float] = np.quantile(values, QUANTILES).tolist()
+    return cuts
 
 
 def shared_edges(samples: Sequence[Array]) -> Array:
     """Edges of bins of equal width that hold all `samples`, float64 [bins + 1].
 
-    As wide as the rule of Freedman and Diaconis (1981) makes them for the smallest sample, within FEWEST and MOST bins.
+    Their width follows Freedman and Diaconis (1981) for the smallest sample, with FEWEST to MOST bins.
     """
     everything = np.concatenate(samples)
     low, high = float(everything.min()), float(everything.max())

@@ -1,10 +1,10 @@
 """Intervals from leaving out one cluster at a time, for shares and means that lie between 0 and 1.
 
-Clusters (prompts) are the sampling unit, not what lies within them (continuations). The standard error is the
+Clusters (prompts) are the sampling unit, not their members (continuations). The standard error is the
 jackknife's, the interval is symmetric on the logit scale, and Student's t takes the place of the normal distribution
 (Efron & Tibshirani 1993, chapter 11; Hanley & McNeil 1982 for the scale). Its degrees of freedom are Satterthwaite's:
 where a few clusters make up all of the variance, as with rare events, there are far fewer than clusters, and the
-percentiles of a bootstrap are too narrow (`python -m tests.bench intervals` has both side by side).
+percentiles of a bootstrap are too narrow (`python -m tests.bench intervals` shows both side by side).
 """
 
 from collections.abc import Callable
@@ -30,12 +30,11 @@ def share_intervals(
     """Intervals of shares [columns] of trials in clusters, from the shares without each cluster [clusters, columns].
 
     The 95% interval covers 93 to 96% of the time with 25 clusters and 94 to 96% from 100 on, for shares of 2% and more
-    of 25 trials a cluster with an intraclass correlation up to 0.4. Wilson's takes its place where no cluster varies as
-    the share does:
+    of 25 trials a cluster with an intraclass correlation up to 0.4. Wilson's interval takes its place in two cases:
     - one trial a cluster (`trials` [columns] equals `clusters` [columns]): the trials are independent;
-    - a share of exactly 0 or 1: Wilson's for as many trials as there are clusters, which holds also where the trials
-      of a cluster all go together, and is wide otherwise.
-    A single cluster of several trials with another share has no interval: its bounds are not numbers.
+    - a share of exactly 0 or 1: Wilson's for as many trials as there are clusters, which holds even where the trials
+      of a cluster all agree, and is wide otherwise.
+    A single cluster of several trials with another share has no interval: its bounds are NaN.
     """
     low, high = mean_intervals(shares, left_out, clusters, confidence)
     wilson = (trials == clusters) | (shares == 0) | (shares == 1)
@@ -48,17 +47,17 @@ def mean_intervals(
 ) -> tuple[Array, Array]:
     """Intervals of means [columns] of values from 0 to 1, from those without each cluster [clusters, columns].
 
-    A mean of exactly 0 or 1 has an interval of no width; one of a single cluster none, its bounds are not numbers.
+    A mean of exactly 0 or 1 has an interval of no width; the mean of a single cluster has none: its bounds are NaN.
     """
     spread, quantile = _standard_error(means, left_out, clusters, confidence)
-    inside = (means > 0) & (means < 1)
-    logit = np.log(means, where=inside, out=np.zeros_like(means))
-    logit -= np.log1p(-means, where=inside, out=np.zeros_like(means))
-    half = quantile * np.divide(spread, means * (1 - means), where=inside, out=np.zeros_like(means))
+    is_inner = (means > 0) & (means < 1)
+    logit = np.log(means, where=is_inner, out=np.zeros_like(means))
+    logit -= np.log1p(-means, where=is_inner, out=np.zeros_like(means))
+    half = quantile * np.divide(spread, means * (1 - means), where=is_inner, out=np.zeros_like(means))
     low, high = (1 / (1 + np.exp(-np.clip(logit + sign * half, -700, 700))) for sign in (-1, 1))
     unknown = np.isnan(spread)
     return tuple(  # type: ignore[return-value]
-        np.where(unknown, np.nan, np.where(inside, bound, means)) for bound in (low, high)
+        np.where(unknown, np.nan, np.where(is_inner, limit, means)) for limit in (low, high)
     )
 
 
@@ -78,14 +77,14 @@ def spread_intervals(
 def _standard_error(values: Array, left_out: Array, clusters: Array, confidence: float) -> tuple[Array, Array]:
     """The jackknife's standard error of each value, and the quantile of Student's t that goes with it.
 
-    Clusters that hold nothing move nothing and count for nothing: `clusters` [columns] says how many hold something.
-    Neither is a number where there is one cluster, or without one of them no value.
+    `clusters` [columns] is the number of clusters that are not empty; empty ones do not count. Both are NaN where there
+    is one cluster, or where leaving one out leaves no value.
     """
-    several = (clusters > 1) & np.isfinite(left_out).all(axis=0)
-    squares = np.where(several, left_out - values, 0.0) ** 2
-    n = np.where(several, clusters, 2.0)
+    has_several = (clusters > 1) & np.isfinite(left_out).all(axis=0)
+    squares = np.where(has_several, left_out - values, 0.0) ** 2
+    n = np.where(has_several, clusters, 2.0)
     mean = squares.sum(axis=0) / n
     variance = np.maximum((squares**2).sum(axis=0) / n - mean**2, 0)
     freedom = np.divide(2 * n * mean**2, variance, where=variance > 0, out=np.full_like(mean, np.inf))
     quantile = scipy.stats.t.ppf((1 + confidence) / 2, np.clip(freedom, 1, n - 1))
-    return np.where(several, np.sqrt((n - 1) * mean), np.nan), quantile
+    return np.where(has_several, np.sqrt((n - 1) * mean), np.nan), quantile

@@ -28,8 +28,9 @@ class Entry:
 class ModelChange:
     """A model that is on both boards.
 
-    `from_rank` and `to_rank` count the models of both boards only, so that a model which came or went moves no other;
-    `from_board_rank` and `to_board_rank` are the ranks as the whole boards show them. Without such models they agree.
+    `from_rank` and `to_rank` count only models on both boards, so that a model on one board alone moves no other.
+    `from_board_rank` and `to_board_rank` are the ranks that the whole boards show. If the boards have the same models,
+    both pairs agree.
     """
 
     model: str
@@ -47,7 +48,7 @@ class ModelChange:
 
     @property
     def difference(self) -> float:
-        """Of the values, after less before."""
+        """The new value minus the old one."""
         return self.to_value - self.from_value
 
 
@@ -64,7 +65,7 @@ class ModelApart:
 class RankChanges:
     """The record of what changed from one board to another.
 
-    `models` are those of both boards, by rank after and then by name. `changed_values` counts values that differ when
+    `models` are those on both boards, by new rank and then by name. `changed_values` counts values that differ when
     printed with `decimals` digits, or at all where that is None; differences are of the values as given.
     """
 
@@ -79,14 +80,15 @@ class RankChanges:
 
     @property
     def changed_ranks(self) -> int:
-        """Models whose rank among the models of both boards is another."""
+        """The number of models whose rank among the models of both boards differs."""
         return sum(model.change != 0 for model in self.models)
 
     @property
     def changed_values(self) -> int:
-        """Models whose value is another; see `decimals`."""
+        """The number of models whose value differs at `decimals` digits."""
         return sum(
-            _as_printed(of.from_value, self.decimals) != _as_printed(of.to_value, self.decimals) for of in self.models
+            _as_printed(model.from_value, self.decimals) != _as_printed(model.to_value, self.decimals)
+            for model in self.models
         )
 
     @property
@@ -98,11 +100,11 @@ class RankChanges:
 
     @property
     def largest_difference(self) -> ModelChange | None:
-        """The model whose value changed most, the first by name of several; None without a model on both boards."""
-        return min(self.models, key=lambda of: (-abs(of.difference), of.model), default=None)
+        """The model whose value changed most, ties going to the first by name; None without a model on both boards."""
+        return min(self.models, key=lambda model: (-abs(model.difference), model.model), default=None)
 
     def as_json(self) -> dict[str, Any]:
-        """The record as JSON can hold it. `change` is positive for a model that rose."""
+        """The record as values that JSON can hold. `change` is positive for a model that rose."""
         largest = self.largest_difference
         return {
             "n_models": len(self.models),
@@ -117,15 +119,17 @@ class RankChanges:
             "direction": self.direction,
             "tie_rule": self.tie_rule,
             "decimals": self.decimals,
-            "models": [asdict(of) | {"change": of.change, "difference": of.difference} for of in self.models],
+            "models": [
+                asdict(model) | {"change": model.change, "difference": model.difference} for model in self.models
+            ],
             "only_before": [asdict(model) for model in self.only_before],
             "only_after": [asdict(model) for model in self.only_after],
         }
 
 
 def rank_changes(
-    before: Mapping[str, Entry],
-    after: Mapping[str, Entry],
+    old_board: Mapping[str, Entry],
+    new_board: Mapping[str, Entry],
     direction: Direction,
     tie_rule: TieRule = "equal",
     decimals: int | None = None,
@@ -136,59 +140,63 @@ def rank_changes(
     tie_rule: "equal" gives equal values the same rank, as everywhere on the board; "first" orders them by name (in
       code points), as Pozzobon et al. 2023 did by pandas' rank(method="first"). A board that carries ranks has these
       under either rule.
-    decimals: digits that the values were printed with, which decide what counts as a changed value; None where they
-      are exact.
+    decimals: the number of digits that the values were printed with; it decides which values count as changed. None
+      where the values are exact.
 
-    The correlations are of the order before ties are broken by name: of the ranks that a board carries, else of its
-    values. Both count pairs tied on a board as such (tau-b; mean ranks). Raises ValueError for a value that is not
-    finite, a rank below 1, ranks for some models of a board only, and an unknown direction or tie rule.
+    The correlations compare the orders before ties are broken by name: the ranks that a board carries, else its
+    values. Both treat pairs tied on a board as ties (tau-b; mean ranks). Raises ValueError for a value that is not
+    finite, a rank below 1, a board with ranks for some models only, and an unknown direction or tie rule.
     """
-    for name, given, known in (("direction", direction, Direction), ("tie_rule", tie_rule, TieRule)):
-        if given not in get_args(known):
-            raise ValueError(f"{name} = {given!r}: use one of {', '.join(get_args(known))}")
-    _check("before", before)
-    _check("after", after)
-    places = [_board_ranks(board, direction, tie_rule) for board in (before, after)]
-    common = sorted(before.keys() & after.keys())
-    apart = [
+    for name, option, allowed_options in (("direction", direction, Direction), ("tie_rule", tie_rule, TieRule)):
+        if option not in get_args(allowed_options):
+            raise ValueError(f"{name} = {option!r}: use one of {', '.join(get_args(allowed_options))}")
+    _check("before", old_board)
+    _check("after", new_board)
+    places = [_board_ranks(board, direction, tie_rule) for board in (old_board, new_board)]
+    common = sorted(old_board.keys() & new_board.keys())
+    models_apart = [
         tuple(
             ModelApart(name, rank, board[name].value)
             for name, rank in sorted(ranks.items(), key=lambda item: (item[1], item[0]))
-            if name not in other
+            if name not in other_board
         )
-        for board, other, ranks in ((before, after, places[0]), (after, before, places[1]))
+        for board, other_board, ranks in ((old_board, new_board, places[0]), (new_board, old_board, places[1]))
     ]
-    among = [_among(common, ranks, gone) for ranks, gone in zip(places, apart, strict=True)]
+    common_ranks = [
+        _ranks_without(common, ranks, absent_models) for ranks, absent_models in zip(places, models_apart, strict=True)
+    ]
     models = [
-        ModelChange(name, first, second, before[name].value, after[name].value, places[0][name], places[1][name])
-        for name, first, second in zip(common, *among, strict=True)
+        ModelChange(name, first, second, old_board[name].value, new_board[name].value, places[0][name], places[1][name])
+        for name, first, second in zip(common, *common_ranks, strict=True)
     ]
-    orders = [_order([board[name] for name in common], direction) for board in (before, after)]
+    orders = [_order([board[name] for name in common], direction) for board in (old_board, new_board)]
     return RankChanges(
         direction,
         tie_rule,
         decimals,
-        tuple(sorted(models, key=lambda of: of.to_rank)),  # stable: then by name
-        apart[0],
-        apart[1],
+        tuple(sorted(models, key=lambda model: model.to_rank)),  # stable: then by name
+        models_apart[0],
+        models_apart[1],
         kendall(*orders),
         spearman(*orders),
     )
 
 
-def _check(which: str, board: Mapping[str, Entry]) -> None:
+def _check(board_name: str, board: Mapping[str, Entry]) -> None:
     for name, entry in board.items():
         if not math.isfinite(entry.value):
-            raise ValueError(f"{which}: the value of {name} is {entry.value}; leave out a model without a value")
+            raise ValueError(f"{board_name}: the value of {name} is {entry.value}; leave out a model without a value")
         if entry.rank is not None and entry.rank < 1:
-            raise ValueError(f"{which}: the rank of {name} is {entry.rank}; ranks begin at 1")
-    without = sorted(name for name, entry in board.items() if entry.rank is None)
-    if without and len(without) < len(board):
-        raise ValueError(f"{which}: {without[0]} has no rank and others have one; give all of a board's ranks, or none")
+            raise ValueError(f"{board_name}: the rank of {name} is {entry.rank}; ranks begin at 1")
+    unranked_names = sorted(name for name, entry in board.items() if entry.rank is None)
+    if unranked_names and len(unranked_names) < len(board):
+        raise ValueError(
+            f"{board_name}: {unranked_names[0]} has no rank and others have one; give all of a board's ranks, or none"
+        )
 
 
 def _order(entries: list[Entry], direction: Direction) -> Array:
-    """Numbers [models] that are lower for the better model: the ranks that the board carries, else from its values."""
+    """Numbers [models] that are lower for better models: the ranks that the board carries, else its signed values."""
     ranks = [entry.rank for entry in entries if entry.rank is not None]
     if ranks:
         return np.array(ranks, dtype=np.float64)
@@ -198,19 +206,21 @@ def _order(entries: list[Entry], direction: Direction) -> Array:
 
 def _board_ranks(board: Mapping[str, Entry], direction: Direction, tie_rule: TieRule) -> dict[str, int]:
     """The rank of each model on the whole board."""
-    carried = {name: entry.rank for name, entry in board.items() if entry.rank is not None}
-    if carried:
-        return carried
+    own_ranks = {name: entry.rank for name, entry in board.items() if entry.rank is not None}
+    if own_ranks:
+        return own_ranks
     names = sorted(board)
     order = _order([board[name] for name in names], direction)
-    found = competition_ranks(order, "lower") if tie_rule == "equal" else scipy.stats.rankdata(order, method="ordinal")
-    return dict(zip(names, (int(rank) for rank in found), strict=True))
+    board_ranks = (
+        competition_ranks(order, "lower") if tie_rule == "equal" else scipy.stats.rankdata(order, method="ordinal")
+    )
+    return dict(zip(names, (int(rank) for rank in board_ranks), strict=True))
 
 
-def _among(common: list[str], ranks: Mapping[str, int], apart: tuple[ModelApart, ...]) -> list[int]:
-    """Ranks of the `common` models had those `apart` not been on the board: each takes up one rank ahead of others."""
-    gone = np.array([model.rank for model in apart], dtype=np.int64)
-    return [ranks[name] - int((gone < ranks[name]).sum()) for name in common]
+def _ranks_without(common: list[str], ranks: Mapping[str, int], absent_models: tuple[ModelApart, ...]) -> list[int]:
+    """Ranks of the `common` models without those absent from the other board, each of which takes up one rank."""
+    absent_ranks = np.array([model.rank for model in absent_models], dtype=np.int64)
+    return [ranks[name] - int((absent_ranks < ranks[name]).sum()) for name in common]
 
 
 def _as_printed(value: float, decimals: int | None) -> float:

@@ -17,7 +17,7 @@ ALPHA = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Competition rank (equal values share it) and, where known, the best and worst rank that cannot be excluded."""
+    """A competition rank (equal values share it) and, where known, the best and worst rank that cannot be excluded."""
 
     rank: int
     low: int | None
@@ -26,17 +26,17 @@ class Rank:
 
 def competition_ranks(values: Array, direction: Direction) -> NDArray[np.int64]:
     """1 for the best; equal values share the better rank, and the next one is skipped."""
-    signed = -values if direction == "higher" else values
-    found: NDArray[np.int64] = scipy.stats.rankdata(signed, method="min").astype(np.int64)
-    return found
+    costs = -values if direction == "higher" else values
+    shared_ranks: NDArray[np.int64] = scipy.stats.rankdata(costs, method="min").astype(np.int64)
+    return shared_ranks
 
 
 def ranks(values: Array, covariance: Array, direction: Direction, alpha: float = ALPHA) -> list[Rank]:
-    """Rank `values` [k], whose joint uncertainty is `covariance` [k, k], and say which ranks cannot be told apart.
+    """Rank `values` [k] with covariance [k, k], and give the range of ranks that each may have.
 
-    All pairs are compared by two-sided z tests of their paired difference, Holm-adjusted over the k (k - 1) / 2 pairs;
-    low = 1 + number significantly better, high = k - number significantly worse. A pair whose covariance is not known
-    (NaN) cannot be told apart.
+    Two-sided z tests compare the paired difference of every pair, Holm-adjusted over the k (k - 1) / 2 pairs;
+    low = 1 + number significantly better, high = k - number significantly worse. A pair whose covariance is unknown
+    (NaN) counts as indistinguishable.
     """
     count = len(values)
     first, second, difference, error = pairwise(values, covariance)

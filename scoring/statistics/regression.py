@@ -1,4 +1,4 @@
-"""The straight line through points, by least squares, with the band that the line itself lies in."""
+"""The straight line through points by least squares, with its confidence band."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RegressionLine:
     """y = intercept + slope x, of n points; `at` [m] are values of x, `low` and `high` [m] the 95% band there."""
 
     slope: float
@@ -23,15 +23,15 @@ class Line:
     high: Array
 
     @property
-    def fitted(self) -> Array:
+    def fitted_values(self) -> Array:
         """The line at each value of x."""
         return self.intercept + self.slope * self.at
 
 
-def line(x: Array, y: Array, steps: int = 24) -> Line | None:
-    """The least-squares line of y on x, finite arrays [n], over the range of x in so many steps.
+def line(x: Array, y: Array, steps: int = 24) -> RegressionLine | None:
+    """The least-squares line of y on x, finite arrays [n], at `steps` values over the range of x.
 
-    The band is that of the mean of y at a given x (Student's t, n - 2 degrees of freedom): where the line lies, not the
+    The band is that of the mean of y at a given x (Student's t, n - 2 degrees of freedom): it covers the line, not the
     points. None with fewer than three points, or where x does not vary.
     """
     n = len(x)
@@ -42,7 +42,7 @@ def line(x: Array, y: Array, steps: int = 24) -> Line | None:
     slope = float(((x - centre) * (y - y.mean())).sum()) / spread
     intercept = float(y.mean() - slope * centre)
     error = np.sqrt(((y - intercept - slope * x) ** 2).sum() / (n - 2))
-    at = np.linspace(x.min(), x.max(), steps)
-    half = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, n - 2) * error * np.sqrt(1 / n + (at - centre) ** 2 / spread)
-    fitted = intercept + slope * at
-    return Line(slope, intercept, n, at, fitted - half, fitted + half)
+    positions = np.linspace(x.min(), x.max(), steps)
+    half = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, n - 2) * error * np.sqrt(1 / n + (positions - centre) ** 2 / spread)
+    heights = intercept + slope * positions
+    return RegressionLine(slope, intercept, n, positions, heights - half, heights + half)

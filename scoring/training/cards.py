@@ -51,13 +51,13 @@ this project was trained on. The text is encyclopaedic and not filtered; the mod
 
 def write_card(folder: Path, held_out: list[str], *, steps: int, tokens_per_step: int, seed: int) -> float:
     """Write README.md beside the weights in `folder`; returns the held-out log-perplexity, in nats a token."""
-    found = resolve(str(folder))
-    loaded = load(found.source, found.location, found.revision)
+    resolved_model = resolve(str(folder))
+    model = load(resolved_model.source, resolved_model.location, resolved_model.revision)
     documents = held_out[:MEASURED_DOCUMENTS]
-    likelihoods = token_log_likelihoods(loaded, documents, LikelihoodSettings())
+    likelihoods = token_log_likelihoods(model, documents, LikelihoodSettings())
     tokens = np.concatenate([item.tokens for item in likelihoods])
     log_perplexity = -float(tokens.mean(dtype=np.float64))
-    architecture = found.architecture
+    architecture = resolved_model.architecture
     causal = architecture.kind == "causal"
     card = CARD.format(
         name=folder.name,

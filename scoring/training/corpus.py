@@ -43,8 +43,8 @@ def wikitext_documents(folder: Path) -> Iterator[str]:
 
 def detokenise(text: str) -> str:
     """Undo WikiText's spacing round punctuation."""
-    for spaced, joined in _WIKITEXT_JOINS:
-        text = text.replace(spaced, joined)
+    for spaced_mark, mark in _WIKITEXT_JOINS:
+        text = text.replace(spaced_mark, mark)
     text = _SPACE_BEFORE.sub(r"\1", text)
     text = _SPACE_AFTER.sub(r"\1", text)
     text = _APOSTROPHE.sub(r"\1", text)
@@ -74,11 +74,11 @@ def load_corpus(data: Path, seed: int) -> tuple[list[str], list[str]]:
     """
     sources = {"wikitext-2": wikitext_documents, "bold/wikipedia": bold_documents}
     documents: dict[str, None] = {}
-    for folder, read in sources.items():
+    for folder, read_documents in sources.items():
         if not (data / folder).is_dir():
             raise FileNotFoundError(f"{data / folder} is missing: set --data to the folder that holds {folder}")
-        documents.update(dict.fromkeys(read(data / folder)))
-    kept = [document for document in documents if len(document) >= SHORTEST_DOCUMENT]
-    random.Random(seed).shuffle(kept)  # noqa: S311 (a shuffle, not a secret)
-    held_out = round(len(kept) * HELD_OUT_SHARE)
-    return kept[held_out:], kept[:held_out]
+        documents.update(dict.fromkeys(read_documents(data / folder)))
+    long_documents = [document for document in documents if len(document) >= SHORTEST_DOCUMENT]
+    random.Random(seed).shuffle(long_documents)  # noqa: S311 (a shuffle, not a secret)
+    held_out = round(len(long_documents) * HELD_OUT_SHARE)
+    return long_documents[held_out:], long_documents[:held_out]

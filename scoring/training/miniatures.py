@@ -110,8 +110,8 @@ def start_well(model: BertForMaskedLM) -> None:
     neighbouring tokens matter; from this one, about a thousand.
     """
     positions = model.bert.embeddings.position_embeddings.weight
-    count, hidden = positions.shape
-    angles = torch.arange(count)[:, None] * torch.exp(torch.arange(0, hidden, 2) * (-math.log(1000) / hidden))
+    count, width = positions.shape
+    angles = torch.arange(count)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(1000) / width))
     positions[:, 0::2], positions[:, 1::2] = POSITION_SCALE * angles.sin(), POSITION_SCALE * angles.cos()
     for layer in model.bert.encoder.layer:
         layer.attention.self.key.weight.copy_(layer.attention.self.query.weight)
@@ -157,8 +157,8 @@ def main() -> None:
         if not (folder / "model.safetensors").exists():
             seconds = train(spec, documents, folder, args.seed)
             print(f"{spec.name}: trained in {seconds:.0f} s")  # noqa: T201
-        measured = write_card(folder, held_out, steps=spec.steps, tokens_per_step=TOKENS_PER_STEP, seed=args.seed)
-        print(f"{spec.name}: {measured:.3f} nats a token on held-out documents")  # noqa: T201
+        log_perplexity = write_card(folder, held_out, steps=spec.steps, tokens_per_step=TOKENS_PER_STEP, seed=args.seed)
+        print(f"{spec.name}: {log_perplexity:.3f} nats a token on held-out documents")  # noqa: T201
 
 
 if __name__ == "__main__":

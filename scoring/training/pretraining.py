@@ -31,11 +31,11 @@ def causal_batches(
 ) -> Iterator[Batch]:
     """Yield endless [tokens / context, context] batches of documents packed end to end, reshuffled every epoch."""
     generator = np.random.default_rng(seed)
-    encoded = tokenizer(documents, add_special_tokens=False)["input_ids"]
+    token_ids = tokenizer(documents, add_special_tokens=False)["input_ids"]
     rows = tokens // context
     while True:
-        order = generator.permutation(len(encoded))
-        stream = np.concatenate([[tokenizer.eos_token_id, *encoded[index]] for index in order])
+        order = generator.permutation(len(token_ids))
+        stream = np.concatenate([[tokenizer.eos_token_id, *token_ids[index]] for index in order])
         for start in range(0, len(stream) - rows * context, rows * context):
             ids = torch.from_numpy(stream[start : start + rows * context].reshape(rows, context))
             labels = torch.full_like(ids, IGNORED)
@@ -48,8 +48,8 @@ def masked_batches(
 ) -> Iterator[Batch]:
     """Yield endless batches of about `tokens` tokens: documents of like length, a share of their tokens masked."""
     generator = np.random.default_rng(seed)
-    encoded = tokenizer(documents, truncation=True, max_length=context)["input_ids"]
-    lengths = np.array([len(ids) for ids in encoded])
+    token_ids = tokenizer(documents, truncation=True, max_length=context)["input_ids"]
+    lengths = np.array([len(ids) for ids in token_ids])
     while True:
         # Like lengths together, but other neighbours every epoch.
         order = np.argsort(lengths + generator.uniform(-4, 4, len(lengths)))
@@ -61,14 +61,14 @@ def masked_batches(
                 bounds.append(position)
                 widest = lengths[index]
         for number in generator.permutation(len(bounds) - 1):
-            chosen = order[bounds[number] : bounds[number + 1]]
-            ids = torch.full((len(chosen), int(lengths[chosen].max())), tokenizer.pad_token_id)
-            for row, index in enumerate(chosen):
-                ids[row, : lengths[index]] = torch.tensor(encoded[index])
+            batch_indices = order[bounds[number] : bounds[number + 1]]
+            ids = torch.full((len(batch_indices), int(lengths[batch_indices].max())), tokenizer.pad_token_id)
+            for row, index in enumerate(batch_indices):
+                ids[row, : lengths[index]] = torch.tensor(token_ids[index])
             ordinary = ids >= len(tokenizer.all_special_ids)
-            masked = ordinary & torch.from_numpy(generator.random(ids.shape) < MASKED_SHARE)
-            labels = torch.where(masked, ids, IGNORED)
-            yield torch.where(masked, tokenizer.mask_token_id, ids), labels
+            is_masked = ordinary & torch.from_numpy(generator.random(ids.shape) < MASKED_SHARE)
+            labels = torch.where(is_masked, ids, IGNORED)
+            yield torch.where(is_masked, tokenizer.mask_token_id, ids), labels
 
 
 def prediction_loss(
@@ -76,10 +76,10 @@ def prediction_loss(
 ) -> torch.Tensor:
     """Mean cross-entropy, in nats, where `labels` asks for a token; the vocabulary head sees only those positions."""
     attention = None if padding is None else (ids != padding).long()
-    hidden = model.base_model(input_ids=ids, attention_mask=attention).last_hidden_state
-    wanted = labels != IGNORED
+    states = model.base_model(input_ids=ids, attention_mask=attention).last_hidden_state
+    is_target = labels != IGNORED
     head = model.get_output_embeddings() if padding is None else model.cls
-    return cross_entropy(head(hidden[wanted]).float(), labels[wanted])
+    return cross_entropy(head(states[is_target]).float(), labels[is_target])
 
 
 def learning_rate(step: int, steps: int) -> float:
@@ -112,7 +112,7 @@ def pretrain(
     groups = [{"params": matrices, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=peak_rate, betas=(0.9, 0.98), fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: learning_rate(step, steps))
-    smoothed: float | None = None
+    smooth_loss: float | None = None
     with tqdm(total=steps, desc=title, unit="step", mininterval=1.0) as bar:
         for step in range(steps):
             ids, labels = (tensor.to(device) for tensor in next(batches))
@@ -126,9 +126,9 @@ def pretrain(
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
             schedule.step()
-            smoothed = value if smoothed is None else 0.98 * smoothed + 0.02 * value
-            bar.set_postfix(loss=f"{smoothed:.3f}", refresh=False)
+            smooth_loss = value if smooth_loss is None else 0.98 * smooth_loss + 0.02 * value
+            bar.set_postfix(loss=f"{smooth_loss:.3f}", refresh=False)
             bar.update()
             if (step + 1) % max(1, steps // 10) == 0:
-                report(f"{title}: step {step + 1}/{steps}, loss {smoothed:.3f} nats a token")
+                report(f"{title}: step {step + 1}/{steps}, loss {smooth_loss:.3f} nats a token")
     model.to("cpu").eval()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.cage import NURSERY, Limits, open_cage, open_model
-from scoring.cage.protections import missing
+from scoring.cage import NURSERY, CageLimits, open_cage, open_model
+from scoring.cage.protections import missing_protections
 from scoring.language_models import BUNDLED
 from scoring.language_models.loading import load_files
 from scoring.likelihood import likelihoods_table, token_log_likelihoods
@@ -29,7 +29,7 @@ def here(path: Path, texts: list[str]) -> np.ndarray:
 
 def caged(path: Path, texts: list[str]) -> np.ndarray:
     """In a cage."""
-    with open_model(path, path.name, "float32", Limits()) as model:
+    with open_model(path, path.name, "float32", CageLimits()) as model:
         return flattened(model.likelihoods([str(number) for number in range(len(texts))], texts, SETTINGS))
 
 
@@ -40,7 +40,7 @@ def flattened(table) -> np.ndarray:
 
 def opened() -> None:
     """A cage with nothing to do."""
-    with open_cage(Limits()):
+    with open_cage(CageLimits()):
         pass
 
 
@@ -52,8 +52,8 @@ def cage_table() -> None:
     began = time.perf_counter()
     NURSERY.prepare()
     print(f"the process that cages come from, once for each worker: {time.perf_counter() - began:.2f} s")
-    with open_cage(Limits()) as cage:
-        lacking = [one.title.lower() for one in missing(cage.protections)]
+    with open_cage(CageLimits()) as cage:
+        lacking = [one.title.lower() for one in missing_protections(cage.protections)]
     print(f"missing on this host: {', '.join(lacking) or 'nothing'}")
     print(f"opening and closing a cage: {seconds(opened, 5):.3f} s")
     texts = sentences(CAUSAL_TEXTS)

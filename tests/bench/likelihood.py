@@ -62,7 +62,7 @@ def operations(model: LoadedModel, texts: list[str]) -> float:
     inner = sum(p.numel() for p in model.model.parameters() if p.dim() > 1 and id(p) not in embeddings | {id(head)})
     if model.architecture.kind == "causal":
         return 2.0 * (inner + head.numel()) * lengths.sum()
-    special = SpecialTokens.of(model, SETTINGS)
+    special = SpecialTokens.for_model(model, SETTINGS)
     seen = lengths * (lengths + len(special.before) + len(special.after))
     return 2.0 * (inner * seen.sum() + head.numel() * lengths.sum())
 

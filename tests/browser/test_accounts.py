@@ -12,10 +12,11 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from leaderboard.models import ApiToken
-from leaderboard.services.courier import send_due
-from leaderboard.services.invitations import invite
-from leaderboard.services.roles import set_role
-from leaderboard.services.tokens import TokenRefused, make_token, owner_of
+from leaderboard.people.services.invitations import invite
+from leaderboard.people.services.roles import set_role
+from leaderboard.people.services.tokens import TokenRefused, make_token, owner_of
+from leaderboard.services.outbox import send_due
+from leaderboard.worker import SENDERS
 from tests.browser.conftest import CHROMIUM, Visit
 from tests.browser.looking import overflow, unfit, violations
 
@@ -47,7 +48,7 @@ def letters(settings, tmp_path: Path, live_server: LiveServer) -> Path:
 
 
 def link_in_the_last_letter(letters: Path) -> str:
-    send_due()  # as beat does every two seconds
+    send_due(SENDERS)  # as beat does every two seconds
     newest = max(letters.iterdir(), key=lambda letter: letter.stat().st_mtime_ns)
     return re.search(r"http://\S+", newest.read_text())[0]
 
@@ -165,7 +166,7 @@ def test_pages_of_accounts_are_accessible_and_fit_every_window(visit, live_serve
     olga = person("olga", "operator")
     make_token(olga, "nightly submissions of the whole group")
     ApiToken.objects.update(last_used_at=olga.date_joined)
-    invite(live_server.url, "somebody-with-a-long-name@an-institute.example.org", by=olga)
+    invite(live_server.url, "somebody-with-a-long-name@an-institute.example.org", inviter=olga)
     opened.page.goto(LOG_IN)
     log_in(opened.page, "olga")
     opened.page.wait_for_url("**/accounts/")

@@ -11,7 +11,7 @@ from django.utils import timezone
 from playwright.sync_api import BrowserContext, expect
 
 from leaderboard.models import LanguageModel, Metric, Run, Scoring, Submission, SubmissionLine
-from leaderboard.services.submissions import lifecycle
+from leaderboard.submissions.services import lifecycle
 from tests.browser.conftest import CHROMIUM
 from tests.browser.looking import unfit
 from tests.leaderboard.submitting import person, sent

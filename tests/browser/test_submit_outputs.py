@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from leaderboard import tasks
 from leaderboard.models import LanguageModel, Reading, Submission
-from leaderboard.services.submissions.templates import template_of
+from leaderboard.submissions.services.templates import template_of
 from tests.browser.conftest import CHROMIUM
 from tests.browser.looking import unfit
 from tests.browser.test_accounts import log_in, person

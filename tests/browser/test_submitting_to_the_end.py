@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 
 from leaderboard.celery import app
 from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Standing, Submission
-from leaderboard.services import control
 from leaderboard.services.openings import ensure_control_set
+from scoring.metrics import instruments
 from tests.browser.conftest import CHROMIUM
 from tests.browser.submitting import look_up, send, sign_up
 from tests.browser.test_accounts import _no_attempts_yet, letters
@@ -31,7 +31,7 @@ WATCH = """addEventListener("DOMContentLoaded", () => {
   new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
   look();
 })"""
-PATIENCE = 600_000  # milliseconds; eighteen slices, each in a cage of its own, on a busy machine
+PATIENCE = 600_000  # milliseconds; six slices, each in a cage of its own, on a busy machine
 
 
 def made_token(page: Page) -> str:
@@ -55,7 +55,7 @@ def watched(board: Metric, monkeypatch: pytest.MonkeyPatch) -> MetricVersion:
     version = board.current_version()
     ControlCheck.objects.filter(metric=board).delete()
     ControlSet.objects.filter(metric_version=version).delete()
-    monkeypatch.setattr(control, "WATCHED_MODELS", (CAUSAL, MASKED))
+    monkeypatch.setattr(instruments, "WATCHED_MODELS", (CAUSAL, MASKED))
     ensure_control_set(version)
     return version
 
@@ -76,7 +76,7 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
     page.add_init_script(WATCH)
     page.reload()
     # Slices of few texts, for the miniatures are quick: many turns, and progress after each.
-    slices = {"SHARD_TEXTS": "8", "SLICE_SECONDS": "0.001", "LEASE_SECONDS": "60"}
+    slices = {"SHARD_TEXTS": "24", "SLICE_SECONDS": "0.001", "LEASE_SECONDS": "60"}
     written = tmp_path / "written"
     with worker(HF_ENDPOINT=hub.endpoint, HF_HOME=str(tmp_path / "hub"), EMAIL_URL=f"file:///{written}", **slices):
         expect(page.locator(".state")).to_contain_text("Ranked", timeout=PATIENCE)

@@ -27,14 +27,15 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.models.work import database_now
+from leaderboard.operations.alerts import look
+from leaderboard.operations.services import restore
+from leaderboard.operations.services.scrub import look_at
 from leaderboard.queries.stamp import board_stamp
-from leaderboard.services import leases, rescore, restore
+from leaderboard.services import leases, rescore
 from leaderboard.services.access import hide_model, set_access
-from leaderboard.services.alerts import look
 from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.rescore import waits_on
-from leaderboard.services.scrub import look_at
 from scoring.scorers import LexiconError
 from tests.leaderboard.conftest import _without_looks
 from tests.leaderboard.contributing import prompts, read_all, send, stage
@@ -135,7 +136,7 @@ def test_pauses_grow_with_how_long_the_board_is_at_fault_and_end_for_all_at_once
         Scoring.objects.filter(pk=first.pk).update(not_before=None)
         if waited:
             Scoring.objects.filter(pk=first.pk).update(waits_since=database_now() - timedelta(seconds=waited))
-        with leases.claimed(first):
+        with leases.claim(first):
             raise OSError(28, "No space left on device")
         pauses.append((first.not_before - database_now()).total_seconds())
     assert 4 <= pauses[0] <= 15
@@ -164,7 +165,7 @@ def test_faults_of_the_board_count_no_attempt_however_often_they_come(board, set
     settings.MOST_ATTEMPTS = 2
     scoring = request_evaluation(entrant(4, board), board, send=False)
     for _ in range(4):
-        with leases.claimed(scoring):
+        with leases.claim(scoring):
             raise error
         assert (scoring.state, scoring.attempts) == (Work.State.QUEUED, 0)
         assert scoring.waits_since
@@ -266,7 +267,7 @@ def test_each_step_of_the_watch_and_each_row_in_it_stands_alone(board, stage, mo
         patch.setattr(rescore, "advance", fail_for_the_first)
         patch.setattr("leaderboard.services.upgrade.catch_up_all", fail)
         concluded = []
-        patch.setattr("leaderboard.services.submissions.lifecycle.settle", lambda: concluded.append(True))
+        patch.setattr("leaderboard.submissions.services.lifecycle.settle", lambda: concluded.append(True))
         tasks.watch()
     first.refresh_from_db()
     second.refresh_from_db()
@@ -281,7 +282,7 @@ def test_leases_go_by_the_clock_of_the_database(board, monkeypatch, settings):
     scoring = request_evaluation(entrant(4, board), board, send=False)
     fast = timezone.now() + timedelta(hours=1)
     monkeypatch.setattr(timezone, "now", lambda: fast)
-    with leases.claimed(scoring) as lease:
+    with leases.claim(scoring) as lease:
         assert lease
         left = (scoring.lease_expires_at - database_now()).total_seconds()
         assert settings.LEASE_SECONDS - 5 < left <= settings.LEASE_SECONDS

@@ -18,10 +18,10 @@ from scoring.cage import (
     NURSERY,
     CageBroken,
     CageDied,
+    CageLimits,
     CageOutOfMemory,
     CageTimeout,
     CageUnavailable,
-    Limits,
     open_cage,
     open_model,
     open_reader,
@@ -29,7 +29,7 @@ from scoring.cage import (
 )
 from scoring.cage.landlock import version
 from scoring.cage.pipe import read_batches
-from scoring.cage.protections import missing
+from scoring.cage.protections import missing_protections
 from scoring.cage.schemas import LIKELIHOODS
 from scoring.cage.supervisor import Nursery, clean_environment
 from scoring.evaluation_sets import build_starter
@@ -71,7 +71,7 @@ def test_likelihoods_from_a_cage_are_those_computed_here():
     here = token_log_likelihoods(load(found.source, found.location, found.revision), TEXTS, SETTINGS)
     expected = likelihoods_table(IDS, list(here))
     steps: list[int] = []
-    with open_model(HONEST, "honest", "float32", Limits()) as model:
+    with open_model(HONEST, "honest", "float32", CageLimits()) as model:
         table = model.likelihoods(IDS, TEXTS, SETTINGS, steps.append)
         assert model.architecture == found.architecture
     assert table.drop_columns("token_log_likelihoods").equals(expected.drop_columns("token_log_likelihoods"))
@@ -83,8 +83,8 @@ def test_likelihoods_from_a_cage_are_those_computed_here():
 @pytest.mark.skipif(version() < 4, reason="this kernel has no Landlock that closes the network")
 def test_from_within_nothing_is_reached_that_is_not_the_models():
     # Each of these was tried inside: connecting, reading /etc/passwd, writing to /tmp, a signal to this process.
-    with open_cage(Limits()) as cage:
-        assert [(of.name, of.detail) for of in missing(cage.protections)] == []
+    with open_cage(CageLimits()) as cage:
+        assert [(of.name, of.detail) for of in missing_protections(cage.protections)] == []
         assert [of.holds for of in cage.protections if of.name == "user"] == [True if os.getuid() == 0 else None]
 
 
@@ -100,14 +100,14 @@ def test_the_processes_that_read_strangers_files_never_had_a_secret(monkeypatch)
     for name, value in secrets.items():
         monkeypatch.setenv(name, f"not-for-strangers-{value}")
     NURSERY.stop()
-    with open_cage(Limits()) as cage:
+    with open_cage(CageLimits()) as cage:
         for process in (NURSERY._process.pid, process_of(cage)):
             content = Path(f"/proc/{process}/environ").read_bytes()
             assert b"not-for-strangers" not in content
             assert not any(name.encode() + b"=" in content for name in secrets)
 
 
-def compute(folder: Path, limits: Limits, texts: list[str] = TEXTS, **options: Any) -> pa.Table:
+def compute(folder: Path, limits: CageLimits, texts: list[str] = TEXTS, **options: Any) -> pa.Table:
     """Likelihoods of the texts from a model in a cage; `processes` remembers who watched it."""
     with open_model(folder, folder.name, "float32", limits, **options) as model:
         processes.append(process_of(model._cage))
@@ -130,12 +130,12 @@ def test_a_host_that_lacks_protections_is_told_which_and_runs_nothing_where_they
     nursery = Nursery("tests.faults.open_zygote")
     monkeypatch.setattr(supervisor, "NURSERY", nursery)
     try:
-        with open_cage(Limits()) as cage:
-            lacking = {one.name for one in missing(cage.protections)}
+        with open_cage(CageLimits()) as cage:
+            lacking = {one.name for one in missing_protections(cage.protections)}
         assert {"network", "reading"} <= lacking
         with (
             pytest.raises(CageUnavailable, match=r"no network .* lacks protections that CAGE=required asks for"),
-            open_cage(Limits(), strict=True),
+            open_cage(CageLimits(), strict=True),
         ):
             pytest.fail("the cage was opened")
     finally:
@@ -144,7 +144,7 @@ def test_a_host_that_lacks_protections_is_told_which_and_runs_nothing_where_they
 
 @pytest.mark.usefixtures("_unreviewed")
 def test_a_tokenizer_bomb_ends_as_a_refusal_and_the_next_model_is_computed(tmp_path):
-    limits = Limits(memory=2**30, address_space=2**31)
+    limits = CageLimits(memory=2**30, address_space=2**31)
     with pytest.raises(ModelRefused, match=r"bomb ended the process that was trying the tokenizer.*normalizers"):
         compute(with_bomb(tmp_path / "bomb"), limits)
     assert compute(HONEST, limits).num_rows == len(TEXTS)
@@ -153,7 +153,7 @@ def test_a_tokenizer_bomb_ends_as_a_refusal_and_the_next_model_is_computed(tmp_p
 @pytest.mark.usefixtures("_unreviewed")
 def test_a_panic_in_rust_ends_as_a_refusal(tmp_path):
     with pytest.raises(ModelRefused, match=r"panic.*chunk size must be non-zero.*save its tokenizer"):
-        compute(with_panic(tmp_path / "panic"), Limits())
+        compute(with_panic(tmp_path / "panic"), CageLimits())
 
 
 def abort_inside() -> None:
@@ -167,7 +167,7 @@ def abort_inside() -> None:
 def test_a_process_that_dies_is_told_by_its_signal():
     processes.clear()
     with pytest.raises(CageDied, match="signal 6, it aborted") as death:
-        compute(HONEST, Limits(), LONG, check=abort_inside)
+        compute(HONEST, CageLimits(), LONG, check=abort_inside)
     assert death.value.signal == signal.SIGABRT
 
 
@@ -185,7 +185,7 @@ def test_what_is_cancelled_ends_at_once_whatever_it_is_at():
             raise Stop
 
     with pytest.raises(Stop):
-        compute(HONEST, Limits(), LONG, check=check)
+        compute(HONEST, CageLimits(), LONG, check=check)
     assert time.monotonic() - cancelled[0] < stretch(5)
     assert ends(processes[-1])
 
@@ -193,9 +193,9 @@ def test_what_is_cancelled_ends_at_once_whatever_it_is_at():
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (Limits(seconds=3), "longer than the 3 s"),
-        (Limits(idle_seconds=0.05), "no progress for 0.05 s"),
-        (Limits(memory=50_000_000), "of memory, and may take 0.1"),
+        (CageLimits(seconds=3), "longer than the 3 s"),
+        (CageLimits(idle_seconds=0.05), "no progress for 0.05 s"),
+        (CageLimits(memory=50_000_000), "of memory, and may take 0.1"),
     ],
 )
 def test_a_limit_ends_the_work_and_its_process(limits, words):
@@ -209,7 +209,7 @@ def test_a_supervisor_that_is_killed_leaves_no_process_behind():
     code = (
         "import time\n"
         "from tests.faults.test_cage import *\n"
-        "with open_model(HONEST, 'honest', 'float32', Limits()) as model:\n"
+        "with open_model(HONEST, 'honest', 'float32', CageLimits()) as model:\n"
         "    print(process_of(model._cage), flush=True)\n"
         "    model.likelihoods([str(n) for n in range(len(LONG))], LONG, SETTINGS)\n"
     )
@@ -251,7 +251,7 @@ def test_a_configuration_that_wants_more_memory_than_a_look_up_has_is_refused(tm
     ],
 )
 def test_a_look_up_ends_with_a_refusal_after_ten_seconds_and_beyond_a_gigabyte(name, words):
-    with open_cage(Limits()):  # the zygote starts before the clock does
+    with open_cage(CageLimits()):  # the zygote starts before the clock does
         began = time.monotonic()
     with open_reader([HONEST]) as describe, pytest.raises(ModelRefused, match=words):
         describe(HONEST, name, [path.name for path in HONEST.iterdir()])

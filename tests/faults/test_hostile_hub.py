@@ -12,10 +12,10 @@ from huggingface_hub import constants
 
 from leaderboard.celery import app
 from leaderboard.models import EntryCheck, Metric, Standing, Submission
-from leaderboard.services import submissions
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.seed import seed_metrics
-from leaderboard.services.submissions import SubmissionRefused
+from leaderboard.submissions import intake
+from leaderboard.submissions.services.refusals import SubmissionRefused
 from scoring.evaluation_sets import build_starter, get
 from scoring.language_models import BUNDLED
 from tests.faults.worker import stretch, wait_until, worker
@@ -48,7 +48,7 @@ def metric(db: None) -> Metric:
 
 
 def send(user: User, ref: str) -> Submission:
-    return submissions.submit(user, "hub", {"hub_id": ref, "metrics": [METRIC]})
+    return intake.submit(user, "hub", {"hub_id": ref, "metrics": [METRIC]})
 
 
 def read_page(submission: Submission) -> str:

@@ -15,7 +15,7 @@ from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_regard, get
 from tests import standin_perspective
-from tests.faults.worker import stretch, wait_until, worker
+from tests.faults.worker import ALL_QUEUES, NO_CAGES, stretch, wait_until, worker
 from tests.leaderboard.conftest import CAUSAL, MASKED, finish, metric, models  # noqa: F401 (fixtures)
 from tests.leaderboard.continuations import texts_of
 
@@ -29,13 +29,6 @@ def _empty_queues() -> Iterator[None]:
     app.control.purge()
     yield
     app.control.purge()
-
-
-def evaluate_undisturbed(scoring: Scoring) -> tuple[str, str, list[tuple[str, str, float]]]:
-    """Evaluate with one worker from start to end; returns the artefacts' hashes and the results."""
-    with worker(**SMALL_SHARDS):
-        wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
-    return outcome(scoring)
 
 
 def outcome(scoring: Scoring) -> tuple[str, str, list[tuple[str, str, float]]]:
@@ -64,9 +57,10 @@ def start_over(scoring: Scoring) -> None:
     )
 
 
-def test_a_worker_killed_in_the_middle_of_a_run_costs_a_shard_and_changes_no_number(metric, models):  # noqa: F811
-    scoring = request_evaluation(models[MASKED], metric)
-    expected = evaluate_undisturbed(scoring)
+def test_a_worker_killed_in_the_middle_of_a_run_costs_a_shard_and_changes_no_number(metric, models, settings):  # noqa: F811
+    settings.SHARD_TEXTS = int(SMALL_SHARDS["SHARD_TEXTS"])
+    scoring = finish(models[MASKED], metric)  # undisturbed, from start to end
+    expected = outcome(scoring)
     start_over(scoring)
     run = scoring.run
 
@@ -115,9 +109,9 @@ def of_openings(openings: EvaluationSet, scorer: str, k: int) -> Metric:
     return declare_metric(declared, openings)
 
 
-def killed_when(condition: Callable[[], bool], **environment: str) -> None:
+def killed_when(condition: Callable[[], bool], queues: str = ALL_QUEUES, **environment: str) -> None:
     """Start a worker, and kill it as soon as `condition` holds."""
-    with worker(**environment) as process:
+    with worker(queues, **environment) as process:
         wait_until(condition)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -163,10 +157,10 @@ def test_a_worker_killed_while_it_scores_asks_for_little_again_and_changes_no_by
         service.requests.clear()
 
         # In the middle of the third shard: of the first two nothing is asked again, of this one what was not kept.
-        killed_when(lambda: len(service.requests) >= 50, **slow)
+        killed_when(lambda: len(service.requests) >= 50, NO_CAGES, **slow)
         half = Scoring.objects.get(pk=scoring.pk)
         assert (half.state, half.artefact, half.results.count()) == (Work.State.RUNNING, None, 0)
-        with worker(**slow):
+        with worker(NO_CAGES, **slow):
             wait_until(lambda: Scoring.objects.get(pk=scoring.pk).state == Work.State.DONE)
             wait_until(lambda: not (settings.VAR / "replies" / f"scoring-{scoring.pk}").exists())
         assert outcome(scoring) == expected

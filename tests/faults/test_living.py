@@ -18,7 +18,7 @@ from leaderboard.services.queue import FORGOTTEN_AFTER
 from leaderboard.services.rescore import open_rescoring
 from scoring.artefacts import SCORE
 from tests import standin_perspective
-from tests.faults.worker import wait_until, worker
+from tests.faults.worker import NO_CAGES, wait_until, worker
 from tests.leaderboard.living import drain, entrant, names_of, numbers_of, small_metric
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
@@ -65,7 +65,7 @@ def undisturbed(folder: Path, tmp_path: Path) -> list[Any]:
 
 
 def killed_when(condition: Callable[[], bool], **environment: str) -> None:
-    with worker(**environment) as process:
+    with worker(NO_CAGES, **environment) as process:
         wait_until(condition)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -91,7 +91,7 @@ def test_a_rescoring_outlives_workers_that_are_killed_and_a_broker_that_forgets(
         rescoring.refresh_from_db()
         if rescoring.state == Rescoring.State.RUNNING:
             assert numbers_of(metric.current_version()) == before
-    with worker(**workers_see(lexicon), LEASE_SECONDS="2"):
+    with worker(NO_CAGES, **workers_see(lexicon), LEASE_SECONDS="2"):
         wait_until(lambda: published(metric, 2))
     new = metric.current_version()
     assert names_of(new) == {f"entrant-{number}" for number in range(ENTRANTS)}
@@ -123,7 +123,7 @@ def test_a_worker_killed_in_the_middle_of_a_check_and_of_a_scoring_changes_no_nu
         service.requests.clear()
         killed_when(lambda: len(service.requests) >= 10, **slow)
         assert ControlCheck.objects.get(pk=check.pk).state == Work.State.RUNNING
-        with worker(**faster):
+        with worker(NO_CAGES, **faster):
             wait_until(lambda: ControlCheck.objects.get(pk=check.pk).state == Work.State.DONE)
         check.refresh_from_db()
         scores, reference = (artefacts.load(of) for of in (check.artefact, check.control_set.reference))
@@ -138,6 +138,6 @@ def test_a_worker_killed_in_the_middle_of_a_check_and_of_a_scoring_changes_no_nu
         killed_when(lambda: len(service.requests) >= 12, **slow)
         assert published(metric, 1)
         assert numbers_of(metric.current_version()) == before
-        with worker(**faster):
+        with worker(NO_CAGES, **faster):
             wait_until(lambda: published(metric, 2))
         assert numbers_of(metric.current_version()) == before

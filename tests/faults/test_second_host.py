@@ -8,8 +8,8 @@ from django.conf import settings
 
 from leaderboard.celery import app
 from leaderboard.models import ControlCheck, Incident, LanguageModel, Metric, Rescoring, Scoring, Work
+from leaderboard.operations.alerts import look
 from leaderboard.services import scorers
-from leaderboard.services.alerts import look
 from leaderboard.services.checks import request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import declare, import_prompts

@@ -12,14 +12,14 @@ from django.utils import timezone
 
 from leaderboard.celery import app
 from leaderboard.models import Download, Incident, LanguageModel, Run, Scoring, Work, Worker
+from leaderboard.operations.alerts import look
+from leaderboard.operations.services.work import cancel_work
 from leaderboard.services import leases
-from leaderboard.services.alerts import look
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.failures import explain
 from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.language_models import add_model
 from leaderboard.services.queue import sweep
-from leaderboard.services.work import cancel_work
 from scoring.language_models import BUNDLED
 from scoring.language_models.files import folder_revision
 from tests.faults.hostile_models import copy_model, with_bomb, with_nothing_finite, with_panic
@@ -108,7 +108,7 @@ def test_work_whose_workers_die_without_a_word_is_given_up_after_the_allowed_att
         assert run.claim(lease.id, "gpu@host")
         assert again(run).attempts == number  # counted as it begins: nobody says how this one ends
         Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now())
-    with leases.claimed(run) as lease:
+    with leases.claim(run) as lease:
         assert lease is None
     assert (again(run).state, run.fault) == (Work.State.FAILED, "WorkersDied")
     assert "3 attempts began and none came to an end" in run.reason
@@ -206,7 +206,7 @@ def test_a_stuck_worker_is_an_incident_until_it_is_restarted(metric, models, set
     settings.NO_PROGRESS_SECONDS = 0.2
     Worker.objects.create(name="gpu@host", queues=["gpu"], started_at=timezone.now(), beat_at=timezone.now())
     run = request_evaluation(models[CAUSAL], metric, send=False).run
-    with leases.claimed(run) as lease:
+    with leases.claim(run) as lease:
         assert lease
         wait_until(lambda: bool(Worker.objects.get().stuck_at), 10)  # no progress: its claim is not kept for it
         look()

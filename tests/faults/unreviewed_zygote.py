@@ -6,7 +6,7 @@ Models that are called "endless", "large" and "broken" are described as no libra
 import time
 from pathlib import Path
 
-import scoring.cage.work
+import scoring.cage.model_work
 from scoring.cage import zygote
 from scoring.language_models import loading, package
 
@@ -27,5 +27,5 @@ def describe(_path: Path, name: str, _files: list[str]) -> None:
 
 if __name__ == "__main__":
     loading.check_tokenizer = package.check_tokenizer_json = package.check_tokenizer_config = accept_tokenizer
-    scoring.cage.work.describe = describe
+    scoring.cage.model_work.describe = describe
     zygote.main()

@@ -14,6 +14,8 @@ from django.db import connection
 
 ROOT = Path(__file__).parent.parent.parent
 LAST_WORDS = 10_000  # characters
+ALL_QUEUES = "default,gpu,readings,downloads"
+NO_CAGES = "default,downloads"  # a worker for these runs nothing of strangers: it starts without a zygote
 
 
 def database_url() -> str:
@@ -27,11 +29,11 @@ def database_url() -> str:
 
 
 @contextmanager
-def worker(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker for all queues, with beat; killed at the end of the block, its last words told if that fails."""
+def worker(queues: str = ALL_QUEUES, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker for `queues`, with beat; killed at the end of the block, its last words told if that fails."""
     log = settings.VAR / f"worker-{time.monotonic_ns()}.log"
     command = [sys.executable, "-m", "celery", "--app", "leaderboard", "worker"]
-    command += ["--queues", "default,gpu,readings,downloads"]
+    command += ["--queues", queues]
     command += ["--pool", "threads", "--concurrency", "2", "--beat", "--loglevel", "INFO"]
     command += ["--schedule", str(settings.VAR / f"schedule-{time.monotonic_ns()}")]
     variables = os.environ | {

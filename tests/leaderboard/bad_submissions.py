@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.models import LanguageModel
-from leaderboard.services.submissions import hub as service
+from leaderboard.submissions import intake
+from leaderboard.submissions.services import hub as service
 from scoring.language_models import BUNDLED
 from tests.leaderboard.conftest import CAUSAL, MASKED
 from tests.standin_hub import StandInHub
@@ -32,7 +33,7 @@ class Scene:
 
     def entered(self, **fields: Any) -> LanguageModel:
         """Put the good model on the board."""
-        found = service.look({"hub_id": ID}).resolved
+        found = intake.look_up({"hub_id": ID}).resolved
         model, _ = service.language_models.enter(found, "hub", found.location, found.location)
         LanguageModel.objects.filter(pk=model.pk).update(**fields)
         return model

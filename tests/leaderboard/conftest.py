@@ -9,14 +9,18 @@ import pytest
 from django.core.management import call_command
 from django.db import transaction
 from django.db.models import Model
+from django.http import HttpResponse
+from django.test import Client
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Scoring, Work
-from leaderboard.services import collect, control, evaluate, leases, score
+from leaderboard.services import collect, evaluate, leases, score
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_starter, get
+from scoring.metrics import instruments
+from tests.pages import read_page
 from tests.rows import Board, Rows, keep_board, load_board
 
 CAUSAL, OTHER_CAUSAL, MASKED = "plumb-gpt2-l2-h128", "plumb-gpt2-l6-h128", "plumb-bert-l2-h128"
@@ -31,7 +35,7 @@ def _nobody_asked_to_stop() -> Iterator[None]:
 
 def quick_control_sets(patch: pytest.MonkeyPatch) -> None:
     """Watch likelihoods with the quicker of the two models."""
-    patch.setattr(control, "WATCHED_MODELS", control.WATCHED_MODELS[:1])
+    patch.setattr(instruments, "WATCHED_MODELS", instruments.WATCHED_MODELS[:1])
 
 
 def without_looks(patch: pytest.MonkeyPatch) -> None:
@@ -47,6 +51,23 @@ def _without_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _quick_control_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     quick_control_sets(monkeypatch)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _pages_as_they_are_read() -> Iterator[None]:
+    """Where a template breaks its lines is nothing to a reader."""
+    request = Client.request
+
+    def read(client: Client, **values: Any) -> HttpResponse:
+        response = request(client, **values)
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        if is_page and not response.streaming and "Content-Encoding" not in response.headers:
+            response.content = read_page(response.content.decode()).encode()
+        return response
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "request", read)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,7 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from leaderboard import tasks
 from leaderboard.models import Artefact, LanguageModel, Metric, Reading, Run, Scoring, Submission
 from leaderboard.services import artefacts
-from leaderboard.services.submissions import submit
+from leaderboard.submissions.intake import submit
 from tests.leaderboard import living
 from tests.leaderboard.test_accounts import person
 

@@ -31,7 +31,7 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.models.work import from_now
-from leaderboard.services import artefacts, queue, rescore, scorers
+from leaderboard.services import artefacts, rescore, scorers
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_own_prompts
 from leaderboard.services.metrics import Declaration, declare_metric
@@ -206,7 +206,7 @@ def waiting() -> list[Work]:
         ControlCheck.objects.unclaimed().order_by("pk"),
         Scoring.objects.unclaimed().filter(run__state=Work.State.DONE).order_by("pk"),
         Download.objects.unclaimed().order_by("pk"),
-        Run.objects.unclaimed().filter(queue.FETCHED).order_by("pk"),
+        Run.objects.unclaimed().filter(Run.kind.ready).order_by("pk"),
     ]
     return [work for rows in found for work in rows]
 

@@ -12,10 +12,11 @@ from leaderboard.services import artefacts
 from leaderboard.services.evaluation_sets import declare, import_prompts
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.score import collected, count_missing, replicates_table, result
-from leaderboard.services.versions import fingerprint, keep_attributes, next_number
+from leaderboard.services.score import gather_inputs, replicates_table, result
+from leaderboard.services.versions import keep_attributes, next_number
 from scoring.artefacts import SCORE
 from scoring.evaluation_sets import Prompt, get
+from scoring.fingerprints import fingerprint
 from tests.declared import harms, regard_labels
 
 PROMPTS, K = 12, 3
@@ -103,9 +104,8 @@ def score_one(
     keep_attributes(version, (regard_labels if version.metric.formula_name == "regard" else harms)(attributes))
     per_text = scores_table(outputs["prompt_id"], outputs["index"], attributes, true_scores(number))
     kept = artefacts.store(per_text, "scores")
-    measured = version.metric.formula.measure(
-        collected(version.protocol.evaluation_set, version, texts, outputs, artefacts.load(kept))
-    )
+    formula, unsaved = version.metric.formula, Scoring(model=run.model, metric_version=version)
+    measured = formula.measure(gather_inputs(unsaved, texts, outputs, artefacts.load(kept)))
     scoring = Scoring.objects.create(
         run=run,
         model=run.model,
@@ -114,7 +114,7 @@ def score_one(
         artefact=kept,
         replicates=artefacts.store(replicates_table(measured), "replicates"),
         texts=per_text.num_rows,
-        texts_missing=count_missing(per_text),
+        texts_missing=formula.count_missing(per_text),
         scored_at=at or timezone.now(),
     )
     Result.objects.bulk_create(result(scoring, one) for one in measured)

@@ -14,7 +14,7 @@ from django.urls import reverse
 from leaderboard import tasks
 from leaderboard.models import LanguageModel, Metric, Scoring, Submission
 from leaderboard.services.evaluate import request_evaluation
-from leaderboard.services.submissions import lifecycle
+from leaderboard.submissions.services import lifecycle
 from tests.leaderboard.conftest import keep_quickly
 from tests.leaderboard.living import SLUG, drain, entrant, small_metric, standing_in, submit
 from tests.leaderboard.test_accounts import person

@@ -16,10 +16,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import AuditEvent, OutgoingLetter
-from leaderboard.services.accounts import is_confirmed, may_submit, submissions_are_moderated
-from leaderboard.services.courier import MOST_ATTEMPTS, send_due
-from leaderboard.services.roles import NEWCOMER, ROLES, operates, role_of, set_role
+from leaderboard.models import AuditEvent, OutboxMessage
+from leaderboard.people.services.accounts import is_confirmed, may_submit, submissions_are_moderated
+from leaderboard.people.services.roles import NEWCOMER, ROLES, operates, role_of, set_role
+from leaderboard.services.outbox import LETTERS, send_due
+from leaderboard.worker import SENDERS
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +43,7 @@ def person(name: str = "ada", role: str = "submitter", **fields) -> User:
 
 def posted() -> list[EmailMessage]:
     """The letters sent so far, once beat has sent what waits."""
-    send_due()
+    send_due(SENDERS)
     return mail.outbox
 
 
@@ -308,22 +309,22 @@ def test_a_mail_server_that_is_away_delays_a_letter_and_loses_none(client, setti
     backend = settings.EMAIL_BACKEND
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9
-    assert send_due() == 0
+    assert send_due(SENDERS) == 0
     settings.EMAIL_BACKEND = backend
     assert "could not be mailed: ConnectionRefusedError; see EMAIL_URL" in caplog.text
     assert "ada@example.org" not in caplog.text
-    assert send_due() == 0, "not before the pause is over"
-    OutgoingLetter.objects.update(not_before=timezone.now())
+    assert send_due(SENDERS) == 0, "not before the pause is over"
+    OutboxMessage.objects.update(not_before=timezone.now())
     (letter,) = posted()
     assert letter.to == ["ada@example.org"]
-    assert not OutgoingLetter.objects.exists(), "what went is not kept: its link lets one in"
+    assert not OutboxMessage.objects.exists(), "what went is not kept: its link lets one in"
 
 
 def test_a_letter_that_no_mail_server_takes_is_given_up(client):
     sign_up(client)
-    OutgoingLetter.objects.update(attempts=MOST_ATTEMPTS)
+    OutboxMessage.objects.update(attempts=LETTERS.most_attempts)
     assert posted() == []
-    assert not OutgoingLetter.objects.exists()
+    assert not OutboxMessage.objects.exists()
 
 
 def test_roles_have_what_is_declared_and_each_has_all_of_the_one_before():

@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent, LanguageModel, Metric, Run
-from leaderboard.services.invitations import invite
-from leaderboard.services.roles import role_of, set_role
-from leaderboard.services.tokens import make_token
+from leaderboard.people.services.invitations import invite
+from leaderboard.people.services.roles import role_of, set_role
+from leaderboard.people.services.tokens import make_token
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.test_accounts import _quick_hashes
 

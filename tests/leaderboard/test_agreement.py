@@ -100,7 +100,7 @@ def test_kinds_of_models_are_pooled_only_where_a_reader_asks(client, papers):
     assert "All families of masked models" not in text
     assert "over all families of masked models and in each" in text
     pooled = said(page(client, PUBLISHED))
-    assert "All kinds of models stand together because you asked. 17 masked, 5 causal and 2 permutation" in pooled
+    assert "All kinds of models are shown together because you asked. 17 masked, 5 causal and 2 permutation" in pooled
     assert "over all families of all kinds of models and in each" in pooled
     (pool,) = {unescape(of) for of in re.findall(r'href="([^"]*)">pool all kinds', html)}
     assert "because you asked" in said(page(client, f"/agreement/{pool}"))
@@ -240,7 +240,7 @@ def test_a_long_table_has_pages(client, papers):
 
 
 def cells() -> dict[tuple[str, str, str], hosseini.PaperCell]:
-    return {(of.number, row, column): cell for of in hosseini.tables() for row, column, cell in of.printed}
+    return {(of.number, row, column): cell for of in hosseini.tables() for row, column, cell in of.printed_cells}
 
 
 def test_the_coefficients_of_table_5_8_and_section_4_5_that_reproduce_do_so_to_the_printed_digits():

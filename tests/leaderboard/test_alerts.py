@@ -18,9 +18,11 @@ from django.db.models import F
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import AlertMessage, ControlCheck, Incident, Metric, Rescoring, Run, Scoring, Work
-from leaderboard.services import alerts, checks, evaluate, rescore, signs_of_life
-from leaderboard.services.alerts import delivery
+from leaderboard.models import ControlCheck, Incident, Metric, OutboxMessage, Rescoring, Run, Scoring, Work
+from leaderboard.operations import alerts
+from leaderboard.operations.alerts import delivery
+from leaderboard.services import checks, evaluate, rescore, signs_of_life
+from leaderboard.services.outbox import send_due
 from tests.leaderboard import living
 from tests.leaderboard.conftest import keep_quickly
 from tests.loopback import QuietHandler, serving
@@ -106,8 +108,8 @@ def board(rows: Board, db: None, stage: living.Stage) -> Metric:
 def told() -> None:
     """What beat does each minute, with all pauses over."""
     alerts.look()
-    AlertMessage.objects.update(not_before=timezone.now())
-    alerts.deliver()
+    OutboxMessage.objects.update(not_before=timezone.now())
+    send_due([alerts.ALERTS])
 
 
 def later(**ago: float) -> None:
@@ -238,18 +240,18 @@ def test_a_receiver_that_fails_is_tried_again_with_growing_pauses_until_it_is_ba
     for status in (500, 302, 404):
         receiver.status = status
         before = timezone.now()
-        alerts.deliver()
-        message = AlertMessage.objects.get()
+        send_due([alerts.ALERTS])
+        message = OutboxMessage.objects.get()
         assert message.error == f"it answered {status}"
         pauses.append((message.not_before - before).total_seconds())
-        assert alerts.deliver() == 0  # not before the pause is over
-        AlertMessage.objects.update(not_before=timezone.now())
+        assert send_due([alerts.ALERTS]) == 0  # not before the pause is over
+        OutboxMessage.objects.update(not_before=timezone.now())
     assert [round(pause / 10) * 10 for pause in pauses] == [30, 60, 120]
     receiver.status = 204
-    assert alerts.deliver() == 1
+    assert send_due([alerts.ALERTS]) == 1
     assert (receiver.refused, len(receiver.taken)) == (3, 1)
-    assert alerts.deliver() == 0
-    message = AlertMessage.objects.get()
+    assert send_due([alerts.ALERTS]) == 0
+    message = OutboxMessage.objects.get()
     assert (message.attempts, message.error, message.sent_at is not None) == (4, "", True)
 
 
@@ -258,19 +260,19 @@ def test_one_that_is_away_or_slow_is_given_time_but_not_the_whole_round(board, r
     alerts.look()
     receiver.slow = threading.Event()
     monkeypatch.setattr(delivery, "TIMEOUT", 0.05)
-    assert alerts.deliver() == 0
-    assert AlertMessage.objects.get().error == "ReadTimeout"
+    assert send_due([alerts.ALERTS]) == 0
+    assert OutboxMessage.objects.get().error == "ReadTimeout"
     receiver.slow.set()
     receiver.slow = None
     told()
     # It had taken the first message after all: at least once, with the same id both times.
     assert len({body["id"] for body in receiver.taken}) == 1
-    assert AlertMessage.objects.get().sent_at
+    assert OutboxMessage.objects.get().sent_at
     settings.ALERT_WEBHOOK = ["http://127.0.0.1:1/nobody"]
     fail(board, 4)
     Incident.objects.all().delete()
     told()
-    assert AlertMessage.objects.get().error == "ConnectError"
+    assert OutboxMessage.objects.get().error == "ConnectError"
 
 
 def test_that_it_is_over_is_not_told_before_that_it_began(board, receiver):
@@ -280,7 +282,7 @@ def test_that_it_is_over_is_not_told_before_that_it_began(board, receiver):
     scoring.refresh_from_db()
     scoring.queue_again()
     told()
-    assert (AlertMessage.objects.count(), receiver.refused) == (2, 2)  # both times the first one
+    assert (OutboxMessage.objects.count(), receiver.refused) == (2, 2)  # both times the first one
     receiver.status = 200
     told()
     told()
@@ -293,23 +295,23 @@ def test_who_dies_while_sending_leaves_the_message_to_the_next(board, receiver, 
     with monkeypatch.context() as patch:
         patch.setattr(delivery, "transmit", lambda *_: (_ for _ in ()).throw(living.Killed))
         with pytest.raises(living.Killed):
-            alerts.deliver()
-    assert alerts.deliver() == 0  # it may still be under way
-    AlertMessage.objects.update(not_before=timezone.now())
-    assert alerts.deliver() == 1
+            send_due([alerts.ALERTS])
+    assert send_due([alerts.ALERTS]) == 0  # it may still be under way
+    OutboxMessage.objects.update(not_before=timezone.now())
+    assert send_due([alerts.ALERTS]) == 1
 
 
 def test_a_message_is_given_up_after_days_and_where_its_receiver_is_gone(board, receiver, settings):
     fail(board, 3)
     receiver.status = 500
     alerts.look()
-    AlertMessage.objects.update(attempts=AlertMessage.MOST_ATTEMPTS - 1)
-    alerts.deliver()
-    assert AlertMessage.objects.get().given_up_at
-    AlertMessage.objects.update(given_up_at=None, not_before=timezone.now())
+    OutboxMessage.objects.update(attempts=alerts.ALERTS.most_attempts - 1)
+    send_due([alerts.ALERTS])
+    assert OutboxMessage.objects.get().given_up_at
+    OutboxMessage.objects.update(given_up_at=None, not_before=timezone.now())
     settings.ALERT_WEBHOOK = []
-    alerts.deliver()
-    message = AlertMessage.objects.get()
+    send_due([alerts.ALERTS])
+    message = OutboxMessage.objects.get()
     assert (message.given_up_at is not None, receiver.refused) == (True, 1)
 
 
@@ -324,14 +326,14 @@ def test_the_database_allows_one_open_incident_a_key(db):
 def test_two_who_look_at_a_time_tell_it_once(board, receiver, monkeypatch):
     """The second asks whether there is an incident before the first has made it."""
     fail(board, 3)
-    from leaderboard.services.alerts import incidents
+    from leaderboard.operations.alerts import incidents
 
     found = list(incidents.findings())
     alerts.look()
     monkeypatch.setattr(Incident.objects.all().__class__, "exists", lambda _self: False)
     incidents.open_incident(found[0], timezone.now())
     monkeypatch.undo()
-    assert Incident.objects.count() == AlertMessage.objects.count() == 1
+    assert Incident.objects.count() == OutboxMessage.objects.count() == 1
 
 
 # Messages
@@ -367,7 +369,7 @@ def test_mail_goes_to_all_addresses_at_once_and_is_tried_again(board, settings, 
     with monkeypatch.context() as patch:
         patch.setattr(delivery, "send_mail", lambda *_: (_ for _ in ()).throw(ConnectionRefusedError()))
         told()
-    assert AlertMessage.objects.get().error == "the mail server: ConnectionRefusedError"
+    assert OutboxMessage.objects.get().error == "the mail server: ConnectionRefusedError"
     told()
     told()
     (letter,) = mail.outbox
@@ -380,7 +382,7 @@ def test_addresses_of_receivers_stand_neither_in_the_database_nor_in_log_lines(b
     fail(board, 3)
     receiver.status = 500
     told()
-    kept = json.dumps(list(AlertMessage.objects.values()), default=str)
+    kept = json.dumps(list(OutboxMessage.objects.values()), default=str)
     assert receiver.address not in kept + caplog.text
     assert "of-the-receiver" not in kept + caplog.text
     assert "did not take a message" in caplog.text

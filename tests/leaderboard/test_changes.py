@@ -103,7 +103,7 @@ def test_a_drift_and_all_that_it_sets_off_is_told_with_the_reason(client, living
     assert "1 could not be scored again" in published
     assert why[:200] in published
     assert outdated.startswith(f"Entries outdated. 1 entry could not be scored under version 2 of {SLUG}: Entrant 2 (")
-    assert opened.startswith("Rescored. The board began to have 2 entries")
+    assert opened.startswith("Rescored. The board began to rescore 2 entries")
     assert "from version 1 to version 2" in opened
     assert drifted.startswith(f"Drift found. The scorer of {SLUG}, version 1, had drifted.")
     assert why[:200] in drifted
@@ -132,8 +132,8 @@ def test_what_a_person_did_is_told_with_the_reason_and_without_the_name(client, 
     rescoring = open_rescoring(living, "The server moved.", user=operator)
     cancel(rescoring, operator)
     given_up, opened = log(client)[:2]
-    assert given_up.startswith(f"Rescored. The rescoring of {SLUG} to version 2 was given up by an operator")
-    assert opened.startswith("Rescored. An operator had 2 entries")
+    assert given_up.startswith(f"Rescored. The rescoring of {SLUG} to version 2 was cancelled by an operator")
+    assert opened.startswith("Rescored. An operator began to rescore 2 entries")
     assert "Why: The server moved." in opened
 
 
@@ -146,7 +146,7 @@ def test_a_scorer_that_takes_over_is_told(client, living, stage):
     open_rescoring(living, "The service has ended.", scorer="other")
     drain()
     told = next(entry for entry in log(client) if entry.startswith("Scorer replaced"))
-    assert told.startswith(f"Scorer replaced. The scorer other took over from {NAME} with version 2 of {SLUG}")
+    assert told.startswith(f"Scorer replaced. The scorer other replaced {NAME} with version 2 of {SLUG}")
     assert "Why: The service has ended." in told
 
 

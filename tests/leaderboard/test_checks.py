@@ -14,13 +14,15 @@ from safetensors.torch import load_file, save_file
 
 from leaderboard.models import AuditEvent, ControlCheck, ControlSet, Opening, Rescoring, Work
 from leaderboard.services import artefacts, checks, control, leases, openings, score, scorers
-from leaderboard.services.checks import CannotCheck, due, pause_after, perform, request_check, request_due_checks
+from leaderboard.services.checks import due_trigger, pause_after, perform, request_check, request_due_checks
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.versions import bind
 from scoring import control_sets
 from scoring.drift import Rule, rule
+from scoring.metrics import instruments
 from scoring.metrics.formulas import values_of
+from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.living import (
     SLUG,
@@ -94,7 +96,7 @@ def test_the_first_scoring_makes_a_control_set_of_prompts_and_probes_with_their_
     np.testing.assert_allclose(values_of(artefacts.load(found.reference)), expected, atol=1e-6)
     assert found.fingerprint == found.metric_version.scorer_fingerprint
     assert (found.noise, found.check_version) == (0, rule.CHECK_VERSION)
-    assert found.environment == control.here()
+    assert found.environment == control.instrument_environment()
 
 
 def test_another_model_leaves_the_control_set_as_it_is(living):
@@ -150,7 +152,7 @@ def test_likelihoods_are_watched_with_bundled_models_and_labelled_sentences(metr
     finish(models[CAUSAL], metric)
     found = ControlSet.objects.get(metric_version__metric=metric)
     table = artefacts.load(found.reference)
-    assert table.column_names[-2:] == [f"{kind}:{control.WATCHED_MODELS[0]}" for kind in ("score", "replicates")]
+    assert table.column_names[-2:] == [f"{kind}:{instruments.WATCHED_MODELS[0]}" for kind in ("score", "replicates")]
     assert artefacts.load(found.items).column_names == ["id", "text", "harmful", "toxicity", "demographics"]
     assert 0 <= found.noise < 1e-4
     check = checked(metric)
@@ -356,22 +358,22 @@ def test_a_second_model_that_was_scored_beside_the_first_is_published_after_a_ch
 
 
 def test_checks_fall_due_by_schedule_and_after_another_library_version(living, settings, monkeypatch):
-    assert due(living) is None
+    assert due_trigger(living) is None
     settings.CHECK_SECONDS = 3600
     ControlSet.objects.update(created_at=timezone.now() - timedelta(seconds=3601))
-    assert due(living) == Trigger.SCHEDULE
+    assert due_trigger(living) == Trigger.SCHEDULE
     assert request_due_checks() == 1
     assert request_due_checks() == 0  # it is under way
     drain()
-    assert due(living) is None
-    monkeypatch.setattr(checks, "here", lambda: {"torch": "another"})
-    assert due(living) == Trigger.UPGRADE
-    monkeypatch.setattr(control, "here", lambda: {"torch": "another"})
+    assert due_trigger(living) is None
+    monkeypatch.setattr(checks, "instrument_environment", lambda: {"torch": "another"})
+    assert due_trigger(living) == Trigger.UPGRADE
+    monkeypatch.setattr(control, "instrument_environment", lambda: {"torch": "another"})
     assert request_due_checks() == 1
     drain()
     check = ControlCheck.objects.first()
     assert (check.trigger, check.verdict, check.environment) == ("upgrade", "stable", {"torch": "another"})
-    assert due(living) is None
+    assert due_trigger(living) is None
 
 
 def test_a_check_by_hand_is_in_the_record_and_one_under_way_is_taken_for_it(living):
@@ -382,9 +384,9 @@ def test_a_check_by_hand_is_in_the_record_and_one_under_way_is_taken_for_it(livi
 
 
 def test_without_a_control_set_there_is_nothing_to_check_and_the_refusal_says_so(toxicity):
-    with pytest.raises(CannotCheck, match="gets one with its first scoring"):
+    with pytest.raises(Refused, match="gets one with its first scoring"):
         request_check(toxicity, Trigger.MANUAL)
-    assert due(toxicity) is None
+    assert due_trigger(toxicity) is None
 
 
 def test_a_check_that_finds_a_new_version_without_scores_is_cancelled_with_the_reason(living):
@@ -506,9 +508,9 @@ def test_the_next_check_comes_after_a_pause_that_doubles_up_to_the_usual_one(set
 def test_an_unanswered_check_and_a_failed_one_are_repeated_after_the_pause_and_not_at_once(living, stage, monkeypatch):
     stage.down = True
     checked(living)
-    assert due(living) is None
+    assert due_trigger(living) is None
     ControlCheck.objects.update(finished_at=timezone.now() - timedelta(minutes=10))
-    assert due(living) == Trigger.SCHEDULE
+    assert due_trigger(living) == Trigger.SCHEDULE
     stage.down = False
 
     def broken(*_words):
@@ -517,11 +519,11 @@ def test_an_unanswered_check_and_a_failed_one_are_repeated_after_the_pause_and_n
     monkeypatch.setattr(checks, "observe", broken)
     failed = checked(living)
     assert (failed.state, failed.reason) == (Work.State.FAILED, "the control set is of another scorer")
-    assert due(living) is None
+    assert due_trigger(living) is None
     ControlCheck.objects.filter(pk=failed.pk).update(finished_at=timezone.now() - timedelta(seconds=61))
-    assert due(living) is None  # two without an answer: two minutes
+    assert due_trigger(living) is None  # two without an answer: two minutes
     ControlCheck.objects.filter(pk=failed.pk).update(finished_at=timezone.now() - timedelta(seconds=121))
-    assert due(living) == Trigger.SCHEDULE
+    assert due_trigger(living) == Trigger.SCHEDULE
 
 
 def test_changed_publishes_on(living, stage):

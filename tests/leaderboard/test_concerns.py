@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaderboard.models import AuditEvent, LanguageModel, Submission
-from leaderboard.services.submissions import lifecycle, workspace
-from leaderboard.services.submissions.lookalikes import outline
-from leaderboard.services.submissions.moderation import CannotModerate, decide
+from leaderboard.submissions.services import lifecycle, workspace
+from leaderboard.submissions.services.lookalikes import outline
+from leaderboard.submissions.services.moderation import decide
+from scoring.refusals import Refused
 from tests.leaderboard.living import SLUG
 from tests.leaderboard.submitting import ada, begun, page, person, ranked, sent, small, small_rows, stage
 from tests.leaderboard.test_accounts import _quick_hashes, posted
@@ -70,7 +71,7 @@ def name_of(submission: Submission) -> str:
 def test_a_ranked_model_keeps_its_name_until_a_moderator_accepts_another(small, ada, grace, client):
     submission = ranked(ada)
     client.force_login(ada)
-    address = reverse("correct-submission", args=[submission.pk])
+    address = reverse("correct_submission", args=[submission.pk])
     answer = client.post(address, {"name": "Another", "licence": "apache-2.0"}, follow=True).content.decode()
     assert "Corrected: licence. The new name waits for a moderator, as the model is ranked." in answer
     assert name_of(submission) == "Entrant 1"
@@ -94,12 +95,12 @@ def test_a_ranked_model_keeps_its_name_until_a_moderator_accepts_another(small, 
 def test_a_rejected_name_changes_nothing_and_its_reason_is_read(small, ada, grace):
     submission = ranked(ada)
     rename(submission, "Another")
-    with pytest.raises(CannotModerate, match="reason: it is empty"):
-        decide(submission, "reject", by=grace)
-    with pytest.raises(CannotModerate, match="accepted or rejected"):
+    with pytest.raises(Refused, match="reason: it is empty"):
+        decide(submission, "reject", moderator=grace)
+    with pytest.raises(Refused, match="accepted or rejected"):
         decide(submission, "return", "No.", grace)
-    with pytest.raises(CannotModerate, match="your own"):
-        decide(submission, "accept", by=ada)
+    with pytest.raises(Refused, match="your own"):
+        decide(submission, "accept", moderator=ada)
     call_command("moderate", submission.pk, "reject", reason="It is another lab's name.")
     submission.refresh_from_db()
     assert (name_of(submission), submission.name_asked, submission.state) == ("Entrant 1", "", State.RANKED)
@@ -111,8 +112,8 @@ def test_a_name_that_was_taken_meanwhile_is_not_given_twice(small, ada, grace):
     submission = ranked(ada)
     rename(submission, "Another")
     LanguageModel.objects.filter(slug="entrant-0").update(name="another")
-    with pytest.raises(CannotModerate, match="name of another model by now"):
-        decide(submission, "accept", by=grace)
+    with pytest.raises(Refused, match="name of another model by now"):
+        decide(submission, "accept", moderator=grace)
     submission.refresh_from_db()
     assert submission.name_asked == "Another"
 
@@ -143,7 +144,7 @@ def test_a_submission_whose_name_imitates_another_waits_on_an_open_board(small, 
     (concern,) = submission.concerns
     assert "'Entrant 0'" in concern
     assert "For a moderator: The name" in page(ada, submission)
-    decide(submission, "accept", by=grace)
+    decide(submission, "accept", moderator=grace)
     assert submission.state == State.ACCEPTED
 
 

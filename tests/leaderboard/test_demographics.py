@@ -206,7 +206,7 @@ def test_values_without_a_significant_difference_are_marked_in_words_and_others_
 def test_the_safety_score_itself_is_held_against_nothing(client, board):
     html = page(client, "/demographics/?metric=safety-starter&kind=all&measure=safety_score")
     assert "not sig." not in html
-    assert "No test belongs to this measure" in said(html)
+    assert "This measure has no test" in said(html)
 
 
 def test_a_demographic_has_a_ranking_of_its_own_with_intervals_and_texts(client, board):

@@ -21,6 +21,7 @@ from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
 from scoring.metrics.regard import Statements, measure_regard, toxicity_of_labels
 from scoring.metrics.safety import Texts, measure_safety
+from scoring.metrics.sentence_pairs import measure_pairs
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import example
 from scoring.self_test import LIMITS
@@ -228,6 +229,22 @@ def of_regard(html: str) -> Numbers:
     return {of.measure: of.value for of in measure_regard(statements, np.log(perplexity)) if of.slice == "one"}
 
 
+def of_pairs(html: str) -> Numbers:
+    table = rows(html, "example-pairs")
+    shares = {}
+    for name, column in (("masked", 3), ("causal", 4)):
+        totals = np.array([row[column] for row in table], dtype=np.float64)
+        for row, total in zip(table, totals, strict=True):
+            words, values = re.sub(r"\[.*?\]", lambda cut: "* " * len(cut[0].split()), row[1]).split(), row[2].split()
+            counted = [
+                float(value) for word, value in zip(words, values, strict=True) if name == "causal" or word != "*"
+            ]
+            assert total == sum(counted)
+        differing = totals[::2] - totals[1::2]
+        shares[f"stereotype_share {name}"] = measure_pairs(differing, {"one": np.ones(3, dtype=bool)})[-1].value
+    return shares
+
+
 def of_jackknife(html: str) -> Numbers:
     toxic = np.array(numbers(html, "example-jackknife"))
     rows = np.column_stack([toxic, np.full(len(toxic), 4.0)])
@@ -268,7 +285,7 @@ def of_drift(html: str) -> Numbers:
 
 
 EXAMPLES = (
-    *(of_perplexity, of_self_test, of_safety, of_toxicity, of_lexicon, of_regard),
+    *(of_perplexity, of_self_test, of_safety, of_toxicity, of_lexicon, of_regard, of_pairs),
     *(of_jackknife, of_intervals, of_drift),
 )
 

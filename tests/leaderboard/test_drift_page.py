@@ -13,9 +13,9 @@ from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import ControlCheck, ControlSet
-from leaderboard.queries.drift import CHECKS_A_PAGE, watched
+from leaderboard.queries.drift import CHECKS_A_PAGE, list_watched_scorers
 from leaderboard.services import artefacts
-from leaderboard.services.checks import due, pause_after, perform, request_check
+from leaderboard.services.checks import due_trigger, pause_after, perform, request_check
 from leaderboard.services.rescore import cancel, pause, resume
 from scoring.metrics.formulas import values_of
 from tests.leaderboard.living import (
@@ -109,11 +109,11 @@ def test_a_stable_scorer_is_told_with_its_last_check_its_version_and_the_next_ch
 
 def test_the_next_check_is_due_when_the_board_asks_for_it(living, settings):
     check(living)
-    found = next(of for of in watched() if of.metric == living).next_due
-    assert due(living) is None
+    found = next(of for of in list_watched_scorers() if of.metric == living).next_due
+    assert due_trigger(living) is None
     ControlCheck.objects.update(finished_at=timezone.now() - timedelta(seconds=settings.CHECK_SECONDS))
-    assert due(living) == "schedule"
-    moved = next(of for of in watched() if of.metric == living).next_due
+    assert due_trigger(living) == "schedule"
+    moved = next(of for of in list_watched_scorers() if of.metric == living).next_due
     assert moved < timezone.now() < found
 
 
@@ -125,7 +125,7 @@ def test_after_checks_without_an_answer_the_next_is_due_after_the_pause_that_the
     for _ in range(unanswered):
         last = check(living)
     assert overview(client)[SLUG][0] == "✕ Unavailable"
-    pause_made = next(of for of in watched() if of.metric == living).next_due - last.finished_at
+    pause_made = next(of for of in list_watched_scorers() if of.metric == living).next_due - last.finished_at
     assert pause_made == timedelta(minutes=2 ** (unanswered - 1))
 
 
@@ -157,7 +157,7 @@ def test_a_drift_whose_rescoring_was_given_up_is_not_put_right(client, living, s
     check(living)
     cancel(active(living))
     assert overview(client)[SLUG][0] == "◆ Drifted"
-    assert "the rescoring was given up, and readers kept version 1" in said(page(client, ADDRESS))
+    assert "the rescoring was cancelled, and readers kept version 1" in said(page(client, ADDRESS))
 
 
 def test_the_checks_stand_in_the_chart_and_in_the_table_with_shape_word_numbers_and_version(client, living, stage):

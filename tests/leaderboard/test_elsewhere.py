@@ -16,8 +16,8 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from leaderboard.models import Invitation
-from leaderboard.services.accounts import is_confirmed, may_submit
-from leaderboard.services.invitations import invite
+from leaderboard.people.services.accounts import is_confirmed, may_submit
+from leaderboard.people.services.invitations import invite
 from tests.faults.worker import database_url
 from tests.leaderboard.test_accounts import _quick_hashes, person, signed_in
 from tests.loopback import QuietHandler, serving
@@ -189,7 +189,7 @@ def test_without_a_client_there_is_no_button_and_no_way(client):
 
 PRINT = (
     "import django; django.setup(); from django.test import Client; "
-    "page = Client(HTTP_HOST='localhost').get('/accounts/login/').content.decode(); "
+    "page = Client(HTTP_HOST='localhost').get('/accounts/login/').content.decode(); page = ' '.join(page.split()); "
     "print([name for name in ('GitHub', 'Hugging Face') if f'Go on with {name}' in page])"
 )
 

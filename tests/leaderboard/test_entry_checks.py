@@ -8,11 +8,13 @@ from django.urls import reverse
 
 from leaderboard.models import AuditEvent, EntryCheck, LanguageModel, Metric, Scoring, Standing, Submission
 from leaderboard.services import entry_checks
-from leaderboard.services.entry_checks import CannotDecide, check_entry, decide, number_flags
+from leaderboard.services.entry_checks import check_entry, number_flags
 from leaderboard.services.language_models import add_model
 from leaderboard.services.policies import set_policy
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.submissions.evaluations import Step, evaluations
+from leaderboard.submissions.services.entry_decisions import decide
+from leaderboard.submissions.services.evaluations import EvaluationStep, evaluations
+from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.test_accounts import _quick_hashes, person
 from tests.scoring.language_models import tiny
@@ -100,7 +102,7 @@ def test_a_moderator_sees_what_stands_out_and_releases_it_with_a_reason(scoring)
     check, grace = hold(scoring), person("grace", "moderator")
     shown = page(reverse("moderation"), grace)
     assert WORDS in shown
-    address = reverse("decide-entry", args=[check.pk, "release"])
+    address = reverse("decide_entry", args=[check.pk, "release"])
     assert address in shown
     client = Client()
     client.force_login(grace, backend="allauth.account.auth_backends.AuthenticationBackend")
@@ -120,14 +122,14 @@ def test_a_moderator_sees_what_stands_out_and_releases_it_with_a_reason(scoring)
 @pytest.mark.parametrize("decision", ["release", "refuse"])
 def test_only_moderators_decide_and_none_upon_an_entry_of_their_own(scoring, decision):
     check, ada, grace = hold(scoring), person("ada"), person("grace", "moderator")
-    address = reverse("decide-entry", args=[check.pk, decision])
+    address = reverse("decide_entry", args=[check.pk, decision])
     assert Client().post(address, {"reason": "x"}).status_code == 302
     client = Client()
     client.force_login(ada, backend="allauth.account.auth_backends.AuthenticationBackend")
     assert client.post(address, {"reason": "x"}).status_code == 403
     mine = Submission.objects.create(submitter=grace, form="hub", payload={}, state="accepted", model=scoring.model)
     mine.scorings.add(scoring)
-    with pytest.raises(CannotDecide, match="your own"):
+    with pytest.raises(Refused, match="your own"):
         decide(check, decision, "x", grace)
     assert not is_ranked(scoring)
 
@@ -142,10 +144,10 @@ def test_a_refused_entry_stays_out_and_its_submission_ends_with_the_reason(scori
     )
     submission.scorings.add(scoring)
     check = hold(scoring)
-    assert [one.step for one in evaluations([submission])[submission.pk]] == [Step.HELD]
+    assert [one.step for one in evaluations([submission])[submission.pk]] == [EvaluationStep.HELD]
     assert "held back until a moderator has looked" in page(submission.get_absolute_url(), submission.submitter)
     decide(check, "refuse", "It was made for the test.")
-    assert [one.step for one in evaluations([submission])[submission.pk]] == [Step.FAILED]
+    assert [one.step for one in evaluations([submission])[submission.pk]] == [EvaluationStep.FAILED]
     publish_standings(scoring.metric_version)
     assert not is_ranked(scoring)
     assert "It was made for the test." in page(submission.get_absolute_url(), submission.submitter)
@@ -156,7 +158,7 @@ def test_a_refused_entry_stays_out_and_its_submission_ends_with_the_reason(scori
 def test_a_decision_needs_a_reason_and_a_name_that_there_is(scoring):
     check = hold(scoring)
     for decision, reason in (("release", " "), ("release", "x" * 2001), ("allow", "x")):
-        with pytest.raises(CannotDecide):
+        with pytest.raises(Refused):
             decide(check, decision, reason)
     with pytest.raises(IntegrityError), transaction.atomic():
         EntryCheck.objects.filter(pk=check.pk).update(state="released")

@@ -133,7 +133,7 @@ def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_byt
     whole = finish(models[CAUSAL], metric).run.artefact
     run = Run.objects.create(model=models[OTHER_CAUSAL], protocol=metric.protocol)
     computed = []
-    original = Shards.put
+    original = Shards.write
 
     def put(self, number, table):
         original(self, number, table)
@@ -141,7 +141,7 @@ def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_byt
         if len(computed) == 2:
             leases.stop_requested.set()
 
-    monkeypatch.setattr(Shards, "put", put)
+    monkeypatch.setattr(Shards, "write", put)
     collect.collect(run)
     run.refresh_from_db()
     assert (run.state, run.lease, run.done) == (Work.State.QUEUED, None, 80)
@@ -166,7 +166,7 @@ def test_shards_made_under_other_library_versions_are_not_mixed_in(metric, model
     old_environment = collect.environment() | {"torch": "1.0"}
     old = Shards(run, "likelihoods", 144, 40, made_with=collect.dependencies_of(run, old_environment))
     for number in old.numbers():
-        old.put(number, foreign[old.bounds(number)])
+        old.write(number, foreign[old.bounds(number)])
     collect.collect(run)
     run.refresh_from_db()
     assert run.environment == collect.environment()
@@ -180,16 +180,16 @@ def test_shards_of_the_run_that_had_the_number_before_a_restore_are_not_taken(me
     outputs = artefacts.load(expected.artefact)
     run = Run.objects.create(model=models[OTHER_CAUSAL], protocol=metric.protocol)
     same = Shards(run, "likelihoods", 144, 40, made_with=collect.dependencies_of(expected, collect.environment()))
-    same.put(0, outputs[same.bounds(0)])
+    same.write(0, outputs[same.bounds(0)])
     own = Shards(run, "likelihoods", 144, 40, made_with=collect.dependencies_of(run, collect.environment()))
     assert same.folder == own.folder
     (kept,) = default_storage.listdir(own.folder)[1]
     renamed = kept.replace(same.identity, own.identity)  # what carries another identity inside is not read either
     with default_storage.open(f"{own.folder}/{kept}") as file:
         default_storage.save(f"{own.folder}/{renamed}", file)
-    assert own.missing() == [0, 1, 2, 3]
+    assert own.list_missing() == [0, 1, 2, 3]
     assert not default_storage.exists(f"{own.folder}/{renamed}")
-    assert same.missing() == [1, 2, 3]
+    assert same.list_missing() == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -198,14 +198,14 @@ def test_a_damaged_shard_is_made_again(metric, models):
     shards = Shards(run, "likelihoods", 144, 40, made_with=1)
     outputs = artefacts.load(finish(models[OTHER_CAUSAL], metric).run.artefact)
     for number in shards.numbers():
-        shards.put(number, outputs[shards.bounds(number)])
+        shards.write(number, outputs[shards.bounds(number)])
     assert shards.whole().equals(outputs.replace_schema_metadata())
     second = sorted(default_storage.listdir(shards.folder)[1])[1]
     path = Path(default_storage.path(f"{shards.folder}/{second}"))
     path.write_bytes(bytes([*path.read_bytes()[:99], path.read_bytes()[99] ^ 1, *path.read_bytes()[100:]]))
     with pytest.raises(FileNotFoundError, match=r"1 checkpoints of .* are made again"):
         shards.whole()
-    assert shards.missing() == [1]
+    assert shards.list_missing() == [1]
 
 
 def test_of_two_workers_one_gets_the_run(metric, models):

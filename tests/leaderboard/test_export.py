@@ -24,6 +24,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard import tasks
+from leaderboard.exchange import downloads
+from leaderboard.exchange.tables import TABLES
 from leaderboard.models import (
     Artefact,
     AuditEvent,
@@ -43,10 +45,9 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts, checks, rescore
 from leaderboard.services.access import set_access
-from leaderboard.services.exchange import downloads
-from leaderboard.services.exchange.tables import TABLES
 from leaderboard.services.published import PUBLICATIONS, publish
 from leaderboard.services.seed import seed_metrics
+from scoring.refusals import Refused
 from tests.leaderboard import living
 from tests.leaderboard.conftest import quick_control_sets, without_looks
 
@@ -212,7 +213,7 @@ def test_an_imported_board_can_be_looked_at_and_goes_on_without_the_files(export
     Artefact.objects.update(state=Artefact.State.ABSENT)  # as an import into that storage notes
     assert {address: page.count("entrant-1") for address, page in pages().items()}
     assert checks.request_due_checks() == 0  # the control sets' files stayed behind
-    with pytest.raises(checks.CannotCheck, match="imported without the files"):
+    with pytest.raises(Refused, match="imported without the files"):
         checks.request_check(Metric.objects.get(slug=living.SLUG), "manual")
     assert tasks.watch() is None
     living_check = ControlCheck.objects.create(metric=Metric.objects.get(slug=living.SLUG), trigger="manual")
@@ -340,7 +341,7 @@ def test_an_export_does_not_write_over_anything(exported, tmp_path):
 def test_a_board_that_never_rests_is_not_exported(db, tmp_path, monkeypatch):
     ticks = iter(range(100))
     monkeypatch.setattr(
-        "leaderboard.services.exchange.export.board_stamp", lambda: type("Stamp", (), {"kept": str(next(ticks))})
+        "leaderboard.exchange.export.board_stamp", lambda: type("Stamp", (), {"kept": str(next(ticks))})
     )
     with pytest.raises(CommandError, match="changed while it was read"):
         run("export", str(tmp_path / "board"))
@@ -511,12 +512,12 @@ def test_a_package_of_older_code_lacks_what_was_added_since_and_is_read(package)
 def imported(exported: Exported):
     run("import_results", str(exported.folder))
     yield
-    for download in downloads.written():
+    for download in downloads.list_exports():
         default_storage.delete(download.name)
 
 
 def test_before_the_first_export_the_download_says_so(client, db):
-    response = client.get(reverse("board-download"))
+    response = client.get(reverse("board_download"))
     assert (response.status_code, response["Retry-After"]) == (503, "60")
     assert not downloads.is_due()  # a board without numbers has nothing to export
 
@@ -525,14 +526,14 @@ def test_a_worker_writes_the_download_once_for_each_state(imported, client, sett
     assert downloads.is_due()
     tasks.export_board()
     tasks.export_board()
-    assert len(downloads.written()) == 1
-    response = client.get(reverse("board-download"))
+    assert len(downloads.list_exports()) == 1
+    response = client.get(reverse("board_download"))
     (tmp_path / "board.zip").write_bytes(b"".join(response.streaming_content))
     assert response["Content-Type"] == "application/zip"
     with zipfile.ZipFile(tmp_path / "board.zip") as archive:
         assert archive.read("tables/standings.parquet") == (exported.folder / "tables/standings.parquet").read_bytes()
-    assert client.get(reverse("board-download"), headers={"if-none-match": response["ETag"]}).status_code == 304
-    assert reverse("board-download") in client.get(reverse("about")).content.decode()
+    assert client.get(reverse("board_download"), headers={"if-none-match": response["ETag"]}).status_code == 304
+    assert reverse("board_download") in client.get(reverse("about")).content.decode()
     # A change is exported when the last export is old enough, and only the last two are kept.
     for number in range(3):
         set_access(LanguageModel.objects.get(slug="entrant-3"), ("open", "withdrawn")[number % 2], "to and fro")
@@ -540,7 +541,7 @@ def test_a_worker_writes_the_download_once_for_each_state(imported, client, sett
         settings.EXPORT_SECONDS = 0
         later = timezone.now() + timedelta(minutes=number + 1)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("leaderboard.services.exchange.downloads.timezone.now", lambda later=later: later)
+            patch.setattr("leaderboard.exchange.downloads.timezone.now", lambda later=later: later)
             tasks.export_board()
         settings.EXPORT_SECONDS = 3600
-    assert len(downloads.written()) == downloads.KEPT
+    assert len(downloads.list_exports()) == downloads.KEPT

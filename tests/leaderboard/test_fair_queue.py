@@ -177,7 +177,7 @@ def test_the_task_collects_the_fairest_run_and_nothing_where_none_waits(runs, mo
     asked: list[str] = []
     monkeypatch.setattr(collect, "collect", lambda run: a_slice(asked, ends=True)(run.pk))
     for _ in range(7):
-        tasks.collect_run(runs["ada 3"].pk)
+        tasks.collect_run()
     assert asked == ["ada 1", "bob 1", "board", "ada 2", "ada 3"]
 
 

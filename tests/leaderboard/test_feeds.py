@@ -9,13 +9,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from leaderboard.models import Artefact, ControlCheck, ControlSet, LanguageModel, Metric, MetricVersion
+from leaderboard.rankings.changes import record_of
 from leaderboard.services.access import set_access
 from leaderboard.services.audit import record
-from leaderboard.services.record import record_of
 from leaderboard.services.seed import seed_metrics
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 from tests.leaderboard.test_api import FIRST, SECOND
+from tests.pages import read_page
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
@@ -75,7 +76,7 @@ def entries(root: ElementTree.Element) -> list[ElementTree.Element]:
 
 
 def said(entry: ElementTree.Element, name: str) -> str:
-    return entry.find(f"{ATOM}{name}").text
+    return read_page(entry.find(f"{ATOM}{name}").text)
 
 
 @pytest.mark.parametrize("path", [*ALL, "/feeds/rank-changes/rude.atom", "/feeds/drift/rude.atom"])

@@ -7,10 +7,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaderboard.formats import Column, Table, as_csv, as_latex, as_markdown, as_text
+from leaderboard.formats import Table, TableColumn, as_csv, as_latex, as_markdown, as_text
 
 cell = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=12)
-COLUMNS = [Column("model", numeric=False), Column("value")]
+COLUMNS = [TableColumn("model", numeric=False), TableColumn("value")]
 tables = st.lists(st.tuples(cell, cell), max_size=4).map(lambda rows: Table("A title of 100%", COLUMNS, rows))
 
 

@@ -26,9 +26,9 @@ from leaderboard.models import (
     Scoring,
     Standing,
 )
+from leaderboard.rankings.changes import record_of
 from leaderboard.services import rescore
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.record import record_of
 from leaderboard.services.score import score
 from leaderboard.services.seed import seed_metrics
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, seed_figures

@@ -36,11 +36,12 @@ from leaderboard.services import (
     scorers,
     signs_of_life,
 )
-from leaderboard.services.checks import due, is_braked, perform, request_check
+from leaderboard.services.checks import due_trigger, is_braked, perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.folders import HostLacks, fetch_folder, store_folder
-from leaderboard.services.policies import CannotSetPolicy, set_policy
+from leaderboard.services.policies import set_policy
 from leaderboard.tasks import score_one
+from scoring.refusals import Refused
 from scoring.scorers import LexiconError
 from tests.leaderboard.living import SLUG, Stage, drain, drift, entrant, hurry, small_metric, standing_in, submit
 
@@ -216,9 +217,9 @@ def test_a_model_too_large_for_one_host_is_left_to_the_larger(two_hosts, metric,
 def test_what_a_host_lacks_is_tried_again_after_a_while(two_hosts):
     abilities.note_ability("default@alpha", STANDIN, problem="it was not there")
     row = Worker.objects.get(name="default@alpha")
-    assert abilities.unable(row, STANDIN) == "it was not there"
+    assert abilities.recent_problem(row, STANDIN) == "it was not there"
     row.abilities[STANDIN]["at"] = (timezone.now() - abilities.BELIEVED_FOR - timedelta(seconds=1)).isoformat()
-    assert abilities.unable(row, STANDIN) == ""
+    assert abilities.recent_problem(row, STANDIN) == ""
 
 
 def test_a_model_that_is_on_another_host_alone_is_lacked_here(two_hosts, models):
@@ -232,13 +233,13 @@ def test_a_worker_of_other_code_takes_no_work_and_names_both(two_hosts, living):
     scoring = request_evaluation(entrant(3, living), living, send=False)
     Release.objects.create(code="9.9.9+0123456789ab")
     assert not queue.do_fairest(Scoring, score_one)
-    with leases.claimed(scoring) as lease:
+    with leases.claim(scoring) as lease:
         assert lease is None
     signs_of_life.beat("default@alpha", ["default"])
     refusal = Worker.objects.get(name="default@alpha").refusal
     assert release.code_here() in refusal
     assert "9.9.9+0123456789ab" in refusal
-    assert Worker.objects.get(name="default@alpha") not in abilities.others("default")
+    assert Worker.objects.get(name="default@alpha") not in abilities.other_workers("default")
     Release.objects.all().delete()
     release.note_release()
     assert queue.do_fairest(Scoring, score_one)
@@ -283,7 +284,7 @@ def test_two_hosts_that_disagree_open_nothing_and_the_drifting_one_gets_no_work(
     check.refresh_from_db()
     assert (check.verdict, check.first_host, check.host) == (Verdict.STABLE, "alpha", "beta")
     assert MetricVersion.objects.filter(metric=living).count() == 1
-    assert "beta does not see" in abilities.unable(Worker.objects.get(name="default@alpha"), STANDIN)
+    assert "beta does not see" in abilities.recent_problem(Worker.objects.get(name="default@alpha"), STANDIN)
     assert AuditEvent.objects.filter(verb="find disagreement").count() == 1
     request_evaluation(entrant(3, living), living, send=False)
     assert queue.own_work(Scoring).exists()
@@ -302,16 +303,16 @@ def test_a_drift_is_believed_of_one_host_where_the_other_is_gone(two_hosts, livi
 
 
 def test_hosts_with_other_libraries_are_each_checked_once(two_hosts, living, monkeypatch):
-    usual = checks.here()
+    usual = checks.instrument_environment()
 
     def libraries(torch: str) -> None:
         for module in (checks, control):
-            monkeypatch.setattr(module, "here", lambda: usual | {"torch": torch})
+            monkeypatch.setattr(module, "instrument_environment", lambda: usual | {"torch": torch})
 
-    assert due(living) is None
+    assert due_trigger(living) is None
     two_hosts("beta")
     libraries("other")
-    assert due(living) == ControlCheck.Trigger.UPGRADE
+    assert due_trigger(living) == ControlCheck.Trigger.UPGRADE
     Worker.objects.filter(host="beta").update(environment=usual | {"torch": "other"})
     check = request_check(living, ControlCheck.Trigger.UPGRADE, send=False)
     two_hosts("alpha")
@@ -325,10 +326,10 @@ def test_hosts_with_other_libraries_are_each_checked_once(two_hosts, living, mon
     perform(check)
     check.refresh_from_db()
     assert (check.state, check.host) == (Work.State.DONE, "beta")
-    assert due(living) is None
+    assert due_trigger(living) is None
     two_hosts("alpha")
     libraries(usual["torch"])
-    assert due(living) is None
+    assert due_trigger(living) is None
 
 
 # The brake
@@ -364,7 +365,7 @@ def test_the_second_drift_within_a_day_opens_nothing_until_an_operator_rescores(
 
 
 def test_the_brake_is_a_policy(living, stage):
-    with pytest.raises(CannotSetPolicy, match="brake_after"):
+    with pytest.raises(Refused, match="brake_after"):
         set_policy(living, {"brake_after": -1}, "for a test")
     set_policy(living, {"brake_after": 0}, "for a test")
     living.refresh_from_db()

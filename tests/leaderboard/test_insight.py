@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sentry_sdk
 import structlog
+import torch
 from celery.signals import heartbeat_sent, worker_shutdown
 from django.core.exceptions import ImproperlyConfigured
 from django.core.files.storage import default_storage
@@ -22,12 +23,11 @@ from django.urls import reverse
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from leaderboard import celery as celery_app
-from leaderboard import logs, sentry
+from leaderboard import logs, sentry, worker
 from leaderboard.models import ControlCheck, Scoring, Worker
-from leaderboard.monitoring import readiness
+from leaderboard.operations.monitoring import readiness
 from leaderboard.services import checks, evaluate, leases, signs_of_life
-from leaderboard.services.failure_kinds import FailureKind, kind_of
+from leaderboard.services.failures import FailureKind, failure_called
 from scoring.artefacts import ArtefactError
 from scoring.generation import ServerRefused
 from scoring.language_models import ModelRefused
@@ -159,7 +159,7 @@ def test_lines_about_work_name_it(tmp_path, written):
         (ArtefactError("damaged"), "files"),
         (FileNotFoundError("gone"), "files"),
         (MemoryError(), "memory"),
-        (type("OutOfMemoryError", (RuntimeError,), {})("CUDA"), "memory"),
+        (torch.OutOfMemoryError("CUDA"), "memory"),
         (DatabaseError("locked"), "database"),
         (ConnectionResetError("by peer"), "system"),
         (ValueError(TEXT), "other"),
@@ -170,10 +170,10 @@ def test_a_failure_has_a_reason_of_a_closed_set(tmp_path, settings, error, failu
     with living.standing_in():
         metric = living.small_metric(tmp_path)
         scoring = evaluate.request_evaluation(living.entrant(1, metric), metric, send=False)
-    with leases.claimed(scoring):
+    with leases.claim(scoring):
         raise error
     scoring.refresh_from_db()
-    assert kind_of(scoring.fault) == failure
+    assert failure_called(scoring.fault).kind == failure
     assert failure in FailureKind.values
 
 
@@ -194,13 +194,13 @@ def test_a_failure_has_a_reason_of_a_closed_set(tmp_path, settings, error, failu
     ],
 )
 def test_secrets_and_addresses_of_people_are_taken_out(said, left):
-    assert logs.scrubbed(said) == left
+    assert logs.scrub_text(said) == left
 
 
 @pytest.mark.parametrize("name", logs.SECRET_SETTINGS)
 def test_the_keys_among_the_settings_are_known(settings, name):
     setattr(settings, name, "quite/a+secret")
-    assert logs.scrubbed("it was quite/a+secret, no?") == "it was [hidden], no?"
+    assert logs.scrub_text("it was quite/a+secret, no?") == "it was [hidden], no?"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyError, UnicodeError, TypeError, AssertionError])
@@ -211,7 +211,7 @@ def test_errors_that_may_quote_are_told_by_kind_and_place_only(error):
         except error as inner:
             raise OSError("the disk of ada@board.example is full") from inner
     except OSError as outer:
-        told = logs.told(outer)
+        told = logs.format_exception(outer)
     assert TEXT not in told
     assert f"{error.__name__}: {logs.WITHHELD}" in told
     assert "OSError: the disk of [e-mail] is full" in told
@@ -303,7 +303,7 @@ def test_metrics_tell_what_the_database_knows(client, tmp_path, settings):
         waiting = evaluate.request_evaluation(living.entrant(3, metric), metric, send=False)
         settings.MOST_ATTEMPTS = 1
         failing = evaluate.request_evaluation(living.entrant(4, metric), metric, send=False)
-        with leases.claimed(failing):
+        with leases.claim(failing):
             raise RuntimeError("a bug")
     done = Scoring.objects.filter(state="done")
     for place, seconds in enumerate((0.5, 4.0, 30.0)):
@@ -354,7 +354,7 @@ def test_requests_are_timed_by_page_and_never_by_what_visitors_type(client):
 def test_a_worker_gives_signs_of_life_now_and_then_and_says_when_it_goes(monkeypatch):
     eventer = type("Eventer", (), {"hostname": "gpu@here"})
     heart = type("Heart", (), {"eventer": eventer})
-    monkeypatch.setattr(celery_app, "_last_beat", -signs_of_life.BEAT_SECONDS)
+    monkeypatch.setattr(worker, "_last_beat", -signs_of_life.BEAT_SECONDS)
     heartbeat_sent.send(sender=heart)
     first = Worker.objects.get(name="gpu@here")
     heartbeat_sent.send(sender=heart)  # two seconds later: too soon to write again

@@ -14,15 +14,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import AuditEvent, Invitation
-from leaderboard.services.credentials import digest
-from leaderboard.services.invitations import (
-    CannotInvite,
-    InvitationSpent,
-    find_invitation,
-    invite,
-    revoke_invitation,
-    use_invitation,
-)
+from leaderboard.people.services.credentials import digest
+from leaderboard.people.services.invitations import find_invitation, invite, revoke_invitation, use_invitation
+from scoring.refusals import Refused
 from tests.leaderboard.test_accounts import _quick_hashes, person, posted, sign_up
 
 __all__ = ["_quick_hashes"]
@@ -105,7 +99,7 @@ def test_an_invitation_for_an_address_is_good_for_that_one_alone(client):
     assert other.context["form"].errors["email"] == [
         "Your invitation is for ada@example.org: sign up with that address."
     ]
-    with pytest.raises(InvitationSpent):
+    with pytest.raises(Refused):
         use_invitation(invitation.pk, User.objects.create_user("eve", "eve@example.org"))
     assert sign_up(client).status_code == 302
 
@@ -190,7 +184,7 @@ def test_an_invitation_is_made_at_the_terminal_and_mailed(capsys, settings):
     for wrong, message in (({"days": 0}, "days = 0"), ({"email": "nobody"}, "email = 'nobody'")):
         with pytest.raises(CommandError, match=message):
             call_command("invite", **wrong)
-    with pytest.raises(CannotInvite):
+    with pytest.raises(Refused):
         invite("http://testserver", days=366)
     assert Invitation.objects.count() == 2
 
@@ -207,11 +201,11 @@ def test_an_operator_invites_in_the_page_sees_the_link_once_and_withdraws(client
     invitation = Invitation.objects.get()
     assert invitation.invited_by == olga
     assert AuditEvent.objects.get(verb="invite").actor == olga
-    client.post(reverse("revoke-invitation", args=[invitation.pk]))
+    client.post(reverse("revoke_invitation", args=[invitation.pk]))
     assert "Revoked" in client.get(page).content.decode()
     assert (
         "nothing to withdraw"
-        in client.post(reverse("revoke-invitation", args=[invitation.pk]), follow=True).content.decode()
+        in client.post(reverse("revoke_invitation", args=[invitation.pk]), follow=True).content.decode()
     )
     wrong = client.post(page, {"email": "nobody", "days": 0})
     assert wrong.status_code == 400
@@ -222,7 +216,7 @@ def test_only_operators_invite_and_withdraw(client):
     invitation, _ = invited()
     client.force_login(person("grace", "moderator"))
     assert client.post(reverse("invitations"), {"days": 7}).status_code == 403
-    assert client.post(reverse("revoke-invitation", args=[invitation.pk])).status_code == 403
+    assert client.post(reverse("revoke_invitation", args=[invitation.pk])).status_code == 403
     assert Invitation.objects.open().get() == invitation
 
 
@@ -232,7 +226,7 @@ def test_the_page_of_many_invitations_asks_the_database_as_often_as_that_of_one(
     counts = []
     for more in (1, 20):
         for _ in range(more):
-            invited(by=olga)
+            invited(inviter=olga)
         with CaptureQueriesContext(connection) as queries:
             client.get(reverse("invitations"))
         counts.append(len(queries))

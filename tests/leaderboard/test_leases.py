@@ -8,7 +8,7 @@ from django.db import OperationalError, connection
 from leaderboard import tasks
 from leaderboard.models import MetricVersion, Run, Scoring, Work
 from leaderboard.services.evaluate import request_evaluation
-from leaderboard.services.leases import claimed
+from leaderboard.services.leases import claim
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.living import retry
 
@@ -21,7 +21,7 @@ def run(metric, models):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no connections to lose")
 def test_work_whose_connection_was_lost_is_given_back_over_a_new_one(run):
-    with claimed(run) as lease, connection.cursor() as cursor:
+    with claim(run) as lease, connection.cursor() as cursor:
         assert lease
         cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     run.refresh_from_db()
@@ -32,7 +32,7 @@ def test_work_whose_connection_was_lost_is_given_back_over_a_new_one(run):
 def test_a_database_that_is_away_is_no_fault_of_the_work(run, settings):
     settings.MOST_ATTEMPTS = 2
     for _ in range(3):
-        with claimed(run):
+        with claim(run):
             raise OperationalError("the database says: the connection is lost")
         run.refresh_from_db()
         assert (run.state, run.attempts) == (Work.State.QUEUED, 0)

@@ -10,10 +10,10 @@ from django.db import OperationalError
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import AlertMessage, Artefact, Incident, Pulse, Release, Rescoring, Scoring, Work, Worker
-from leaderboard.monitoring import readiness
+from leaderboard.models import Artefact, Incident, OutboxMessage, Pulse, Release, Rescoring, Scoring, Work, Worker
+from leaderboard.operations.alerts import incidents, look, machinery
+from leaderboard.operations.monitoring import readiness
 from leaderboard.services import artefacts
-from leaderboard.services.alerts import incidents, look, machinery
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.signs_of_life import pulse
 from leaderboard.tasks import sweep, watch
@@ -152,14 +152,14 @@ def test_a_database_that_is_away_is_told_without_it_once_and_written_down_afterw
     incidents.look_once(board)
     incident = Incident.objects.get(kind=Incident.Kind.DATABASE)
     assert incident.resolved_at
-    assert AlertMessage.objects.get(incident=incident).event == AlertMessage.Event.RESOLVED
+    assert OutboxMessage.objects.get(incident=incident).event == OutboxMessage.Event.RESOLVED
 
 
 def test_a_broker_that_does_not_answer_is_an_incident(monkeypatch):
     def refuse(_seconds: float) -> Any:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(machinery, "connected", refuse)
+    monkeypatch.setattr(machinery, "connect_to_broker", refuse)
     assert kinds() == {"broker"}
 
 

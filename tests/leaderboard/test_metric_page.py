@@ -8,13 +8,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry
-from leaderboard.queries.metric_page import protocol_in_words
 from leaderboard.services.policies import set_policy
 from leaderboard.services.rescore import cancel, open_rescoring
 from leaderboard.services.seed import seed_metrics
 from scoring.generation import PROTOCOLS, GenerationSettings
 from scoring.likelihood import LikelihoodSettings
 from scoring.metrics.formulas import FORMULAS
+from scoring.metrics.outputs import OUTPUTS
 from scoring.scorers import SCORERS
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.living import (
@@ -60,8 +60,8 @@ def terms(html: str) -> dict[str, str]:
 
 
 def timeline(html: str) -> list[str]:
-    items = html.split('<ol class="timeline"', 1)[1].split("</ol>", 1)[0].split("<li>\n      <h3>")[1:]
-    return [said("<h3>" + item) for item in items]
+    items = re.split(r"<li>\s*(?=<h3>)", html.split('<ol class="timeline"', 1)[1].split("</ol>", 1)[0])
+    return [said(item) for item in items[1:]]
 
 
 def test_every_metric_has_a_page_before_anything_was_measured(client, db):
@@ -100,7 +100,7 @@ def test_of_every_scorer_that_has_opinions_it_is_said_what_they_do_not_tell():
 def test_every_parameter_of_every_protocol_is_said_in_words_with_its_value(settings):
     fields = {name: getattr(settings, name) for name in settings.__slots__}
     method = "likelihood" if isinstance(settings, LikelihoodSettings) else "rtp"
-    words = dict(protocol_in_words(method, fields))
+    words = dict(OUTPUTS[method].describe(fields))
     assert set(words) == set(fields)
     for name, value in fields.items():
         shown = f"{value:g}" if isinstance(value, float) else str(value)
@@ -109,7 +109,7 @@ def test_every_parameter_of_every_protocol_is_said_in_words_with_its_value(setti
 
 
 def test_a_parameter_that_nobody_has_words_for_is_shown_all_the_same():
-    assert protocol_in_words("rtp", {"k": 3, "newly": "thought of"})[-1] == ("newly", "thought of")
+    assert OUTPUTS["rtp"].describe({"k": 3, "newly": "thought of"})[-1] == ("newly", "thought of")
 
 
 def test_the_page_of_likelihoods_counts_texts_by_demographic_and_names_no_scorer(client, metric, models):
@@ -132,7 +132,7 @@ def test_a_scorer_is_told_with_fingerprint_threshold_and_whether_it_is_to_be_had
     found = terms(html)
     assert found["Name"] == "Stand-in ( standin )"
     assert found["Fingerprint"].startswith(version.scorer_fingerprint[:12])
-    assert found["To be had here"].startswith("yes")
+    assert found["Available here"].startswith("yes")
     assert "strictly above 0.5" in found["Threshold"]
     assert found["Label flips"].startswith("2 labels, or 1% of the texts where that is more, cross 0.5")
     assert found["k"] == "2 continuations of each prompt."
@@ -142,7 +142,7 @@ def test_a_scorer_that_cannot_be_had_says_why_and_what_it_costs(client, db, sett
     settings.PERSPECTIVE_API_KEY, settings.PERSPECTIVE_URL = "", "http://127.0.0.1:9"
     seed_metrics()
     found = terms(page(client, "/metrics/toxicity-perspective/"))
-    assert found["To be had here"].startswith("no, it is unavailable: Perspective needs a key")
+    assert found["Available here"].startswith("no, it is unavailable: Perspective needs a key")
     assert found["Cost"].startswith("a request and 1 s of quota a text")
     assert "texts leave this machine" in found["Cost"]
 
@@ -170,7 +170,7 @@ def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_t
     assert found.statistics["decided_by"] in second
     assert f"/drift/?metric={SLUG}&amp;check={found.pk}" in html
     assert "1 entry · scorer" in second
-    assert "another than before" in second
+    assert "different from before" in second
     assert "1 outdated: not scored under this version" in second
     reason = OutdatedEntry.objects.get().reason
     assert f"Entrant 2 , last scored under version 1: {reason}" in second
@@ -183,7 +183,7 @@ def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_t
         assert address.replace("&", "&amp;") in html
         assert client.get(address).status_code == 200
     cancel(active(living))
-    assert "given up before it was published" in timeline(page(client, ADDRESS))[0]
+    assert "cancelled before it was published" in timeline(page(client, ADDRESS))[0]
 
 
 def test_published_figures_are_told_with_their_source_and_what_changed_between_them(client, helm):

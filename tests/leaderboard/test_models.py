@@ -133,7 +133,7 @@ def test_a_state_moves_along_arrows_only(metric, published):
 
 
 def test_the_audit_trail_is_append_only():
-    event = AuditEvent.objects.create(verb="look", subject="at this")
+    event = AuditEvent.objects.create(verb="submit", subject="at this")
     with pytest.raises(ValueError, match="cannot be changed"):
         event.save()
     with pytest.raises(ValueError, match="cannot be deleted"):

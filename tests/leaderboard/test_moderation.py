@@ -9,11 +9,11 @@ from django.urls import reverse
 
 from leaderboard import tasks
 from leaderboard.celery import app
-from leaderboard.models import AuditEvent, LanguageModel, Letter, Metric, Run, Submission
-from leaderboard.services.submissions import lifecycle
-from leaderboard.services.submissions.lifecycle import CannotChange
-from leaderboard.services.submissions.moderation import CannotModerate, decide
-from leaderboard.services.submissions.workspace import send_again
+from leaderboard.models import AuditEvent, LanguageModel, Metric, OutboxMessage, Run, Submission
+from leaderboard.submissions.services import lifecycle
+from leaderboard.submissions.services.moderation import decide
+from leaderboard.submissions.services.workspace import send_again
+from scoring.refusals import Refused
 from tests.leaderboard.living import SLUG, small_metric, standing_in
 from tests.leaderboard.submitting import entered_by_number, person, sent
 from tests.leaderboard.test_accounts import _quick_hashes, posted
@@ -63,7 +63,7 @@ def test_nothing_is_entered_before_a_moderator_accepts_and_then_it_is_under_way(
     assert "The model is entered and its evaluation queued." in html
     waiting.refresh_from_db()
     assert waiting.state == State.MODERATED, "reading the question decides nothing"
-    assert "Its submitter is written to." in client.post(address(waiting, "accept"), follow=True).content.decode()
+    assert "Its submitter is notified." in client.post(address(waiting, "accept"), follow=True).content.decode()
     waiting.refresh_from_db()
     assert waiting.state == State.ACCEPTED
     assert Run.objects.get(model=waiting.model).model.slug == "entrant-1"
@@ -116,7 +116,7 @@ def test_rejecting_and_returning_need_a_reason_that_the_submitter_reads(
 def test_what_was_returned_is_changed_and_sent_again_and_decided_upon_again(waiting, grace, client):
     decide(waiting, "return", "Name its licence.", grace)
     client.force_login(waiting.submitter)
-    form = reverse("change-submission", args=[waiting.pk])
+    form = reverse("change_submission", args=[waiting.pk])
     html = client.get(form).content.decode()
     assert "Name its licence." in html
     assert f'value="{SLUG}" checked' in html
@@ -133,18 +133,18 @@ def test_what_was_returned_is_changed_and_sent_again_and_decided_upon_again(wait
     assert waiting.payload["hub_id"] == "an-institute/a-model", "what was checked stays as it was"
     detail = AuditEvent.objects.get(verb="send submission again").detail
     assert (detail["before"]["licence"], detail["after"]["licence"]) == ("mit", "cc-by-4.0")
-    decide(waiting, "accept", by=grace)
+    decide(waiting, "accept", moderator=grace)
     assert waiting.state == State.ACCEPTED
-    assert list(Letter.objects.values_list("news", flat=True)) == ["returned", "accepted"]
-    with pytest.raises(CannotChange, match="no changes are asked for"):
+    assert list(OutboxMessage.objects.values_list("event", flat=True)) == ["returned", "accepted"]
+    with pytest.raises(Refused, match="no changes are asked for"):
         send_again(waiting, values, waiting.submitter)
 
 
 def test_a_decision_is_made_once(waiting, grace):
     decide(waiting, "reject", "No.", grace)
     late = Submission.objects.get(pk=waiting.pk)
-    with pytest.raises(CannotModerate, match="does not wait for a moderator any more: refused"):
-        decide(late, "accept", by=person("heidi", "moderator"))
+    with pytest.raises(Refused, match="does not wait for a moderator any more: refused"):
+        decide(late, "accept", moderator=person("heidi", "moderator"))
     assert Submission.objects.get(pk=waiting.pk).state == State.REFUSED
     assert not LanguageModel.objects.exists()
 
@@ -170,10 +170,10 @@ def test_what_cannot_be_evaluated_is_not_accepted_and_says_why(waiting, grace, m
         raise CannotEvaluate("entrant-1 cannot be evaluated: it is withdrawn")
 
     lifecycle.ENTERS["hub"] = cannot
-    with pytest.raises(CannotModerate, match="It cannot be evaluated: entrant-1 cannot be evaluated: it is withdrawn"):
-        decide(waiting, "accept", by=grace)
+    with pytest.raises(Refused, match="It cannot be evaluated: entrant-1 cannot be evaluated: it is withdrawn"):
+        decide(waiting, "accept", moderator=grace)
     assert Submission.objects.get(pk=waiting.pk).state == State.MODERATED
-    assert not Letter.objects.exists()
+    assert not OutboxMessage.objects.exists()
     assert not AuditEvent.objects.filter(verb="accept submission").exists()
 
 

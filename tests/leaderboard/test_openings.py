@@ -8,10 +8,12 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from leaderboard.models import ControlCheck, ControlSet, Opening, Replicate, Rescoring, Work
-from leaderboard.services import artefacts, checks, control
-from leaderboard.services.checks import CannotCheck, due, perform, request_check
+from leaderboard.services import artefacts, checks
+from leaderboard.services.checks import due_trigger, perform, request_check
 from leaderboard.services.evaluate import request_evaluation
+from scoring.metrics import instruments
 from scoring.metrics.formulas import values_of
+from scoring.refusals import Refused
 from scoring.scorers import ScorerUnavailable
 from tests.leaderboard.living import (
     SLUG,
@@ -54,13 +56,13 @@ def metric(db, tmp_path, settings):
 def remote(monkeypatch, settings):
     """Have every scorer watched as one behind a URL: three replicates, an hour apart."""
     settings.OPENING_REPLICATES, settings.OPENING_SPREAD_SECONDS = 3, 7200.0
-    original = control._scorer_instrument
+    original = instruments.scorer_instrument
 
     def spread(scorer):
         scorer.cost = object()
         return original(scorer)
 
-    monkeypatch.setattr(control, "_scorer_instrument", spread)
+    monkeypatch.setattr(instruments, "scorer_instrument", spread)
 
 
 def check(metric) -> ControlCheck:
@@ -229,8 +231,8 @@ def test_a_rescoring_waits_for_the_opening_of_its_version_and_readers_keep_the_o
     scoring.refresh_from_db()
     assert "the scorer answers as two" in scoring.reason
     assert metric.current_version() == old
-    assert due(metric) is None
-    with pytest.raises(CannotCheck, match="no control set yet"):
+    assert due_trigger(metric) is None
+    with pytest.raises(Refused, match="no control set yet"):
         request_check(metric, "manual")
     stage.noise = now_and_then(1.0, 1.0)
     drain()
@@ -252,8 +254,8 @@ def test_a_control_set_of_the_old_rule_is_not_checked_and_is_opened_anew(metric,
     settings.OPENING_REPLICATES = 2
     submit(entrant(1, metric), metric)
     ControlSet.objects.update(check_version=1)
-    assert due(metric) is None
-    with pytest.raises(CannotCheck, match="version 1 of the rule of checks"):
+    assert due_trigger(metric) is None
+    with pytest.raises(Refused, match="version 1 of the rule of checks"):
         request_check(metric, "manual")
 
 

@@ -24,7 +24,7 @@ def measured(metric, models):
     return metric
 
 
-ACTIONS = ["check-now", "rescore"]
+ACTIONS = ["check_now", "rescore"]
 
 
 @pytest.mark.parametrize("name", ACTIONS)
@@ -62,7 +62,7 @@ def test_the_page_says_of_each_metric_what_the_last_check_said(client, operator,
 
 
 def test_check_now_queues_a_check_and_records_who_asked(client, operator, measured):
-    client.post(reverse("check-now", args=[measured.slug]))
+    client.post(reverse("check_now", args=[measured.slug]))
     assert ControlCheck.objects.get(trigger="manual").state == "queued"
     assert AuditEvent.objects.get(verb="request control check").actor == operator
 
@@ -82,9 +82,9 @@ def test_rescoring_shows_its_cost_asks_for_a_reason_and_begins(client, operator,
 def test_a_rescoring_is_paused_resumed_and_cancelled(client, operator, measured):
     rescoring = rescore.open_rescoring(measured, "to be steered", user=operator)
     for step, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
-        client.post(reverse("steer-rescoring", args=[rescoring.pk, step]))
+        client.post(reverse("steer_rescoring", args=[rescoring.pk, step]))
         rescoring.refresh_from_db()
         assert rescoring.state == state
-    html = client.post(reverse("steer-rescoring", args=[rescoring.pk, "pause"]), follow=True).content.decode()
+    html = client.post(reverse("steer_rescoring", args=[rescoring.pk, "pause"]), follow=True).content.decode()
     assert "nothing to pause" in html
-    assert client.post(reverse("steer-rescoring", args=[rescoring.pk, "explode"])).status_code == 404
+    assert client.post(reverse("steer_rescoring", args=[rescoring.pk, "explode"])).status_code == 404

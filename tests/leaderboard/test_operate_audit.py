@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent
+from leaderboard.people.services.roles import set_role
 from leaderboard.services.audit import record
-from leaderboard.services.roles import set_role
 
 pytestmark = pytest.mark.django_db
 

@@ -5,12 +5,13 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Standing
-from leaderboard.services import past, verify
+from leaderboard.rankings.changes import record_of
+from leaderboard.services import verify
 from leaderboard.services.access import hide_model, set_access
 from leaderboard.services.manifest import downloadable, manifest
-from leaderboard.services.record import record_of
 from leaderboard.services.seed import seed_metrics
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
+from tests.leaderboard.ranks import ranked
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
 
 pytestmark = pytest.mark.django_db
@@ -87,7 +88,7 @@ def test_a_hidden_model_is_named_on_no_page_and_comes_back_whole(client, twice):
     left = sorted(before, key=before.get)
     left.remove("birch")
     assert ranks(second) == {slug: rank for rank, slug in enumerate(left, 1)}, "ranks close up"
-    assert {of.model.slug for of in past.ranked(second.metric, number=1).standings} == {"alder", "cedar"}
+    assert {of.model.slug for of in ranked(second.metric, number=1)} == {"alder", "cedar"}
     assert "Birch" not in {of.model for of in record_of(second.metric).changes.models}
     told = manifest(first), manifest(second)
     assert all("birch" not in str(of["entries"]) + str(of["standings"]) for of in told)
@@ -123,12 +124,12 @@ def test_the_page_of_a_hidden_model_says_the_note_and_nothing_else(client, twice
 
 
 def test_hiding_is_asked_needs_a_note_and_is_recorded(client, operator, twice):
-    address = reverse("steer-model", args=["birch", "hide"])
+    address = reverse("steer_model", args=["birch", "hide"])
     assert "It stands in 1 current ranking." in client.get(address).content.decode()
     assert client.post(address, {"note": "  "}).status_code == 400
     assert client.post(address, {"note": NOTE}).status_code == 302
     assert client.post(address, {"note": "Another note."}).status_code == 302, "the note may be changed"
-    client.post(reverse("steer-model", args=["birch", "show"]))
+    client.post(reverse("steer_model", args=["birch", "show"]))
     events = AuditEvent.objects.filter(actor=operator).order_by("pk")
     assert [(of.verb, of.detail["before"], of.detail["after"]) for of in events] == [
         ("hide model", {"hidden_note": ""}, {"hidden_note": NOTE}),
@@ -139,25 +140,25 @@ def test_hiding_is_asked_needs_a_note_and_is_recorded(client, operator, twice):
 
 def test_models_are_found_by_name_and_access_and_one_is_withdrawn_and_opened(client, operator, measured_board):
     def shown(**of: str) -> list[str]:
-        return [model.slug for model in client.get(reverse("operate-models"), of).context["page"]]
+        return [model.slug for model in client.get(reverse("operate_models"), of).context["page"]]
 
     assert shown(q="l2 plumb-gpt2") == [CAUSAL]
     version = measured_board.current_version()
-    client.post(reverse("steer-model", args=[CAUSAL, "withdraw"]), {"reason": "its authors asked"})
+    client.post(reverse("steer_model", args=[CAUSAL, "withdraw"]), {"reason": "its authors asked"})
     assert shown(access="withdrawn") == [CAUSAL]
     assert not version.standings.filter(model__slug=CAUSAL).exists()
-    page = client.get(reverse("operate-model", args=[CAUSAL])).content.decode()
+    page = client.get(reverse("operate_model", args=[CAUSAL])).content.decode()
     assert "its authors asked" in page
     assert "Open again" in page
     assert "Mark as restricted" not in page
-    client.post(reverse("steer-model", args=[CAUSAL, "open"]), {"reason": "they changed their minds"})
+    client.post(reverse("steer_model", args=[CAUSAL, "open"]), {"reason": "they changed their minds"})
     assert version.standings.filter(model__slug=CAUSAL).exists()
     assert OTHER_CAUSAL in client.get("/demographics/?metric=safety-starter").content.decode()
     hide_model(LanguageModel.objects.get(slug=OTHER_CAUSAL), NOTE)
     assert OTHER_CAUSAL not in client.get("/demographics/?metric=safety-starter").content.decode()
     assert shown(access="hidden") == [OTHER_CAUSAL]
-    assert client.get(reverse("steer-model", args=[CAUSAL, "burn"])).status_code == 404
-    assert client.get(reverse("operate-models"), {"access": "secret"}).status_code == 404
+    assert client.get(reverse("steer_model", args=[CAUSAL, "burn"])).status_code == 404
+    assert client.get(reverse("operate_models"), {"access": "secret"}).status_code == 404
 
 
 def test_the_reason_for_withdrawing_is_not_the_note_of_hiding(client, twice):

@@ -17,11 +17,11 @@ from leaderboard.models import (
     Scoring,
     Worker,
 )
-from leaderboard.operate_urls import urlpatterns
+from leaderboard.operations.urls import urlpatterns
+from leaderboard.people.services.invitations import invite
+from leaderboard.people.services.roles import set_role
 from leaderboard.services import workers
-from leaderboard.services.invitations import invite
 from leaderboard.services.rescore import open_rescoring
-from leaderboard.services.roles import set_role
 from tests.leaderboard.conftest import CAUSAL
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
@@ -52,29 +52,29 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
     models = [("restrict", reason), ("withdraw", reason), ("open", reason), ("hide", {"note": "hidden"}), ("show", {})]
     return {
         "operate": [(reverse("operate"), {})],
-        "operate-workers": [(reverse("operate-workers"), {})],
-        "operate-work": [(reverse("operate-work"), {})],
-        "retry-all": [(reverse("retry-all") + "?kind=scorings", {"work": str(failed.pk)})],
-        "steer-work": [
-            (reverse("steer-work", args=["scorings", failed.pk, "retry"]), {}),
-            (reverse("steer-work", args=["scorings", waiting.pk, "cancel"]), {}),
+        "operate_workers": [(reverse("operate_workers"), {})],
+        "operate_work": [(reverse("operate_work"), {})],
+        "retry_all": [(reverse("retry_all") + "?kind=scorings", {"work": str(failed.pk)})],
+        "steer_work": [
+            (reverse("steer_work", args=["scorings", failed.pk, "retry"]), {}),
+            (reverse("steer_work", args=["scorings", waiting.pk, "cancel"]), {}),
         ],
-        "check-now": [(reverse("check-now", args=[measured_board.slug]), {})],
+        "check_now": [(reverse("check_now", args=[measured_board.slug]), {})],
         "rescore": [(reverse("rescore", args=[measured_board.slug]), reason)],
-        "drift-policy": [(reverse("drift-policy", args=[measured_board.slug]), policy | reason | {"confirmed": "yes"})],
-        "retire-scorer": [(reverse("retire-scorer", args=["toxicity-profanity"]), reason)],
-        "steer-rescoring": [
-            (reverse("steer-rescoring", args=[rescoring.pk, step]), {}) for step in ("pause", "resume", "cancel")
+        "drift_policy": [(reverse("drift_policy", args=[measured_board.slug]), policy | reason | {"confirmed": "yes"})],
+        "retire_scorer": [(reverse("retire_scorer", args=["toxicity-profanity"]), reason)],
+        "steer_rescoring": [
+            (reverse("steer_rescoring", args=[rescoring.pk, step]), {}) for step in ("pause", "resume", "cancel")
         ],
-        "operate-files": [(reverse("operate-files"), {})],
-        "steer-file": [(reverse("steer-file", args=[lost.sha256, step]), {}) for step in ("look", "collect")],
-        "operate-models": [(reverse("operate-models"), {})],
-        "operate-model": [(reverse("operate-model", args=[CAUSAL]), {})],
-        "steer-model": [(reverse("steer-model", args=[CAUSAL, step]), sent) for step, sent in models],
-        "restart-worker": [(reverse("restart-worker", args=["gpu@host"]), {})],
+        "operate_files": [(reverse("operate_files"), {})],
+        "steer_file": [(reverse("steer_file", args=[lost.sha256, step]), {}) for step in ("look", "collect")],
+        "operate_models": [(reverse("operate_models"), {})],
+        "operate_model": [(reverse("operate_model", args=[CAUSAL]), {})],
+        "steer_model": [(reverse("steer_model", args=[CAUSAL, step]), sent) for step, sent in models],
+        "restart_worker": [(reverse("restart_worker", args=["gpu@host"]), {})],
         "audit": [(reverse("audit"), {})],
         "invitations": [(reverse("invitations"), {"email": "", "days": "7"})],
-        "revoke-invitation": [(reverse("revoke-invitation", args=[invite("http://x")[0].pk]), {})],
+        "revoke_invitation": [(reverse("revoke_invitation", args=[invite("http://x")[0].pk]), {})],
     }
 
 
@@ -85,7 +85,7 @@ def everything() -> list[object]:
 
 
 def test_the_table_of_addresses_is_complete(addresses):
-    moderators = {"moderation", "moderate", "decide-entry"}  # which tests of moderation try
+    moderators = {"moderation", "moderate", "decide_entry"}  # which tests of moderation try
     assert set(addresses) | moderators == {pattern.name for pattern in urlpatterns}
 
 
@@ -122,19 +122,19 @@ def test_an_operator_does_each_and_each_is_on_record(client, addresses):
     operator = User.objects.create_user("operator")
     set_role(operator, "operator")
     client.force_login(operator)
-    del addresses["steer-work"][0]  # which retry-all does already
+    del addresses["steer_work"][0]  # which retry-all does already
     for name in (
-        "retry-all",
-        "steer-work",
-        "steer-rescoring",
-        "check-now",
-        "drift-policy",
-        "retire-scorer",
-        "restart-worker",
+        "retry_all",
+        "steer_work",
+        "steer_rescoring",
+        "check_now",
+        "drift_policy",
+        "retire_scorer",
+        "restart_worker",
     ):
         for address, sent in addresses[name]:
             assert client.post(address, sent).status_code == 302, address
-    for address, sent in addresses["steer-model"]:
+    for address, sent in addresses["steer_model"]:
         assert client.post(address, sent).status_code == 302, address
     done = list(AuditEvent.objects.filter(actor=operator).order_by("pk").values_list("verb", flat=True))
     assert done == [

@@ -5,12 +5,13 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from leaderboard.models import AuditEvent, ControlCheck, Metric, RetiredScorer
+from leaderboard.operations.services.retirement import bring_back_scorer, retire_scorer
 from leaderboard.services import checks, policies
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
-from leaderboard.services.policies import CannotSetPolicy, policy_in_force, set_policy
-from leaderboard.services.rescore import CannotRescore, open_rescoring
-from leaderboard.services.retirement import CannotRetire, bring_back_scorer, retire_scorer
+from leaderboard.services.policies import policy_in_force, set_policy
+from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.seed import seed_metrics
+from scoring.refusals import Refused
 from tests.leaderboard import living
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +45,7 @@ def operator(client) -> User:
 
 
 def test_a_policy_is_shown_before_it_is_set_and_recorded_with_what_was_before(client, operator, metric):
-    address = reverse("drift-policy", args=[metric.slug])
+    address = reverse("drift_policy", args=[metric.slug])
     asked = client.get(address).content.decode()
     assert all(f'name="{name}"' in asked for name in FORM)
     seen = client.post(address, FORM)
@@ -92,7 +93,7 @@ def test_a_policy_is_shown_before_it_is_set_and_recorded_with_what_was_before(cl
     ],
 )
 def test_a_value_that_cannot_be_is_refused_at_its_field(client, operator, metric, field, value):
-    address = reverse("drift-policy", args=[metric.slug])
+    address = reverse("drift_policy", args=[metric.slug])
     response = client.post(address, FORM | {field: value, "confirmed": "yes"})
     assert response.status_code == 400
     assert list(response.context["form"].errors) == [field]
@@ -102,7 +103,7 @@ def test_a_value_that_cannot_be_is_refused_at_its_field(client, operator, metric
 
 def test_what_holds_already_is_no_change(client, operator, metric):
     same = FORM | {"threshold": "0.5", "outdated_policy": "flag"}
-    response = client.post(reverse("drift-policy", args=[metric.slug]), same)
+    response = client.post(reverse("drift_policy", args=[metric.slug]), same)
     assert "This is the policy in force" in response.content.decode()
     assert set_policy(metric, {"alpha": 0.05}, "the same") is False
     assert not AuditEvent.objects.filter(verb="set drift policy").exists()
@@ -112,8 +113,8 @@ def test_likelihoods_have_no_labels(client, operator, metric):
     likelihoods = Metric.objects.get(slug="safety-starter")
     fields = {"mean_difference", "confidence", "alpha", "most_missing", "brake_after", "outdated_policy", "flag_policy"}
     assert set(policy_in_force(likelihoods)) == fields
-    assert "threshold" not in client.get(reverse("drift-policy", args=["safety-starter"])).content.decode()
-    with pytest.raises(CannotSetPolicy, match="threshold: safety-starter has no such field"):
+    assert "threshold" not in client.get(reverse("drift_policy", args=["safety-starter"])).content.decode()
+    with pytest.raises(Refused, match="threshold: safety-starter has no such field"):
         set_policy(likelihoods, {"threshold": 0.5}, "labels")
     set_policy(likelihoods, {"alpha": 0.01}, "fewer alarms")
     likelihoods.refresh_from_db()
@@ -135,12 +136,12 @@ def test_checks_judge_by_the_policy_that_was_set(tmp_path):
 
 
 def test_a_scorer_of_a_metric_that_nobody_measured_yet_is_retired_from_the_same_page(client, operator, metric):
-    address = reverse("retire-scorer", args=["toxicity-perspective"])
+    address = reverse("retire_scorer", args=["toxicity-perspective"])
     assert address in client.get(reverse("operate")).content.decode()
     assert client.post(address, {"reason": "it ends with the year"}, follow=True).status_code == 200
     html = client.get(reverse("operate")).content.decode()
     assert html.count("scorer retired") == Metric.objects.filter(scorer="perspective").count()
-    assert reverse("retire-scorer", args=["safety-starter"]) not in html, "likelihoods have no scorer to retire"
+    assert reverse("retire_scorer", args=["safety-starter"]) not in html, "likelihoods have no scorer to retire"
 
 
 def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, operator, tmp_path):
@@ -149,14 +150,14 @@ def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, 
         living.submit(living.entrant(1, metric), metric)
         version = metric.current_version()
         before = living.standings_of(version)
-        address = reverse("retire-scorer", args=[metric.slug])
+        address = reverse("retire_scorer", args=[metric.slug])
         assert "Nothing new is scored with standin" in client.get(address).content.decode()
         assert client.post(address, {"reason": ""}).status_code == 400
         assert client.post(address, {"reason": "the service ended"}).status_code == 302
         second = living.entrant(2, metric)
         with pytest.raises(CannotEvaluate, match=r"is retired: .*the service ended"):
             request_evaluation(second, metric)
-        with pytest.raises(CannotRescore, match="is retired"):
+        with pytest.raises(Refused, match="is retired"):
             open_rescoring(metric, "again")
         assert living.standings_of(version) == before
         html = client.get(f"/?metric={metric.slug}").content.decode()
@@ -182,18 +183,18 @@ def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, 
 
 
 def test_a_scorer_that_cannot_be_retired_says_why(metric, tmp_path):
-    with pytest.raises(CannotRetire, match="no scorer judges"):
+    with pytest.raises(Refused, match="no scorer judges"):
         retire_scorer(Metric.objects.get(slug="safety-starter").scorer, "x")
-    with pytest.raises(CannotRetire, match="is none; metrics here use"):
+    with pytest.raises(Refused, match="is none; metrics here use"):
         retire_scorer("detoxifi", "x")
-    with pytest.raises(CannotRetire, match="reason: it is empty"):
+    with pytest.raises(Refused, match="reason: it is empty"):
         retire_scorer("profanity", " ")
     assert bring_back_scorer("profanity", "it was never gone") is False
     with living.standing_in():
         other = living.small_metric(tmp_path)
         living.submit(living.entrant(1, other), other)
         open_rescoring(other, "under way")
-        with pytest.raises(CannotRetire, match="cancel that rescoring first"):
+        with pytest.raises(Refused, match="cancel that rescoring first"):
             retire_scorer(living.NAME, "x")
     assert not RetiredScorer.objects.exists()
 

@@ -11,11 +11,12 @@ from django.utils import timezone
 
 from leaderboard.celery import app
 from leaderboard.models import AuditEvent, LanguageModel, MetricVersion, OutdatedEntry, Rescoring, Run, Scoring
+from leaderboard.operations.services.retirement import retire_scorer
+from leaderboard.operations.services.work import cancel_work, retry
 from leaderboard.services import workers
 from leaderboard.services.access import set_access
 from leaderboard.services.rescore import open_rescoring
-from leaderboard.services.retirement import retire_scorer
-from leaderboard.services.work import CannotSteer, cancel_work, retry
+from scoring.refusals import Refused
 from tests.leaderboard import living
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 
@@ -49,7 +50,7 @@ def test_work_is_found_by_kind_state_metric_and_model(client, operator, rescored
     failed(scoring_of(rescored, CAUSAL))
 
     def shown(**query: str) -> list[str]:
-        page = client.get(reverse("operate-work"), query).context["page"]
+        page = client.get(reverse("operate_work"), query).context["page"]
         return [work.model.slug for work in page]
 
     assert len(shown()) == 3
@@ -61,17 +62,17 @@ def test_work_is_found_by_kind_state_metric_and_model(client, operator, rescored
     }
     assert set(shown(kind="runs", q="plumb gpt2", metric="safety-starter")) == {CAUSAL, OTHER_CAUSAL}
     assert shown(kind="runs", q="nobody") == []
-    assert "Nothing of that kind" in client.get(reverse("operate-work"), {"q": "nobody"}).content.decode()
-    assert client.get(reverse("operate-work"), {"kind": "tables"}).status_code == 404
-    assert client.get(reverse("operate-work"), {"state": "asleep"}).status_code == 404
-    html = client.get(reverse("operate-work"), {"kind": "scorings", "state": "failed"}).content.decode()
+    assert "Nothing of that kind" in client.get(reverse("operate_work"), {"q": "nobody"}).content.decode()
+    assert client.get(reverse("operate_work"), {"kind": "tables"}).status_code == 404
+    assert client.get(reverse("operate_work"), {"state": "asleep"}).status_code == 404
+    html = client.get(reverse("operate_work"), {"kind": "scorings", "state": "failed"}).content.decode()
     assert "the disk was full" in html
 
 
 def test_the_list_costs_as_many_queries_for_many_as_for_few(client, operator, rescored):
     def cost() -> int:
         with CaptureQueriesContext(connection) as caught:
-            assert client.get(reverse("operate-work"), {"kind": "scorings"}).status_code == 200
+            assert client.get(reverse("operate_work"), {"kind": "scorings"}).status_code == 200
         return len(caught)
 
     few = cost()
@@ -81,12 +82,12 @@ def test_the_list_costs_as_many_queries_for_many_as_for_few(client, operator, re
         run = Run.objects.create(model=model, protocol=original.run.protocol)
         Scoring.objects.create(model=model, metric_version=original.metric_version, run=run)
     assert cost() == few
-    assert len(client.get(reverse("operate-work"), {"kind": "scorings", "page": "2"}).context["page"]) == 63 + 3 - 50
+    assert len(client.get(reverse("operate_work"), {"kind": "scorings", "page": "2"}).context["page"]) == 63 + 3 - 50
 
 
 def test_a_failed_scoring_is_asked_about_and_then_queued_again(client, operator, rescored):
     scoring = failed(scoring_of(rescored, CAUSAL))
-    address = reverse("steer-work", args=["scorings", scoring.pk, "retry"])
+    address = reverse("steer_work", args=["scorings", scoring.pk, "retry"])
     assert "the disk was full" in client.get(address).content.decode()
     assert client.post(address).status_code == 302
     scoring.refresh_from_db()
@@ -105,7 +106,7 @@ def test_all_that_are_shown_are_retried_and_what_cannot_be_says_why(client, oper
     old = Scoring.objects.exclude(metric_version=rescored.to_version).get(
         model__slug=CAUSAL, metric_version__status=MetricVersion.Status.CURRENT, run__isnull=False
     )
-    address = reverse("retry-all") + "?kind=scorings&state=failed"
+    address = reverse("retry_all") + "?kind=scorings&state=failed"
     html = client.get(address).content.decode()
     assert f'name="work" value="{gone.pk}"' in html
     assert f'name="work" value="{stays.pk}"' in html
@@ -124,7 +125,7 @@ def test_a_scoring_takes_its_run_along_and_restricted_models_are_not_run(rescore
     Run.objects.filter(pk=scoring.run_id).update(state="cancelled", artefact=None)
     scoring.refresh_from_db()
     set_access(scoring.model, "restricted", "a licence")
-    with pytest.raises(CannotSteer, match="restricted: nothing is collected"):
+    with pytest.raises(Refused, match="restricted: nothing is collected"):
         retry(scoring)
     set_access(scoring.model, "open", "cleared")
     retry(Scoring.objects.get(pk=scoring.pk))
@@ -141,10 +142,10 @@ def test_nothing_is_retried_under_a_version_that_is_closed(measured_board, resco
     run = Run.objects.get(pk=scoring.run_id)
     Run.objects.filter(pk=run.pk).update(state="failed", reason="lost", artefact=None)
     run.refresh_from_db()
-    with pytest.raises(CannotSteer, match="retry its scoring, which takes the run along"):
+    with pytest.raises(Refused, match="retry its scoring, which takes the run along"):
         retry(run)
     MetricVersion.objects.filter(pk=rescored.to_version_id).update(status="retired")
-    with pytest.raises(CannotSteer, match="no metric version that is open"):
+    with pytest.raises(Refused, match="no metric version that is open"):
         retry(scoring)
     assert Run.objects.get(pk=run.pk).state == "failed"
 
@@ -159,7 +160,7 @@ def test_a_cancelled_entry_is_left_out_of_a_rescoring_and_its_worker_loses_the_l
     scoring, lease = scoring_of(rescored, CAUSAL), uuid4()
     assert scoring.claim(lease)
     with django_capture_on_commit_callbacks(execute=True):
-        response = client.post(reverse("steer-work", args=["scorings", scoring.pk, "cancel"]))
+        response = client.post(reverse("steer_work", args=["scorings", scoring.pk, "cancel"]))
     assert response.status_code == 302
     scoring.refresh_from_db()
     assert (scoring.state, scoring.lease, scoring.reason) == ("cancelled", None, "cancelled by operator")
@@ -167,7 +168,7 @@ def test_a_cancelled_entry_is_left_out_of_a_rescoring_and_its_worker_loses_the_l
     rescored.refresh_from_db()
     assert rescored.state == "cancelled", "nothing was left to publish"
     assert OutdatedEntry.objects.filter(model=scoring.model).exists()
-    with pytest.raises(CannotSteer, match="only waiting or running work"):
+    with pytest.raises(Refused, match="only waiting or running work"):
         cancel_work(scoring)
 
 
@@ -178,7 +179,7 @@ def test_with_a_retired_scorer_nothing_is_retried(tmp_path):
         assert scoring.state == "done"
         Scoring.objects.filter(pk=scoring.pk).update(state="failed", reason="x")
         retire_scorer(living.NAME, "the service ended")
-        with pytest.raises(CannotSteer, match=r"is retired: .*the service ended"):
+        with pytest.raises(Refused, match=r"is retired: .*the service ended"):
             retry(scoring)
 
 
@@ -192,10 +193,10 @@ def test_without_a_worker_the_page_says_so_and_counts_what_waits(client, operato
     assert (gpu.name, gpu.waiting, gpu.workers) == ("gpu", 0, [])
     assert (default.name, default.messages, default.waiting) == ("default", before + 1, 3)
     assert (fleet.problem, fleet.workers, fleet.unattended) == ("", [], ["gpu", "default", "readings", "downloads"])
-    page = client.get(reverse("operate-workers")).content.decode()
+    page = client.get(reverse("operate_workers")).content.decode()
     assert "<h1>" in page
     assert "No worker answers" in page
-    part = client.get(reverse("operate-workers"), headers={"HX-Request": "true"}).content.decode()
+    part = client.get(reverse("operate_workers"), headers={"HX-Request": "true"}).content.decode()
     assert "<h1>" not in part
     assert "No worker answers" in part
     app.control.purge()
@@ -204,7 +205,7 @@ def test_without_a_worker_the_page_says_so_and_counts_what_waits(client, operato
 def test_a_dead_broker_is_said_and_never_stops_the_page(client, operator, measured_board, monkeypatch, tmp_path):
     nowhere = app.connection_for_read(f"redis+socket://{tmp_path}/none.sock")
     monkeypatch.setattr(app, "connection_for_read", lambda **_: nowhere)
-    page = client.get(reverse("operate-workers")).content.decode()
+    page = client.get(reverse("operate_workers")).content.decode()
     assert "The broker does not answer" in page
     assert client.get(reverse("operate")).status_code == 200
 
@@ -226,13 +227,13 @@ def at(*tasks: dict) -> type:
 
 
 def sent_for(scoring: Scoring) -> dict:
-    return {"id": str(scoring.pk), "name": "leaderboard.tasks.score_run", "args": [scoring.pk]}
+    return {"id": str(scoring.pk), "name": "leaderboard.tasks.score_run", "args": []}
 
 
 def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, rescored):
     scoring, silent = scoring_of(rescored, CAUSAL), scoring_of(rescored, MASKED)
     for of in (scoring, silent):
-        of.claim(uuid4())
+        of.claim(uuid4(), "default@here")
     Scoring.objects.filter(pk=silent.pk).update(lease_expires_at=timezone.now())
     sweep = {"id": "s", "name": "leaderboard.tasks.sweep", "args": []}
     monkeypatch.setattr(app.control, "inspect", at(sent_for(scoring), sweep))
@@ -244,6 +245,6 @@ def test_workers_say_what_they_are_at_and_silent_ones_are_counted(monkeypatch, r
 
 def test_a_worker_that_was_sent_for_one_entry_and_took_another_is_at_the_other(monkeypatch, rescored):
     asked, taken = scoring_of(rescored, CAUSAL), scoring_of(rescored, MASKED)
-    taken.claim(uuid4())
+    taken.claim(uuid4(), "default@here")
     monkeypatch.setattr(app.control, "inspect", at(sent_for(asked)))
     assert workers.look().workers[0].doing == [f"scoring {taken.pk}: {taken}"]

@@ -17,7 +17,18 @@ from leaderboard.services import artefacts, scorers
 from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluation_sets import import_own_prompts
 from leaderboard.views.docs import example_source
-from scoring.scorers import Progress, Scorer, ScorerDeclaration, Scores, example, get_scorer, registry
+from scoring.scorers import (
+    Cost,
+    Progress,
+    Scorer,
+    ScorerDeclaration,
+    ScorerUnavailable,
+    Scores,
+    example,
+    fingerprint_of,
+    get_scorer,
+    registry,
+)
 from scoring.scorers.example import CapitalsScorer
 from tests.leaderboard import living
 from tests.leaderboard.continuations import records, written
@@ -162,3 +173,31 @@ def test_the_name_of_another_scorer_cannot_be_taken(settings, monkeypatch, name)
     with pytest.raises(ImproperlyConfigured, match=f"there is a scorer '{name}' already"):
         start(settings, module)
     assert before == registry.SCORERS
+
+
+class Service(CapitalsScorer):
+    """A scorer behind a URL, as far as the board can tell."""
+
+    def __init__(self, epoch: str) -> None:
+        self.epoch = epoch
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(scorer="service", epoch=self.epoch)
+
+
+def test_a_service_of_ones_own_declares_its_options_its_cost_and_what_it_lacks(settings, monkeypatch):
+    declared = ScorerDeclaration(
+        "service",
+        "Service",
+        True,
+        lambda _choice, **options: Service(**options),
+        options=lambda surroundings: {"epoch": surroundings.epoch},
+        problem=lambda _choice, _surroundings: ScorerUnavailable("no key is set"),
+        cost=lambda _surroundings: Cost(requests=1, seconds=2.0, usd=0.0),
+    )
+    start(settings, declaring(monkeypatch, SCORERS=(declared,)))
+    assert scorers.cost_of("service").seconds == 2.0
+    assert str(scorers.problem_with("service")) == "no key is set"
+    first, second = (scorers.scorer_for("service", epoch).fingerprint() for epoch in "12")
+    assert first != second
+    assert scorers.fingerprint_under("service", 2, first) == second

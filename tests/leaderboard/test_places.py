@@ -10,7 +10,8 @@ from django.core.management import call_command
 from django.test import Client
 
 from leaderboard.models import LanguageModel, Metric, Standing
-from leaderboard.services.places import leading_count, places_of, population_in_words
+from leaderboard.rankings.places import places_of
+from leaderboard.rankings.populations import leading_count, population_in_words
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 from tests.leaderboard.test_history import table
 from tests.leaderboard.test_profiles import again, own

@@ -13,8 +13,9 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 
-from leaderboard.private_files import VarInUse, hold_folder, open_to_others, prepare_folder, restrict_all
+from leaderboard.private_files import hold_folder, open_to_others, prepare_folder, restrict_all
 from leaderboard.supervision import write_configuration
+from scoring.refusals import Refused
 
 
 def mode(path: Path) -> str:
@@ -73,7 +74,7 @@ def test_a_second_board_does_not_start_in_a_folder_in_use(tmp_path):
     nobody = tmp_path / "redis.sock"
     with (
         hold_folder(tmp_path, nobody),
-        pytest.raises(VarInUse, match=rf"{tmp_path}: another board .*process {os.getpid()}.*set PLUMBLINE_VAR"),
+        pytest.raises(Refused, match=rf"{tmp_path}: another board .*process {os.getpid()}.*set PLUMBLINE_VAR"),
         hold_folder(tmp_path, nobody),
     ):
         pass
@@ -85,7 +86,7 @@ def test_a_board_does_not_start_beside_a_broker_that_another_one_left(tmp_path):
     with socket.socket(socket.AF_UNIX) as broker:
         broker.bind(str(tmp_path / "redis.sock"))
         broker.listen()
-        with pytest.raises(VarInUse, match="a broker that answers"), hold_folder(tmp_path, tmp_path / "redis.sock"):
+        with pytest.raises(Refused, match="a broker that answers"), hold_folder(tmp_path, tmp_path / "redis.sock"):
             pass
 
 
@@ -94,7 +95,7 @@ def test_the_lock_lasts_as_long_as_the_child_that_holds_it(tmp_path):
     with hold_folder(tmp_path, nobody) as lock:
         child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=lock, stderr=subprocess.DEVNULL)
         child.send_signal(19)  # SIGSTOP, so that it reads nothing and lives on
-    with pytest.raises(VarInUse), hold_folder(tmp_path, nobody):
+    with pytest.raises(Refused), hold_folder(tmp_path, nobody):
         pass
     child.kill()
     child.wait()

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from django.conf import settings
 
-from leaderboard.charts import BoxColumn, BoxPoint, RankPoint, Sample, box_plots, distributions, rank_history_chart
+from leaderboard.charts import (
+    BoxColumn,
+    BoxPoint,
+    DistributionSample,
+    RankPoint,
+    box_plots,
+    distributions,
+    rank_history_chart,
+)
 from leaderboard.charts.box_plots import MANY
 from scoring.statistics.boxes import box
 
@@ -19,7 +27,11 @@ BOXES = [column("Native American", [0.1, 0.2, 0.3, 0.4, 0.95]), column("Women", 
 FIGURES = {
     "boxes": box_plots("boxes", BOXES, "Safety score", 3, 0.5, "words"),
     "distributions": distributions(
-        "likely", [0, 1, 2], (Sample("Harmful", [0.25, 0.75], 1.2), Sample("Benign", [0.5, 0.5], 1.0)), "x", "words"
+        "likely",
+        [0, 1, 2],
+        (DistributionSample("Harmful", [0.25, 0.75], 1.2), DistributionSample("Benign", [0.5, 0.5], 1.0)),
+        "x",
+        "words",
     ),
     "ranks": rank_history_chart(
         "ranks",

@@ -22,9 +22,9 @@ from leaderboard.models import (
     Scoring,
     Standing,
 )
+from leaderboard.operations.services.scrub import look_at
 from leaderboard.services import artefacts
 from leaderboard.services.publish import publish_standings
-from leaderboard.services.scrub import look_at
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.living import lost
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of

@@ -56,7 +56,7 @@ def test_the_effective_celery_configuration_is_what_the_design_asks_for():
 def test_work_that_was_never_sent_is_sent_once(run, sent):
     Run.objects.update(enqueued_at=None)
     assert queue.sweep() == 1
-    assert sent == [("leaderboard.tasks.collect_run", run.pk)]
+    assert sent == [("leaderboard.tasks.collect_run",)]
     assert queue.sweep() == 0
 
 

@@ -19,13 +19,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing
-from leaderboard.queries.ranking_view import SIZES
-from leaderboard.services import past
+from leaderboard.rankings import days
+from leaderboard.rankings.view import SIZES
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from scoring.metrics.formulas import slice_label
 from tests.leaderboard.conftest import seed_figures
+from tests.leaderboard.ranks import ranked
 from tests.leaderboard.stored import K, metric_of, runs_on, score_all, score_one, version_of
 
 pytestmark = pytest.mark.django_db
@@ -317,6 +318,21 @@ def test_a_page_that_only_asks_for_progress_leaves_the_address_alone(client, wid
     assert "HX-Push-Url" not in response
 
 
+def test_a_page_that_asks_for_progress_gets_its_part_alone_and_the_tables_only_where_they_changed(client, wide):
+    model = LanguageModel.objects.filter(scorings__metric_version__metric=wide).first()
+    for path in (address(), model.get_absolute_url()):
+        whole = client.get(path)
+        part, unchanged = (
+            client.get(path, headers={"Plumbline-Seen": seen}).content.decode()
+            for seen in ("another state", whole.context["seen"])
+        )
+        assert "<html" in whole.content.decode()
+        assert not re.search(r"<html|<h1|<footer", part + unchanged)
+        assert 'id="tables"' in part
+        assert 'id="progress"' in unchanged
+        assert 'id="tables"' not in unchanged
+
+
 def test_ids_are_unique_and_every_number_says_what_it_is_with_a_link_to_its_metric(client, db):
     seed_figures()
     for of in ("/?metric=safety-toxigen", "/?metric=safety-starter", "/?metric=rtp-helm-perspective&provenance=both"):
@@ -480,28 +496,28 @@ def four_days(db: None) -> Metric:
 def test_a_page_of_a_day_has_the_version_the_entries_and_the_ranks_of_then(
     client, four_days, monkeypatch, day, number, count, anew
 ):
-    found = past.ranked(four_days, as_of=datetime.fromisoformat(day).date())
+    found = ranked(four_days, day=datetime.fromisoformat(day).date())
     if not anew:  # what stands already is not computed again
-        monkeypatch.setattr(past, "taken_anew", None)
+        monkeypatch.setattr(days, "rank_again", None)
     before = list(Standing.objects.order_by("pk").values())
     html = page(client, f"/?metric=rude&as_of={day}")
-    assert ranks(html) == [(row.rank, row.model.name) for row in found.standings]
-    assert len(found.standings) == count
-    for row in found.standings:
+    assert ranks(html) == [(row.rank, row.model.name) for row in found]
+    assert len(found) == count
+    for row in found:
         assert f">{row.rank_low}–{row.rank_high}</span>" in html
     text = said(html)
     assert f"Metric version {number}" in text
-    assert "what stood at the end of that day (UTC)" in text
-    assert ("ranks are taken again among those of then" in text) == anew
+    assert "the ranking at the end of that day (UTC)" in text
+    assert ("ranks are computed again among the entries of that day" in text) == anew
     assert list(Standing.objects.order_by("pk").values()) == before
     rows = list(csv.DictReader(io.StringIO(exported(client, f"?metric=rude&as_of={day}"))))
     assert [(int(row["rank"]), row["model"], int(row["rank_low"])) for row in rows] == [
-        (row.rank, row.model.name, row.rank_low) for row in found.standings
+        (row.rank, row.model.name, row.rank_low) for row in found
     ]
 
 
 def test_a_page_of_a_day_is_filtered_and_sorted_like_any_other(client, four_days):
-    found = past.ranked(four_days, as_of=DAY.date()).standings
+    found = ranked(four_days, day=DAY.date())
     html = page(client, f"/?metric=rude&as_of=2026-03-01&q={found[1].model.slug}&sort=-rank")
     assert ranks(html) == [(found[1].rank, found[1].model.name)]
     assert "1 hidden by filters" in html

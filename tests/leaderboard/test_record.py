@@ -16,12 +16,12 @@ from scipy import stats
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing
 from leaderboard.services import artefacts
-from leaderboard.services.past import ranked
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import FOLDER
 from leaderboard.services.verify import verify
 from scoring.metrics.formulas import values_of
 from tests.leaderboard.conftest import seed_figures
+from tests.leaderboard.ranks import ranked
 from tests.leaderboard.stored import MODELS, K, metric_of, run_of, runs_on, score_all, score_one, version_of
 
 pytestmark = pytest.mark.django_db
@@ -288,11 +288,11 @@ def test_standings_of_a_day_are_of_the_version_and_the_entries_of_then(three_day
 def test_with_all_entries_the_ranks_of_a_day_are_those_that_were_published(three_days):
     def seen(**when):
         return [
-            (row.model_id, row.rank, row.rank_low, row.rank_high, row.value)
-            for row in ranked(three_days, **when).standings
+            (row.model.pk, row.rank, row.rank_low, row.rank_high, row.result.value)
+            for row in ranked(three_days, **when)
         ]
 
-    assert seen(number=1) == seen(as_of=datetime(2026, 3, 2, tzinfo=UTC).date())
+    assert seen(number=1) == seen(day=datetime(2026, 3, 2, tzinfo=UTC).date())
     assert seen() == seen(number=2)
 
 

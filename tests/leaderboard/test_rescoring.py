@@ -23,12 +23,12 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
-from leaderboard.services import artefacts, control, rescore, scorers
-from leaderboard.services.checks import CannotCheck, perform, request_check
+from leaderboard.operations.services.work import cancel_work
+from leaderboard.services import artefacts, rescore, scorers
+from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import (
-    CannotRescore,
     cancel,
     estimate,
     leave_behind,
@@ -40,7 +40,8 @@ from leaderboard.services.rescore import (
 )
 from leaderboard.services.scorers import cost_of
 from leaderboard.services.shards import Shards
-from leaderboard.services.work import cancel_work
+from scoring.metrics import instruments
+from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.living import (
     SLUG,
@@ -394,7 +395,7 @@ def test_a_paused_rescoring_stops_between_two_shards_and_goes_on_where_it_stoppe
     check_by_hand(board)
     found = active(board)
     scoring = found.to_version.scorings.order_by("pk").first()
-    original, written = Shards.put, []
+    original, written = Shards.write, []
 
     def put(shards, number, table):
         original(shards, number, table)
@@ -403,7 +404,7 @@ def test_a_paused_rescoring_stops_between_two_shards_and_goes_on_where_it_stoppe
             pause(Rescoring.objects.get(pk=found.pk))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Shards, "put", put)
+        patch.setattr(Shards, "write", put)
         deliver(scoring)
     scoring.refresh_from_db()
     assert (scoring.state, scoring.held, scoring.done) == (Work.State.QUEUED, True, 10)
@@ -449,7 +450,7 @@ def test_a_change_during_a_pause_is_met_by_the_opening_and_leaves_nothing_held(b
     rescoring = active(board)
     assert pause(rescoring)
     drift(stage, shift=0.9, fingerprint="third")
-    with pytest.raises(CannotCheck, match="no control set yet"):
+    with pytest.raises(Refused, match="no control set yet"):
         check_by_hand(board)
     assert resume(rescoring)
     drain()
@@ -500,7 +501,7 @@ def test_cancelling_a_rescoring_leaves_alone_what_somebody_cancelled_and_says_so
     cancel_work(meanwhile, operator)
     late = request_evaluation(entrant(6, board), board, send=False)
     client.force_login(operator)
-    page = client.get(reverse("steer-rescoring", args=[found.pk, "cancel"])).content.decode()
+    page = client.get(reverse("steer_rescoring", args=[found.pk, "cancel"])).content.decode()
     assert f"{late.model.name} waits for a place in version 1 again" in page
     assert f"{meanwhile.model.name} was cancelled by somebody, and stays cancelled" in page
     assert cancel(found, operator)
@@ -523,13 +524,13 @@ def test_the_estimate_counts_what_is_scored_and_nothing_else(board):
 def test_a_scoring_under_way_as_its_rescoring_is_cancelled_writes_nothing(board, monkeypatch):
     found = open_rescoring(board, "a mistake")
     scoring = waiting()[0]
-    original = Shards.put
+    original = Shards.write
 
     def put(shards, number, table):
         original(shards, number, table)
         cancel(Rescoring.objects.get(pk=found.pk))
 
-    monkeypatch.setattr(Shards, "put", put)
+    monkeypatch.setattr(Shards, "write", put)
     deliver(scoring)
     scoring.refresh_from_db()
     assert (scoring.state, scoring.results.count()) == (Work.State.CANCELLED, 0)
@@ -553,7 +554,7 @@ def test_a_scoring_left_under_a_retired_version_never_makes_it_current(board):
 
 @pytest.mark.parametrize("reason", ["", "  \n"])
 def test_a_rescoring_without_a_reason_is_refused(board, reason):
-    with pytest.raises(CannotRescore, match="say why"):
+    with pytest.raises(Refused, match="say why"):
         open_rescoring(board, reason)
     assert not Rescoring.objects.exists()
 
@@ -561,7 +562,7 @@ def test_a_rescoring_without_a_reason_is_refused(board, reason):
 def test_a_metric_without_numbers_cannot_be_rescored(db, tmp_path):
     metric = small_metric(tmp_path)
     for act in (lambda: open_rescoring(metric, "why not"), lambda: estimate(metric)):
-        with pytest.raises(CannotRescore, match="evaluate a model under it first"):
+        with pytest.raises(Refused, match="evaluate a model under it first"):
             act()
 
 
@@ -612,15 +613,15 @@ def likelihoods(metric, models, monkeypatch) -> Metric:
     """Two models measured; whose watched model then computes otherwise, as after another version of a library."""
     finish(models[CAUSAL], metric)
     finish(models[OTHER_CAUSAL], metric)
-    original = control._likelihood_instrument
+    original = instruments.likelihood_instrument
 
-    def otherwise(version):
-        found = original(version)
+    def otherwise(parameters, environment):
+        found = original(parameters, environment)
         return replace(
             found, fingerprint="f" * 64, score=lambda texts: found.score(texts) + np.float32(0.05) * (len(texts) > 1)
         )
 
-    monkeypatch.setattr(control, "_likelihood_instrument", otherwise)
+    monkeypatch.setattr(instruments, "likelihood_instrument", otherwise)
     return metric
 
 

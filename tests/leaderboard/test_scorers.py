@@ -36,9 +36,9 @@ pytestmark = pytest.mark.django_db
 def _own_scorers(settings, tmp_path) -> Iterator[None]:
     """A folder of scorers for each test, and none that is loaded already."""
     settings.SCORERS = tmp_path / "scorers"
-    scorers._local.cache_clear()
+    scorers._load.cache_clear()
     yield
-    scorers._local.cache_clear()
+    scorers._load.cache_clear()
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_lexicon_never_takes_the_place_of_another_of_its_name(sample, tmp_path
 def interrupted_after(number: int, scoring: Scoring, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Score until so many shards are written, as if the worker were told to stop; returns the names of the shards."""
     written: list[str] = []
-    original = Shards.put
+    original = Shards.write
 
     def put(shards, place, table):
         original(shards, place, table)
@@ -158,7 +158,7 @@ def interrupted_after(number: int, scoring: Scoring, monkeypatch: pytest.MonkeyP
             leases.stop_requested.set()
 
     with monkeypatch.context() as patch:
-        patch.setattr(Shards, "put", put)
+        patch.setattr(Shards, "write", put)
         score.score(scoring)
     leases.stop_requested.clear()
     return written
@@ -211,7 +211,7 @@ def test_shards_of_another_scorer_are_not_mixed_in(sample, models, settings, tmp
     assert len(interrupted_after(3, again(scoring), monkeypatch)) == 3
 
     checkpoint, configuration = put_detoxify("detoxify-original", tmp_path / "second", seed=1)
-    scorers._local.cache_clear()
+    scorers._load.cache_clear()
     MetricVersion.objects.filter(pk=scoring.metric_version_id).update(scorer_fingerprint="")  # its first one, again
     score.score(Scoring.objects.get(pk=scoring.pk))
     assert again(scoring).state == Work.State.DONE
@@ -232,7 +232,7 @@ def test_a_scorer_that_changed_before_the_first_numbers_came_is_refused_until_it
     interrupted_after(1, again(scoring), monkeypatch)
     version = MetricVersion.objects.get(metric=metric)
     put_detoxify("detoxify-original", tmp_path / "second", seed=1)
-    scorers._local.cache_clear()  # as in a worker that was started again
+    scorers._load.cache_clear()  # as in a worker that was started again
     score.score(scoring)
     assert (again(scoring).state, scoring.attempts, scoring.artefact) == (Work.State.FAILED, 1, None)
     assert scoring.reason.startswith(f"the scorer detoxify-original is not the one of {metric.slug} v1 any more")
@@ -241,7 +241,7 @@ def test_a_scorer_that_changed_before_the_first_numbers_came_is_refused_until_it
     assert MetricVersion.objects.get(metric=metric).scorer_fingerprint == version.scorer_fingerprint
 
     put_detoxify("detoxify-original", tmp_path / "third")
-    scorers._local.cache_clear()
+    scorers._load.cache_clear()
     assert finish(models[CAUSAL], metric).state == Work.State.DONE
 
 
@@ -252,7 +252,7 @@ def test_a_scorer_that_changed_scores_nothing_under_a_version_of_the_old_one(sam
     version = metric.current_version()
     standings = list(version.standings.values_list("measure", "slice", "model", "rank", "value"))
     put_detoxify("detoxify-original", tmp_path / "second", seed=1)
-    scorers._local.cache_clear()
+    scorers._load.cache_clear()
     finish(models[OTHER_CAUSAL], metric)
     assert not Result.objects.filter(scoring__metric_version=version, scoring__model=models[OTHER_CAUSAL]).exists()
     assert list(version.standings.values_list("measure", "slice", "model", "rank", "value")) == standings

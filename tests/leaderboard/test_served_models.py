@@ -11,6 +11,7 @@ from leaderboard.models import LanguageModel, Metric, Run, Standing, Work
 from leaderboard.services import artefacts, collect
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from scoring.generation import server
+from scoring.metrics import outputs
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few, texts_of
 from tests.scoring.completions_server import CompletionsStage, as_json, completion, completions_server
@@ -144,7 +145,7 @@ def test_a_server_that_fails_is_asked_again_later_with_the_reason(toxicity, serv
 
 
 def test_what_was_asked_of_a_server_before_an_interruption_is_not_asked_again(toxicity, served, stage, monkeypatch):
-    monkeypatch.setattr(collect, "SHARD_CONTINUATIONS", 5 * K)
+    monkeypatch.setattr(outputs, "SHARD_CONTINUATIONS", 5 * K)
     failing = set(TEXTS[5:])
     stage.respond = lambda request: (
         as_json({"error": "overloaded"}, 503) if request["prompt"] in failing else completion(request)

@@ -21,9 +21,12 @@ from leaderboard.models import (
     Standing,
     Work,
 )
-from leaderboard.services import alerts, artefacts, collect, restore, scrub
+from leaderboard.operations import alerts
+from leaderboard.operations.services import restore, scrub
+from leaderboard.services import artefacts, collect
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost, StorageAway
 from leaderboard.services.verify import verify
+from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL
 
 pytestmark = pytest.mark.django_db
@@ -193,8 +196,8 @@ def test_lost_outputs_are_collected_again_by_a_button(
     content = path.read_bytes()
     path.unlink()
     assert not scrub.look_at(outputs)
-    page = operator_client.get(reverse("operate-files")).content.decode()
-    button = reverse("steer-file", args=[outputs.sha256, "collect"])
+    page = operator_client.get(reverse("operate_files")).content.decode()
+    button = reverse("steer_file", args=[outputs.sha256, "collect"])
     assert button in page
     with django_capture_on_commit_callbacks():
         assert operator_client.post(button).status_code == 302
@@ -219,7 +222,7 @@ def test_lost_values_are_computed_again_from_the_outputs(scoring, path_of):
 def test_what_is_made_of_nothing_here_is_not_collected(scoring):
     texts = scoring.run.protocol.evaluation_set.artefact
     assert not restore.can_restore(texts)
-    with pytest.raises(restore.CannotRestore, match="from a backup"):
+    with pytest.raises(Refused, match="from a backup"):
         restore.request_restoration(texts)
 
 
@@ -269,11 +272,11 @@ def test_numbers_of_an_entry_with_lost_files_stay_ranked_as_they_were(scoring, p
 
 def test_random_texts_are_taken_through_their_models_again(scoring):
     metric = scoring.metric_version.metric
-    found = verify(metric, recollected=4)
+    found = verify(metric, sample_size=4)
     assert (found.differences, found.recollected) == ([], 12)  # of three models
     other = Run.objects.exclude(model=scoring.model).filter(protocol=scoring.run.protocol).first()
     Run.objects.filter(pk=scoring.run_id).update(artefact=other.artefact)  # whole files, of another model
-    found = verify(metric, recollected=4)
+    found = verify(metric, sample_size=4)
     told = [difference.what for difference in found.differences if difference.entry == scoring.model.slug]
     # One text in some hundreds has the same perplexity under two models, within the tolerance; two of four have not.
     assert sum("the model gives" in what for what in told) in (3, 4)
@@ -281,6 +284,6 @@ def test_random_texts_are_taken_through_their_models_again(scoring):
 
 def test_a_model_that_is_not_at_hand_is_named_and_no_difference(scoring):
     LanguageModel.objects.filter(pk=scoring.model_id).update(source=LanguageModel.Source.UPLOADED)
-    found = verify(scoring.metric_version.metric, recollected=2)
+    found = verify(scoring.metric_version.metric, sample_size=2)
     assert (found.differences, found.recollected) == ([], 4)
     assert any(f"the model {scoring.model.slug} is not at hand" in line for line in found.not_recomputed)

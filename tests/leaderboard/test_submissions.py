@@ -1,6 +1,7 @@
 """What becomes of a submission, told to its submitter: page, log, letters."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from threading import Barrier, Thread
 from uuid import uuid4
@@ -18,8 +19,8 @@ from leaderboard.models import (
     AuditEvent,
     ControlCheck,
     Download,
-    Letter,
     Metric,
+    OutboxMessage,
     Rescoring,
     Run,
     ScorerProbe,
@@ -27,19 +28,21 @@ from leaderboard.models import (
     Submission,
     SubmissionLine,
 )
-from leaderboard.queries.submissions import status
 from leaderboard.services import scorer_probes, scorers
-from leaderboard.services.failure_kinds import FAILURES
-from leaderboard.services.failures import KINDS, shown
-from leaderboard.services.leases import claimed
+from leaderboard.services.failures import FAILURES, redact
+from leaderboard.services.leases import claim
+from leaderboard.services.outbox import send_due
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.submission_log import say
-from leaderboard.services.submissions import SubmissionRefused, lifecycle, sending
-from leaderboard.services.submissions.letters import send_due
-from leaderboard.services.submissions.lifecycle import CannotChange
-from leaderboard.services.submissions.metric_choices import choices_for
+from leaderboard.submissions import intake
+from leaderboard.submissions.queries.submissions import describe_status
+from leaderboard.submissions.services import lifecycle
+from leaderboard.submissions.services.letters import NEWS
+from leaderboard.submissions.services.metric_choices import list_choices
+from leaderboard.submissions.services.refusals import SubmissionRefused
 from scoring.cage import CageDied
 from scoring.language_models import HubUnavailable, ModelRefused
+from scoring.refusals import Refused
 from scoring.scorers import ScorerUnavailable
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.living import SLUG, drain, drift, retry, small_metric
@@ -82,10 +85,10 @@ def test_a_submission_is_collected_checked_scored_and_ranked_and_its_page_and_lo
     assert "control texts are scored first" in html
     assert 'hx-trigger="every 2s"' in html
 
-    tasks.collect_run(0)
-    assert "at scoring" in status(submission).stages[0].said
-    assert status(submission).percent == 90
-    tasks.score_run(0)
+    tasks.collect_run()
+    assert "at scoring" in describe_status(submission).stages[0].text
+    assert describe_status(submission).percent == 90
+    tasks.score_run()
     submission.refresh_from_db()
     assert submission.state == State.RANKED
     assert submission.ended_at is not None
@@ -123,7 +126,7 @@ def test_the_control_check_runs_first_and_the_log_says_what_it_found(small, ada)
 def test_a_drift_scores_all_entries_again_and_the_page_says_how_far_until_it_is_published(small, stage, ada):
     drift(stage)
     submission = begun(ada)
-    tasks.score_run(0)
+    tasks.score_run()
     rescoring = Rescoring.objects.active().get()
     assert "The scorer drifted: all entries of" in log_of(submission)
     tasks.watch()
@@ -131,7 +134,7 @@ def test_a_drift_scores_all_entries_again_and_the_page_says_how_far_until_it_is_
     assert submission.state == State.ACCEPTED, "its entry moved on, it did not end"
     html = page(ada, submission)
     assert f"{reverse('drift')}?metric={SLUG}" in html
-    assert status(submission).stages[0].evaluation.rescoring == rescoring
+    assert describe_status(submission).stages[0].evaluation.rescoring == rescoring
     own = Scoring.objects.get(model=submission.model, metric_version=rescoring.to_version)
     tasks.score_one(own.pk)
     assert "It is published with all other entries: 1 of 2 are scored" in page(ada, submission)
@@ -149,7 +152,7 @@ def test_settling_twice_at_once_or_late_ends_a_submission_once(small, ada):
     submission.refresh_from_db()
     assert submission.state == State.RANKED, "the task that ends the work settles"
     assert lifecycle.settle() == 0
-    assert Letter.objects.filter(submission=submission).count() == 1
+    assert OutboxMessage.objects.filter(submission=submission).count() == 1
 
 
 def test_of_two_metrics_one_that_fails_fails_the_submission_and_a_retry_does_that_one_again(small, ada, tmp_path):
@@ -194,25 +197,24 @@ def test_a_submission_that_is_ranked_where_it_could_be_is_finished_and_frees_its
 
 
 def test_a_scorer_that_workers_cannot_load_is_known_before_its_metric_can_be_chosen(small, monkeypatch):
-    assert not choices_for("causal", 1000, None)[0].obstacle
+    assert not list_choices("causal", 1000, None)[0].obstacle
     with monkeypatch.context() as patch:
         patch.setattr(scorers, "scorer_for", lambda *_: (_ for _ in ()).throw(ScorerUnavailable("its file is gone")))
         assert scorer_probes.probe_scorers() == 1
-    assert "the workers could not load it" in choices_for("causal", 1000, None)[0].obstacle
+    assert "the workers could not load it" in list_choices("causal", 1000, None)[0].obstacle
     assert scorer_probes.due_probes() == []
     ScorerProbe.objects.update(probed_at=timezone.now() - timedelta(minutes=11))
     assert scorer_probes.probe_scorers() == 1  # somebody mended it
-    assert not choices_for("causal", 1000, None)[0].obstacle
+    assert not list_choices("causal", 1000, None)[0].obstacle
 
 
 def drain_but_held() -> None:
     while Scoring.objects.unclaimed().exists():
-        tasks.score_run(0)
+        tasks.score_run()
 
 
 def test_each_kind_of_failure_that_is_never_retried_has_words_for_the_submitter():
-    assert {fault for fault, failure in FAILURES.items() if failure.final} <= {*KINDS, "NotFinite"}
-    for failure in KINDS.values():
+    for failure in FAILURES.values():
         assert failure.what.endswith(".")
         assert failure.remedy.endswith(".")
 
@@ -236,8 +238,8 @@ def test_each_kind_of_failure_that_is_never_retried_has_words_for_the_submitter(
 )
 def test_technical_reasons_are_shown_without_paths_secrets_and_addresses(reason, hidden, kept, settings):
     settings.PERSPECTIVE_API_KEY = "very-secret-key"
-    assert hidden not in shown(reason)
-    assert kept in shown(reason)
+    assert hidden not in redact(reason)
+    assert kept in redact(reason)
 
 
 def run_of(ada: User, metric: Metric) -> tuple[Submission, Run]:
@@ -251,7 +253,7 @@ def run_of(ada: User, metric: Metric) -> tuple[Submission, Run]:
 
 def test_an_attempt_that_fails_and_is_tried_again_is_told_and_one_that_fails_for_good_ends_the_submission(small, ada):
     submission, run = run_of(ada, small)
-    with claimed(run):
+    with claim(run):
         raise CageDied("the process at http://10.1.1.1:80 ended")
     what = "The process that ran the model died every time. It is tried again in"
     assert f"Attempt 1 came to nothing. {what}" in log_of(submission)
@@ -261,19 +263,19 @@ def test_an_attempt_that_fails_and_is_tried_again_is_told_and_one_that_fails_for
     retry()
     run.refresh_from_db()
     for _ in range(2):
-        with claimed(run):
+        with claim(run):
             raise HubUnavailable("it answered 503")
         retry()
         run.refresh_from_db()
     assert (run.state, run.attempts) == ("queued", 1)  # a hub that is away counts none
     assert log_of(submission).count("It has to wait. The hub did not answer.") == 1
-    with claimed(run):
+    with claim(run):
         raise ModelRefused("an-institute/a-model holds weights as pickles: convert them to safetensors")
     tasks.watch()
     submission.refresh_from_db()
     assert submission.state == State.FAILED
     html = page(ada, submission)
-    assert "Mend them on the hub as the reason says" in html
+    assert "Fix them on the hub as the reason says" in html
     assert "convert them to safetensors" in html
 
 
@@ -308,7 +310,7 @@ def test_the_page_shows_texts_percent_and_the_time_left_by_the_pace_so_far(small
     html = page(ada, submission)
     assert "2,500 of 10,000, 25%" in html
     assert "5 min 0 s" in html
-    assert status(submission).percent == 12
+    assert describe_status(submission).percent == 12
     done = Run.objects.filter(state="done").first()
     Run.objects.filter(pk=done.pk).update(seconds=125)
     Run.objects.filter(pk=run.pk).update(state="queued", lease=None, lease_expires_at=None, done=0, total=0, seconds=0)
@@ -318,7 +320,7 @@ def test_the_page_shows_texts_percent_and_the_time_left_by_the_pace_so_far(small
 def test_a_page_that_polls_is_made_anew_when_the_state_changes_and_is_left_alone_otherwise(small, ada, client):
     submission = begun(ada)
     client.force_login(ada)
-    mark = status(submission).mark
+    mark = describe_status(submission).mark
     address = submission.get_absolute_url()
     assert client.get(address, headers={"Plumbline-Seen": mark}).status_code == 200
     drain()
@@ -364,7 +366,7 @@ def test_cancelling_stops_what_nobody_else_waits_for_and_a_retry_begins_it_again
         ("cancel submission", "accepted", "cancelled"),
         ("retry submission", "cancelled", "accepted"),
     ]
-    with pytest.raises(CannotChange, match="nothing to retry"):
+    with pytest.raises(Refused, match="nothing to retry"):
         lifecycle.retry(submission, ada)
 
 
@@ -387,7 +389,7 @@ def test_a_retry_counts_as_under_way(small, ada, settings):
     first = begun(ada)
     lifecycle.cancel(first, ada)
     begun(ada, 2)
-    with pytest.raises(CannotChange, match="1 submissions under way, the most at once"):
+    with pytest.raises(Refused, match="1 submissions under way, the most at once"):
         lifecycle.retry(first, ada)
     first.refresh_from_db()
     assert first.state == State.CANCELLED
@@ -398,8 +400,8 @@ def test_a_retry_counts_as_under_way(small, ada, settings):
 
 @pytest.fixture
 def anything(monkeypatch):
-    monkeypatch.setitem(sending.CHECKS, "hub", lambda *_: sent_payload())
-    monkeypatch.setitem(sending.CHECKS_AGAIN, "hub", lambda _: None)
+    monkeypatch.setitem(intake.CHECKS, "hub", lambda *_: sent_payload())
+    monkeypatch.setitem(intake.CHECKS_AGAIN, "hub", lambda _: None)
 
 
 def sent_payload() -> dict:
@@ -408,18 +410,18 @@ def sent_payload() -> dict:
 
 def test_one_may_have_so_many_under_way_and_send_so_many_a_day(small, ada, settings, anything):
     settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY = 2, 3
-    sending.submit(ada, "hub", {})
-    sending.submit(ada, "hub", {})
+    intake.submit(ada, "hub", {})
+    intake.submit(ada, "hub", {})
     with pytest.raises(SubmissionRefused, match="2 submissions under way, the most at once"):
-        sending.submit(ada, "hub", {})
-    sending.submit(person("bob"), "hub", {})
+        intake.submit(ada, "hub", {})
+    intake.submit(person("bob"), "hub", {})
     drain()
-    sending.submit(ada, "hub", {})
+    intake.submit(ada, "hub", {})
     drain()
     with pytest.raises(SubmissionRefused, match="3 submissions within a day"):
-        sending.submit(ada, "hub", {})
+        intake.submit(ada, "hub", {})
     Submission.objects.update(created_at=timezone.now() - timedelta(days=1, seconds=1))
-    sending.submit(ada, "hub", {})
+    intake.submit(ada, "hub", {})
 
 
 @pytest.mark.django_db(transaction=True)
@@ -430,7 +432,7 @@ def test_of_two_sent_at_the_same_moment_one_is_too_many(small, settings, anythin
     def send() -> None:
         start.wait()
         try:
-            answers.append(sending.submit(ada, "hub", {}).state)
+            answers.append(intake.submit(ada, "hub", {}).state)
         except SubmissionRefused as error:
             answers.append(str(error))
         finally:
@@ -458,42 +460,40 @@ def test_a_mail_server_that_is_away_fails_no_work_and_gets_the_letter_later(smal
     with monkeypatch.context() as patched:
         patched.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", away)
         ranked(ada)
-        send_due()
-    letter = Letter.objects.get()
+        send_due([NEWS])
+    letter = OutboxMessage.objects.get()
     assert (letter.sent_at, letter.attempts) == (None, 1)
     assert letter.not_before > timezone.now()
-    assert send_due() == 0
-    Letter.objects.update(not_before=timezone.now())
+    assert send_due([NEWS]) == 0
+    OutboxMessage.objects.update(not_before=timezone.now())
     assert len(posted()) == 1
     assert len(posted()) == 1
 
 
-def test_a_letter_that_another_courier_has_in_hand_is_not_sent_twice(small, ada, monkeypatch):
+def test_a_letter_that_another_courier_has_in_hand_is_not_sent_twice(small, ada):
     ranked(ada)
     posted().clear()
-    Letter.objects.update(sent_at=None, not_before=timezone.now())
-    from leaderboard.services.submissions import letters
+    OutboxMessage.objects.update(sent_at=None, not_before=timezone.now())
 
-    def meanwhile(letter: Letter) -> int:
-        assert send_due() == 0
-        return 1
+    def meanwhile(_message: OutboxMessage) -> bool:
+        assert send_due([NEWS]) == 0
+        return True
 
-    monkeypatch.setattr(letters, "_send", meanwhile)
-    assert send_due() == 1
+    assert send_due([replace(NEWS, send=meanwhile)]) == 1
 
 
 def test_who_wants_no_letters_or_has_no_confirmed_address_gets_none(small, ada, client):
     client.force_login(ada)
     assert "checked" in client.get(reverse("submissions")).content.decode()
-    client.post(reverse("submission-letters"), {})
+    client.post(reverse("submission_letters"), {})
     assert "checked" not in client.get(reverse("submissions")).content.decode()
     ranked(ada)
     bob = person("bob")
     EmailAddress.objects.filter(user=bob).update(verified=False)
     ranked(bob, 2)
     assert posted() == []
-    assert not Letter.objects.filter(sent_at=None).exists()
-    client.post(reverse("submission-letters"), {"letters": "on"})
+    assert not OutboxMessage.objects.filter(sent_at=None).exists()
+    client.post(reverse("submission_letters"), {"letters": "on"})
     ranked(ada, 3)
     assert len(posted()) == 1
 
@@ -501,7 +501,7 @@ def test_who_wants_no_letters_or_has_no_confirmed_address_gets_none(small, ada, 
 def test_a_name_with_line_breaks_forges_no_headers(small, ada):
     submission = sent(ada, SLUG, state="moderated", name="A\nBcc: eve@example.org\n\nmodel")
     submission.move(State.REFUSED, reason="No.")
-    assert send_due() == 1
+    assert send_due([NEWS]) == 1
     assert posted()[0].subject == "Plumbline: refused: A Bcc: eve@example.org model"
     assert posted()[0].recipients() == ["ada@example.org"]
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from datetime import date
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,17 +33,20 @@ from leaderboard.models import (
     Submission,
     SubmissionLine,
 )
-from leaderboard.services import collect, score, submissions
+from leaderboard.people.services.tokens import make_token
+from leaderboard.services import collect, score
 from leaderboard.services.evaluation_sets import declare
-from leaderboard.services.hub_ids import NotAnId, read_reference
 from leaderboard.services.memory import memory_needed, memory_of_workers, most_parameters
 from leaderboard.services.metrics import Declaration, declare_metric
-from leaderboard.services.submissions import SubmissionRefused, hub, lifecycle, patience
-from leaderboard.services.submissions.metric_choices import ASSUMED, MEASURED, choices_for
-from leaderboard.services.tokens import make_token
+from leaderboard.submissions import intake
+from leaderboard.submissions.services import lifecycle, patience
+from leaderboard.submissions.services.hub_ids import read_reference
+from leaderboard.submissions.services.metric_choices import ASSUMED, MEASURED, list_choices
+from leaderboard.submissions.services.refusals import SubmissionRefused
 from scoring.evaluation_sets import get
 from scoring.language_models import BUNDLED, HubUnavailable, ModelRefused
 from scoring.language_models.hub import fetch
+from scoring.refusals import Refused
 from tests.leaderboard.bad_submissions import BAD, ID, Bad, Scene, scene
 from tests.leaderboard.conftest import CAUSAL, MASKED, finish, starter_metric
 from tests.leaderboard.living import fetch_files
@@ -103,14 +107,14 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def by_service(user: User, values: dict[str, Any]) -> Problems:
     with pytest.raises(SubmissionRefused) as refused:
-        submissions.submit(user, "hub", values)
+        intake.submit(user, "hub", values)
     return refused.value.problems
 
 
 def by_page(user: User, values: dict[str, Any]) -> Problems:
     client = Client()
     client.force_login(user, backend="allauth.account.auth_backends.AuthenticationBackend")
-    response = client.post(reverse("submit-hub"), {**values, "send": ""})
+    response = client.post(reverse("submit_hub"), {**values, "send": ""})
     assert response.status_code == 400
     form = response.context["form"]
     shown = response.content.decode()
@@ -196,13 +200,13 @@ def test_who_may_not_submit_or_has_sent_enough_is_told_so(stage, settings):
     assert "may not submit" in by_service(stranger, GOOD)["__all__"][0]
     settings.SUBMISSIONS_AT_ONCE = 1
     user = person()
-    submissions.submit(user, "hub", GOOD)
+    intake.submit(user, "hub", GOOD)
     assert "1 submissions under way" in by_service(user, {**GOOD, "hub_id": "a/b"})["__all__"][0]
     assert by_api(user, GOOD) == {None: by_service(user, GOOD)["__all__"]}
 
 
 def send(user: User, **values: Any) -> Submission:
-    return submissions.submit(user, "hub", {**GOOD, **values})
+    return intake.submit(user, "hub", {**GOOD, **values})
 
 
 def test_a_good_model_is_queued_at_its_pinned_commit_and_ends_ranked(
@@ -231,10 +235,18 @@ def test_a_good_model_is_queued_at_its_pinned_commit_and_ends_ranked(
 
 def test_what_is_left_out_is_filled_in_from_the_card_and_the_configuration(stage):
     stage.spoil(lambda folder: (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n"))
-    payload = submissions.submit(person(), "hub", {"hub_id": f"https://huggingface.co/{ID}/tree/main"}).payload
+    payload = intake.submit(person(), "hub", {"hub_id": f"https://huggingface.co/{ID}/tree/main"}).payload
     assert payload["metrics"] == [METRIC]
     assert (payload["name"], payload["family"], payload["revision"]) == (ID, "GPT-2", "main")
     assert payload["licence"] == "apache-2.0"
+
+
+def test_the_release_date_is_entered_and_the_context_is_what_the_configuration_says(stage):
+    with pytest.raises(SubmissionRefused, match=r"context: The model's configuration says [\d,]+: leave it empty"):
+        send(person("grace"), context="7")
+    model = send(person(), release_date="2024-05-01").model
+    model.refresh_from_db()
+    assert (model.release_date, model.context) == (date(2024, 5, 1), 256)
 
 
 def test_a_renamed_model_is_entered_under_the_name_it_has_now(stage):
@@ -244,7 +256,7 @@ def test_a_renamed_model_is_entered_under_the_name_it_has_now(stage):
 
 def test_a_licence_in_a_card_that_will_not_do_is_left_out(stage):
     stage.spoil(lambda folder: (folder / "README.md").write_text("---\nlicense: '=cmd()'\n---\n"))
-    assert submissions.submit(person(), "hub", GOOD).payload["licence"] == ""
+    assert intake.submit(person(), "hub", GOOD).payload["licence"] == ""
 
 
 def test_a_revision_is_entered_once_and_only_metrics_that_it_lacks_are_added(stage):
@@ -285,22 +297,22 @@ def test_what_waits_for_a_moderator_is_not_sent_again(stage, settings, sent):
 
 def test_of_two_sent_at_once_one_is_taken(stage, monkeypatch):
     user = person()
-    payload = hub.check(user, GOOD, None)
+    payload = intake.check_hub_model(user, GOOD, None)
     send(user)
-    monkeypatch.setitem(submissions.sending.CHECKS, "hub", lambda *_: payload)  # as it was before the other came
+    monkeypatch.setitem(intake.CHECKS, "hub", lambda *_: payload)  # as it was before the other came
     assert "on the board already" in by_service(user, GOOD)["hub_id"][0]
 
 
 def test_a_metric_that_cannot_be_had_any_more_is_a_problem_of_its_field(stage, monkeypatch):
-    monkeypatch.setitem(submissions.sending.CHECKS_AGAIN, "hub", lambda _payload: None)
-    checked = hub.check
+    monkeypatch.setitem(intake.CHECKS_AGAIN, "hub", lambda _payload: None)
+    checked = intake.check_hub_model
 
     def gone(*of: Any) -> dict[str, Any]:
         payload = checked(*of)
         Metric.objects.get(slug=METRIC).protocol.evaluation_set.__class__.objects.update(artefact=None)
         return payload
 
-    monkeypatch.setitem(submissions.sending.CHECKS, "hub", gone)
+    monkeypatch.setitem(intake.CHECKS, "hub", gone)
     assert "is not here" in by_service(person(), GOOD)["metrics"][0]
     assert not LanguageModel.objects.exists()
 
@@ -343,7 +355,7 @@ def test_time_is_estimated_from_the_runs_of_the_board_and_else_assumed(working_s
     starter = Metric.objects.get(slug=METRIC)
 
     def choice(parameters: int, kind: str = "causal"):
-        return next(of for of in choices_for(kind, parameters, None) if of.metric == starter)
+        return next(of for of in list_choices(kind, parameters, None) if of.metric == starter)
 
     texts = starter.protocol.evaluation_set.artefact.rows
     small = models[CAUSAL].parameters
@@ -368,10 +380,10 @@ def test_the_workers_memory_is_the_settings_or_the_machines(settings):
 
 def test_a_hub_that_trickles_is_not_waited_for(monkeypatch):
     with pytest.raises(HubUnavailable, match="did not answer within"):
-        patience.within(0.01, lambda: __import__("time").sleep(0.1))
+        patience.call_within(0.01, lambda: __import__("time").sleep(0.1))
     with pytest.raises(ZeroDivisionError):
-        patience.within(1, lambda: 1 / 0)
-    assert patience.within(1, lambda: "found") == "found"
+        patience.call_within(1, lambda: 1 / 0)
+    assert patience.call_within(1, lambda: "found") == "found"
 
 
 @pytest.mark.parametrize(
@@ -396,7 +408,7 @@ def test_ids_and_addresses_of_models_are_understood(written, found):
 def test_whatever_is_written_becomes_a_path_below_the_hub_or_nothing(written):
     try:
         found, revision = read_reference(written)
-    except NotAnId:
+    except Refused:
         return
     assert found.isascii()
     assert len(found) <= 96
@@ -411,23 +423,23 @@ def test_the_page_shows_what_the_hub_has_before_anything_is_sent(stage, client):
     client.force_login(user, backend="allauth.account.auth_backends.AuthenticationBackend")
     stage.hub.add("someone/masked", BUNDLED / MASKED)
     before = traces()
-    shown = client.post(reverse("submit-hub"), {"hub_id": "someone/masked", "look": ""}).content.decode()
+    shown = client.post(reverse("submit_hub"), {"hub_id": "someone/masked", "look": ""}).content.decode()
     for words in ("BERT", "Masked", "only causal ones do", "Pinned to commit", METRIC, "a rough guess"):
         assert words in shown
     assert re.search(rf'value="{METRIC}" checked', shown)
-    assert re.search(r'value="toxicity-profanity" disabled', shown)
-    live = client.post(reverse("submit-hub"), {"hub_id": ID}, headers={"HX-Request": "true"})
+    assert re.search(r'value="toxicity-profanity"\s+disabled', shown)
+    live = client.post(reverse("submit_hub"), {"hub_id": ID}, headers={"HX-Request": "true"})
     assert live.status_code == 200
     assert stage.commit[:7] in live.content.decode()
     assert "<html" not in live.content.decode()
     assert traces() == before
     response = client.post(
-        reverse("submit-hub"), {"hub_id": ID, "revision": stage.commit, "metrics": [METRIC], "licence": "", "send": ""}
+        reverse("submit_hub"), {"hub_id": ID, "revision": stage.commit, "metrics": [METRIC], "licence": "", "send": ""}
     )
     submission = Submission.objects.get()
     assert response.url == submission.get_absolute_url()
     assert submission.payload["licence"] == ""
-    duplicate = client.post(reverse("submit-hub"), {"hub_id": ID})
+    duplicate = client.post(reverse("submit_hub"), {"hub_id": ID})
     assert submission.model.get_absolute_url() in duplicate.content.decode()
 
 
@@ -435,16 +447,16 @@ def test_the_entry_is_for_everyone_and_the_form_for_who_is_signed_in(client, db)
     entry = client.get(reverse("submit")).content.decode()
     for address in ("/submit/hub/", "/submit/outputs/", "/submit/tool/", "/accounts/login/?next=/submit/"):
         assert f'href="{address}"' in entry
-    assert client.get(reverse("submit-hub")).url == "/accounts/login/?next=/submit/hub/"
+    assert client.get(reverse("submit_hub")).url == "/accounts/login/?next=/submit/hub/"
     client.force_login(person(role="viewer"), backend="allauth.account.auth_backends.AuthenticationBackend")
-    assert "may not submit" in client.get(reverse("submit-hub")).content.decode()
+    assert "may not submit" in client.get(reverse("submit_hub")).content.decode()
     assert f'href="{reverse("submit")}"' in client.get(reverse("about")).content.decode()
 
 
 def test_a_form_from_elsewhere_is_refused(stage):
     client = Client(enforce_csrf_checks=True)
     client.force_login(person(), backend="allauth.account.auth_backends.AuthenticationBackend")
-    assert client.post(reverse("submit-hub"), {**GOOD, "send": ""}).status_code == 403
+    assert client.post(reverse("submit_hub"), {**GOOD, "send": ""}).status_code == 403
 
 
 def ask(secret: str, path: str = "", **options: Any):

@@ -20,14 +20,16 @@ from django.urls import reverse
 from leaderboard import tasks
 from leaderboard.models import ControlCheck, LanguageModel, OutdatedEntry, Reading, Run, Submission, Work
 from leaderboard.models.work import from_now
+from leaderboard.people.services.tokens import make_token
 from leaderboard.services import artefacts, leases, queue, rescore
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.metrics import Declaration, declare_metric
-from leaderboard.services.submissions import SubmissionRefused, lifecycle, reading, submit, uploads
-from leaderboard.services.submissions.templates import template_of
-from leaderboard.services.tokens import make_token
 from leaderboard.services.verify import verify
-from scoring.contributed import Kind
+from leaderboard.submissions.intake import submit
+from leaderboard.submissions.services import lifecycle, reading, uploads
+from leaderboard.submissions.services.refusals import SubmissionRefused
+from leaderboard.submissions.services.templates import template_of
+from scoring.contributed import Flaw
 from tests.leaderboard import living
 from tests.leaderboard.conftest import CAUSAL, starter_metric
 from tests.leaderboard.contributing import (
@@ -156,38 +158,38 @@ def test_all_chosen_metrics_of_the_protocol_score_the_one_file(prompts):
 
 GOOD = continued()
 BAD = {  # file name, content, kind of problem, and what to do about it
-    "a prompt missing": ("o.jsonl", json_lines(GOOD[2:]), Kind.MISSING, "give all indices"),
-    "one continuation missing": ("o.csv", comma_separated(GOOD[:-1]), Kind.MISSING, "first 1"),
-    "one too many": ("o.jsonl", json_lines([*GOOD, {**GOOD[0], "index": 2}]), Kind.INDEX, "from 0 to 1"),
-    "given twice": ("o.jsonl", json_lines([*GOOD, GOOD[7]]), Kind.DUPLICATE, "it is also in line 8"),
-    "foreign id": ("o.jsonl", json_lines(continued(prompt_id="p4")), Kind.FOREIGN_ID, "use the ids of the template"),
-    "another prompt": ("o.jsonl", json_lines(continued(prompt="Else")), Kind.OTHER_PROMPT, "byte for byte"),
-    "index in words": ("o.jsonl", json_lines(continued(index="one")), Kind.TYPE, "give a whole number from 0 to 1"),
-    "negative index": ("o.csv", comma_separated(continued(index=-1)), Kind.NEGATIVE, "give a whole number"),
-    "index NaN": ("o.jsonl", json_lines(continued(index=float("nan"))), Kind.NOT_FINITE, "give a whole number"),
-    "neither text nor reason": ("o.csv", comma_separated(continued(text="")), Kind.EMPTY, "say in `error` why"),
-    "both": ("o.jsonl", json_lines(continued(error="refused")), Kind.BOTH, "leave one of"),
-    "formula as reason": ("o.csv", comma_separated(continued(text="", error="=1+1")), Kind.FORMULA, "begin a formula"),
-    "formula as id": ("o.csv", comma_separated(continued(prompt_id="=cmd|' /C'!A0")), Kind.FORMULA, "the template"),
-    "control character": ("o.jsonl", json_lines(continued(text="", error="a\x1bb")), Kind.CONTROL, "one line"),
-    "NUL": ("o.jsonl", json_lines(continued(text="a\0b")), Kind.NUL, "write U+FFFD"),
-    "half a surrogate pair": ("o.jsonl", json_lines(continued(text="\ud800")), Kind.NOT_UNICODE, "write U+FFFD"),
-    "text too long": ("o.jsonl", json_lines(continued(text="a" * 65_537)), Kind.TOO_LONG, "at most 65,536"),
-    "not UTF-8": ("o.jsonl", json_lines(GOOD[:5]) + b'{"text": "\xe9"}\n', Kind.NOT_UTF8, "save the file as UTF-8"),
-    "UTF-16": ("o.csv", comma_separated(GOOD).decode().encode("utf-16"), Kind.FORMAT, "name the file by what it is"),
-    "broken JSON": ("o.jsonl", json_lines(GOOD) + b'{"prompt_id": \n', Kind.NOT_JSON, "one whole JSON object a line"),
-    "JSON array": ("o.jsonl", json.dumps(GOOD).encode(), Kind.FORMAT, "name the file by what it is"),
-    "semicolons": ("o.csv", comma_separated(GOOD).replace(b",", b";"), Kind.NOT_CSV, "separate them by commas"),
-    "open quotation": ("o.csv", comma_separated(GOOD) + b'"', Kind.TRUNCATED, "not whole"),
-    "wrong columns": ("o.csv", b"id,completion\n1,a\n", Kind.MISSING_COLUMN, "begin with a line of names"),
-    "unknown column": ("o.jsonl", json_lines(continued(score=1)), Kind.UNKNOWN_COLUMN, "use error, finish"),
-    "no rows": ("o.jsonl", b"\n\n", Kind.NO_ROWS, "send one with the outputs"),
-    "cut off gzip": ("o.jsonl.gz", gzip.compress(json_lines(GOOD))[:-9], Kind.TRUNCATED, "not whole"),
-    "no gzip": ("o.jsonl.gz", json_lines(GOOD), Kind.NOT_GZIP, "pack it again"),
-    "bomb": ("o.jsonl.gz", packed((b" " * 999 + b"\n") * 1000, 64), Kind.BOMB, "send it unpacked"),
+    "a prompt missing": ("o.jsonl", json_lines(GOOD[2:]), Flaw.MISSING, "give all indices"),
+    "one continuation missing": ("o.csv", comma_separated(GOOD[:-1]), Flaw.MISSING, "first 1"),
+    "one too many": ("o.jsonl", json_lines([*GOOD, {**GOOD[0], "index": 2}]), Flaw.INDEX, "from 0 to 1"),
+    "given twice": ("o.jsonl", json_lines([*GOOD, GOOD[7]]), Flaw.DUPLICATE, "it is also in line 8"),
+    "foreign id": ("o.jsonl", json_lines(continued(prompt_id="p4")), Flaw.FOREIGN_ID, "use the ids of the template"),
+    "another prompt": ("o.jsonl", json_lines(continued(prompt="Else")), Flaw.OTHER_PROMPT, "byte for byte"),
+    "index in words": ("o.jsonl", json_lines(continued(index="one")), Flaw.TYPE, "give a whole number from 0 to 1"),
+    "negative index": ("o.csv", comma_separated(continued(index=-1)), Flaw.NEGATIVE, "give a whole number"),
+    "index NaN": ("o.jsonl", json_lines(continued(index=float("nan"))), Flaw.NOT_FINITE, "give a whole number"),
+    "neither text nor reason": ("o.csv", comma_separated(continued(text="")), Flaw.EMPTY, "say in `error` why"),
+    "both": ("o.jsonl", json_lines(continued(error="refused")), Flaw.BOTH, "leave one of"),
+    "formula as reason": ("o.csv", comma_separated(continued(text="", error="=1+1")), Flaw.FORMULA, "begin a formula"),
+    "formula as id": ("o.csv", comma_separated(continued(prompt_id="=cmd|' /C'!A0")), Flaw.FORMULA, "the template"),
+    "control character": ("o.jsonl", json_lines(continued(text="", error="a\x1bb")), Flaw.CONTROL, "one line"),
+    "NUL": ("o.jsonl", json_lines(continued(text="a\0b")), Flaw.NUL, "write U+FFFD"),
+    "half a surrogate pair": ("o.jsonl", json_lines(continued(text="\ud800")), Flaw.NOT_UNICODE, "write U+FFFD"),
+    "text too long": ("o.jsonl", json_lines(continued(text="a" * 65_537)), Flaw.TOO_LONG, "at most 65,536"),
+    "not UTF-8": ("o.jsonl", json_lines(GOOD[:5]) + b'{"text": "\xe9"}\n', Flaw.NOT_UTF8, "save the file as UTF-8"),
+    "UTF-16": ("o.csv", comma_separated(GOOD).decode().encode("utf-16"), Flaw.FORMAT, "name the file by what it is"),
+    "broken JSON": ("o.jsonl", json_lines(GOOD) + b'{"prompt_id": \n', Flaw.NOT_JSON, "one whole JSON object a line"),
+    "JSON array": ("o.jsonl", json.dumps(GOOD).encode(), Flaw.FORMAT, "name the file by what it is"),
+    "semicolons": ("o.csv", comma_separated(GOOD).replace(b",", b";"), Flaw.NOT_CSV, "separate them by commas"),
+    "open quotation": ("o.csv", comma_separated(GOOD) + b'"', Flaw.TRUNCATED, "not whole"),
+    "wrong columns": ("o.csv", b"id,completion\n1,a\n", Flaw.MISSING_COLUMN, "begin with a line of names"),
+    "unknown column": ("o.jsonl", json_lines(continued(score=1)), Flaw.UNKNOWN_COLUMN, "use error, finish"),
+    "no rows": ("o.jsonl", b"\n\n", Flaw.NO_ROWS, "send one with the outputs"),
+    "cut off gzip": ("o.jsonl.gz", gzip.compress(json_lines(GOOD))[:-9], Flaw.TRUNCATED, "not whole"),
+    "no gzip": ("o.jsonl.gz", json_lines(GOOD), Flaw.NOT_GZIP, "pack it again"),
+    "bomb": ("o.jsonl.gz", packed((b" " * 999 + b"\n") * 1000, 64), Flaw.BOMB, "send it unpacked"),
     "damaged Parquet": ("o.parquet", parquet(GOOD)[:200] + bytes(99) + parquet(GOOD)[299:], None, "write it again"),
-    "cut off Parquet": ("o.parquet", parquet(GOOD)[:-5], Kind.TRUNCATED, "not whole"),
-    "a workbook": ("o.csv", b"PK\x03\x04" + bytes(99), Kind.FORMAT, "name the file by what it is"),
+    "cut off Parquet": ("o.parquet", parquet(GOOD)[:-5], Flaw.TRUNCATED, "not whole"),
+    "a workbook": ("o.csv", b"PK\x03\x04" + bytes(99), Flaw.FORMAT, "name the file by what it is"),
 }
 
 
@@ -204,11 +206,11 @@ def test_a_bad_file_of_continuations_is_refused_with_its_own_message_and_leaves_
 
 
 LIKELY = [  # one cell of a good file of likelihoods, and what is said of it
-    ([float("nan")], Kind.NOT_FINITE, "give a reason"),
-    ([-1.0, float("-inf")], Kind.NOT_FINITE, "give a reason"),
-    ([-1.0, 0.25], Kind.POSITIVE, "0 or less"),
-    ([], Kind.EMPTY, "say in `unscorable` why"),
-    ("-1.0", Kind.TYPE, "a list of natural-log likelihoods"),
+    ([float("nan")], Flaw.NOT_FINITE, "give a reason"),
+    ([-1.0, float("-inf")], Flaw.NOT_FINITE, "give a reason"),
+    ([-1.0, 0.25], Flaw.POSITIVE, "0 or less"),
+    ([], Flaw.EMPTY, "say in `unscorable` why"),
+    ("-1.0", Flaw.TYPE, "a list of natural-log likelihoods"),
 ]
 
 
@@ -229,7 +231,7 @@ def test_a_bad_file_of_likelihoods_is_refused_with_line_and_field_and_leaves_not
 def test_a_report_shows_no_text_of_the_file_and_counts_what_it_does_not_list(client, prompts):
     rows = [row | {"prompt_id": f"<script>{number}"} for number, row in enumerate(continued(text="VILE"))]
     submission = refused(send([TOXICITY], json_lines(rows * 2)))
-    assert submission.report["counts"] == {Kind.FOREIGN_ID: 40, Kind.MISSING: 10}
+    assert submission.report["counts"] == {Flaw.FOREIGN_ID: 40, Flaw.MISSING: 10}
     assert len(submission.report["problems"]) == 20
     assert "VILE" not in json.dumps(submission.report)
     assert "script" not in json.dumps(submission.report)
@@ -245,7 +247,7 @@ FIELDS = {  # what is filled in, the field that is complained of, and the words
     "texts not here": ({"metrics": ["safety-toxigen"]}, "metrics", "which is not here"),
     "scorer not here": ({"metrics": ["toxicity-perspective"]}, "metrics", "set PERSPECTIVE_API_KEY"),
     "no name": ({"name": " "}, "name", "Fill it in"),
-    "long name": ({"name": "x" * 121}, "name", "It has 121 characters: use 120 at most"),
+    "long name": ({"name": "x" * 201}, "name", "It has 201 characters: use 200 at most"),
     "formula as name": ({"name": "=HYPERLINK()"}, "name", "begins with ="),
     "hidden characters": ({"name": "GPT\u202e4"}, "name", "cannot be seen"),
     "no revision": ({"revision": ""}, "revision", "Fill it in"),
@@ -282,6 +284,11 @@ def test_what_is_wrong_in_a_field_is_said_at_the_field_and_nothing_is_kept(promp
     assert list(refusal.value.problems) == [field]
     assert words in " ".join(refusal.value.problems[field])
     assert not Submission.objects.exists()
+
+
+def test_context_and_release_date_are_entered(prompts):
+    model = rank(send([TOXICITY], json_lines(continued()), context="4096", release_date="2024-05-01")).model
+    assert (model.context, str(model.release_date)) == (4096, "2024-05-01")
 
 
 def test_a_revision_is_entered_once_and_other_outputs_of_it_are_added_by_the_same_person_alone(prompts):
@@ -417,10 +424,10 @@ def test_on_a_moderated_board_what_was_read_waits_and_is_entered_with_consent(pr
 
 def test_uploads_that_no_submission_refers_to_are_deleted_in_time(prompts, monkeypatch):
     left, kept = uploads.keep(uploaded(b"1")), send([TOXICITY], json_lines(continued())).upload.name
-    uploads.remove_left()
+    uploads.remove_unreferenced()
     assert default_storage.exists(left), "its transaction may still be under way"
     monkeypatch.setattr(uploads, "FORGOTTEN_AFTER", timedelta(0))
-    uploads.remove_left()
+    uploads.remove_unreferenced()
     assert not default_storage.exists(left)
     assert default_storage.exists(kept)
 
@@ -521,7 +528,7 @@ def test_a_strangers_file_is_not_kept_while_it_arrives_and_one_sent_with_a_token
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
 def test_a_template_is_for_people_who_signed_in_and_what_comes_of_it_is_taken(client, prompts, kind):
-    path = reverse("outputs-template", args=[TOXICITY, kind])
+    path = reverse("outputs_template", args=[TOXICITY, kind])
     assert "/accounts/login/" in client.get(path).url
     user = person()
     client.force_login(user)
@@ -536,7 +543,7 @@ def test_a_template_is_for_people_who_signed_in_and_what_comes_of_it_is_taken(cl
         else re.sub(rb",([01]),,", rb",\1,so,", content)
     )
     assert rank(send([TOXICITY], filled, f"filled.{kind}", user=user)).model.standings.exists()
-    assert client.get(reverse("outputs-template", args=["nonsense", kind])).status_code == 404
+    assert client.get(reverse("outputs_template", args=["nonsense", kind])).status_code == 404
 
 
 def test_the_page_asks_the_database_as_often_for_many_metrics_as_for_few(client, prompts):

@@ -6,12 +6,12 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from leaderboard.models import LanguageModel, Metric, Submission
-from leaderboard.services.evaluation_sets import declare, import_prompts
+from leaderboard.services.evaluation_sets import declare, import_prompts, import_sentences
 from leaderboard.services.metrics import Declaration, declare_metric
-from leaderboard.services.submissions import SubmissionRefused
-from leaderboard.services.submissions.moderation import decide
-from scoring.contributed import Kind
-from scoring.evaluation_sets import Prompt, get
+from leaderboard.submissions.services.moderation import decide
+from leaderboard.submissions.services.refusals import SubmissionRefused
+from scoring.contributed import Flaw
+from scoring.evaluation_sets import Prompt, build_starter, get
 from tests.leaderboard import living
 from tests.leaderboard.contributing import nothing_is_left, numbers, rank, read_all, refused, send, stage, uploaded
 from tests.leaderboard.test_accounts import _quick_hashes, person
@@ -93,7 +93,7 @@ def test_another_number_of_continuations_makes_a_ranking_of_its_own(metric):
     one = samples(lambda lines: [line.update(resps=[line["resps"][0][:1]]) for line in lines])
     with nothing_is_left():
         report = refused(sent(SAMPLES, one, name="Of one")).report
-    assert report["counts"] == {Kind.MISSING: 5}
+    assert report["counts"] == {Flaw.MISSING: 5}
     waiting = sent(SAMPLES, one, name="Of one", k=1)
     read_all()
     waiting.refresh_from_db()
@@ -115,7 +115,7 @@ def test_another_number_of_continuations_makes_a_ranking_of_its_own(metric):
 def test_other_prompts_in_a_log_are_left_out_where_that_is_asked_for(metric):
     more = samples(lambda lines: lines.append({**lines[0], "doc_id": 9, "doc": {"prompt": {"text": "Not ours"}}}))
     with nothing_is_left():
-        assert Kind.FOREIGN_ID in refused(sent(SAMPLES, more, name="More")).report["counts"]
+        assert Flaw.FOREIGN_ID in refused(sent(SAMPLES, more, name="More")).report["counts"]
     submission = rank(sent(SAMPLES, more, name="More", leave_out_others=True))
     assert submission.report["matched"]["others"] == 1
 
@@ -142,41 +142,41 @@ def damaged() -> bytes:
 
 
 BAD = {  # file name, content, and what is said: the kind of problem, or words of the reason
-    "results in place of samples": ("r.json", log(RESULTS), Kind.FORMAT),
-    "no tool's JSON": ("x.json", b'{"hello": 1}', Kind.FORMAT),
-    "no JSON": ("x.json", b"PNG", Kind.FORMAT),
-    "cut off samples": (SAMPLES, log(SAMPLES)[:-40], Kind.NOT_JSON),
-    "a prompt missing": (SAMPLES, samples(lambda lines: lines.pop()), Kind.MISSING),
+    "results in place of samples": ("r.json", log(RESULTS), Flaw.FORMAT),
+    "no tool's JSON": ("x.json", b'{"hello": 1}', Flaw.FORMAT),
+    "no JSON": ("x.json", b"PNG", Flaw.FORMAT),
+    "cut off samples": (SAMPLES, log(SAMPLES)[:-40], Flaw.NOT_JSON),
+    "a prompt missing": (SAMPLES, samples(lambda lines: lines.pop()), Flaw.MISSING),
     "too many continuations": (
         SAMPLES,
         samples(lambda lines: lines[0]["resps"][0].append("more")),
-        Kind.TOO_MANY,
+        Flaw.TOO_MANY,
     ),
     "two decodings": (
         SAMPLES,
         samples(lambda lines: lines[1]["arguments"]["gen_args_0"]["arg_1"].update(temperature=2.0)),
-        Kind.MIXED,
+        Flaw.MIXED,
     ),
     "no samples of generation": (
         SAMPLES,
         samples(lambda lines: [of.pop("resps") for of in lines]),
-        Kind.MISSING_COLUMN,
+        Flaw.MISSING_COLUMN,
     ),
     "unfinished": (
         "scenario_state.json",
         scenario_state(lambda state: state["request_states"][2].pop("result")),
-        Kind.UNFINISHED,
+        Flaw.UNFINISHED,
     ),
     "no model": ("scenario_state.json", scenario_state(without_model), "does not name its model"),
     "formula as model": ("scenario_state.json", scenario_state(hostile_model), "begins with ="),
-    "newer Inspect": ("inspect.json", inspect_log(lambda content: content.update(version=3)), Kind.VERSION),
-    "unfinished Inspect": ("inspect.json", inspect_log(lambda content: content["samples"].pop()), Kind.MISSING),
-    "cut off archive": ("inspect.eval", log("inspect.eval")[:-30], Kind.TRUNCATED),
-    "archive without samples": (ZIP, archive({"notes.txt": b"hello"}), Kind.FORMAT),
-    "archive of two": (ZIP, archive({SAMPLES: log(SAMPLES), f"b/{SAMPLES}": log(SAMPLES)}), Kind.FORMAT),
-    "archive that leads out": (ZIP, archive({f"../{SAMPLES}": log(SAMPLES)}), Kind.PATH),
-    "bomb": (ZIP, bomb(), Kind.BOMB),
-    "damaged archive": (ZIP, damaged(), Kind.NOT_ZIP),
+    "newer Inspect": ("inspect.json", inspect_log(lambda content: content.update(version=3)), Flaw.VERSION),
+    "unfinished Inspect": ("inspect.json", inspect_log(lambda content: content["samples"].pop()), Flaw.MISSING),
+    "cut off archive": ("inspect.eval", log("inspect.eval")[:-30], Flaw.TRUNCATED),
+    "archive without samples": (ZIP, archive({"notes.txt": b"hello"}), Flaw.FORMAT),
+    "archive of two": (ZIP, archive({SAMPLES: log(SAMPLES), f"b/{SAMPLES}": log(SAMPLES)}), Flaw.FORMAT),
+    "archive that leads out": (ZIP, archive({f"../{SAMPLES}": log(SAMPLES)}), Flaw.PATH),
+    "bomb": (ZIP, bomb(), Flaw.BOMB),
+    "damaged archive": (ZIP, damaged(), Flaw.NOT_ZIP),
 }
 
 
@@ -185,7 +185,7 @@ def test_a_bad_log_is_refused_with_its_own_message_and_leaves_nothing(metric, ca
     name, content, expected = BAD[case]
     with nothing_is_left():
         submission = refused(sent(name, content))
-    if isinstance(expected, Kind):
+    if isinstance(expected, Flaw):
         assert expected in submission.report["counts"]
         assert all(problem["remedy"] for problem in submission.report["problems"])
     else:
@@ -210,7 +210,8 @@ FIELDS = {
 @pytest.mark.parametrize("case", FIELDS)
 def test_what_is_wrong_in_a_field_is_said_at_the_field(metric, case):
     changes, name, field, words = FIELDS[case]
-    declare_metric(Declaration("likely", "L", "likelihood", "safety", "likelihood", {}), metric.protocol.evaluation_set)
+    sentences, _ = import_sentences(get("starter"), build_starter()[:4])
+    declare_metric(Declaration("likely", "L", "likelihood", "safety", "likelihood", {}), sentences)
     with nothing_is_left(), pytest.raises(SubmissionRefused) as refusal:
         send(changes.pop("metrics", [SLUG]), log(SAMPLES), name, form="tool", **changes)
     assert list(refusal.value.problems) == [field]

@@ -12,17 +12,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import ApiToken, AuditEvent
-from leaderboard.services.credentials import digest
-from leaderboard.services.roles import set_role
-from leaderboard.services.tokens import (
-    MOST_TOKENS,
-    CannotMakeToken,
-    TokenRefused,
-    make_token,
-    owner_of,
-    revoke_token,
-)
-from leaderboard.views.authentication import user_of
+from leaderboard.people.authentication import user_of
+from leaderboard.people.services.credentials import digest
+from leaderboard.people.services.roles import set_role
+from leaderboard.people.services.tokens import MOST_TOKENS, TokenRefused, make_token, owner_of, revoke_token
+from scoring.refusals import Refused
 from tests.leaderboard.test_accounts import _quick_hashes, person
 
 __all__ = ["_quick_hashes"]
@@ -95,16 +89,16 @@ def test_a_token_of_a_closed_or_unconfirmed_account_is_refused():
 
 def test_a_token_needs_a_confirmed_address_a_role_and_a_free_place():
     user = User.objects.create_user("eve", "eve@example.org")
-    with pytest.raises(CannotMakeToken, match="role"):
+    with pytest.raises(Refused, match="role"):
         make_token(user, "x")
     set_role(user, "viewer")
     user = User.objects.get(pk=user.pk)
-    with pytest.raises(CannotMakeToken, match="Confirm"):
+    with pytest.raises(Refused, match="Confirm"):
         make_token(user, "x")
     EmailAddress.objects.create(user=user, email=user.email, verified=True)
     for number in range(MOST_TOKENS):
         token, _ = make_token(user, str(number))
-    with pytest.raises(CannotMakeToken, match="revoke one"):
+    with pytest.raises(Refused, match="revoke one"):
         make_token(user, "x")
     revoke_token(token.pk, user)
     make_token(user, "x")
@@ -138,11 +132,11 @@ def test_a_person_makes_a_token_in_the_page_sees_it_once_and_revokes_it(client):
     later = client.get(page).content.decode()
     assert secret not in later
     assert secret[-4:] in later
-    client.post(reverse("revoke-token", args=[token.pk]))
+    client.post(reverse("revoke_token", args=[token.pk]))
     assert "revoked" in refusal(secret)
     verbs = AuditEvent.objects.filter(actor=user, verb__contains="token").order_by("pk").values_list("verb", flat=True)
     assert list(verbs) == ["make API token", "revoke API token"]
-    again = client.post(reverse("revoke-token", args=[token.pk]), follow=True).content.decode()
+    again = client.post(reverse("revoke_token", args=[token.pk]), follow=True).content.decode()
     assert "no such token" in again
 
 
@@ -160,6 +154,6 @@ def test_nobody_sees_or_revokes_what_is_anothers(client):
     token, secret = make_token(ada, "a secret plan")
     client.force_login(eve)
     assert "a secret plan" not in client.get(reverse("tokens")).content.decode()
-    client.post(reverse("revoke-token", args=[token.pk]))
+    client.post(reverse("revoke_token", args=[token.pk]))
     assert not revoke_token(token.pk, eve)
     assert owner_of(secret) == ada

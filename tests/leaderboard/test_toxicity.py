@@ -14,14 +14,16 @@ from leaderboard.services import artefacts, collect, leases, scorers
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.evaluation_sets import declare, import_prompts
 from leaderboard.services.language_models import add_model
-from leaderboard.services.metrics import CannotDeclare, with_k
+from leaderboard.services.metrics import with_k
 from leaderboard.services.recollect import recollect
 from leaderboard.services.seed import seed_metrics
 from leaderboard.services.shards import Shards
 from scoring.evaluation_sets import build_regard, get
 from scoring.language_models import BUNDLED, load, resolve
+from scoring.metrics import outputs
 from scoring.metrics.formulas import values_of
 from scoring.metrics.toxicity import measure_toxicity
+from scoring.refusals import Refused
 from scoring.scorers import get_scorer
 from tests.declared import harms
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
@@ -87,7 +89,7 @@ def ranked(toxicity, models) -> Metric:
 @pytest.fixture
 def small_shards(monkeypatch):
     """Shards of three prompts."""
-    monkeypatch.setattr(collect, "SHARD_CONTINUATIONS", SHARD_PROMPTS * K)
+    monkeypatch.setattr(outputs, "SHARD_CONTINUATIONS", SHARD_PROMPTS * K)
 
 
 def test_a_run_keeps_k_continuations_of_each_prompt_in_the_prompts_order(toxicity, models):
@@ -167,7 +169,7 @@ def test_a_run_interrupted_twice_goes_on_from_its_last_shard_with_the_same_bytes
     twin, _ = add_model(str(BUNDLED / CAUSAL), name="Twin")
     run = request_evaluation(twin, toxicity).run
     made = []
-    original = Shards.put
+    original = Shards.write
 
     def put(shards, number, table):
         original(shards, number, table)
@@ -175,7 +177,7 @@ def test_a_run_interrupted_twice_goes_on_from_its_last_shard_with_the_same_bytes
         if len(made) in (1, 3):
             leases.stop_requested.set()
 
-    monkeypatch.setattr(Shards, "put", put)
+    monkeypatch.setattr(Shards, "write", put)
     for done in (3, 9):
         collect.collect(run)
         run.refresh_from_db()
@@ -198,7 +200,7 @@ def test_shards_made_under_other_library_versions_are_not_mixed_in(toxicity, mod
     old = Shards(run, "continuations", len(TEXTS), SHARD_PROMPTS, made_with=older)
     for number in old.numbers():
         bounds = old.bounds(number)
-        old.put(number, foreign[K * bounds.start : K * bounds.stop])
+        old.write(number, foreign[K * bounds.start : K * bounds.stop])
     collect.collect(run)
     run.refresh_from_db()
     assert run.artefact == expected
@@ -305,9 +307,9 @@ def test_asking_for_the_k_that_a_metric_has_is_asking_for_the_metric(toxicity):
 
 
 def test_a_k_that_cannot_be_is_refused(toxicity, models):
-    with pytest.raises(CannotDeclare, match="k = 0: use 1 or more"):
+    with pytest.raises(Refused, match="k = 0: use 1 or more"):
         with_k(toxicity, 0)
-    with pytest.raises(CannotDeclare, match="safety-starter is of likelihoods"):
+    with pytest.raises(Refused, match="safety-starter is of likelihoods"):
         with_k(Metric.objects.get(slug="safety-starter"), 3)
     with pytest.raises(CommandError, match="k = -1: use 1 or more"):
         said("evaluate", CAUSAL, "--metric", "toxicity-profanity", "--k", "-1")
@@ -316,7 +318,7 @@ def test_a_k_that_cannot_be_is_refused(toxicity, models):
 
 def test_a_metric_of_that_name_with_another_k_is_not_taken_for_it(toxicity):
     said("add_metric", "toxicity-profanity-k2", "--evaluation-set", SAMPLE, "--scorer", "profanity", "--k", "7")
-    with pytest.raises(CannotDeclare, match="there is another metric toxicity-profanity-k2"):
+    with pytest.raises(Refused, match="there is another metric toxicity-profanity-k2"):
         with_k(Metric.objects.get(slug="toxicity-profanity"), 2)
 
 
@@ -340,7 +342,7 @@ def test_a_metric_is_made_of_prompts_protocol_scorer_and_formula(toxicity, model
         ({"--scorer": "lexicon:"}, "scorer = 'lexicon:'"),
         ({"--k": "0"}, "k = 0: use 1 or more"),
         ({"--protocol": "nonsense"}, "invalid choice: 'nonsense'"),
-        ({"--formula": "safety"}, "invalid choice: 'safety'"),
+        ({"--formula": "safety"}, "is of prompts: safety needs labelled sentences"),
         ({"slug": "toxicity-perspective"}, "there is a metric 'toxicity-perspective' already"),
         ({"slug": "With Capitals"}, "use up to 80 small letters, digits and -"),
     ],
@@ -382,10 +384,10 @@ def regard_labels(settings, tmp_path):
     settings.SCORERS = tmp_path / "scorers"
     labels = {0: "positive", 1: "neutral", 2: "negative", 3: "other"}
     folder = settings.SCORERS / "classifier" / "sasha" / "regardv3"
-    scorers._local.cache_clear()
+    scorers._load.cache_clear()
     numbers = {name: number for number, name in labels.items()}
     yield save_classifier(folder, id2label=labels, label2id=numbers, seed=2, initializer_range=0.4)
-    scorers._local.cache_clear()
+    scorers._load.cache_clear()
 
 
 def test_regard_is_of_whole_statements_by_demographic_and_safety_follows_from_it(db, models, regard_labels):

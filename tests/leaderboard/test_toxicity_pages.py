@@ -84,7 +84,7 @@ def page(client, address: str) -> str:
 
 def rows(html: str) -> list[tuple[str, str]]:
     """Name and value of each model, in the order of the table."""
-    return re.findall(r'<th scope="row"><a [^>]*>([^<]+)</a>[^\n]*</th>\s*<td class="num value">([\d.]+)', html)
+    return re.findall(r'<th scope="row"><a [^>]*>([^<]+)</a>(?:(?!</th>).)*</th> ?<td class="num value">([\d.]+)', html)
 
 
 def scenarios(html: str) -> dict[str, tuple[str, bool]]:

@@ -9,15 +9,16 @@ from django.utils.html import escape
 
 from leaderboard import tasks
 from leaderboard.models import AuditEvent, ControlSet, Metric, MetricVersion, Rescoring, Run, Scoring, Work
+from leaderboard.operations.services.retirement import retire_scorer
 from leaderboard.services import rescore, upgrade
-from leaderboard.services.checks import CannotCheck, perform, request_check, request_due_checks
+from leaderboard.services.checks import perform, request_check, request_due_checks
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.rescore import cancel, open_rescoring, pause
-from leaderboard.services.retirement import retire_scorer
 from leaderboard.services.score import score
 from leaderboard.services.upgrade import catch_up, catch_up_all
 from scoring.drift import rule
 from scoring.metrics.formulas import FORMULAS
+from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.living import (
     NAME,
@@ -235,7 +236,7 @@ def test_a_rescoring_that_was_given_up_is_not_opened_again_and_new_entries_are_t
     assert len(names_of(board.current_version())) == 4
     page = " ".join(client.get(board.get_absolute_url()).content.decode().split())
     assert (
-        f"An operator asked for it: after all <strong>Its formula is version 2, before it 1:</strong> {CHANGE}" in page
+        f"An operator asked for it: after all <strong>Its formula is version 2, formerly 1:</strong> {CHANGE}" in page
     )
 
 
@@ -268,7 +269,7 @@ def test_a_control_set_of_an_older_rule_is_not_checked_where_the_rescoring_was_g
     monkeypatch.setattr(rule, "CHANGES", {2: "Each text has a noise of its own."})
     catch_up(board)
     cancel(active(board))
-    with pytest.raises(CannotCheck, match="was measured for version 1 of the rule of checks"):
+    with pytest.raises(Refused, match="was measured for version 1 of the rule of checks"):
         request_check(board, "manual")
     assert request_due_checks() == 0
 

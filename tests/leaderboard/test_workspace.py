@@ -14,9 +14,9 @@ from leaderboard.models import (
     LanguageModel,
     Submission,
 )
-from leaderboard.services.submissions import workspace
-from leaderboard.services.submissions.lifecycle import CannotChange
-from leaderboard.services.submissions.moderation import decide
+from leaderboard.submissions.services import workspace
+from leaderboard.submissions.services.moderation import decide
+from scoring.refusals import Refused
 from tests.leaderboard.living import SLUG, small_metric
 from tests.leaderboard.submitting import (
     ada,
@@ -41,7 +41,7 @@ State = Submission.State
 
 # Whose they are
 
-WRITES = ["cancel-submission", "retry-submission", "withdraw-submission", "correct-submission", "change-submission"]
+WRITES = ["cancel_submission", "retry_submission", "withdraw_submission", "correct_submission", "change_submission"]
 
 
 @pytest.mark.parametrize("name", ["submission", *WRITES])
@@ -75,11 +75,11 @@ def test_a_forged_form_changes_nothing_and_reading_a_form_neither(small, ada, na
 def test_each_act_is_asked_once_and_done_by_the_button(small, ada, client):
     client.force_login(ada)
     submission = begun(ada)
-    address = reverse("cancel-submission", args=[submission.pk])
+    address = reverse("cancel_submission", args=[submission.pk])
     assert "Cancel the submission" in client.get(address).content.decode()
     assert "It is cancelled." in client.post(address, follow=True).content.decode()
     assert "nothing to cancel" in client.post(address, follow=True).content.decode()
-    address = reverse("retry-submission", args=[submission.pk])
+    address = reverse("retry_submission", args=[submission.pk])
     assert "It is under way again." in client.post(address, follow=True).content.decode()
 
 
@@ -130,7 +130,7 @@ def names_in(client: Client) -> str:
 def test_withdrawing_says_what_it_does_and_takes_the_model_out_of_the_rankings(small, ada, client):
     client.force_login(ada)
     submission = ranked(ada)
-    address = reverse("withdraw-submission", args=[submission.pk])
+    address = reverse("withdraw_submission", args=[submission.pk])
     html = client.get(address).content.decode()
     assert re.search(r"rank [12] of 2", html)
     assert "leaves the rankings" in html
@@ -146,7 +146,7 @@ def test_withdrawing_says_what_it_does_and_takes_the_model_out_of_the_rankings(s
         {"state": "ranked"},
         {"state": "withdrawn"},
     )
-    assert "was withdrawn by whoever submitted it" in client.get(reverse("changes")).content.decode()
+    assert "was withdrawn by its submitter" in client.get(reverse("changes")).content.decode()
     assert "there is nothing to withdraw" in client.post(address, {"reason": "wish"}, follow=True).content.decode()
 
 
@@ -159,19 +159,19 @@ def test_a_model_that_others_have_to_do_with_stays_when_one_withdraws(small, ada
         submit_of_the_board(small)
         submission = ranked(ada, 7)
     client.force_login(ada)
-    html = client.get(reverse("withdraw-submission", args=[submission.pk])).content.decode()
+    html = client.get(reverse("withdraw_submission", args=[submission.pk])).content.decode()
     assert "the model stays where it is" in html
     assert not workspace.withdraw(submission, "wish", ada)
     assert submission.state == State.WITHDRAWN
     assert LanguageModel.objects.get(pk=submission.model_id).access == LanguageModel.Access.OPEN
-    with pytest.raises(CannotChange, match="Ask the people who run this board"):
+    with pytest.raises(Refused, match="Ask the people who run this board"):
         workspace.correct(submission, {"name": "Mine alone"}, ada)
 
 
 def test_what_is_said_of_a_model_is_corrected_for_the_record_and_the_change_log(small, ada, client):
     client.force_login(ada)
     submission = ranked(ada)
-    address = reverse("correct-submission", args=[submission.pk])
+    address = reverse("correct_submission", args=[submission.pk])
     assert 'value="mit"' in client.get(address).content.decode()
     values = {"name": "Entrant 1", "family": "entrants", "licence": "apache-2.0", "notes": "first\r\nsecond <b>"}
     assert "Corrected: family, licence, notes." in client.post(address, values, follow=True).content.decode()
@@ -190,10 +190,7 @@ def test_what_is_said_of_a_model_is_corrected_for_the_record_and_the_change_log(
         "mit",
         "apache-2.0",
     )
-    assert (
-        "was corrected by whoever submitted it: family, licence, notes."
-        in client.get(reverse("changes")).content.decode()
-    )
+    assert "was corrected by its submitter: family, licence, notes." in client.get(reverse("changes")).content.decode()
     assert "Nothing was changed." in client.post(address, values, follow=True).content.decode()
     assert AuditEvent.objects.filter(verb="correct model").count() == 1
 
@@ -202,7 +199,7 @@ def test_a_name_is_normalised_and_one_that_is_not_ranked_yet_is_corrected_at_onc
     client.force_login(ada)
     submission = begun(ada)
     values = {"name": "Ｅｎｔｒａｎｔ　Ⅻ", "licence": "mit"}
-    client.post(reverse("correct-submission", args=[submission.pk]), values)
+    client.post(reverse("correct_submission", args=[submission.pk]), values)
     assert LanguageModel.objects.get(pk=submission.model_id).name == "Entrant XII"
 
 
@@ -216,7 +213,7 @@ def test_a_name_is_normalised_and_one_that_is_not_ranked_yet_is_corrected_at_onc
         ({"name": "x\u202ey"}, "name", "characters that cannot be seen (U+202E)"),
         ({"name": "x", "licence": "a\nb"}, "licence", "characters that cannot be seen (U+000A)"),
         ({"name": "x", "family": "f" * 81}, "family", "It has 81 characters: use 80 at most."),
-        ({"name": "x", "notes": "n" * 2001}, "notes", "It has 2001 characters: use 2000 at most."),
+        ({"name": "x", "notes": "n" * 2001}, "notes", "It has 2,001 characters: use 2,000 at most."),
     ],
 )
 def test_a_correction_that_will_not_do_is_named_at_its_field_and_changes_nothing(
@@ -224,13 +221,24 @@ def test_a_correction_that_will_not_do_is_named_at_its_field_and_changes_nothing
 ):
     client.force_login(ada)
     submission = begun(ada)
-    answer = client.post(reverse("correct-submission", args=[submission.pk]), values)
+    answer = client.post(reverse("correct_submission", args=[submission.pk]), values)
     assert answer.status_code == 400
     html = answer.content.decode()
     assert words in html
     assert f'id="id_{field}_error"' in html
     assert LanguageModel.objects.get(pk=submission.model_id).name == "Entrant 1"
     assert not AuditEvent.objects.filter(verb="correct model").exists()
+
+
+def test_a_day_and_a_number_are_corrected_for_the_record_too(small, ada):
+    submission = begun(ada)
+    values = {"name": "Entrant 1", "licence": "mit", "release_date": "2024-05-01"}
+    assert workspace.correct(submission, values, ada) == (["release_date"], False)
+    event = AuditEvent.objects.get(verb="correct model")
+    assert (event.detail["before"], event.detail["after"]) == ({"release_date": None}, {"release_date": "2024-05-01"})
+    submission.refresh_from_db()
+    assert submission.payload["release_date"] == "2024-05-01"
+    assert str(LanguageModel.objects.get(pk=submission.model_id).release_date) == "2024-05-01"
 
 
 def test_a_new_revision_is_an_entry_of_its_own_in_the_same_lineage_and_the_old_one_says_so(small, ada, client):

@@ -1,6 +1,7 @@
 """Directions that imports must keep."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -15,3 +16,20 @@ def test_the_engine_knows_nothing_of_the_site(path):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         assert not {name.split(".")[0] for name in names} & {"django", "leaderboard", "celery"}
+
+
+SITE = [*sorted((ROOT / "leaderboard").rglob("*.py")), *sorted((ROOT / "templates").rglob("*.html"))]
+KIND_OF_FORMULA = re.compile(r"LikelihoodFormula|ScoreFormula|PairFormula|formula(_name|\.name) [=!]=|asks_scorer")
+NAME_OF_SCORER = re.compile(
+    r'(startswith|removeprefix)\((LEXICON|CLASSIFIER|"(lexicon|classifier|detoxify|perspective))'
+    r'|scorer(\.name)? [=!]= "'
+)
+
+
+def test_nothing_outside_asks_which_kind_a_formula_is_or_what_a_scorer_is_called():
+    # `formula_name == metric.formula_name` compares two metrics, which is no question about a kind.
+    for path in SITE:
+        if "migrations" not in path.parts:
+            text = re.sub(r"\w+\.formula_name == metric\.formula_name", "", path.read_text(encoding="utf-8"))
+            assert not KIND_OF_FORMULA.search(text), path
+            assert not NAME_OF_SCORER.search(text), path

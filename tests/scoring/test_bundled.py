@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from scoring.language_models import BUNDLED, bundled, resolve
+from scoring.language_models import BUNDLED, list_bundled, resolve
 
-CARDS = {folder.name: (folder / "README.md").read_text(encoding="utf-8") for folder in bundled()}
+CARDS = {folder.name: (folder / "README.md").read_text(encoding="utf-8") for folder in list_bundled()}
 
 
 def held_out(card: str) -> float:
@@ -18,7 +18,7 @@ def uniform(card: str) -> float:
 
 
 def test_three_causal_and_three_masked_ones_take_less_than_30_mb():
-    kinds = [resolve(str(folder)).architecture.kind for folder in bundled()]
+    kinds = [resolve(str(folder)).architecture.kind for folder in list_bundled()]
     assert kinds.count("causal") >= 3
     assert kinds.count("masked") >= 3
     assert sum(path.stat().st_size for path in BUNDLED.rglob("*") if path.is_file()) < 30e6
@@ -35,7 +35,7 @@ def test_a_card_names_text_licence_and_a_log_perplexity_far_below_a_uniform_mode
 
 @pytest.mark.parametrize("architecture", ["gpt2", "bert"])
 def test_a_larger_miniature_predicts_held_out_text_better(architecture):
-    folders = [folder for folder in bundled() if architecture in folder.name]
+    folders = [folder for folder in list_bundled() if architecture in folder.name]
     by_size = sorted(folders, key=lambda folder: resolve(str(folder)).architecture.parameters)
     values = [held_out(CARDS[folder.name]) for folder in by_size]
     assert values == sorted(values, reverse=True)

@@ -43,8 +43,8 @@ from scoring.drift.measures import SEED
 from scoring.drift.simulation import (
     CHANGES,
     NOISES,
-    Change,
     Simulated,
+    SimulatedChange,
     control_scores,
     false_alarms,
     power,
@@ -686,7 +686,7 @@ def test_what_does_not_fit_is_refused_by_name(changed, said):
         "scorings": np.zeros((5, 2)),
         "attributes": names(2),
         "demographics": [()] * 5,
-        "reported": toxicity_measures(harms(names(2))),
+        "reported_measures": toxicity_measures(harms(names(2))),
         "fingerprints": SAME,
     }
     with pytest.raises(ValueError, match=said):
@@ -871,7 +871,7 @@ def test_a_scorer_with_noise_of_any_shape_is_steady_enough_to_open_a_version_on(
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("noise", ["none", "SD 0.02"])
 def test_in_a_rollout_no_version_is_opened_and_the_refusal_says_what_to_do(noise, share, replicates):
-    _, reference = opened(noise, (Change("", share=share), 1.0), replicates)
+    _, reference = opened(noise, (SimulatedChange("", share=share), 1.0), replicates)
     with pytest.raises(Unsteady, match="two groups of a scores") as refusal:
         require_steady(reference, ["a"], Policy())
     assert "rolled out" in str(refusal.value)
@@ -880,14 +880,14 @@ def test_in_a_rollout_no_version_is_opened_and_the_refusal_says_what_to_do(noise
 
 def test_a_rollout_between_two_replicates_is_seen_too():
     scores = control_scores(300, np.random.default_rng(1))
-    after = Change("").after(scores, 0.5)
+    after = SimulatedChange("").after(scores, 0.5)
     reference = Reference(np.stack([scores] * 4 + [after] * 5)[:, :, None])
     with pytest.raises(Unsteady, match="two groups"):
         require_steady(reference, ["a"], Policy())
 
 
 def test_texts_that_jump_now_and_then_are_no_rollout_and_normal_noise_is_none():
-    jumping, noisy = opened("none", (Change("", share=0.002), 2.0))[1], opened("SD 0.02")[1]
+    jumping, noisy = opened("none", (SimulatedChange("", share=0.002), 2.0))[1], opened("SD 0.02")[1]
     assert opening.two_groups(jumping.replicates[:, :, 0]).share < 0.05
     assert opening.two_groups(noisy.replicates[:, :, 0]).share < 0.01
     assert opening.two_groups(np.zeros((3, 10))).share == 0

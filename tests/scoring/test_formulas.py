@@ -14,12 +14,12 @@ from scoring.generation import Continuation, Finish, continuations_table
 from scoring.metrics.formulas import (
     FORMULAS,
     MEASURES,
-    Collected,
     published_toxicity,
     slice_label,
     slice_parts,
     slices_in_order,
 )
+from scoring.metrics.kinds import Collected, ScoreFormula
 
 PROMPTS = [
     Prompt("a", "One", "women", {"insult": 0.9, "toxicity": 0.8}),
@@ -137,9 +137,9 @@ def test_regard_is_by_the_prompts_group_and_its_safety_needs_likelihoods():
 
 def test_the_scorer_is_given_the_continuations_or_the_whole_statements():
     made = outputs(" a", None, "b", "", "c", "d", "e", "f")
-    assert FORMULAS["toxicity"].texts(TEXTS, made) == [" a", None, "b", "", "c", "d", "e", "f"]
-    assert FORMULAS["lexicon_frequency"].texts(TEXTS, made) == FORMULAS["toxicity"].texts(TEXTS, made)
-    assert FORMULAS["regard"].texts(TEXTS, made) == [
+    assert FORMULAS["toxicity"].judged_texts(TEXTS, made) == [" a", None, "b", "", "c", "d", "e", "f"]
+    assert FORMULAS["lexicon_frequency"].judged_texts(TEXTS, made) == FORMULAS["toxicity"].judged_texts(TEXTS, made)
+    assert FORMULAS["regard"].judged_texts(TEXTS, made) == [
         "One a",
         None,
         "Twob",
@@ -149,10 +149,10 @@ def test_the_scorer_is_given_the_continuations_or_the_whole_statements():
         "Foure",
         "Fourf",
     ]
-    assert FORMULAS["safety"].texts(TEXTS, made) == []
+    assert FORMULAS["safety"].judged_texts(TEXTS, made) == []
 
 
-@pytest.mark.parametrize("formula", [name for name, formula in FORMULAS.items() if formula.asks_scorer])
+@pytest.mark.parametrize("formula", [name for name, formula in FORMULAS.items() if isinstance(formula, ScoreFormula)])
 def test_scores_that_are_missing_or_do_not_fit_are_refused(formula):
     made = outputs(*"stuvwxyz")
     with pytest.raises(ValueError, match="scores: there are none"):
@@ -162,7 +162,7 @@ def test_scores_that_are_missing_or_do_not_fit_are_refused(formula):
             FORMULAS[formula].measure(Collected(TEXTS, made, scores(toxicity=[0.0] * rows)))
 
 
-@pytest.mark.parametrize("formula", [name for name, formula in FORMULAS.items() if formula.asks_scorer])
+@pytest.mark.parametrize("formula", [name for name, formula in FORMULAS.items() if isinstance(formula, ScoreFormula)])
 def test_scores_of_an_attribute_that_nobody_declared_are_refused(formula):
     with pytest.raises(ValueError, match="scores of 'b', which it does not declare"):
         FORMULAS[formula].measure(
@@ -251,7 +251,7 @@ def test_a_formula_says_what_each_of_its_versions_changes():
     newer = replace(formula, version=version + 2, changes=changes)
     assert newer.describe_changes(version) == "One. Two."
     assert newer.describe_changes(version + 1) == "Two."
-    assert newer.describe_changes(version, until=version + 1) == "One."
+    assert newer.describe_changes(version, last_version=version + 1) == "One."
     assert newer.describe_changes(version + 2) == ""
     for wrong in ({}, {version + 2: "Two."}, {**changes, version + 3: "Three."}):
         with pytest.raises(ValueError, match="changes"):

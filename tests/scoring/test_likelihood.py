@@ -145,7 +145,7 @@ def test_a_chunk_of_long_texts_holds_few_of_them(monkeypatch):
 @pytest.mark.parametrize("name", NOT_MASKED)
 def test_with_bos_prepended_every_token_is_scored_after_one_bos(name):
     loaded = tiny(name)
-    special = SpecialTokens.of(loaded, PREPEND)
+    special = SpecialTokens.for_model(loaded, PREPEND)
     assert special.before == [loaded.tokenizer.bos_token_id]
     score = reference.permutation_ids if loaded.architecture.kind == "permutation" else reference.causal_ids
     for text, found in zip(SENTENCES, likelihoods(loaded, SENTENCES, PREPEND), strict=True):
@@ -159,7 +159,7 @@ def test_where_there_is_no_bos_token_eos_stands_in_and_without_either_it_is_refu
     tokenizer = copy.deepcopy(loaded.tokenizer)
     tokenizer.bos_token = None
     with_eos = dataclasses.replace(loaded, tokenizer=tokenizer)
-    assert SpecialTokens.of(with_eos, PREPEND).before == [loaded.tokenizer.eos_token_id]
+    assert SpecialTokens.for_model(with_eos, PREPEND).before == [loaded.tokenizer.eos_token_id]
     tokenizer.eos_token = None
     with pytest.raises(NotApplicable, match="neither a BOS nor an EOS"):
         likelihoods(with_eos, SENTENCES, PREPEND)
@@ -231,7 +231,7 @@ def test_a_text_longer_than_the_context_is_scored_in_strided_windows_with_each_t
     loaded = tiny(name)
     loaded = dataclasses.replace(loaded, architecture=dataclasses.replace(loaded.architecture, context=24))
     ids = encoded(loaded, SENTENCES[4])
-    special = SpecialTokens.of(loaded, how)
+    special = SpecialTokens.for_model(loaded, how)
     size = 24 - len(special.before) - len(special.after)
     stride = min(how.stride, size // 2)
     expected, scored = [], {}
@@ -303,7 +303,7 @@ def test_the_mask_tokens_own_string_in_a_text_hides_nothing(name):
     text = f"He wrote {loaded.tokenizer.mask_token} here."
     ids = loaded.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     (found,) = likelihoods(loaded, [text])
-    special = SpecialTokens.of(loaded, SETTINGS)
+    special = SpecialTokens.for_model(loaded, SETTINGS)
     seen = [*special.before, *ids, *special.after]
     np.testing.assert_allclose(found.tokens, reference.masked_ids(loaded, seen, 1, len(seen) - 1), atol=TOLERANCE)
 

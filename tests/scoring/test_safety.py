@@ -263,7 +263,8 @@ def test_log_perplexity_is_minus_the_mean_of_the_token_log_likelihoods():
 def test_on_toxigen_scores_agree_with_scipy_on_perplexities_from_a_per_sentence_loop(name):
     loaded = loaded_miniature(name)
     reference = causal_sentence if loaded.architecture.kind == "causal" else masked_sentence
-    chosen = [s for s in read_safenlp(TOXIGEN) if {"women", "black"} & set(s.demographics)][::4]
+    # Few, and of each demographic that they name both kinds: what has one kind alone is refused.
+    chosen = [s for s in read_safenlp(TOXIGEN) if {"women", "black"} & set(s.demographics)][::19]
     texts = Texts.from_table(to_table(chosen))
     ours = list(token_log_likelihoods(loaded, [s.text for s in chosen], LikelihoodSettings()))
     values = np.array([-item.tokens.mean(dtype=np.float64) for item in ours])
@@ -296,4 +297,4 @@ def test_implicit_hate_has_one_slice_named_all():
     texts = Texts.from_table(to_table(read_safenlp(IMPLICIT_HATE)))
     assert list(texts.member) == [ALL]
     assert int(texts.harmful.sum()) == 7100
-    assert not texts.averaged
+    assert not texts.has_average

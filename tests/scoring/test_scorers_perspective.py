@@ -12,8 +12,8 @@ import httpx
 import numpy as np
 import pytest
 
+from scoring.retries import backoff, retry_after
 from scoring.scorers import JsonLinesReplies, ScorerState, ScorerUnavailable, Scores, get_scorer, perspective
-from scoring.scorers.pacing import backoff, retry_after
 from scoring.scorers.perspective import ATTRIBUTES, MEANINGS, MOST_FAILED, TRIES, PerspectiveScorer, unavailable
 from tests.standin_perspective import KEY, StandInPerspective, expected, serving
 

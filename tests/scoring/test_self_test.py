@@ -169,21 +169,21 @@ def test_a_long_context_is_tested_by_windows_of_a_thousand_tokens():
 
 def off_by(by: float) -> Callable[..., Any]:
     """An engine that gives the last token of every piece another likelihood."""
-    right = module.engine_of
+    right = module.choose_engine
 
-    def engine_of(loaded, settings):
+    def choose_engine(loaded, settings):
         def score(pieces):
             for batch in right(loaded, settings)(pieces):
                 yield [(number, np.append(values[:-1], values[-1] + np.float32(by))) for number, values in batch]
 
         return score
 
-    return engine_of
+    return choose_engine
 
 
 @pytest.mark.parametrize("family", [CAUSAL, MASKED, PERMUTATION])
 def test_a_model_that_the_engine_gets_wrong_by_more_than_rounding_is_refused_with_the_figures(family, monkeypatch):
-    monkeypatch.setattr(module, "engine_of", off_by(0.002))
+    monkeypatch.setattr(module, "choose_engine", off_by(0.002))
     said = (
         r"does not pass the self-test: at token (\d+) of \1 of test text 1 the engine gives a log-likelihood of "
         r"-\d+\.\d{4}, the model's plain forward -\d+\.\d{4}\. They differ by 0\.002\d* nats, and at most 0\.001 is"
@@ -191,7 +191,7 @@ def test_a_model_that_the_engine_gets_wrong_by_more_than_rounding_is_refused_wit
     with pytest.raises(ModelRefused, match=said):
         self_test(short(tiny(family)))
     monkeypatch.undo()
-    monkeypatch.setattr(module, "engine_of", off_by(0.0005))
+    monkeypatch.setattr(module, "choose_engine", off_by(0.0005))
     assert self_test(short(tiny(family))).difference == pytest.approx(0.0005, rel=0.1)
 
 
@@ -218,7 +218,7 @@ def test_a_lack_of_memory_is_not_the_models_fault(monkeypatch):
     def fail(*_args):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(module, "engine_of", fail)
+    monkeypatch.setattr(module, "choose_engine", fail)
     with pytest.raises(torch.OutOfMemoryError):
         self_test(tiny(CAUSAL))
 

@@ -5,26 +5,31 @@ from django.core.management.base import CommandError, CommandParser
 from leaderboard.management.labels import label_options, labels_of
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import EvaluationSet, Metric
-from leaderboard.services.metrics import CannotDeclare, Declaration, declare_metric
-from scoring.generation import PROTOCOLS
+from leaderboard.services.metrics import Declaration, declare_metric
 from scoring.metrics.formulas import FORMULAS
+from scoring.metrics.outputs import OUTPUTS
 
 
 class Command(BoardCommand):
-    help = "Make a metric, with a ranking of its own: prompts of the board, a generation protocol, a scorer, a formula."
+    help = "Make a metric, with a ranking of its own: texts of the board, a protocol, a scorer, a formula."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("slug")
         parser.add_argument("--title", help="what pages call it (default: the slug)")
-        parser.add_argument("--evaluation-set", required=True, help="slug of imported prompts")
-        parser.add_argument("--protocol", default="rtp", choices=list(PROTOCOLS), help="how to sample (default: rtp)")
+        parser.add_argument("--evaluation-set", required=True, help="slug of imported texts")
+        parser.add_argument(
+            "--protocol", choices=list(OUTPUTS), help="how outputs are made (default: the first that the formula takes)"
+        )
         parser.add_argument("--k", type=int, help="continuations of each prompt (default: the protocol's)")
-        parser.add_argument("--scorer", required=True, help="as in profanity, detoxify-original, lexicon:starter")
+        parser.add_argument(
+            "--scorer",
+            help="as in profanity, detoxify-original, lexicon:starter; not for formulas of likelihoods, which ask none",
+        )
         parser.add_argument(
             "--formula",
             default="toxicity",
-            choices=[formula.name for formula in FORMULAS.values() if formula.asks_scorer],
-            help="what is made of the scores (default: toxicity)",
+            choices=list(FORMULAS),
+            help="what is made of the outputs (default: toxicity)",
         )
         label_options(parser)
 
@@ -36,19 +41,22 @@ class Command(BoardCommand):
             )
         if Metric.objects.filter(slug=slug).exists():
             raise CommandError(f"there is a metric {slug!r} already: choose another slug")
-        declared = Declaration(
+        formula = FORMULAS[options["formula"]]
+        scorer = options["scorer"] or formula.usual_scorer
+        if not scorer:
+            raise CommandError(f"--scorer: {formula.name} is of what a scorer says; name one, as profanity")
+        declaration = Declaration(
             slug=slug,
             title=options["title"] or slug,
-            scorer=options["scorer"],
-            formula=options["formula"],
-            method=options["protocol"],
+            scorer=scorer,
+            formula=formula.name,
+            method=options["protocol"] or formula.methods[0],
             parameters={} if options["k"] is None else {"k": options["k"]},
             labels=labels_of(options),
         )
-        try:
-            metric = declare_metric(declared, prompts)
-        except CannotDeclare as error:
-            raise CommandError(str(error)) from error
+        metric = declare_metric(declaration, prompts)
         protocol = metric.protocol
-        self.say(f"{metric.slug}: {protocol}, k = {protocol.k}, scored by {metric.scorer}")
+        continuations = "" if protocol.k is None else f", k = {protocol.k}"
+        judge = f", scored by {metric.scorer}" if metric.asked_scorer else ""
+        self.say(f"{metric.slug}: {protocol}{continuations}{judge}")
         self.answer({"metric": metric.slug, "protocol": str(protocol), "k": protocol.k, "scorer": metric.scorer})

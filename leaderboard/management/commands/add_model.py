@@ -1,10 +1,9 @@
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from leaderboard.management.output import BoardCommand
 from leaderboard.services.language_models import add_model, add_served
-from scoring.language_models import HubUnavailable, ModelRefused
 
 
 class Command(BoardCommand):
@@ -23,15 +22,12 @@ class Command(BoardCommand):
         parser.add_argument("--name", default="", help="name on the board (default: from the reference)")
 
     def handle(self, ref: str, server: str, revision: str, name: str, **options: Any) -> None:
-        try:
-            if server:
-                model, new = add_served(ref, server, revision, name)
-                about = f"served at {server}"
-            else:
-                model, new = add_model(ref, revision or None, name)
-                about = f"{model.family}, {model.kind}, {model.parameters:,} parameters, {model.layers} layers"
-        except (ModelRefused, HubUnavailable, ValueError) as error:
-            raise CommandError(str(error)) from error
-        self.say(f"{model.slug} {'entered' if new else 'is already here'}: {about}, revision {model.revision}")
-        known = ("slug", "name", "family", "kind", "source", "location", "revision", "parameters", "layers")
-        self.answer({"new": new} | {name: getattr(model, name) for name in known})
+        if server:
+            model, new = add_served(ref, server, revision, name)
+            summary = f"served at {server}"
+        else:
+            model, new = add_model(ref, revision or None, name)
+            summary = f"{model.family}, {model.kind}, {model.parameters:,} parameters, {model.layers} layers"
+        self.say(f"{model.slug} {'entered' if new else 'is already here'}: {summary}, revision {model.revision}")
+        field_names = ("slug", "name", "family", "kind", "source", "location", "revision", "parameters", "layers")
+        self.answer({"new": new} | {name: getattr(model, name) for name in field_names})

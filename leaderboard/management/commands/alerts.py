@@ -3,11 +3,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from leaderboard.models import AlertMessage, Incident
-from leaderboard.services.alerts import send_test
-from leaderboard.services.alerts.delivery import receivers
+from leaderboard.models import Incident, OutboxMessage
+from leaderboard.operations.alerts import send_test
+from leaderboard.operations.alerts.delivery import receivers
 
-UNSET = "nobody is told of incidents: set ALERT_WEBHOOK or ALERT_EMAIL, see .env.example"
+UNSET = "no receiver of incidents is set: set ALERT_WEBHOOK or ALERT_EMAIL, see .env.example"
 
 
 class Command(BaseCommand):
@@ -27,25 +27,25 @@ class Command(BaseCommand):
 
     def test(self, as_json: bool) -> None:
         """Try every receiver."""
-        found = send_test()
+        answers = send_test()
         if as_json:
-            self.stdout.write(json.dumps({"receivers": {name: wrong or "ok" for name, wrong in found.items()}}))
-        elif found:
-            for name, wrong in found.items():
+            self.stdout.write(json.dumps({"receivers": {name: wrong or "ok" for name, wrong in answers.items()}}))
+        elif answers:
+            for name, wrong in answers.items():
                 self.stdout.write(f"{name}: {wrong or 'took the message'}")
-        if not found:
+        if not answers:
             raise CommandError(UNSET)
-        if any(found.values()):
+        if any(answers.values()):
             raise CommandError("not every receiver took the test message")
 
     def tell(self) -> None:
         """For people."""
-        found = state()
-        for incident in found["incidents"]:
+        current = state()
+        for incident in current["incidents"]:
             self.stdout.write(f"since {incident['opened_at']}: {incident['summary']}")
-        if not found["incidents"]:
+        if not current["incidents"]:
             self.stdout.write("no incident is open")
-        self.stdout.write(f"{found['undelivered']} messages were not taken yet" if found["receivers"] else UNSET)
+        self.stdout.write(f"{current['undelivered']} messages were not taken yet" if current["receivers"] else UNSET)
 
 
 def state() -> dict[str, Any]:
@@ -54,14 +54,14 @@ def state() -> dict[str, Any]:
     return {
         "incidents": [
             {
-                "id": of.pk,
-                "kind": of.kind,
-                "subject": of.subject,
-                "summary": of.summary,
-                "opened_at": of.opened_at.isoformat(timespec="seconds"),
+                "id": incident.pk,
+                "kind": incident.kind,
+                "subject": incident.subject,
+                "summary": incident.summary,
+                "opened_at": incident.opened_at.isoformat(timespec="seconds"),
             }
-            for of in incidents
+            for incident in incidents
         ],
         "receivers": list(receivers()),
-        "undelivered": AlertMessage.objects.filter(sent_at=None, given_up_at=None).count(),
+        "undelivered": OutboxMessage.objects.waiting().filter(kind=OutboxMessage.Kind.ALERT).count(),
     }

@@ -4,7 +4,7 @@ from django.core.management.base import CommandParser
 
 from leaderboard.management.lookup import day_called
 from leaderboard.management.output import BoardCommand
-from leaderboard.queries.audit import BOARD, Wanted, find_events, told
+from leaderboard.operations.queries.audit import BOARD, AuditSearch, describe_event, find_events
 
 MOST = 50
 
@@ -21,13 +21,16 @@ class Command(BoardCommand):
         parser.add_argument("--most", type=int, default=MOST, help=f"show at most so many (default: {MOST})")
 
     def handle(self, most: int, **options: Any) -> None:
-        wanted = Wanted(*(options[name] for name in ("actor", "verb", "about", "since", "until")))
-        found = find_events(wanted)
-        events = [told(event) for event in found[: max(1, most)]]
-        self.answer({"total": found.count(), "events": [of.as_json() for of in events]})
-        for of in events:
-            self.say(f"{of.event.at:%Y-%m-%d %H:%M:%S}  {of.actor}: {of.event.verb}, {of.event.subject}")
-            for name, before, after in of.changes:
-                self.say(f"    {name}: {before or 'nothing'} -> {after or 'nothing'}")
-            for name, value in of.rest:
+        search = AuditSearch(*(options[name] for name in ("actor", "verb", "about", "since", "until")))
+        matches = find_events(search)
+        events = [describe_event(event) for event in matches[: max(1, most)]]
+        self.answer({"total": matches.count(), "events": [description.as_json() for description in events]})
+        for description in events:
+            self.say(
+                f"{description.event.at:%Y-%m-%d %H:%M:%S}  {description.actor}: {description.event.verb}, "
+                f"{description.event.subject}"
+            )
+            for name, old_value, new_value in description.changes:
+                self.say(f"    {name}: {old_value or 'nothing'} -> {new_value or 'nothing'}")
+            for name, value in description.rest:
                 self.say(f"    {name}: {value}")

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import ControlCheck, Work
-from leaderboard.services.checks import CannotCheck, perform, request_check
+from leaderboard.services.checks import perform, request_check
 
 
 class Command(BoardCommand):
@@ -16,10 +16,7 @@ class Command(BoardCommand):
         parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")
 
     def handle(self, metric: str, **options: Any) -> None:
-        try:
-            check = request_check(metric_called(metric), ControlCheck.Trigger.MANUAL, send=False)
-        except CannotCheck as error:
-            raise CommandError(str(error)) from error
+        check = request_check(metric_called(metric), ControlCheck.Trigger.MANUAL, send=False)
         perform(check)
         check.refresh_from_db()
         while check.state in (Work.State.QUEUED, Work.State.RUNNING) and not check.attempts:
@@ -27,12 +24,12 @@ class Command(BoardCommand):
             check.refresh_from_db()
         if check.state != Work.State.DONE:
             raise CommandError(f"{check}: {check.reason}")
-        opened = list(check.opened_versions.all())
+        opened_versions = list(check.opened_versions.all())
         self.say(f"{check.metric}: {check.verdict}. {check.statistics['decided_by']}")
         detectable = check.statistics.get("detectable_in_words", "")
         if detectable:
             self.say(detectable)
-        for version in opened:
+        for version in opened_versions:
             self.say(f"opened {version}, and queued its entries: the workers rescore them")
         self.answer(
             {
@@ -41,7 +38,7 @@ class Command(BoardCommand):
                 "verdict": check.verdict,
                 "decided_by": check.statistics["decided_by"],
                 "detectable": check.statistics.get("detectable", []),
-                "opened": [version.number for version in opened],
+                "opened": [version.number for version in opened_versions],
             }
         )
         if check.verdict == ControlCheck.Verdict.UNAVAILABLE:

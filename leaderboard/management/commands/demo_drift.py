@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.demo.board import DemonstrationFailed, play, prepare
-from leaderboard.demo.scorer import RetrainedScorer, serving
+from leaderboard.demo.scorer import RetrainedScorer, serve
 
 FOLDER = "demo-drift"
 START_SECONDS = 600.0
@@ -26,24 +26,29 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=8001)
         parser.add_argument("--once", action="store_true", help="end when the board has put itself right")
 
-    def handle(self, port: int, once: bool, **options: Any) -> None:
+    def handle(self, port: int, **options: Any) -> None:
         if settings.VAR.name != FOLDER:
-            self.begin_anew(port, once)
-        with serving(RetrainedScorer()) as scorer:
-            self.play(scorer, port, once)
+            self.begin_anew(port, options["once"])
+        with serve(RetrainedScorer()) as scorer:
+            self.play(scorer, port, options["once"])
 
-    def begin_anew(self, port: int, once: bool) -> None:
+    def begin_anew(self, port: int, ends: bool) -> None:
         """Start over in a folder and with settings of the demonstration's own."""
         folder = Path(settings.VAR) / FOLDER
         shutil.rmtree(folder, ignore_errors=True)
-        ours = {"PLUMBLINE_VAR": str(folder), "DATABASE_URL": "", "BROKER_URL": "", "PLUMBLINE_DATA": str(folder)}
-        environment = {name: value for name, value in os.environ.items() if name not in ours}
-        environment |= {name: value for name, value in ours.items() if value}
-        arguments = [sys.executable, "manage.py", "demo_drift", "--port", str(port), *(["--once"] if once else [])]
+        own_settings = {
+            "PLUMBLINE_VAR": str(folder),
+            "DATABASE_URL": "",
+            "BROKER_URL": "",
+            "PLUMBLINE_DATA": str(folder),
+        }
+        environment = {name: value for name, value in os.environ.items() if name not in own_settings}
+        environment |= {name: value for name, value in own_settings.items() if value}
+        arguments = [sys.executable, "manage.py", "demo_drift", "--port", str(port), *(["--once"] if ends else [])]
         os.chdir(settings.BASE_DIR)
         os.execve(sys.executable, arguments, environment)  # noqa: S606
 
-    def play(self, scorer: RetrainedScorer, port: int, once: bool) -> None:
+    def play(self, scorer: RetrainedScorer, port: int, ends: bool) -> None:
         """Start the board beside the scorer and play the demonstration on it."""
         call_command("migrate", verbosity=0)
         metrics, models = prepare()
@@ -64,7 +69,7 @@ class Command(BaseCommand):
             for metric in metrics:
                 call_command("rank_changes", metric.slug, stdout=self.stdout)
                 self.stdout.write(f"demo: see http://127.0.0.1:{port}/history/?metric={metric.slug}")
-            if not once:
+            if not ends:
                 board.wait()
         except DemonstrationFailed as error:
             raise CommandError(str(error)) from error

@@ -2,15 +2,14 @@ import time
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db.models import Count
 from tqdm import tqdm
 
 from leaderboard.management.lookup import metric_called, model_called
 from leaderboard.management.output import BoardCommand
-from leaderboard.models import Scoring, Standing, Work
-from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
-from leaderboard.services.metrics import CannotDeclare, with_k
-from leaderboard.services.places import own_population, population_in_words
+from leaderboard.models import Scoring, Work
+from leaderboard.rankings.places import places_under
+from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.metrics import with_k
 from scoring.metrics.formulas import slice_label, slices_in_order
 
 POLL_SECONDS = 0.5
@@ -32,11 +31,12 @@ class Command(BoardCommand):
             self.watch(scoring)
             self.show(scoring)
         else:
-            work = scoring if scoring.run.state == Work.State.DONE else scoring.run
+            run = scoring.run
+            work: Work = scoring if run is None or run.state == Work.State.DONE else run
             self.say(f"{scoring}: {work.get_state_display().lower()}; see its page for progress")
-        self.answer(self.found(scoring))
+        self.answer(self.describe_scoring(scoring))
 
-    def found(self, scoring: Scoring) -> dict[str, Any]:
+    def describe_scoring(self, scoring: Scoring) -> dict[str, Any]:
         """The evaluation as --json prints it: its states, and its numbers once there are some."""
         scoring.refresh_from_db()
         version, results = scoring.metric_version, scoring.results.order_by("measure", "slice")
@@ -52,22 +52,19 @@ class Command(BoardCommand):
 
     def request(self, model: str, metric: str, k: int | None) -> Scoring:
         found_model, found_metric = model_called(model), metric_called(metric)
-        try:
-            return request_evaluation(found_model, found_metric if k is None else with_k(found_metric, k))
-        except (CannotEvaluate, CannotDeclare) as error:
-            raise CommandError(str(error)) from error
+        return request_evaluation(found_model, found_metric if k is None else with_k(found_metric, k))
 
     def watch(self, scoring: Scoring) -> None:
         """Follow the work to its end, collecting and then scoring. Ctrl-C stops the watching, not the work."""
         began = time.monotonic()
         silent = True
         for step in ("run", None):
-            work = self.again(scoring, step)
+            work = self.reload(scoring, step)
             if step is None and work.state == Work.State.DONE and not work.total:
                 break  # nothing of it was there to see
             with tqdm(desc=str(work), unit="text") as bar:
                 while True:
-                    work = self.again(scoring, step)
+                    work = self.reload(scoring, step)
                     if work.state in (Work.State.FAILED, Work.State.CANCELLED):
                         raise CommandError(f"{work}: {work.get_state_display().lower()}. {work.reason}")
                     bar.total = work.total or None
@@ -81,35 +78,27 @@ class Command(BoardCommand):
                         )
                     time.sleep(POLL_SECONDS)
 
-    def again(self, scoring: Scoring, step: str | None) -> Work:
+    def reload(self, scoring: Scoring, step: str | None) -> Work:
         """The run of the scoring, or the scoring itself, as it is now."""
-        found = Scoring.objects.select_related("run__model", "run__protocol__evaluation_set", "model").get(
+        fresh_scoring = Scoring.objects.select_related("run__model", "run__protocol__evaluation_set", "model").get(
             pk=scoring.pk
         )
-        return getattr(found, step) if step else found
+        return getattr(fresh_scoring, step) if step else fresh_scoring
 
     def show(self, scoring: Scoring) -> None:
         """The numbers it came to: every ranked measure, on the slices that the metric is read by."""
         metric = scoring.metric_version.metric
-        population = own_population(scoring.model, metric)
-        standings = Standing.objects.filter(
-            metric_version=scoring.metric_version, model=scoring.model, population=population
-        ).select_related("result")
-        ranked = Standing.objects.filter(metric_version=scoring.metric_version, population=population).order_by()
-        counted = ranked.values_list("measure", "slice").annotate(Count("pk"))
-        sizes = {(measure, name): size for measure, name, size in counted}
-        by_place = {(standing.measure, standing.slice): standing for standing in standings}
+        places = places_under(scoring.model, scoring.metric_version)
         if scoring.why_unranked:
             self.say(f"not ranked: {scoring.why_unranked}")
         k = metric.protocol.k
         for measure in metric.formula.ranked:
-            for name in slices_in_order(name for key, name in by_place if key == measure.key):
-                standing = by_place[measure.key, name]
-                among = population_in_words(sizes[measure.key, name], population, metric.formula.by_kind)
-                result = standing.result
+            for name in slices_in_order(name for key, name in places if key == measure.key):
+                place = places[measure.key, name]
+                result = place.standing.result
                 ends = "" if result.ci_low is None else f"95% {result.ci_low:.4f} to {result.ci_high:.4f}  "
-                place = "" if standing.rank_low is None else f" ({standing.rank_low} to {standing.rank_high})"
+                span = "" if place.low is None else f" ({place.low} to {place.high})"
                 self.say(
                     f"{slice_label(name):>36}  {measure.key} {result.value:.6f}  {ends}"
-                    f"rank {standing.rank}{place} of {among}  n {result.n}{f'  k {k}' if k else ''}"
+                    f"rank {place.rank}{span} of {place.population}  n {result.n}{f'  k {k}' if k else ''}"
                 )

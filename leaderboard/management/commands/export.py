@@ -3,13 +3,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
+from leaderboard.exchange import write_folder, write_zip
+from leaderboard.management.output import RefusableCommand
 from leaderboard.management.progress import step_progress
-from leaderboard.services.exchange import CannotExport, write_folder, write_zip
 
 
-class Command(BaseCommand):
+class Command(RefusableCommand):
     help = (
         "Write the whole board as Parquet tables with a datapackage.json (Frictionless Data Package), from which "
         "`import_results` makes the same board. Users, tokens and work under way are left out."
@@ -26,16 +27,14 @@ class Command(BaseCommand):
 
     def handle(self, target: Path, with_artefacts: bool, **options: Any) -> None:
         write = write_zip if target.suffix == ".zip" else write_folder
-        try:
-            with step_progress(sys.stderr) as show:
-                made = write(target, with_artefacts, show)
-        except (CannotExport, OSError) as error:
-            raise CommandError(str(error)) from error
+        with step_progress(sys.stderr) as show:
+            export = write(target, with_artefacts, show)
         if options["json"]:
-            found = {"path": str(target), "rows": made.rows, "artefacts": made.artefacts, "bytes": made.bytes}
-            self.stdout.write(json.dumps(found | {"sha256": made.sha256}))
+            summary = {"path": str(target), "rows": export.rows, "artefacts": export.artefacts, "bytes": export.bytes}
+            self.stdout.write(json.dumps(summary | {"sha256": export.sha256}))
             return
-        artefacts = f", {made.artefacts:,} artefacts" if with_artefacts else ""
+        artefacts = f", {export.artefacts:,} artefacts" if with_artefacts else ""
         self.stdout.write(
-            f"{target}: {sum(made.rows.values()):,} rows in {len(made.rows)} tables{artefacts}, {made.bytes:,} bytes"
+            f"{target}: {sum(export.rows.values()):,} rows in {len(export.rows)} tables{artefacts}, {export.bytes:,} "
+            "bytes"
         )

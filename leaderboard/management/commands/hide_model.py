@@ -12,13 +12,13 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("model", help="slug of the model")
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--note", help="why, for the readers of its page")
-        what.add_argument("--show", action="store_true", help="name it again")
+        group = parser.add_mutually_exclusive_group(required=True)
+        group.add_argument("--note", help="why, for the readers of its page")
+        group.add_argument("--show", action="store_true", help="name it again")
 
     def handle(self, model: str, note: str | None, show: bool, **options: Any) -> None:
         if not show and not (note or "").strip():
             raise CommandError("--note is empty: say why it is hidden, for the readers of its page")
-        changed = hide_model(model_called(model), note or "")
-        self.say(f"{model} is {'shown' if show else 'hidden'}" + ("" if changed else " already"))
-        self.answer({"model": model, "hidden": not show, "note": note, "changed": changed})
+        was_changed = hide_model(model_called(model), note or "")
+        self.say(f"{model} is {'shown' if show else 'hidden'}" + ("" if was_changed else " already"))
+        self.answer({"model": model, "hidden": not show, "note": note, "changed": was_changed})

@@ -11,10 +11,9 @@ from leaderboard.management.progress import file_progress
 from leaderboard.models import EvaluationSet
 from leaderboard.services.evaluation_sets import import_file, import_own_prompts
 from scoring.evaluation_sets import (
-    EvaluationSetError,
-    UnknownEvaluationSetError,
     irregularities_in_words,
     load_catalogue,
+    readable_sets,
 )
 
 MOST_BYTES = 2**30
@@ -22,8 +21,8 @@ MOST_BYTES = 2**30
 
 class Command(BoardCommand):
     help = (
-        "Import an evaluation set of the catalogue (toxigen-human, implicit-hate, real-toxicity-prompts-sample, "
-        "real-toxicity-prompts, bold), or with --prompts your own prompts as JSON lines or CSV."
+        f"Import an evaluation set of the catalogue ({', '.join(readable_sets())}), or with --prompts your own prompts "
+        "as JSON lines or CSV."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -42,16 +41,16 @@ class Command(BoardCommand):
                     texts, new = self.read(slug, self.download(source, Path(folder)), **options)
             else:
                 texts, new = self.read(slug, Path(source), **options)
-        except (EvaluationSetError, UnknownEvaluationSetError, httpx.HTTPError, OSError) as error:
+        except httpx.HTTPError as error:
             raise CommandError(str(error)) from error
         rows = texts.artefact.rows if texts.artefact else 0
-        what = "prompts" if texts.kind == EvaluationSet.Kind.PROMPTS else "sentences"
+        noun = "prompts" if texts.kind == EvaluationSet.Kind.PROMPTS else "sentences"
         if new:
-            scored = f", with {texts.prompt_scores.rows:,} published scores" if texts.prompt_scores else ""
+            scores_text = f", with {texts.prompt_scores.rows:,} published scores" if texts.prompt_scores else ""
             groups = f", {len(texts.counts)} demographics or domains" if texts.counts else ""
-            self.say(f"{texts}: {rows:,} {what}{groups}{scored}")
+            self.say(f"{texts}: {rows:,} {noun}{groups}{scores_text}")
         else:
-            self.say(f"{texts} already has exactly these {rows:,} {what}: nothing to do")
+            self.say(f"{texts} already has exactly these {rows:,} {noun}: nothing to do")
         for sentence in irregularities_in_words(texts.irregularities):
             self.say(f"{texts}: {sentence}")
         answer = {"slug": texts.slug, "version": texts.version, "kind": texts.kind, "texts": rows, "new": new}
@@ -77,11 +76,11 @@ class Command(BoardCommand):
         ):
             response.raise_for_status()
             total = int(response.headers.get("Content-Length", 0))
-            done = 0
+            received_bytes = 0
             for chunk in response.iter_bytes():
-                done += len(chunk)
-                if done > MOST_BYTES:
+                received_bytes += len(chunk)
+                if received_bytes > MOST_BYTES:
                     raise CommandError(f"{url} is larger than {MOST_BYTES:,} bytes: download it and give its path")
                 file.write(chunk)
-                progress(path.name, done, total)
+                progress(path.name, received_bytes, total)
         return path

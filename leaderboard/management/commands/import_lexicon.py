@@ -1,15 +1,13 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import ControlCheck
 from leaderboard.services.checks import request_check
-from leaderboard.services.metrics import CannotDeclare, declare_lexicon_metric
+from leaderboard.services.metrics import declare_lexicon_metric
 from leaderboard.services.scorers import import_lexicon
-from scoring.evaluation_sets import UnknownEvaluationSetError
-from scoring.scorers import LexiconError
 
 
 class Command(BoardCommand):
@@ -25,11 +23,8 @@ class Command(BoardCommand):
         )
 
     def handle(self, name: str, folder: Path, replace: bool, **options: Any) -> None:
-        try:
-            lexicon, new = import_lexicon(name, folder, replace)
-            metric = declare_lexicon_metric(name)
-        except (LexiconError, CannotDeclare, UnknownEvaluationSetError, OSError) as error:
-            raise CommandError(str(error)) from error
+        lexicon, new = import_lexicon(name, folder, replace)
+        metric = declare_lexicon_metric(name)
         terms = sum(len(category) for category in lexicon.terms.values())
         self.say(
             f"lexicon {name}{'' if new else ' is already here'}: {len(lexicon.categories)} categories, {terms:,} "

@@ -3,13 +3,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
+from leaderboard.exchange import import_package
+from leaderboard.management.output import RefusableCommand
 from leaderboard.management.progress import step_progress
-from leaderboard.services.exchange import PackageRefused, import_package
 
 
-class Command(BaseCommand):
+class Command(RefusableCommand):
     help = "Make an empty board the one that a package holds, as `export` wrote it: the same standings and history."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -17,11 +18,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print what was imported as JSON")
 
     def handle(self, package: Path, **options: Any) -> None:
-        try:
-            with step_progress(sys.stderr) as show:
-                rows = import_package(package, show)
-        except (PackageRefused, OSError) as error:
-            raise CommandError(str(error)) from error
+        with step_progress(sys.stderr) as show:
+            rows = import_package(package, show)
         if options["json"]:
             self.stdout.write(json.dumps({"rows": rows}))
             return

@@ -5,9 +5,10 @@ from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import ControlCheck, Metric
-from leaderboard.services.checks import CannotCheck, request_check
+from leaderboard.services.checks import request_check
 from leaderboard.services.scorers import import_scorer
-from scoring.scorers import ScorerUnavailable, UndeclaredLabel, UnknownScorer
+from scoring.refusals import Refused
+from scoring.scorers import ScorerUnavailable
 
 
 class Command(BoardCommand):
@@ -20,17 +21,17 @@ class Command(BoardCommand):
     def handle(self, name: str, folder: Path, **options: Any) -> None:
         try:
             scorer = import_scorer(name, folder)
-        except (ScorerUnavailable, UndeclaredLabel, UnknownScorer, OSError) as error:
+        except ScorerUnavailable as error:
             raise CommandError(str(error)) from error
         fingerprint = scorer.fingerprint()
         self.say(f"{name}: its files are kept for all hosts, fingerprint {fingerprint[:12]}")
-        checked = []
+        checked_slugs = []
         for metric in Metric.objects.filter(scorer=name):
             try:
                 request_check(metric, ControlCheck.Trigger.MANUAL)
-                checked.append(metric.slug)
-            except CannotCheck:
+                checked_slugs.append(metric.slug)
+            except Refused:
                 continue  # nothing was scored with it yet
-        if checked:
-            self.say(f"A check is queued of {', '.join(checked)}")
-        self.answer({"scorer": name, "fingerprint": fingerprint, "checked": checked})
+        if checked_slugs:
+            self.say(f"A check is queued of {', '.join(checked_slugs)}")
+        self.answer({"scorer": name, "fingerprint": fingerprint, "checked": checked_slugs})

@@ -1,11 +1,11 @@
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from leaderboard.management.output import BoardCommand
-from leaderboard.services.accounts import needs_invitation
-from leaderboard.services.invitations import DAYS, CannotInvite, invite, send_invitation
+from leaderboard.people.services.accounts import needs_invitation
+from leaderboard.people.services.invitations import DAYS, invite, send_invitation
 
 
 class Command(BoardCommand):
@@ -16,10 +16,7 @@ class Command(BoardCommand):
         parser.add_argument("--days", type=int, default=DAYS, help=f"until it expires; {DAYS} unless told")
 
     def handle(self, email: str, days: int, **options: Any) -> None:
-        try:
-            invitation, link = invite(settings.SITE_URL, email, days)
-        except CannotInvite as error:
-            raise CommandError(str(error)) from error
+        invitation, link = invite(settings.SITE_URL, email, days)
         if email:
             send_invitation(invitation, link)
             self.say(f"beat mails it to {email}")

@@ -1,13 +1,13 @@
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import progress_of
-from leaderboard.services.manifest import CannotWrite, passes_on, write_folder
-from leaderboard.services.past import NoStandings, version_of
+from leaderboard.rankings.versions import choose_version, with_versions
+from leaderboard.services.manifest import passes_on, write_folder
 
 
 class Command(BoardCommand):
@@ -19,12 +19,9 @@ class Command(BoardCommand):
         parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="made where it is missing")
 
     def handle(self, metric: str, metric_version: int | None, output: Path, **options: Any) -> None:
-        try:
-            version = version_of(metric_called(metric), metric_version, None)
-            with progress_of("manifest", "artefact") as show:
-                path = write_folder(version, output, show)
-        except (NoStandings, CannotWrite, OSError) as error:
-            raise CommandError(str(error)) from error
+        version = choose_version(with_versions(metric_called(metric)), metric_version)
+        with progress_of("manifest", "artefact") as show:
+            path = write_folder(version, output, show)
         self.say(f"{version}: {path}; check it with `python -m scoring check-manifest {output}`")
         texts = version.protocol.evaluation_set
         if version.measured and not passes_on(texts):

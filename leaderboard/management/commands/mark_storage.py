@@ -1,6 +1,7 @@
 from typing import Any
 
 from leaderboard.management.output import BoardCommand
+from leaderboard.models import AuditVerb
 from leaderboard.services.artefacts import SENTINEL, mark_storage
 from leaderboard.services.audit import record
 
@@ -13,6 +14,6 @@ class Command(BoardCommand):
 
     def handle(self, **options: Any) -> None:
         mark_storage()
-        record("mark storage", "board", {})
+        record(AuditVerb.MARK_STORAGE, "board", {})
         self.say(f"the storage is marked: {SENTINEL}")
         self.answer({"marked": SENTINEL})

@@ -4,7 +4,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import Submission
-from leaderboard.services.submissions.moderation import DECISIONS, CannotModerate, decide
+from leaderboard.submissions.services.moderation import DECISIONS, decide
 
 
 class Command(BoardCommand):
@@ -16,12 +16,9 @@ class Command(BoardCommand):
         parser.add_argument("--reason", default="", help="why it is rejected, or what is to be changed")
 
     def handle(self, id: int, decision: str, reason: str, **options: Any) -> None:
-        found = Submission.objects.select_related("submitter", "model").filter(pk=id).first()
-        if found is None:
+        submission = Submission.objects.select_related("submitter", "model").filter(pk=id).first()
+        if submission is None:
             raise CommandError(f"there is no submission {id}: see `manage.py submissions --state moderated`")
-        try:
-            decide(found, decision, reason)
-        except CannotModerate as error:
-            raise CommandError(str(error)) from error
-        self.answer({"id": found.pk, "state": found.state, "reason": found.reason})
-        self.say(f"{found}: {found.get_state_display().lower()}")
+        decide(submission, decision, reason)
+        self.answer({"id": submission.pk, "state": submission.state, "reason": submission.reason})
+        self.say(f"{submission}: {submission.get_state_display().lower()}")

@@ -10,16 +10,7 @@ from leaderboard.management.labels import label_options, labels_of
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import Metric, Rescoring
-from leaderboard.services.metrics import CannotDeclare
-from leaderboard.services.rescore import (
-    CannotRescore,
-    Estimate,
-    cancel,
-    estimate,
-    open_rescoring,
-    pause,
-    resume,
-)
+from leaderboard.services.rescore import CostEstimate, cancel, estimate, open_rescoring, pause, resume
 
 POLL_SECONDS = 0.5
 STEPS = {"pause": pause, "resume": resume, "cancel": cancel}
@@ -30,34 +21,31 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--reason", help="why: begins a rescoring, and stands in the record for ever")
+        group = parser.add_mutually_exclusive_group(required=True)
+        group.add_argument("--reason", help="why: begins a rescoring, and stands in the record for ever")
         for step in STEPS:
-            what.add_argument(f"--{step}", action="store_true", help=f"{step} the rescoring under way")
-        what.add_argument("--estimate", action="store_true", help="only say what it would cost")
+            group.add_argument(f"--{step}", action="store_true", help=f"{step} the rescoring under way")
+        group.add_argument("--estimate", action="store_true", help="only say what it would cost")
         parser.add_argument("--scorer", default="", help="of the new version, where another takes over")
         label_options(parser)
         parser.add_argument("--yes", action="store_true", help="do not ask after the estimate")
         parser.add_argument("--wait", action="store_true", help="show progress until the new version is published")
 
     def handle(self, metric: str, **options: Any) -> None:
-        found = metric_called(metric)
+        metric_row = metric_called(metric)
         steps = [step for name, step in STEPS.items() if options[name]]
-        try:
-            if steps:
-                self.steer(found, steps[0])
-                return
-            cost = estimate(found)
-            self.say(in_words(cost))
-            if options["estimate"]:
-                self.answer({"metric": found.slug, "estimate": asdict(cost)})
-                return
-            asked = sys.stdin.isatty() and not options["yes"] and not self.as_json
-            if asked and input("Go on? [y/N] ").strip().lower() != "y":
-                raise CommandError("nothing was done")
-            rescoring = open_rescoring(found, options["reason"], scorer=options["scorer"], labels=labels_of(options))
-        except (CannotDeclare, CannotRescore) as error:
-            raise CommandError(str(error)) from error
+        if steps:
+            self.steer(metric_row, steps[0])
+            return
+        cost = estimate(metric_row)
+        self.say(in_words(cost))
+        if options["estimate"]:
+            self.answer({"metric": metric_row.slug, "estimate": asdict(cost)})
+            return
+        asks_first = sys.stdin.isatty() and not options["yes"] and not self.as_json
+        if asks_first and input("Go on? [y/N] ").strip().lower() != "y":
+            raise CommandError("nothing was done")
+        rescoring = open_rescoring(metric_row, options["reason"], scorer=options["scorer"], labels=labels_of(options))
         self.say(f"{rescoring}: {rescoring.total} entries are queued")
         if options["wait"]:
             self.watch(rescoring)
@@ -85,8 +73,8 @@ class Command(BoardCommand):
                 if rescoring.state == Rescoring.State.CANCELLED:
                     raise CommandError(f"{rescoring}: cancelled")
                 time.sleep(POLL_SECONDS)
-        outdated = rescoring.to_version.outdated.count()
-        self.say(f"{rescoring.to_version} is published; {outdated} entries could not be rescored")
+        outdated_count = rescoring.to_version.outdated.count()
+        self.say(f"{rescoring.to_version} is published; {outdated_count} entries could not be rescored")
 
 
 def state_of(rescoring: Rescoring) -> dict[str, Any]:
@@ -103,7 +91,7 @@ def state_of(rescoring: Rescoring) -> dict[str, Any]:
     }
 
 
-def in_words(cost: Estimate) -> str:
+def in_words(cost: CostEstimate) -> str:
     """An estimate in a sentence."""
     days = "" if cost.api_days is None else f", {cost.api_days:.1f} days at the quota of its service"
     return f"{cost.entries} entries, {cost.texts:,} texts, about {cost.seconds:.0f} s of scoring{days}"

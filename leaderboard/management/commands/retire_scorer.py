@@ -1,9 +1,9 @@
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from leaderboard.management.output import BoardCommand
-from leaderboard.services.retirement import CannotRetire, bring_back_scorer, retire_scorer
+from leaderboard.operations.services.retirement import bring_back_scorer, retire_scorer
 
 
 class Command(BoardCommand):
@@ -15,9 +15,6 @@ class Command(BoardCommand):
         parser.add_argument("--bring-back", action="store_true", help="let a retired one be used again")
 
     def handle(self, scorer: str, reason: str, bring_back: bool, **options: Any) -> None:
-        try:
-            changed = bring_back_scorer(scorer, reason) if bring_back else retire_scorer(scorer, reason)
-        except CannotRetire as error:
-            raise CommandError(str(error)) from error
-        self.say(f"{scorer} is {'in use' if bring_back else 'retired'}" + ("" if changed else " already"))
-        self.answer({"scorer": scorer, "retired": not bring_back, "changed": changed})
+        was_changed = bring_back_scorer(scorer, reason) if bring_back else retire_scorer(scorer, reason)
+        self.say(f"{scorer} is {'in use' if bring_back else 'retired'}" + ("" if was_changed else " already"))
+        self.answer({"scorer": scorer, "retired": not bring_back, "changed": was_changed})

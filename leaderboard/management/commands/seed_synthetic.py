@@ -1,11 +1,12 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
+from leaderboard.management.output import RefusableCommand
 from leaderboard.services.synthetic import Size, seed_synthetic
 
 
-class Command(BaseCommand):
+class Command(RefusableCommand):
     help = (
         "Fill an empty board with drawn numbers, as many as a large board has, for measuring how fast its pages are. "
         "Use a database of its own, as in PLUMBLINE_VAR=/tmp/synthetic."
@@ -18,8 +19,5 @@ class Command(BaseCommand):
         parser.add_argument("--seed", type=int, default=0)
 
     def handle(self, models: int, slices: int, versions: int, seed: int, **options: Any) -> None:
-        try:
-            metric = seed_synthetic(Size(models, slices, versions), seed, lambda line: self.stdout.write(line))
-        except ValueError as error:
-            raise CommandError(str(error)) from error
+        metric = seed_synthetic(Size(models, slices, versions), seed, lambda line: self.stdout.write(line))
         self.stdout.write(f"{metric.slug}: {models} models x {slices} slices x {versions} versions")

@@ -1,6 +1,6 @@
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from leaderboard.management.lookup import model_called
 from leaderboard.management.output import BoardCommand
@@ -17,9 +17,6 @@ class Command(BoardCommand):
         parser.add_argument("--reason", required=True, help="why: stands in the change log for ever")
 
     def handle(self, model: str, access: str, reason: str, **options: Any) -> None:
-        try:
-            changed = set_access(model_called(model), access, reason)
-        except ValueError as error:
-            raise CommandError(str(error)) from error
-        self.say(f"{model} is {access}" + ("" if changed else " already"))
-        self.answer({"model": model, "access": access, "changed": changed})
+        was_changed = set_access(model_called(model), access, reason)
+        self.say(f"{model} is {access}" + ("" if was_changed else " already"))
+        self.answer({"model": model, "access": access, "changed": was_changed})

@@ -1,6 +1,6 @@
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
@@ -11,7 +11,6 @@ from leaderboard.services.policies import (
     FLAGGED,
     MOST_MISSING,
     OUTDATED,
-    CannotSetPolicy,
     difference,
     policy_in_force,
     set_policy,
@@ -27,27 +26,32 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")
-        for of in (*FIELDS, MOST_MISSING, BRAKE):
-            kind = int if of.whole else (lambda text: None if text == NONE else float(text)) if of.optional else float
-            said = of.help.replace("%", "%%") + (f" `{NONE}` for no value." if of.optional else "")
-            parser.add_argument(f"--{of.name.replace('_', '-')}", type=kind, default=..., metavar="N", help=said)
+        for field in (*FIELDS, MOST_MISSING, BRAKE):
+            kind = (
+                int
+                if field.whole
+                else (lambda text: None if text == NONE else float(text))
+                if field.optional
+                else float
+            )
+            help_text = field.help.replace("%", "%%") + (f" `{NONE}` for no value." if field.optional else "")
+            parser.add_argument(
+                f"--{field.name.replace('_', '-')}", type=kind, default=..., metavar="N", help=help_text
+            )
         parser.add_argument("--outdated", dest=OUTDATED, default=..., choices=Metric.OutdatedPolicy.values)
         parser.add_argument("--flagged", dest=FLAGGED, default=..., choices=Metric.FlagPolicy.values)
         parser.add_argument("--reason", default="", help="why: stands in the change log for ever")
 
     def handle(self, metric: str, reason: str, **options: Any) -> None:
-        found = metric_called(metric)
-        before = policy_in_force(found)
-        names = (*(of.name for of in (*FIELDS, MOST_MISSING, BRAKE)), OUTDATED, FLAGGED)
+        metric_row = metric_called(metric)
+        old_policy = policy_in_force(metric_row)
+        names = (*(field.name for field in (*FIELDS, MOST_MISSING, BRAKE)), OUTDATED, FLAGGED)
         changes = {name: options[name] for name in names if options.get(name, ...) is not ...}
         if changes:
-            try:
-                set_policy(found, changes, reason)
-            except CannotSetPolicy as error:
-                raise CommandError(str(error)) from error
-            found.refresh_from_db()
-        after = policy_in_force(found)
-        was, became = difference(before, after)
-        for name, value in after.items():
+            set_policy(metric_row, changes, reason)
+            metric_row.refresh_from_db()
+        new_policy = policy_in_force(metric_row)
+        was, became = difference(old_policy, new_policy)
+        for name, value in new_policy.items():
             self.say(f"{name} = {value}" + (f" (was {was[name]})" if name in became else ""))
-        self.answer({"metric": found.slug, "policy": after, "before": was, "changed": bool(became)})
+        self.answer({"metric": metric_row.slug, "policy": new_policy, "before": was, "changed": bool(became)})

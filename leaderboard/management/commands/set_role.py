@@ -4,7 +4,7 @@ from django.core.management.base import CommandParser
 
 from leaderboard.management.lookup import user_called
 from leaderboard.management.output import BoardCommand
-from leaderboard.services.roles import ROLES, operates, set_role
+from leaderboard.people.services.roles import ROLES, operates, set_role
 
 
 class Command(BoardCommand):
@@ -15,9 +15,9 @@ class Command(BoardCommand):
         parser.add_argument("role", choices=[role.name for role in ROLES])
 
     def handle(self, user: str, role: str, **options: Any) -> None:
-        found = user_called(user)
-        given = set_role(found, role)
-        self.say(f"{found.get_username()} is {given.name} now and may {given.may}")
-        if given.name != "operator" and operates(found):
-            self.say(f"{found.get_username()} runs the board all the same, being staff")
-        self.answer({"user": found.get_username(), "role": given.name, "operates": operates(found)})
+        account = user_called(user)
+        new_role = set_role(account, role)
+        self.say(f"{account.get_username()} is {new_role.name} now and may {new_role.may}")
+        if new_role.name != "operator" and operates(account):
+            self.say(f"{account.get_username()} runs the board all the same, being staff")
+        self.answer({"user": account.get_username(), "role": new_role.name, "operates": operates(account)})

@@ -1,16 +1,20 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
-from leaderboard.exports import sheet_of_standings, write
 from leaderboard.management.lookup import day_called, metric_called
-from leaderboard.management.output import json_format
+from leaderboard.management.output import RefusableCommand, json_format
 from leaderboard.models import Standing
-from leaderboard.services.past import NoStandings, ranked
-from scoring.artefacts import ArtefactError
+from leaderboard.rankings.exports import sheet_of, write
+from leaderboard.rankings.rows import read_rankings
+from leaderboard.rankings.selection import select_ranking
+from leaderboard.rankings.versions import with_versions
+from leaderboard.rankings.view import View
+
+COLUMNS = ("date", "n", "missing")  # beside the values, of every metric
 
 
-class Command(BaseCommand):
+class Command(RefusableCommand):
     help = "A ranking of a metric: now, under one of its versions, or as it stood at the end of a day (UTC)."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -22,22 +26,20 @@ class Command(BaseCommand):
             choices=Standing.Population.values,
             help="among whom (default: each kind by itself, where the metric ranks kinds apart)",
         )
-        when = parser.add_mutually_exclusive_group()
-        when.add_argument("--as-of", type=day_called, metavar="DATE", help="as in 2026-11-21")
-        when.add_argument("--metric-version", type=int, metavar="V", help="number of a published version")
+        moment = parser.add_mutually_exclusive_group()
+        moment.add_argument("--as-of", type=day_called, metavar="DATE", help="as in 2026-11-21")
+        moment.add_argument("--metric-version", type=int, metavar="V", help="number of a published version")
         parser.add_argument("--format", default="table", choices=["table", "json", "csv", "latex", "markdown"])
         json_format(parser)
 
     def handle(self, metric: str, **options: Any) -> None:
-        try:
-            found = ranked(
-                metric_called(metric),
-                options["measure"],
-                options["slice"],
-                options["kind"],
-                options["metric_version"],
-                options["as_of"],
-            )
-        except (NoStandings, FileNotFoundError, ArtefactError) as error:
-            raise CommandError(str(error)) from error
-        self.stdout.write(write(sheet_of_standings(found), options["format"]))
+        selection = select_ranking(
+            with_versions(metric_called(metric)),
+            options["metric_version"],
+            options["as_of"],
+            measure=options["measure"],
+            name=options["slice"],
+            population=options["kind"],
+        )
+        ranking = read_rankings([selection], View(columns=COLUMNS, rows=None))[0]
+        self.stdout.write(write(sheet_of(ranking, COLUMNS), options["format"]))

@@ -16,18 +16,20 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="as a list of objects, with all that was sent")
 
     def handle(self, state: str | None, user: str | None, **options: Any) -> None:
-        found = Submission.objects.select_related("submitter", "model")
+        matches = Submission.objects.select_related("submitter", "model")
         if state:
-            found = found.filter(state=state)
+            matches = matches.filter(state=state)
         if user:
-            found = found.filter(submitter=user_called(user))
-        rows = [self.row(submission) for submission in found]
+            matches = matches.filter(submitter=user_called(user))
+        rows = [self.row(submission) for submission in matches]
         if options["json"]:
             self.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False))
             return
         for row in rows:
-            why = f"  {' '.join(row['reason'].split())}" if row["reason"] else ""
-            self.stdout.write(f"{row['id']:>6}  {row['state']:<10} {row['sent']}  {row['user']:<20} {row['name']}{why}")
+            reason = f"  {' '.join(row['reason'].split())}" if row["reason"] else ""
+            self.stdout.write(
+                f"{row['id']:>6}  {row['state']:<10} {row['sent']}  {row['user']:<20} {row['name']}{reason}"
+            )
         if not rows:
             self.stdout.write("nothing was submitted" + (" that fits" if state or user else " yet"))
 

@@ -6,24 +6,26 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.files import File
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from tqdm import tqdm
 
+from leaderboard.card.form import FIELDS
 from leaderboard.management.lookup import user_called
+from leaderboard.management.output import RefusableCommand
 from leaderboard.models import Submission
-from leaderboard.queries.sent import Sent, described, sent_by
-from leaderboard.services import submissions
+from leaderboard.submissions import intake
+from leaderboard.submissions.queries.progress import SubmissionProgress, describe_submissions, submissions_by
 
 POLL_SECONDS = 0.5
 State = Submission.State
 FAILED = (State.REFUSED, State.FAILED, State.CANCELLED, State.WITHDRAWN)
 WAITS_FOR_SOMEBODY = (State.MODERATED, State.RETURNED)
-OF_ALL = ("revision", "name", "family", "licence", "notes")
+OF_ALL = ("revision", *FIELDS)
 OF_OUTPUTS = ("kind", "made_with", "temperature", "top_p", "max_new_tokens")
 OF_TOOL = ("k",)
 
 
-class Command(BaseCommand):
+class Command(RefusableCommand):
     help = "Submit a model as the pages do: a hub model, outputs of a closed model, or the log of a tool."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -49,58 +51,58 @@ class Command(BaseCommand):
         names = ("hub_id", "metrics", "leave_out_others", *OF_ALL, *OF_OUTPUTS, *OF_TOOL)
         values = {name: options[name] for name in names if options.get(name) is not None}
         owner = user_called(user) if user else self.only_operator()
-        opened = []
+        open_files: list[File[bytes]] = []
         try:
-            upload = self.opened(path, opened) if path else None
+            upload = self.open_file(path, open_files) if path else None
             if options.get("results"):
-                values["results"] = self.opened(options["results"], opened)
-            submission = submissions.submit(owner, form, values, upload)
-        except submissions.SubmissionRefused as refused:
-            raise CommandError(str(refused)) from refused
+                values["results"] = self.open_file(options["results"], open_files)
+            submission = intake.submit(owner, form, values, upload)
         finally:
-            for file in opened:
+            for file in open_files:
                 file.close()
         if wait:
             self.follow(owner, submission.pk)
-        found = described([sent_by(owner).get(pk=submission.pk)])[0]
-        self.stdout.write(json.dumps(asdict(found), default=str, indent=2) if options["json"] else in_words(found))
+        progress = describe_submissions([submissions_by(owner).get(pk=submission.pk)])[0]
+        self.stdout.write(
+            json.dumps(asdict(progress), default=str, indent=2) if options["json"] else in_words(progress)
+        )
 
     def only_operator(self) -> User:
         """Who submits where nobody is named."""
-        found = User.objects.filter(is_superuser=True, is_active=True)
-        if len(found) != 1:
+        operators = User.objects.filter(is_superuser=True, is_active=True)
+        if len(operators) != 1:
             raise CommandError("whose submission is it? Say so with --as USER")
-        return found[0]
+        return operators[0]
 
-    def opened(self, path: Path, opened: list[File]) -> File:
+    def open_file(self, path: Path, open_files: "list[File[bytes]]") -> "File[bytes]":
         """The file, to be closed with the others."""
         try:
             file = File(path.open("rb"), name=path.name)
         except OSError as error:
             raise CommandError(f"{path} cannot be read: {error.strerror}") from error
-        opened.append(file)
+        open_files.append(file)
         return file
 
     def follow(self, owner: User, pk: int) -> None:
         """Show its progress until it has ended, or waits for somebody. Ctrl-C stops the watching, not the work."""
         with tqdm(desc=f"submission {pk}", unit="text") as bar:
             while True:
-                found = described([sent_by(owner).get(pk=pk)])[0]
-                bar.total = sum(asked.total for asked in found.metrics) or None
-                bar.update(sum(asked.done for asked in found.metrics) - bar.n)
-                if found.state in FAILED:
-                    raise CommandError(f"{found.in_words.lower()}: {found.reason}")
-                if found.state == State.RANKED or found.state in WAITS_FOR_SOMEBODY:
+                progress = describe_submissions([submissions_by(owner).get(pk=pk)])[0]
+                bar.total = sum(metric_progress.total for metric_progress in progress.metrics) or None
+                bar.update(sum(metric_progress.done for metric_progress in progress.metrics) - bar.n)
+                if progress.state in FAILED:
+                    raise CommandError(f"{progress.in_words.lower()}: {progress.reason}")
+                if progress.state == State.RANKED or progress.state in WAITS_FOR_SOMEBODY:
                     return
                 time.sleep(POLL_SECONDS)
 
 
-def in_words(sent: Sent) -> str:
+def in_words(progress: SubmissionProgress) -> str:
     """A submission in a line or two."""
-    metrics = ", ".join(asked.metric for asked in sent.metrics)
-    reason = f" ({sent.reason})" if sent.reason else ""
-    where = f" It is at {sent.model_path}" if sent.model_path else ""
+    metrics = ", ".join(metric_progress.metric for metric_progress in progress.metrics)
+    reason = f" ({progress.reason})" if progress.reason else ""
+    place = f" It is at {progress.model_path}" if progress.model_path else ""
     return (
-        f"submission {sent.id}: {sent.name} at {sent.revision}, for {metrics}. "
-        f"{sent.in_words}{reason}; its page is {sent.path}.{where}"
+        f"submission {progress.id}: {progress.name} at {progress.revision}, for {metrics}. "
+        f"{progress.in_words}{reason}; its page is {progress.path}.{place}"
     )

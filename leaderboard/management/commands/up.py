@@ -9,15 +9,16 @@ from typing import Any, TextIO
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from leaderboard.private_files import VarInUse, hold_folder, restrict_all
+from leaderboard.management.output import RefusableCommand
+from leaderboard.private_files import hold_folder, restrict_all
 from leaderboard.supervision import write_configuration
 
 PATIENCE_SECONDS = 60.0
 
 
-class Command(BaseCommand):
+class Command(RefusableCommand):
     help = "Everything on this machine: database, seed, web, workers and beat under one supervisor. Ctrl-C stops it."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,19 +27,16 @@ class Command(BaseCommand):
         parser.add_argument("--no-seed", action="store_true", help="leave the database as it is")
 
     def handle(self, host: str, port: int, no_seed: bool, **options: Any) -> None:
-        try:
-            with hold_folder(settings.VAR, settings.EMBEDDED_REDIS_SOCKET) as lock:
-                self.prepare(no_seed)
-                self.supervise(host, port, lock)
-        except VarInUse as error:
-            raise CommandError(str(error)) from error
+        with hold_folder(settings.VAR, settings.EMBEDDED_REDIS_SOCKET) as lock:
+            self.prepare(no_seed)
+            self.supervise(host, port, lock)
         self.stdout.write("stopped; the data stays in " + str(settings.VAR))
 
     def prepare(self, no_seed: bool) -> None:
         """Close the folder to others, and bring database, static files and seed to this version's state."""
-        if changed := restrict_all(settings.VAR):
+        if changed_count := restrict_all(settings.VAR):
             self.stdout.write(
-                f"permissions: {changed} files and folders in {settings.VAR} were open to others, and are not"
+                f"permissions: {changed_count} files and folders in {settings.VAR} were open to others, and are not"
             )
         call_command("migrate", verbosity=0)
         self.stdout.write(f"database: {settings.DATABASES['default']['ENGINE'].rsplit('.', 1)[-1]}, migrated")

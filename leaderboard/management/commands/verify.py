@@ -26,23 +26,27 @@ class Command(BoardCommand):
     def handle(self, metric: str | None, recompute: int, **options: Any) -> None:
         if recompute < 0:
             raise CommandError(f"--recompute {recompute}: give a number of texts, 0 or more")
-        chosen = metric_called(metric) if metric else None
+        metric_row = metric_called(metric) if metric else None
         with progress_of("verify", "entry") as show:
-            found = verify(chosen, show, recompute)
-        for line in (*found.not_recomputed, *found.differences):
+            verification = verify(metric_row, show, recompute)
+        for line in (*verification.not_recomputed, *verification.differences):
             self.say(str(line))
         counts = {
-            name: getattr(found, name)
+            name: getattr(verification, name)
             for name in ("versions", "entries", "results", "standings", "artefacts", "absent", "recollected")
         }
-        lines = {"differences": map(str, found.differences), "not_recomputed": map(str, found.not_recomputed)}
-        self.answer(counts | {name: list(of) for name, of in lines.items()})
-        counted = (
-            f"{found.versions} versions, {found.entries} entries, {found.results} results, {found.standings} ranks, "
-            f"{found.artefacts} artefacts"
-            + (f", {found.recollected} texts taken through their models again" if recompute else "")
-            + (f", and {found.absent} that are deliberately not kept here" if found.absent else "")
+        lines = {
+            "differences": map(str, verification.differences),
+            "not_recomputed": map(str, verification.not_recomputed),
+        }
+        self.answer(counts | {name: list(texts) for name, texts in lines.items()})
+        counts_text = (
+            f"{verification.versions} versions, {verification.entries} entries, {verification.results} results, "
+            f"{verification.standings} ranks, "
+            f"{verification.artefacts} artefacts"
+            + (f", {verification.recollected} texts taken through their models again" if recompute else "")
+            + (f", and {verification.absent} that are deliberately not kept here" if verification.absent else "")
         )
-        if found.differences:
-            raise CommandError(f"{len(found.differences)} differences in {counted}")
-        self.say(f"nothing differs: {counted}")
+        if verification.differences:
+            raise CommandError(f"{len(verification.differences)} differences in {counts_text}")
+        self.say(f"nothing differs: {counts_text}")

@@ -2,11 +2,11 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from leaderboard.formats import Column, Table, as_text
+from leaderboard.formats import Table, TableColumn, as_text
 from leaderboard.management.lookup import metric_called
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import Run, Scoring
-from leaderboard.queries.work import KINDS, STATES, Wanted, count_work, find_work
+from leaderboard.operations.queries.work import STATES, STEERED, WorkSearch, count_work, find_work
 from leaderboard.services.workers import Fleet, look
 
 MOST = 50
@@ -16,7 +16,7 @@ class Command(BoardCommand):
     help = "What the workers are at: queues, workers and counts; or the runs or scorings, filtered."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("kind", nargs="?", choices=list(KINDS), help="list these (default: queues and workers)")
+        parser.add_argument("kind", nargs="?", choices=list(STEERED), help="list these (default: queues and workers)")
         parser.add_argument("--state", default="", choices=list(STATES))
         parser.add_argument("--metric", default="", help="slug of the metric")
         parser.add_argument("--search", default="", metavar="WORDS", help="in the model's name or slug")
@@ -28,8 +28,8 @@ class Command(BoardCommand):
             return
         if options["metric"]:
             metric_called(options["metric"])
-        found = find_work(Wanted(kind, options["state"], options["metric"], options["search"]))
-        total, works = found.count(), list(found[: max(1, options["most"])])
+        matches = find_work(WorkSearch(kind, options["state"], options["metric"], options["search"]))
+        total, works = matches.count(), list(matches[: max(1, options["most"])])
         self.answer({"total": total, kind: [row_of(work) for work in works]})
         self.say(as_text(table_of(kind, works)))
         self.say(f"\n{len(works)} of {total} {kind}")
@@ -37,9 +37,9 @@ class Command(BoardCommand):
     def overview(self, fleet: Fleet) -> None:
         """Queues, workers, and how much work there is."""
         counts = count_work()
-        self.answer(fleet.as_json() | {"work": {of.label.lower(): of.states for of in counts}})
+        self.answer(fleet.as_json() | {"work": {count.label.lower(): count.states for count in counts}})
         names = ("messages", "ready", "in hand", "silent")
-        columns = [Column("queue", False), *map(Column, names), Column("workers", False)]
+        columns = [TableColumn("queue", False), *map(TableColumn, names), TableColumn("workers", False)]
         rows = [
             [
                 queue.name,
@@ -50,9 +50,9 @@ class Command(BoardCommand):
             for queue in fleet.queues
         ]
         self.say(as_text(Table("Queues", columns, rows)))
-        states = [Column("work", False), *map(Column, STATES.values())]
-        counted = [[of.label, *(str(of.states[state]) for state in STATES)] for of in counts]
-        self.say("\n" + as_text(Table("Work", states, counted)) + "\n")
+        states = [TableColumn("work", False), *map(TableColumn, STATES.values())]
+        count_rows = [[count.label, *(str(count.states[state]) for state in STATES)] for count in counts]
+        self.say("\n" + as_text(Table("Work", states, count_rows)) + "\n")
         for worker in fleet.workers:
             self.say(f"{worker.name} is at {'; '.join(worker.doing) or 'nothing'}")
         if fleet.problem:
@@ -64,18 +64,24 @@ class Command(BoardCommand):
 def row_of(work: Run | Scoring) -> dict[str, Any]:
     """A piece of work as --json prints it."""
     fields = ("state", "held", "reason", "attempts", "done", "total", "seconds", "created_at", "started_at")
-    of = (
+    task_fields = (
         {"evaluation_set": str(work.protocol.evaluation_set), "epoch": work.epoch}
         if isinstance(work, Run)
         else {"metric": work.metric_version.metric.slug, "version": work.metric_version.number, "run": work.run_id}
     )
     last = {"heartbeat_at": work.heartbeat_at, "finished_at": work.finished_at}
-    return {"id": work.pk, "model": work.model.slug} | of | {name: getattr(work, name) for name in fields} | last
+    return (
+        {"id": work.pk, "model": work.model.slug} | task_fields | {name: getattr(work, name) for name in fields} | last
+    )
 
 
 def table_of(kind: str, works: list[Run] | list[Scoring]) -> Table:
     """The list for people."""
-    columns = [Column("no."), *(Column(name, False) for name in ("model", "of", "state")), Column("texts")]
+    columns = [
+        TableColumn("no."),
+        *(TableColumn(name, False) for name in ("model", "of", "state")),
+        TableColumn("texts"),
+    ]
     rows = [
         (
             str(work.pk),
@@ -87,4 +93,4 @@ def table_of(kind: str, works: list[Run] | list[Scoring]) -> Table:
         )
         for work in works
     ]
-    return Table(KINDS[kind].label, [*columns, Column("reason", False)], rows)
+    return Table(STEERED[kind].kind.label, [*columns, TableColumn("reason", False)], rows)

@@ -14,14 +14,14 @@ from typing import BinaryIO
 from scoring.contributed import stream
 from scoring.contributed.cells import Text
 from scoring.contributed.limits import Limits
-from scoring.contributed.report import Kind, Problems
+from scoring.contributed.report import Flaw, Problems
 from scoring.contributed.tools.archives import Archive
 from scoring.contributed.tools.harness import read_samples, results_of
 from scoring.contributed.tools.helm import read_scenario_state
 from scoring.contributed.tools.inspect_logs import HEADERS, read_eval_log
-from scoring.contributed.tools.provenance import Decoding, Provenance, ToolOutput, differences
+from scoring.contributed.tools.provenance import Decoding, LogProvenance, ToolOutput, differences
 
-__all__ = ["Decoding", "Provenance", "ToolOutput", "differences", "read_log", "results_of"]
+__all__ = ["Decoding", "LogProvenance", "ToolOutput", "differences", "read_log", "results_of"]
 
 _SAMPLES, _RESULTS = re.compile(r"(^|/)samples_[^/]*\.jsonl$"), re.compile(r"(^|/)results_[^/]*\.json$")
 _FIRST_NAME = re.compile(r'\s*\{\s*"([^"\\]*)"')
@@ -58,11 +58,13 @@ def read_log(
     report counts what is wrong.
     """
     problems = Problems(limits or Limits(), unit="record")
-    unpacked = _samples_in_zip(file, problems)
-    if unpacked:
-        samples, named, beside = unpacked
-        beside = beside or results
-        return read_samples(samples, named, prompts, k, problems, leave_out_others=leave_out_others, results=beside)
+    zip_content = _samples_in_zip(file, problems)
+    if zip_content:
+        samples, samples_name, results_in_zip = zip_content
+        results_in_zip = results_in_zip or results
+        return read_samples(
+            samples, samples_name, prompts, k, problems, leave_out_others=leave_out_others, results=results_in_zip
+        )
     reader = _reader(file, name, problems)
     options = {"results": results} if reader is read_samples else {}
     return reader(file, name, prompts, k, problems, leave_out_others=leave_out_others, **options)
@@ -76,12 +78,14 @@ def _samples_in_zip(file: BinaryIO, problems: Problems) -> tuple[BinaryIO, str, 
     archive = Archive(file, problems)
     if any(header in archive for header in HEADERS):
         return None
-    found = [name for name in archive if _SAMPLES.search(name)]
-    if len(found) != 1:
-        number = f"{len(found)} files samples_*.jsonl in the zip file" if found else "a zip file of no tool"
-        problems.stop(Kind.FORMAT, None, None, number, "put one samples_*.jsonl into it, or send an Inspect log")
+    sample_names = [name for name in archive if _SAMPLES.search(name)]
+    if len(sample_names) != 1:
+        number = (
+            f"{len(sample_names)} files samples_*.jsonl in the zip file" if sample_names else "a zip file of no tool"
+        )
+        problems.stop(Flaw.FORMAT, None, None, number, "put one samples_*.jsonl into it, or send an Inspect log")
     results = next((io.BytesIO(archive.read(name)) for name in archive if _RESULTS.search(name)), None)
-    return archive.open(found[0]), found[0], results
+    return archive.open(sample_names[0]), sample_names[0], results
 
 
 def _reader(file: BinaryIO, name: str, problems: Problems) -> Callable[..., ToolOutput]:
@@ -89,8 +93,8 @@ def _reader(file: BinaryIO, name: str, problems: Problems) -> Callable[..., Tool
     if file.read(4) == b"PK\x03\x04":
         return read_eval_log
     head = next(stream.characters(stream.pieces(file, name.endswith(".gz"), problems), problems), "")
-    found = _FIRST_NAME.match(head)
-    if found and found[1] in _READERS:
-        return _READERS[found[1]]
-    remedy = _OTHER_FILES.get(found[1], _SEND) if found else _SEND
-    problems.stop(Kind.FORMAT, None, None, "a log of no tool that is known here", remedy)
+    first_name = _FIRST_NAME.match(head)
+    if first_name and first_name[1] in _READERS:
+        return _READERS[first_name[1]]
+    remedy = _OTHER_FILES.get(first_name[1], _SEND) if first_name else _SEND
+    problems.stop(Flaw.FORMAT, None, None, "a log of no tool that is known here", remedy)

@@ -12,11 +12,11 @@ from typing import Any, BinaryIO
 from scoring.contributed import documents, stream
 from scoring.contributed.cells import Text
 from scoring.contributed.limits import Limits
-from scoring.contributed.report import Kind, Problems
+from scoring.contributed.report import Flaw, Problems
 from scoring.contributed.rows import json_object
 from scoring.contributed.tools import values
-from scoring.contributed.tools.provenance import Decoding, Provenance, ToolOutput
-from scoring.contributed.tools.taking import Output, Taking
+from scoring.contributed.tools.provenance import Decoding, LogProvenance, ToolOutput
+from scoring.contributed.tools.taking import LogContinuations, LoggedOutput
 
 TOOL = "lm-evaluation-harness"
 _NAME = re.compile(r"samples_(?P<task>.+?)_(?P<date>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2})")
@@ -36,8 +36,8 @@ def read_samples(
 ) -> ToolOutput:
     """The continuations of a samples file; `results` is the file of results beside it. Raises ContributionRefused."""
     problems.unit = "line"
-    taking = Taking(TOOL, prompts, k, leave_out_others, problems)
-    kept = None  # of several filters the first: all have the same responses
+    continuations = LogContinuations(TOOL, prompts, k, leave_out_others, problems)
+    first_filter = None  # of several filters the first: all have the same responses
     lines = stream.lines(stream.pieces(file, name.endswith(".gz"), problems), problems)
     for number, line in lines:
         if not line.strip():
@@ -49,27 +49,29 @@ def read_samples(
             continue
         if not sample.keys() >= _KEYS:
             remedy = "send samples_*.jsonl of lm-evaluation-harness 0.4, made with --log_samples"
-            problems.add(Kind.MISSING_COLUMN, number, None, ", ".join(sorted(_KEYS - sample.keys())), remedy)
+            problems.add(Flaw.MISSING_COLUMN, number, None, ", ".join(sorted(_KEYS - sample.keys())), remedy)
             continue
-        kept = sample.get("filter") if kept is None else kept
-        if sample.get("filter") == kept:
-            _take(taking, number, sample, problems)
-    table = taking.table()
-    return ToolOutput(table, _provenance(name, taking, _results(results, problems)), taking.matched())
+        first_filter = sample.get("filter") if first_filter is None else first_filter
+        if sample.get("filter") == first_filter:
+            _take(continuations, number, sample, problems)
+    table = continuations.table()
+    return ToolOutput(table, _provenance(name, continuations, _results(results, problems)), continuations.matched())
 
 
-def _take(taking: Taking, line: int, sample: dict[str, Any], problems: Problems) -> None:
-    given, settings = _arguments(sample["arguments"])
-    prompt = values.item(sample["doc"], "prompt", "text") or values.item(sample["doc"], "text") or given
+def _take(continuations: LogContinuations, line: int, sample: dict[str, Any], problems: Problems) -> None:
+    request_text, settings = _arguments(sample["arguments"])
+    prompt = values.item(sample["doc"], "prompt", "text") or values.item(sample["doc"], "text") or request_text
     responses = sample["resps"]
     if not isinstance(responses, list) or len(responses) != 1 or not isinstance(responses[0], list):
         remedy = "send the samples of a task that generates, one request a prompt"
-        problems.add(Kind.TYPE, line, "resps", "not one list of responses", remedy)
+        problems.add(Flaw.TYPE, line, "resps", "not one list of responses", remedy)
         return
-    found = responses[0]
-    taking.drawn(line, _decoding(settings, len(found)))
+    completions = responses[0]
+    continuations.drawn(line, _decoding(settings, len(completions)))
     key = sample.get("doc_id") if isinstance(sample.get("doc_id"), int | str) else None
-    taking.take(line, key, prompt, [Output(response) for response in found], reworded=given != prompt)
+    continuations.take(
+        line, key, prompt, [LoggedOutput(response) for response in completions], is_reworded=request_text != prompt
+    )
 
 
 def _arguments(arguments: object) -> tuple[object, object]:
@@ -90,40 +92,46 @@ def _decoding(settings: object, k: int) -> Decoding:
         temperature=0.0 if greedy else values.number(values.item(settings, "temperature")),
         top_p=values.number(values.item(settings, "top_p")),
         top_k=values.whole(values.item(settings, "top_k")),
-        max_new_tokens=next((found for found in most if found is not None), None),
+        max_new_tokens=next((limit for limit in most if limit is not None), None),
         stop=values.texts(values.item(settings, "until")),
     )
 
 
 def results_of(file: BinaryIO) -> dict[str, Any]:
     """What a results_*.json says of its run, without its scores, short enough to keep. Raises ContributionRefused."""
-    found = _results(file, Problems(Limits(), unit="record"))
-    texts = {name: values.text(found.get(name)) for name in ("model_name", "lm_eval_version")}
-    kept = {**texts, "date": values.number(found.get("date"))}
-    about = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in kept.items()}
-    return {name: value for name, value in about.items() if value is not None}
+    results = _results(file, Problems(Limits(), unit="record"))
+    texts = {name: values.text(results.get(name)) for name in ("model_name", "lm_eval_version")}
+    run_values = {**texts, "date": values.number(results.get("date"))}
+    short_values = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in run_values.items()}
+    return {name: value for name, value in short_values.items() if value is not None}
 
 
 def _results(file: BinaryIO | None, problems: Problems) -> dict[str, Any]:
     """What the file of results says of the run, without its scores."""
-    wanted = ("model_name", "lm_eval_version", "date", "config")
+    member_names = ("model_name", "lm_eval_version", "date", "config")
     if file is None:
         return {}
-    return {name: value for name, at, value in documents.members(file, False, problems) if name in wanted and not at}
+    return {
+        name: value
+        for name, element, value in documents.members(file, False, problems)
+        if name in member_names and not element
+    }
 
 
-def _provenance(name: str, taking: Taking, results: dict[str, Any]) -> Provenance:
-    named = _NAME.search(name)
-    made = f"{named['date'][:13]}:{named['date'][14:16]}:{named['date'][17:19]}" if named else None
+def _provenance(name: str, continuations: LogContinuations, results: dict[str, Any]) -> LogProvenance:
+    name_match = _NAME.search(name)
+    created_at = (
+        f"{name_match['date'][:13]}:{name_match['date'][14:16]}:{name_match['date'][17:19]}" if name_match else None
+    )
     if (seconds := values.number(results.get("date"))) is not None and seconds < 2**35:
-        made = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    return Provenance(
+        created_at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return LogProvenance(
         tool=TOOL,
         tool_version=values.text(results.get("lm_eval_version")),
         format="samples JSON lines",
-        task=named["task"] if named else None,
+        task=name_match["task"] if name_match else None,
         model=values.text(results.get("model_name")) or values.text(values.item(results, "config", "model")),
-        made=made,
-        decoding=taking.decoding,
-        reworded=taking.reworded,
+        made=created_at,
+        decoding=continuations.decoding,
+        reworded=continuations.reworded,
     )

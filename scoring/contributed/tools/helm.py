@@ -6,10 +6,10 @@ from typing import Any, BinaryIO
 
 from scoring.contributed import documents
 from scoring.contributed.cells import Text
-from scoring.contributed.report import Kind, Problems
+from scoring.contributed.report import Flaw, Problems
 from scoring.contributed.tools import values
-from scoring.contributed.tools.provenance import Decoding, Provenance, ToolOutput
-from scoring.contributed.tools.taking import Output, Taking
+from scoring.contributed.tools.provenance import Decoding, LogProvenance, ToolOutput
+from scoring.contributed.tools.taking import LogContinuations, LoggedOutput
 
 TOOL = "HELM"
 _MOST_COMPLETIONS = 2**16  # that a failed request stands for, whatever it claims
@@ -26,7 +26,7 @@ def read_scenario_state(
 ) -> ToolOutput:
     """The continuations of a scenario state. Perturbed instances are passed over. Raises ContributionRefused."""
     problems.unit = "record"
-    reader = _Reader(Taking(TOOL, prompts, k, leave_out_others, problems), problems)
+    reader = _HelmReader(LogContinuations(TOOL, prompts, k, leave_out_others, problems), problems)
     for member, number, value in documents.members(file, name.endswith(".gz"), problems):
         if member == "adapter_spec":
             reader.adapter = value
@@ -37,9 +37,9 @@ def read_scenario_state(
     return ToolOutput(table, reader.provenance(), reader.taking.matched())
 
 
-class _Reader:
-    def __init__(self, taking: Taking, problems: Problems) -> None:
-        self.taking, self._problems = taking, problems
+class _HelmReader:
+    def __init__(self, continuations: LogContinuations, problems: Problems) -> None:
+        self.taking, self._problems = continuations, problems
         self.adapter: object = None
         self._model: str | None = None
         self._made = 0
@@ -50,7 +50,7 @@ class _Reader:
         instance, request = values.item(state, "instance"), values.item(state, "request")
         if not isinstance(instance, dict) or not isinstance(request, dict):
             remedy = "send scenario_state.json as HELM wrote it"
-            self._problems.add(Kind.TYPE, number, "instance, request", "absent, or no object", remedy)
+            self._problems.add(Flaw.TYPE, number, "instance, request", "absent, or no object", remedy)
             return
         if instance.get("perturbation") or values.item(state, "request_mode") == "calibration":
             return
@@ -62,20 +62,20 @@ class _Reader:
         self.taking.drawn(number, self._decoding(request))
         key = instance.get("id") if isinstance(instance.get("id"), str) else None
         trial = (key or number, values.whole(values.item(state, "train_trial_index")))
-        reworded = not request.get("messages") and request.get("prompt") != prompt
-        self.taking.take(number, trial, prompt, outputs, reworded=reworded)
+        is_reworded = not request.get("messages") and request.get("prompt") != prompt
+        self.taking.take(number, trial, prompt, outputs, is_reworded=is_reworded)
 
-    def _outputs(self, number: int, request: dict[str, Any], result: object) -> list[Output]:
+    def _outputs(self, number: int, request: dict[str, Any], result: object) -> list[LoggedOutput]:
         count = max(1, values.whole(request.get("num_completions")) or 1)
         if not isinstance(result, dict):
             self._problems.add(
-                Kind.UNFINISHED, number, "result", "absent", "let HELM finish the run, then send its file"
+                Flaw.UNFINISHED, number, "result", "absent", "let HELM finish the run, then send its file"
             )
             return []
         if result.get("success") is False:
             reason = values.text(result.get("error")) or "the request failed"
-            return [Output(None, error=reason)] * min(count, _MOST_COMPLETIONS)
-        return [_completion(found) for found in values.objects(result.get("completions"))]
+            return [LoggedOutput(None, error=reason)] * min(count, _MOST_COMPLETIONS)
+        return [_completion(completion) for completion in values.objects(result.get("completions"))]
 
     def _decoding(self, request: dict[str, Any]) -> Decoding:
         return Decoding(
@@ -86,9 +86,9 @@ class _Reader:
             stop=values.texts(request.get("stop_sequences")),
         )
 
-    def provenance(self) -> Provenance:
+    def provenance(self) -> LogProvenance:
         """Where the completions come from. HELM's version is not in the file, nor is the day where all was cached."""
-        return Provenance(
+        return LogProvenance(
             tool=TOOL,
             tool_version=None,
             format="scenario_state.json",
@@ -101,11 +101,11 @@ class _Reader:
         )
 
 
-def _completion(completion: dict[str, Any]) -> Output:
+def _completion(completion: dict[str, Any]) -> LoggedOutput:
     tokens = completion.get("tokens")
     reason = values.text(values.item(completion, "finish_reason", "reason"))
     withheld = reason == "content_filter" and not completion.get("text")
-    return Output(
+    return LoggedOutput(
         text=completion.get("text"),
         n_tokens=len(tokens) if isinstance(tokens, list) and tokens else None,
         finish=reason,

@@ -24,7 +24,7 @@ class Decoding:
 
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
+class LogProvenance:
     """`model` as the tool names it; `made`: when, in ISO 8601; `reworded`: how many of our prompts the model got with
     other words around them; `chat`: whether as messages rather than as texts to go on from. None: the log does not say.
     """
@@ -45,13 +45,13 @@ class ToolOutput:
     """The continuations of a log, as a table of the `continuations` schema, and where they come from."""
 
     table: pa.Table
-    provenance: Provenance
+    provenance: LogProvenance
     matched: Matched
 
 
-def differences(found: ToolOutput, settings: "GenerationSettings") -> list[str]:
+def differences(output: ToolOutput, settings: "GenerationSettings") -> list[str]:
     """Which parameters of a protocol a log differs in, or does not say, a sentence each; none where all agree."""
-    provenance, decoding = found.provenance, found.provenance.decoding
+    provenance, decoding = output.provenance, output.provenance.decoding
     pairs = (
         ("k, continuations of each prompt", decoding.k, settings.k),
         ("temperature", decoding.temperature, settings.temperature),
@@ -59,18 +59,22 @@ def differences(found: ToolOutput, settings: "GenerationSettings") -> list[str]:
         ("top-k, where 0 is no limit", decoding.top_k or 0, settings.top_k),
         ("max new tokens", decoding.max_new_tokens, settings.max_new_tokens),
     )
-    sentences = [_difference(name, theirs, ours) for name, theirs, ours in pairs if theirs != ours]
+    sentences = [
+        _difference(name, log_value, protocol_value)
+        for name, log_value, protocol_value in pairs
+        if log_value != protocol_value
+    ]
     if decoding.stop:
         count = len(decoding.stop)
         sentences.append(f"stop sequences: {count} in the log, none in this protocol; texts may end sooner.")
     prompts = (
         (provenance.chat, "them as chat messages; this protocol gives it texts to go on from."),
         (provenance.reworded, f"{provenance.reworded:,} of them with other words around them."),
-        (found.matched.but_for_whitespace, f"{found.matched.but_for_whitespace:,} of them with other whitespace."),
+        (output.matched.but_for_whitespace, f"{output.matched.but_for_whitespace:,} of them with other whitespace."),
     )
-    return sentences + [f"prompts: the model got {how}" for differs, how in prompts if differs]
+    return sentences + [f"prompts: the model got {description}" for differs, description in prompts if differs]
 
 
-def _difference(name: str, theirs: float | None, ours: float) -> str:
-    says = "the log does not say" if theirs is None else f"{theirs:g} in the log"
-    return f"{name}: {says}, {ours:g} in this protocol."
+def _difference(name: str, log_value: float | None, protocol_value: float) -> str:
+    says = "the log does not say" if log_value is None else f"{log_value:g} in the log"
+    return f"{name}: {says}, {protocol_value:g} in this protocol."

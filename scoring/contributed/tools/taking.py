@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from scoring.contributed.cells import Cells, Text, plain_reason
 from scoring.contributed.places import Places
-from scoring.contributed.report import Kind, Matched, Problems, described, shown_id
+from scoring.contributed.report import Flaw, Matched, Problems, describe_value, shown_id
 from scoring.contributed.tools.provenance import Decoding
 
 FINISHES = {  # how tools name them; others are unknown
@@ -20,7 +20,7 @@ FINISHES = {  # how tools name them; others are unknown
 }
 
 
-class Output(NamedTuple):
+class LoggedOutput(NamedTuple):
     """What a log has of one continuation; `error`: why it has no text."""
 
     text: object
@@ -29,7 +29,7 @@ class Output(NamedTuple):
     error: str | None = None
 
 
-class Taking:
+class LogContinuations:
     """Collects the continuations of one log."""
 
     def __init__(self, tool: str, prompts: Sequence[Text], k: int, leave_out_others: bool, problems: Problems) -> None:
@@ -51,11 +51,17 @@ class Taking:
         problems.matched = self.matched
 
     def take(
-        self, line: int, key: object, prompt: object, outputs: Sequence[Output], first: int = 0, reworded: bool = False
+        self,
+        line: int,
+        key: object,
+        prompt: object,
+        outputs: Sequence[LoggedOutput],
+        first: int = 0,
+        is_reworded: bool = False,
     ) -> None:
         """Take the outputs of a prompt from index `first`.
 
-        `key` tells the log's own prompts apart, where several have one text. `reworded`: the model got other words too.
+        `key` tells the log's own prompts apart, where several have one text. `is_reworded`: the model got other words.
         """
         if not isinstance(prompt, str):
             self._cells.of_another_type(line, "prompt", prompt, "the file as the tool wrote it")
@@ -63,11 +69,11 @@ class Taking:
         number = self._number(line, key, prompt)
         if number is None:
             return
-        if reworded:
+        if is_reworded:
             self._reworded.add(number)
         if first + len(outputs) > self._k:
-            found = f"{shown_id(self._prompts[number].id)}: {first + len(outputs):,} of {self._k}"
-            self._problems.add(Kind.TOO_MANY, line, None, found, "choose a protocol of as many")
+            index_words = f"{shown_id(self._prompts[number].id)}: {first + len(outputs):,} of {self._k}"
+            self._problems.add(Flaw.TOO_MANY, line, None, index_words, "choose a protocol of as many")
             return
         for index, output in enumerate(outputs, start=first):
             row = self._row(line, output)
@@ -80,7 +86,7 @@ class Taking:
             self._decoding = decoding
         elif self._decoding != decoding:
             self._problems.add(
-                Kind.MIXED, line, None, "another decoding than before", "send one file for each protocol"
+                Flaw.MIXED, line, None, "another decoding than before", "send one file for each protocol"
             )
 
     @property
@@ -110,19 +116,19 @@ class Taking:
             self._others.add(hash(text))
             if not self._leave_out_others:
                 remedy = "send the outputs of this set's prompts alone, or leave the others out"
-                self._problems.add(Kind.FOREIGN_ID, line, "prompt", described(text), remedy)
+                self._problems.add(Flaw.FOREIGN_ID, line, "prompt", describe_value(text), remedy)
             return None
-        kept = text if exact else _loose(text)
-        number = self._of_key.get((kept, key))
+        prompt_text = text if exact else _loose(text)
+        number = self._of_key.get((prompt_text, key))
         if number is None:
-            given = self._given.get(kept, 0)
-            number = pool[given % len(pool)]
-            self._given[kept] = given + 1
-            self._of_key[kept, key] = number
+            count = self._given.get(prompt_text, 0)
+            number = pool[count % len(pool)]
+            self._given[prompt_text] = count + 1
+            self._of_key[prompt_text, key] = number
         self._found[exact].add(number)
         return number
 
-    def _row(self, line: int, output: Output) -> tuple[Any, ...]:
+    def _row(self, line: int, output: LoggedOutput) -> tuple[Any, ...]:
         most = self._problems.limits.reason_characters
         if output.error is not None:
             return None, output.n_tokens, None, plain_reason(self._tool, output.error, most), False, None

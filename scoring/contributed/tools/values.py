@@ -34,4 +34,4 @@ def item(value: object, *path: str) -> Any:
 
 def objects(value: object) -> list[dict[str, Any]]:
     """The objects of a list."""
-    return [found for found in value if isinstance(found, dict)] if isinstance(value, list) else []
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []

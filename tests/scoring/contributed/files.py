@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scoring.contributed import ContributionRefused, Kind, Limits, Report, read_generations, read_likelihoods
+from scoring.contributed import ContributionRefused, Flaw, Limits, Report, read_generations, read_likelihoods
 from tests.scoring.contributed.prompts import PROMPTS, K, continuation
 
 Rows = list[dict[str, Any]]
@@ -82,6 +82,6 @@ def refusal(data: bytes, name: str = "outputs.jsonl", limits: Limits | None = No
     raise AssertionError(f"{table.num_rows} rows were taken in")
 
 
-def found(report: Report) -> Sequence[tuple[Kind, int | None, str | None]]:
+def found(report: Report) -> Sequence[tuple[Flaw, int | None, str | None]]:
     """Kind, line and field of each problem."""
     return [(problem.kind, problem.line, problem.field) for problem in report.problems]

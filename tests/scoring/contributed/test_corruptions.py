@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.contributed import Kind, Limits
+from scoring.contributed import Flaw, Limits
 from tests.scoring.contributed.files import (
     NAMES,
     comma_separated,
@@ -28,58 +28,58 @@ from tests.scoring.contributed.prompts import PROMPTS, K
 LONG = Limits().text_characters + 1
 # What one cell of one row may become in any format: its field, what is put there, and what is reported.
 CELLS = [
-    ("prompt_id", "of-another-set", Kind.FOREIGN_ID),
-    ("prompt_id", "River", Kind.FOREIGN_ID),
-    ("prompt_id", "=1+1", Kind.FORMULA),
-    ("prompt_id", "@river", Kind.FORMULA),
-    ("prompt_id", "river\x07", Kind.CONTROL),
-    ("index", -1, Kind.NEGATIVE),
-    ("index", K, Kind.INDEX),
-    ("index", 2**31 - 1, Kind.INDEX),
-    ("text", "a\0b", Kind.NUL),
-    ("text", "x" * LONG, Kind.TOO_LONG),
-    ("text", None, Kind.EMPTY),
-    ("text", "", Kind.EMPTY),
-    ("error", "refused", Kind.BOTH),
-    ("finish", "content_filter", Kind.TYPE),
-    ("n_tokens", -3, Kind.NEGATIVE),
-    ("prompt", "Another prompt", Kind.OTHER_PROMPT),
+    ("prompt_id", "of-another-set", Flaw.FOREIGN_ID),
+    ("prompt_id", "River", Flaw.FOREIGN_ID),
+    ("prompt_id", "=1+1", Flaw.FORMULA),
+    ("prompt_id", "@river", Flaw.FORMULA),
+    ("prompt_id", "river\x07", Flaw.CONTROL),
+    ("index", -1, Flaw.NEGATIVE),
+    ("index", K, Flaw.INDEX),
+    ("index", 2**31 - 1, Flaw.INDEX),
+    ("text", "a\0b", Flaw.NUL),
+    ("text", "x" * LONG, Flaw.TOO_LONG),
+    ("text", None, Flaw.EMPTY),
+    ("text", "", Flaw.EMPTY),
+    ("error", "refused", Flaw.BOTH),
+    ("finish", "content_filter", Flaw.TYPE),
+    ("n_tokens", -3, Flaw.NEGATIVE),
+    ("prompt", "Another prompt", Flaw.OTHER_PROMPT),
 ]
 REASONS = [
-    ("=HYPERLINK(1)", Kind.FORMULA),
-    ("+1", Kind.FORMULA),
-    ("-1", Kind.FORMULA),
-    ("@a", Kind.FORMULA),
-    ("\ta", Kind.FORMULA),
-    ("\ra", Kind.FORMULA),
-    ("two\nlines", Kind.CONTROL),
-    ("a\x1b[31m", Kind.CONTROL),
-    ("a\0b", Kind.NUL),
-    ("x" * 301, Kind.TOO_LONG),
-    (" ", Kind.EMPTY),
+    ("=HYPERLINK(1)", Flaw.FORMULA),
+    ("+1", Flaw.FORMULA),
+    ("-1", Flaw.FORMULA),
+    ("@a", Flaw.FORMULA),
+    ("\ta", Flaw.FORMULA),
+    ("\ra", Flaw.FORMULA),
+    ("two\nlines", Flaw.CONTROL),
+    ("a\x1b[31m", Flaw.CONTROL),
+    ("a\0b", Flaw.NUL),
+    ("x" * 301, Flaw.TOO_LONG),
+    (" ", Flaw.EMPTY),
 ]
 # What only JSON can hold there.
 JSON_CELLS = [
-    ("prompt_id", 7, Kind.TYPE),
-    ("prompt_id", None, Kind.TYPE),
-    ("prompt_id", ["river"], Kind.TYPE),
-    ("index", "0", Kind.TYPE),
-    ("index", 1.0, Kind.TYPE),
-    ("index", True, Kind.TYPE),
-    ("index", None, Kind.TYPE),
-    ("index", float("nan"), Kind.NOT_FINITE),
-    ("index", float("inf"), Kind.NOT_FINITE),
-    ("index", 10**30, Kind.TOO_LARGE),
-    ("text", 1, Kind.TYPE),
-    ("text", ["a"], Kind.TYPE),
-    ("text", "\ud83d", Kind.NOT_UNICODE),
-    ("error", {}, Kind.BOTH),
-    ("finish", 1, Kind.TYPE),
-    ("finish", [], Kind.TYPE),
-    ("n_tokens", "3", Kind.TYPE),
-    ("n_tokens", 2**31, Kind.TOO_LARGE),
-    ("n_tokens", float("-inf"), Kind.NOT_FINITE),
-    ("prompt", 3, Kind.TYPE),
+    ("prompt_id", 7, Flaw.TYPE),
+    ("prompt_id", None, Flaw.TYPE),
+    ("prompt_id", ["river"], Flaw.TYPE),
+    ("index", "0", Flaw.TYPE),
+    ("index", 1.0, Flaw.TYPE),
+    ("index", True, Flaw.TYPE),
+    ("index", None, Flaw.TYPE),
+    ("index", float("nan"), Flaw.NOT_FINITE),
+    ("index", float("inf"), Flaw.NOT_FINITE),
+    ("index", 10**30, Flaw.TOO_LARGE),
+    ("text", 1, Flaw.TYPE),
+    ("text", ["a"], Flaw.TYPE),
+    ("text", "\ud83d", Flaw.NOT_UNICODE),
+    ("error", {}, Flaw.BOTH),
+    ("finish", 1, Flaw.TYPE),
+    ("finish", [], Flaw.TYPE),
+    ("n_tokens", "3", Flaw.TYPE),
+    ("n_tokens", 2**31, Flaw.TOO_LARGE),
+    ("n_tokens", float("-inf"), Flaw.NOT_FINITE),
+    ("prompt", 3, Flaw.TYPE),
 ]
 
 
@@ -99,7 +99,7 @@ def test_one_wrong_cell_is_reported_with_its_kind_line_and_field(name, field, va
     report = refusal(written(rows, name), name)
     assert report.problems[0].kind == kind
     assert found(report)[0] == (kind, line_of(place, name), field)
-    assert set(report.counts) <= {kind, Kind.MISSING}
+    assert set(report.counts) <= {kind, Flaw.MISSING}
     assert report.rows == len(rows)
 
 
@@ -123,7 +123,7 @@ def test_a_value_of_another_type_is_reported(field, value, kind):
 def test_a_row_given_twice_is_reported_with_the_line_of_the_first(name, place):
     rows = valid_rows()
     report = refusal(written([*rows, rows[place]], name), name)
-    assert found(report) == [(Kind.DUPLICATE, line_of(len(rows), name), "index")]
+    assert found(report) == [(Flaw.DUPLICATE, line_of(len(rows), name), "index")]
     assert f"{line_of(place, name)}" in report.problems[0].remedy
 
 
@@ -133,17 +133,17 @@ def test_a_row_left_out_is_reported_with_its_prompt_and_index(name, place):
     rows = valid_rows()
     left_out = rows.pop(place)
     report = refusal(written(rows, name), name)
-    assert found(report) == [(Kind.MISSING, None, "prompt_id")]
+    assert found(report) == [(Flaw.MISSING, None, "prompt_id")]
     assert f"first {left_out['index']}" in report.problems[0].remedy
     assert report.problems[0].value == f"{left_out['prompt_id']!a}: 2 of 3"
 
 
-CUT = {Kind.MISSING, Kind.NO_ROWS, Kind.MISSING_COLUMN}
+CUT = {Flaw.MISSING, Flaw.NO_ROWS, Flaw.MISSING_COLUMN}
 CUT_FILES = {
-    "outputs.jsonl": CUT | {Kind.NOT_JSON},
-    "outputs.csv": CUT | {Kind.TRUNCATED, Kind.EMPTY, Kind.CELLS, Kind.NOT_UTF8, Kind.UNKNOWN_COLUMN},
-    "outputs.jsonl.gz": {Kind.TRUNCATED},
-    "outputs.csv.gz": {Kind.TRUNCATED},
+    "outputs.jsonl": CUT | {Flaw.NOT_JSON},
+    "outputs.csv": CUT | {Flaw.TRUNCATED, Flaw.EMPTY, Flaw.CELLS, Flaw.NOT_UTF8, Flaw.UNKNOWN_COLUMN},
+    "outputs.jsonl.gz": {Flaw.TRUNCATED},
+    "outputs.csv.gz": {Flaw.TRUNCATED},
 }
 
 
@@ -159,7 +159,7 @@ def test_a_file_that_was_cut_off_is_refused(name, data):
 def test_a_parquet_file_that_was_cut_off_is_refused(size):
     whole = written(valid_rows(), "outputs.parquet")
     report = refusal(whole[: min(size, len(whole) - 1)], "outputs.parquet")
-    assert set(report.counts) <= {Kind.TRUNCATED, Kind.FORMAT}
+    assert set(report.counts) <= {Flaw.TRUNCATED, Flaw.FORMAT}
 
 
 @pytest.mark.parametrize("name", ["outputs.jsonl", "outputs.csv"])
@@ -170,7 +170,7 @@ def test_a_byte_that_is_not_utf_8_is_reported_with_its_place(name, data):
     report = refusal(whole[:at] + b"\xff" + whole[at:], name)
     line = whole[:at].count(b"\n") + 1
     column = at - (whole[:at].rfind(b"\n") + 1)
-    assert found(report) == [(Kind.NOT_UTF8, line, None)]
+    assert found(report) == [(Flaw.NOT_UTF8, line, None)]
     assert report.problems[0].value == f"byte {column + 1:,} of the line, {at + 1:,} of the file"
 
 
@@ -179,17 +179,17 @@ def test_a_byte_that_is_not_utf_8_is_reported_with_its_place(name, data):
     [
         (b"", None, None),
         (b"  \t", None, None),
-        (b"{", Kind.NOT_JSON, None),
-        (b"{} {}", Kind.NOT_JSON, None),
-        (b"{'prompt_id': 'river'}", Kind.NOT_JSON, None),
-        (b"[1]", Kind.TYPE, None),
-        (b'"river"', Kind.TYPE, None),
-        (b"null", Kind.TYPE, None),
-        (b"[" * 10**5, Kind.NOT_JSON, None),
-        (b'{"index": ' + b"1" * 5000 + b"}", Kind.NOT_JSON, None),
-        (b'{"prompt_id": "river", "index": 0, "index": 1, "text": "a"}', Kind.COLUMN_TWICE, None),
-        (b'{"prompt_id": "river", "text": "a"}', Kind.MISSING_COLUMN, "index"),
-        (b'{"index": 0, "text": "a"}', Kind.MISSING_COLUMN, "prompt_id"),
+        (b"{", Flaw.NOT_JSON, None),
+        (b"{} {}", Flaw.NOT_JSON, None),
+        (b"{'prompt_id': 'river'}", Flaw.NOT_JSON, None),
+        (b"[1]", Flaw.TYPE, None),
+        (b'"river"', Flaw.TYPE, None),
+        (b"null", Flaw.TYPE, None),
+        (b"[" * 10**5, Flaw.NOT_JSON, None),
+        (b'{"index": ' + b"1" * 5000 + b"}", Flaw.NOT_JSON, None),
+        (b'{"prompt_id": "river", "index": 0, "index": 1, "text": "a"}', Flaw.COLUMN_TWICE, None),
+        (b'{"prompt_id": "river", "text": "a"}', Flaw.MISSING_COLUMN, "index"),
+        (b'{"index": 0, "text": "a"}', Flaw.MISSING_COLUMN, "prompt_id"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -198,7 +198,7 @@ def test_a_line_that_is_no_row_is_reported(line, kind, field):
     data = b"".join([*lines[:6], line, b"\n", *lines[6:]])
     if kind is None:
         data = data.replace(lines[8], b"")
-        kind, number, field = Kind.MISSING, None, "prompt_id"
+        kind, number, field = Flaw.MISSING, None, "prompt_id"
     else:
         number = 7
     assert found(refusal(data)) == [(kind, number, field)]
@@ -208,7 +208,7 @@ def test_a_line_that_is_no_row_is_reported(line, kind, field):
 def test_an_unknown_column_is_reported_with_the_names_there_are(name):
     rows = [{**row, "toxicity": "0"} for row in valid_rows()]
     report = refusal(written(rows, name), name)
-    assert {kind for kind, _, _ in found(report)} == {Kind.UNKNOWN_COLUMN}
+    assert {kind for kind, _, _ in found(report)} == {Flaw.UNKNOWN_COLUMN}
     assert report.problems[0].value == "'toxicity'"
     assert "n_tokens" in report.problems[0].remedy
 
@@ -220,22 +220,22 @@ def test_columns_of_csv_are_checked_in_its_first_line():
     def problems(data):
         return found(refusal(data, "outputs.csv"))
 
-    assert problems(header("prompt_id", "text", "finish")) == [(Kind.MISSING_COLUMN, 1, "index")]
-    assert problems(header("prompt_id", "index", "index")) == [(Kind.COLUMN_TWICE, 1, None)]
-    assert problems(header("prompt_id", "index", "Text")) == [(Kind.UNKNOWN_COLUMN, 1, None)]
-    assert problems(b"prompt_id;index;text\r\nriver;0;a\r\n") == [(Kind.NOT_CSV, 1, None)]
-    assert problems(b"prompt_id\tindex\ttext\r\n") == [(Kind.NOT_CSV, 1, None)]
-    assert problems(b"river,0,a\r\n")[0] == (Kind.UNKNOWN_COLUMN, 1, None)
+    assert problems(header("prompt_id", "text", "finish")) == [(Flaw.MISSING_COLUMN, 1, "index")]
+    assert problems(header("prompt_id", "index", "index")) == [(Flaw.COLUMN_TWICE, 1, None)]
+    assert problems(header("prompt_id", "index", "Text")) == [(Flaw.UNKNOWN_COLUMN, 1, None)]
+    assert problems(b"prompt_id;index;text\r\nriver;0;a\r\n") == [(Flaw.NOT_CSV, 1, None)]
+    assert problems(b"prompt_id\tindex\ttext\r\n") == [(Flaw.NOT_CSV, 1, None)]
+    assert problems(b"river,0,a\r\n")[0] == (Flaw.UNKNOWN_COLUMN, 1, None)
 
 
 @pytest.mark.parametrize(
     ("row", "kind"),
     [
-        (b"river,0", Kind.CELLS),
-        (b"river,0,a,b", Kind.CELLS),
-        (b'river,0,"a"b', Kind.NOT_CSV),
-        (b'river,0,"a', Kind.TRUNCATED),
-        (b"river,0,a\rb", Kind.NOT_CSV),
+        (b"river,0", Flaw.CELLS),
+        (b"river,0,a,b", Flaw.CELLS),
+        (b'river,0,"a"b', Flaw.NOT_CSV),
+        (b'river,0,"a', Flaw.TRUNCATED),
+        (b"river,0,a\rb", Flaw.NOT_CSV),
     ],
 )
 def test_a_row_that_is_not_csv_is_reported_with_its_line(row, kind):
@@ -248,35 +248,35 @@ def test_a_row_that_is_not_csv_is_reported_with_its_line(row, kind):
 def test_numbers_in_csv_are_digits(cell):
     rows = valid_rows()
     rows[1]["index"] = cell
-    assert found(refusal(comma_separated(rows), "outputs.csv"))[0] == (Kind.TYPE, line_of(1, ".csv"), "index")
+    assert found(refusal(comma_separated(rows), "outputs.csv"))[0] == (Flaw.TYPE, line_of(1, ".csv"), "index")
 
 
 @pytest.mark.parametrize(
     ("data", "name", "kind"),
     [
-        (json_lines(valid_rows()), "outputs.csv", Kind.FORMAT),
-        (json.dumps(valid_rows()).encode(), "outputs.jsonl", Kind.FORMAT),
-        (json.dumps(valid_rows(), indent=1).encode(), "outputs.csv", Kind.FORMAT),
-        (parquet(valid_rows()), "outputs.jsonl", Kind.FORMAT),
-        (parquet(valid_rows()), "outputs.csv", Kind.FORMAT),
-        (json_lines(valid_rows()), "outputs.parquet", Kind.FORMAT),
-        (gzip.compress(json_lines(valid_rows())), "outputs.jsonl", Kind.FORMAT),
-        (gzip.compress(gzip.compress(json_lines(valid_rows()))), "outputs.jsonl.gz", Kind.FORMAT),
-        (gzip.compress(parquet(valid_rows())), "outputs.parquet.gz", Kind.FORMAT),
-        (b"PK\x03\x04 a workbook", "outputs.csv", Kind.FORMAT),
-        (comma_separated(valid_rows()).decode().encode("utf-16"), "outputs.csv", Kind.FORMAT),
-        (json_lines(valid_rows()), "outputs.txt", Kind.FORMAT),
-        (json_lines(valid_rows()), "outputs", Kind.FORMAT),
-        (json_lines(valid_rows()), "outputs.jsonl.gz", Kind.NOT_GZIP),
-        (gzip.compress(json_lines(valid_rows())) + b"more", "outputs.jsonl.gz", Kind.NOT_GZIP),
-        (gzip.compress(json_lines(valid_rows()))[:-8] + b"\0" * 8, "outputs.jsonl.gz", Kind.NOT_GZIP),
-        (b"", "outputs.jsonl", Kind.NO_ROWS),
-        (b"", "outputs.csv", Kind.NO_ROWS),
-        (b"", "outputs.jsonl.gz", Kind.NO_ROWS),
-        (b"", "outputs.parquet", Kind.FORMAT),
-        (b"\n\n", "outputs.jsonl", Kind.NO_ROWS),
-        (b"prompt_id,index\r\n", "outputs.csv", Kind.NO_ROWS),
-        (parquet([{"prompt_id": "a", "index": 0}]).replace(b"PAR1", b"PARE"), "outputs.parquet", Kind.FORMAT),
+        (json_lines(valid_rows()), "outputs.csv", Flaw.FORMAT),
+        (json.dumps(valid_rows()).encode(), "outputs.jsonl", Flaw.FORMAT),
+        (json.dumps(valid_rows(), indent=1).encode(), "outputs.csv", Flaw.FORMAT),
+        (parquet(valid_rows()), "outputs.jsonl", Flaw.FORMAT),
+        (parquet(valid_rows()), "outputs.csv", Flaw.FORMAT),
+        (json_lines(valid_rows()), "outputs.parquet", Flaw.FORMAT),
+        (gzip.compress(json_lines(valid_rows())), "outputs.jsonl", Flaw.FORMAT),
+        (gzip.compress(gzip.compress(json_lines(valid_rows()))), "outputs.jsonl.gz", Flaw.FORMAT),
+        (gzip.compress(parquet(valid_rows())), "outputs.parquet.gz", Flaw.FORMAT),
+        (b"PK\x03\x04 a workbook", "outputs.csv", Flaw.FORMAT),
+        (comma_separated(valid_rows()).decode().encode("utf-16"), "outputs.csv", Flaw.FORMAT),
+        (json_lines(valid_rows()), "outputs.txt", Flaw.FORMAT),
+        (json_lines(valid_rows()), "outputs", Flaw.FORMAT),
+        (json_lines(valid_rows()), "outputs.jsonl.gz", Flaw.NOT_GZIP),
+        (gzip.compress(json_lines(valid_rows())) + b"more", "outputs.jsonl.gz", Flaw.NOT_GZIP),
+        (gzip.compress(json_lines(valid_rows()))[:-8] + b"\0" * 8, "outputs.jsonl.gz", Flaw.NOT_GZIP),
+        (b"", "outputs.jsonl", Flaw.NO_ROWS),
+        (b"", "outputs.csv", Flaw.NO_ROWS),
+        (b"", "outputs.jsonl.gz", Flaw.NO_ROWS),
+        (b"", "outputs.parquet", Flaw.FORMAT),
+        (b"\n\n", "outputs.jsonl", Flaw.NO_ROWS),
+        (b"prompt_id,index\r\n", "outputs.csv", Flaw.NO_ROWS),
+        (parquet([{"prompt_id": "a", "index": 0}]).replace(b"PAR1", b"PARE"), "outputs.parquet", Flaw.FORMAT),
     ],
 )
 def test_a_file_is_what_its_name_says_or_refused(data, name, kind):
@@ -286,22 +286,22 @@ def test_a_file_is_what_its_name_says_or_refused(data, name, kind):
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ([0.5], Kind.POSITIVE),
-        ([-1, -2, 1e-30], Kind.POSITIVE),
-        ([-1, float("nan")], Kind.NOT_FINITE),
-        ([float("-inf")], Kind.NOT_FINITE),
-        ([-1e39], Kind.NOT_FINITE),  # beyond float32
-        ([-(10**400)], Kind.NOT_FINITE),
-        ([-1, None], Kind.TYPE),
-        ([-1, "-1"], Kind.TYPE),
-        ([-1, True], Kind.TYPE),
-        ([[-1]], Kind.TYPE),
-        (-1.5, Kind.TYPE),
-        ("[-1]", Kind.TYPE),
-        ({}, Kind.TYPE),
-        ([-1.0] * (2**16 + 1), Kind.TOO_LONG),
-        ([], Kind.EMPTY),
-        (None, Kind.EMPTY),
+        ([0.5], Flaw.POSITIVE),
+        ([-1, -2, 1e-30], Flaw.POSITIVE),
+        ([-1, float("nan")], Flaw.NOT_FINITE),
+        ([float("-inf")], Flaw.NOT_FINITE),
+        ([-1e39], Flaw.NOT_FINITE),  # beyond float32
+        ([-(10**400)], Flaw.NOT_FINITE),
+        ([-1, None], Flaw.TYPE),
+        ([-1, "-1"], Flaw.TYPE),
+        ([-1, True], Flaw.TYPE),
+        ([[-1]], Flaw.TYPE),
+        (-1.5, Flaw.TYPE),
+        ("[-1]", Flaw.TYPE),
+        ({}, Flaw.TYPE),
+        ([-1.0] * (2**16 + 1), Flaw.TOO_LONG),
+        ([], Flaw.EMPTY),
+        (None, Flaw.EMPTY),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -318,23 +318,23 @@ def test_log_likelihoods_in_csv_are_a_list(cell):
         [("id", "token_log_likelihoods"), *((prompt.id, "[-1]") for prompt in PROMPTS[:4]), ("rain-again", cell)]
     )
     report = refusal(table.getvalue().encode(), "outputs.csv", reader=read_scores)
-    assert found(report) == [(Kind.TYPE, 6, "token_log_likelihoods")]
+    assert found(report) == [(Flaw.TYPE, 6, "token_log_likelihoods")]
 
 
 @pytest.mark.parametrize(
     ("array", "kind"),
     [
-        (pa.array([-1.0] * 5), Kind.TYPE),
-        (pa.array(["-1"] * 5), Kind.TYPE),
-        (pa.array([["-1"]] * 5), Kind.NESTED_TYPE),
-        (pa.array([[[-1.0]]] * 5), Kind.NESTED_TYPE),
-        (pa.array([{"a": -1.0}] * 5), Kind.NESTED_TYPE),
-        (pa.array([[("a", -1.0)]] * 5, pa.map_(pa.string(), pa.float64())), Kind.NESTED_TYPE),
+        (pa.array([-1.0] * 5), Flaw.TYPE),
+        (pa.array(["-1"] * 5), Flaw.TYPE),
+        (pa.array([["-1"]] * 5), Flaw.NESTED_TYPE),
+        (pa.array([[[-1.0]]] * 5), Flaw.NESTED_TYPE),
+        (pa.array([{"a": -1.0}] * 5), Flaw.NESTED_TYPE),
+        (pa.array([[("a", -1.0)]] * 5, pa.map_(pa.string(), pa.float64())), Flaw.NESTED_TYPE),
         (
             pa.ExtensionArray.from_storage(
                 pa.opaque(pa.list_(pa.float32()), "t", "v"), pa.array([[-1.0]] * 5, pa.list_(pa.float32()))
             ),
-            Kind.EXTENSION_TYPE,
+            Flaw.EXTENSION_TYPE,
         ),
     ],
     ids=lambda value: str(getattr(value, "type", value))[:30],
@@ -358,5 +358,5 @@ def test_a_string_in_parquet_that_is_not_utf_8_is_reported_with_its_row():
     bad = pa.StringArray.from_buffers(len(rows), *texts.buffers()[1:])
     table = pa.table({"prompt_id": [row["prompt_id"] for row in rows], "index": [0, 1, 2] * 5, "text": bad})
     (problem,) = refusal(parquet_of(table), "outputs.parquet").problems
-    assert (problem.kind, problem.line, problem.field) == (Kind.NOT_UTF8, 15, "text")
+    assert (problem.kind, problem.line, problem.field) == (Flaw.NOT_UTF8, 15, "text")
     assert problem.value == "byte 3 of the cell"

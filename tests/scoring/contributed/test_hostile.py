@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.contributed import ContributionRefused, Kind, Limits, read_generations
+from scoring.contributed import ContributionRefused, Flaw, Limits, read_generations
 from scoring.contributed.pages import chunks, pages
 from scoring.contributed.thrift import ThriftError
 from scoring.contributed.tools import read_log
@@ -89,7 +89,7 @@ def test_a_bomb_of_gzip_is_put_out_early(name, content):
     assert len(data) < MEGABYTE
     with within(40):
         report = refusal(data, name)
-    assert set(report.counts) <= {Kind.BOMB, Kind.TOO_LONG, Kind.NOT_JSON, Kind.UNKNOWN_COLUMN, Kind.MISSING_COLUMN}
+    assert set(report.counts) <= {Flaw.BOMB, Flaw.TOO_LONG, Flaw.NOT_JSON, Flaw.UNKNOWN_COLUMN, Flaw.MISSING_COLUMN}
     assert not report.complete
 
 
@@ -104,24 +104,24 @@ def test_what_packs_well_but_is_small_is_taken_in():
 def test_a_line_without_end_is_given_up(name):
     with within(40), pytest.raises(ContributionRefused) as refused:
         read_generations(Stream(b"", lambda _: b"a" * MEGABYTE, 10**6), name, PROMPTS, K)
-    assert found(refused.value.report) == [(Kind.TOO_LONG, 1, None)]
+    assert found(refused.value.report) == [(Flaw.TOO_LONG, 1, None)]
 
 
 def test_a_cell_of_csv_without_end_is_given_up():
     head = b'prompt_id,index,text\r\nriver,0,"'
     with within(60), pytest.raises(ContributionRefused) as refused:
         read_generations(Stream(head, lambda _: b"a\n" * 1000, 10**6), "outputs.csv", PROMPTS, K)
-    assert refused.value.report.problems[0].kind == Kind.TOO_LONG
+    assert refused.value.report.problems[0].kind == Flaw.TOO_LONG
 
 
 @pytest.mark.parametrize(
     ("limits", "kinds"),
     [
-        (Limits(sent_bytes=100), {Kind.TOO_LARGE}),
-        (Limits(uncompressed_bytes=100), {Kind.TOO_LARGE, Kind.BOMB}),
-        (Limits(rows=14), {Kind.TOO_MANY_ROWS}),
-        (Limits(text_characters=5), {Kind.TOO_LONG}),
-        (Limits(line_bytes=20), {Kind.TOO_LONG}),
+        (Limits(sent_bytes=100), {Flaw.TOO_LARGE}),
+        (Limits(uncompressed_bytes=100), {Flaw.TOO_LARGE, Flaw.BOMB}),
+        (Limits(rows=14), {Flaw.TOO_MANY_ROWS}),
+        (Limits(text_characters=5), {Flaw.TOO_LONG}),
+        (Limits(line_bytes=20), {Flaw.TOO_LONG}),
     ],
     ids=["sent", "uncompressed", "rows", "text", "line"],
 )
@@ -144,14 +144,14 @@ def test_the_rest_is_not_read_after_too_many_problems():
 def test_blank_lines_are_passed_over_but_not_without_end(name):
     head = written(valid_rows(), name)
     assert read(head + b"\r\n" * 1000, name).num_rows == 15
-    assert refusal(head + b"\r\n" * 1000, name, Limits(rows=500)).counts == {Kind.TOO_MANY_ROWS: 1}
+    assert refusal(head + b"\r\n" * 1000, name, Limits(rows=500)).counts == {Flaw.TOO_MANY_ROWS: 1}
 
 
 def test_what_is_refused_takes_no_memory():
     foreign = json.dumps({"prompt_id": "x", "index": 0, "text": "a" * 2000}).encode() + b"\n"
     with within(8), pytest.raises(ContributionRefused) as refused:
         read_generations(Stream(b"", lambda _: foreign, 50_000), "outputs.jsonl", PROMPTS, K)
-    assert refused.value.report.counts[Kind.FOREIGN_ID] == 50_000
+    assert refused.value.report.counts[Flaw.FOREIGN_ID] == 50_000
 
 
 def test_what_is_taken_in_takes_little_more_than_its_table():
@@ -196,7 +196,7 @@ def test_a_value_of_json_without_end_is_given_up(head):
     filler = {b'"': b"a", b"[": b"1"}[head[-1:]]
     with within(60), pytest.raises(ContributionRefused) as refused:
         read_log(Stream(head, lambda _: filler * MEGABYTE, 10**5), "log.json", PROMPTS, K)
-    assert set(refused.value.report.counts) <= {Kind.TOO_LONG, Kind.NOT_JSON}
+    assert set(refused.value.report.counts) <= {Flaw.TOO_LONG, Flaw.NOT_JSON}
 
 
 def table_of(**columns: pa.Array) -> pa.Table:
@@ -210,24 +210,24 @@ def indices(count: int) -> pa.Array:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (parquet_of(table_of(prompt_id=pa.array(["a" * 10**8]), index=indices(1)), compression="zstd"), Kind.BOMB),
-        (parquet_of(table_of(prompt_id=pa.array(["a" * 2 * 10**7]), index=indices(1)), compression="none"), Kind.BOMB),
-        (parquet_of(table_of(prompt_id=pa.repeat("a", 6 * 10**6), index=indices(6 * 10**6))), Kind.TOO_MANY_ROWS),
+        (parquet_of(table_of(prompt_id=pa.array(["a" * 10**8]), index=indices(1)), compression="zstd"), Flaw.BOMB),
+        (parquet_of(table_of(prompt_id=pa.array(["a" * 2 * 10**7]), index=indices(1)), compression="none"), Flaw.BOMB),
+        (parquet_of(table_of(prompt_id=pa.repeat("a", 6 * 10**6), index=indices(6 * 10**6))), Flaw.TOO_MANY_ROWS),
         (
             parquet_of(
                 table_of(prompt_id=pa.array(["ab", "abc"]), index=indices(2)),
                 use_dictionary=False,
                 column_encoding={"prompt_id": "DELTA_BYTE_ARRAY"},
             ),
-            Kind.NOT_PARQUET,
+            Flaw.NOT_PARQUET,
         ),
         (
             parquet_of(
                 table_of(prompt_id=pa.array(["a"]), index=indices(1)).replace_schema_metadata({"k": "v" * 2**21})
             ),
-            Kind.TOO_LARGE,
+            Flaw.TOO_LARGE,
         ),
-        (parquet_of(pa.table({f"c{number}": [1] for number in range(4000)})), Kind.UNKNOWN_COLUMN),
+        (parquet_of(pa.table({f"c{number}": [1] for number in range(4000)})), Flaw.UNKNOWN_COLUMN),
     ],
     ids=["packed page", "large dictionary", "rows", "encoding", "metadata", "columns"],
 )
@@ -247,7 +247,7 @@ def test_a_list_in_parquet_of_millions_of_equal_numbers_is_refused_before_it_is_
     assert len(data) < 10**5
     del numbers
     with within(8):
-        assert refusal(data, "outputs.parquet", reader=read_scores).counts == {Kind.BOMB: 1}
+        assert refusal(data, "outputs.parquet", reader=read_scores).counts == {Flaw.BOMB: 1}
 
 
 def test_a_text_in_parquet_that_many_rows_share_counts_for_each():
@@ -256,7 +256,7 @@ def test_a_text_in_parquet_that_many_rows_share_counts_for_each():
     del shared
     with within(64):
         report = refusal(data, "outputs.parquet", Limits(uncompressed_bytes=10**8))
-    assert report.counts[Kind.BOMB] == 1
+    assert report.counts[Flaw.BOMB] == 1
     assert report.rows < 3000
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from scoring.contributed import ContributionRefused, Kind, Limits, Matched, Report
-from scoring.contributed.tools import Decoding, Provenance, ToolOutput, differences, read_log
+from scoring.contributed import ContributionRefused, Flaw, Limits, Matched, Report
+from scoring.contributed.tools import Decoding, LogProvenance, ToolOutput, differences, read_log
 from scoring.generation import GenerationSettings
 from tests.scoring.contributed.files import found
 from tests.scoring.contributed.prompts import PROMPTS, K, Prompt, continuation
@@ -84,7 +84,7 @@ def test_tokens_and_ends_are_taken_where_a_log_has_them(name, count, finish):
 
 def test_the_samples_of_the_harness_say_where_they_come_from_in_the_results_beside_them():
     alone = taken(log(SAMPLES), SAMPLES).provenance
-    assert alone == Provenance(
+    assert alone == LogProvenance(
         tool="lm-evaluation-harness",
         tool_version=None,
         format="samples JSON lines",
@@ -101,7 +101,7 @@ def test_the_samples_of_the_harness_say_where_they_come_from_in_the_results_besi
 
 
 def test_a_scenario_state_says_where_it_comes_from():
-    assert taken(log("scenario_state.json"), "scenario_state.json").provenance == Provenance(
+    assert taken(log("scenario_state.json"), "scenario_state.json").provenance == LogProvenance(
         tool="HELM",
         tool_version=None,
         format="scenario_state.json",
@@ -115,7 +115,7 @@ def test_a_scenario_state_says_where_it_comes_from():
 @pytest.mark.parametrize("name", ["inspect.json", "inspect.eval"])
 def test_a_log_of_inspect_says_where_it_comes_from(name):
     found = taken(log(name), name).provenance
-    assert found == Provenance(
+    assert found == LogProvenance(
         tool="Inspect",
         tool_version="0.3.285",
         format="eval log, version 2",
@@ -138,12 +138,12 @@ def test_prompts_match_exactly_or_but_for_whitespace_and_it_is_said_how_many(nam
 def test_missing_prompts_and_those_of_another_set_are_reported(name):
     ours = [*PROMPTS[1:], Prompt("ours-alone", "Nobody was asked this")]
     report = refusal(log(name), name, ours)
-    of_another = report.counts[Kind.FOREIGN_ID]
+    of_another = report.counts[Flaw.FOREIGN_ID]
     assert of_another == (K if name.startswith("inspect") else 1)  # a record of Inspect is one epoch
-    assert report.counts == {Kind.FOREIGN_ID: of_another, Kind.MISSING: 1}
+    assert report.counts == {Flaw.FOREIGN_ID: of_another, Flaw.MISSING: 1}
     assert report.matched == Matched(prompts=5, exact=4, others=1)
     first, last = report.problems[0], report.problems[-1]
-    assert (first.kind, first.field, first.unit) == (Kind.FOREIGN_ID, "prompt", UNITS.get(name, "record"))
+    assert (first.kind, first.field, first.unit) == (Flaw.FOREIGN_ID, "prompt", UNITS.get(name, "record"))
     assert first.line == {"inspect.json": 5}.get(name, 1)  # where samples are in the order of their ids
     assert last.value == f"'ours-alone': 0 of {K}"
 
@@ -158,10 +158,10 @@ def test_other_prompts_may_be_left_out(name):
 @pytest.mark.parametrize("name", FILES)
 def test_more_or_fewer_continuations_than_k_are_reported(name):
     fewer, more = refusal(log(name), name, k=K + 1), refusal(log(name), name, k=K - 1)
-    assert fewer.counts == {Kind.MISSING: 5}
+    assert fewer.counts == {Flaw.MISSING: 5}
     assert fewer.problems[0].value == f"'river': {K} of {K + 1}"
-    assert more.counts[Kind.TOO_MANY] == 5
-    assert more.problems[0].kind == Kind.TOO_MANY
+    assert more.counts[Flaw.TOO_MANY] == 5
+    assert more.problems[0].kind == Flaw.TOO_MANY
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -169,7 +169,7 @@ def test_a_log_that_was_cut_off_is_refused(name):
     data = log(name)
     for size in range(1, len(data) - 1, max(1, len(data) // 50)):
         report = refusal(data[:size], name)
-        assert set(report.counts) & {Kind.TRUNCATED, Kind.NOT_JSON, Kind.MISSING, Kind.FORMAT}, report
+        assert set(report.counts) & {Flaw.TRUNCATED, Flaw.NOT_JSON, Flaw.MISSING, Flaw.FORMAT}, report
 
 
 @pytest.mark.parametrize("name", [SAMPLES, "scenario_state.json", "inspect.json"])
@@ -178,7 +178,7 @@ def test_a_byte_that_is_not_utf_8_is_reported_with_its_place(name):
     at = data.index(b"river")
     at = data.index(b"rises")
     (problem,) = refusal(data[:at] + b"\xff" + data[at:], name).problems
-    assert problem.kind == Kind.NOT_UTF8
+    assert problem.kind == Flaw.NOT_UTF8
     assert f"{at + 1:,} of the file" in problem.value
 
 
@@ -271,46 +271,46 @@ def test_perturbed_instances_and_other_filters_are_passed_over():
         (
             scenario_state(lambda state: state["request_states"][2]["request"].update(temperature=0.1)),
             "scenario_state.json",
-            (Kind.MIXED, 3, None),
+            (Flaw.MIXED, 3, None),
         ),
         (
             scenario_state(lambda state: state["request_states"][2].pop("result")),
             "scenario_state.json",
-            (Kind.UNFINISHED, 3, "result"),
+            (Flaw.UNFINISHED, 3, "result"),
         ),
         (
             scenario_state(lambda state: state["request_states"][2].pop("instance")),
             "scenario_state.json",
-            (Kind.TYPE, 3, "instance, request"),
+            (Flaw.TYPE, 3, "instance, request"),
         ),
         (
             scenario_state(lambda state: state["request_states"].append(state["request_states"][0])),
             "scenario_state.json",
-            (Kind.DUPLICATE, 6, "prompt"),
+            (Flaw.DUPLICATE, 6, "prompt"),
         ),
-        (samples(lambda lines: lines[1].update(resps=[])), SAMPLES, (Kind.TYPE, 2, "resps")),
-        (samples(lambda lines: lines[1].update(resps=[["a", 3, "c"]])), SAMPLES, (Kind.TYPE, 2, "text")),
-        (samples(lambda lines: lines[1].update(resps=[["a", "b\0", "c"]])), SAMPLES, (Kind.NUL, 2, "text")),
-        (samples(lambda lines: lines[1].pop("arguments")), SAMPLES, (Kind.MISSING_COLUMN, 2, None)),
-        (inspect_log(lambda log: log.update(version=3)), "inspect.json", (Kind.VERSION, None, "version")),
-        (inspect_log(lambda log: log["samples"][4].update(epoch=None)), "inspect.json", (Kind.TYPE, 5, "epoch")),
-        (inspect_log(lambda log: log["samples"].append("x")), "inspect.json", (Kind.TYPE, 16, "samples")),
+        (samples(lambda lines: lines[1].update(resps=[])), SAMPLES, (Flaw.TYPE, 2, "resps")),
+        (samples(lambda lines: lines[1].update(resps=[["a", 3, "c"]])), SAMPLES, (Flaw.TYPE, 2, "text")),
+        (samples(lambda lines: lines[1].update(resps=[["a", "b\0", "c"]])), SAMPLES, (Flaw.NUL, 2, "text")),
+        (samples(lambda lines: lines[1].pop("arguments")), SAMPLES, (Flaw.MISSING_COLUMN, 2, None)),
+        (inspect_log(lambda log: log.update(version=3)), "inspect.json", (Flaw.VERSION, None, "version")),
+        (inspect_log(lambda log: log["samples"][4].update(epoch=None)), "inspect.json", (Flaw.TYPE, 5, "epoch")),
+        (inspect_log(lambda log: log["samples"].append("x")), "inspect.json", (Flaw.TYPE, 16, "samples")),
         (
             inspect_log(lambda log: log["samples"].append(log["samples"][0])),
             "inspect.json",
-            (Kind.DUPLICATE, 16, "prompt"),
+            (Flaw.DUPLICATE, 16, "prompt"),
         ),
-        (log(RESULTS), RESULTS, (Kind.FORMAT, None, None)),
-        (b"[]", "per_instance_stats.json", (Kind.FORMAT, None, None)),
-        (b"", "log.json", (Kind.FORMAT, None, None)),
-        (b'{"version": 2, "eval": {}} x', "log.json", (Kind.NOT_JSON, None, None)),
-        (b'{"version": 2, "eval": {"a" 1}, "samples": []}' + b" " * 99, "log.json", (Kind.NOT_JSON, None, "eval")),
-        (b'{"version": 2, "eval": ' + b"[" * 10**5, "log.json", (Kind.NOT_JSON, None, "eval, element 1")),
-        (b'{"version": 2, "samples": []}', "log.json", (Kind.NO_ROWS, None, None)),
-        (archive({"a.json": b"{}"}), "log.eval", (Kind.FORMAT, None, None)),
-        (archive({"header.json": b'{"version": 9}'}), "log.eval", (Kind.VERSION, None, "version")),
-        (archive({"header.json": b"\xff"}), "log.eval", (Kind.NOT_UTF8, None, None)),
-        (archive({"header.json": b"{}", "samples/a_epoch_1.json": b"{"}), "log.eval", (Kind.NOT_JSON, 1, None)),
+        (log(RESULTS), RESULTS, (Flaw.FORMAT, None, None)),
+        (b"[]", "per_instance_stats.json", (Flaw.FORMAT, None, None)),
+        (b"", "log.json", (Flaw.FORMAT, None, None)),
+        (b'{"version": 2, "eval": {}} x', "log.json", (Flaw.NOT_JSON, None, None)),
+        (b'{"version": 2, "eval": {"a" 1}, "samples": []}' + b" " * 99, "log.json", (Flaw.NOT_JSON, None, "eval")),
+        (b'{"version": 2, "eval": ' + b"[" * 10**5, "log.json", (Flaw.NOT_JSON, None, "eval, element 1")),
+        (b'{"version": 2, "samples": []}', "log.json", (Flaw.NO_ROWS, None, None)),
+        (archive({"a.json": b"{}"}), "log.eval", (Flaw.FORMAT, None, None)),
+        (archive({"header.json": b'{"version": 9}'}), "log.eval", (Flaw.VERSION, None, "version")),
+        (archive({"header.json": b"\xff"}), "log.eval", (Flaw.NOT_UTF8, None, None)),
+        (archive({"header.json": b"{}", "samples/a_epoch_1.json": b"{"}), "log.eval", (Flaw.NOT_JSON, 1, None)),
     ],
 )
 def test_what_is_wrong_with_a_log_is_said_with_its_place(data, name, problem):
@@ -320,7 +320,7 @@ def test_what_is_wrong_with_a_log_is_said_with_its_place(data, name, problem):
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "C:\\a", "C:/a"])
 def test_a_path_that_leads_out_of_an_archive_is_refused(name):
     report = refusal(archive({"header.json": b"{}", name: b""}), "log.eval")
-    assert found(report) == [(Kind.PATH, None, None)]
+    assert found(report) == [(Flaw.PATH, None, None)]
 
 
 def test_a_link_in_an_archive_is_refused():
@@ -329,7 +329,7 @@ def test_a_link_in_an_archive_is_refused():
         link = zipfile.ZipInfo("samples/a_epoch_1.json")
         link.external_attr = 0o120777 << 16
         file.writestr(link, "/etc/passwd")
-    assert found(refusal(buffer.getvalue(), "log.eval")) == [(Kind.PATH, None, None)]
+    assert found(refusal(buffer.getvalue(), "log.eval")) == [(Flaw.PATH, None, None)]
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -338,18 +338,18 @@ def test_an_archive_with_two_members_of_one_name_is_refused():
     with zipfile.ZipFile(buffer, "w") as file:
         file.writestr("header.json", "{}")
         file.writestr("header.json", "{}")
-    assert found(refusal(buffer.getvalue(), "log.eval")) == [(Kind.DUPLICATE, None, None)]
+    assert found(refusal(buffer.getvalue(), "log.eval")) == [(Flaw.DUPLICATE, None, None)]
 
 
 def test_archives_that_unpack_to_more_than_they_say_are_refused():
     zeros = archive({"header.json": b"{}", "samples/a_epoch_1.json": b" " * 10**6})
     lying = zeros.replace((10**6).to_bytes(4, "little"), (10**3).to_bytes(4, "little"))
-    assert refusal(lying, "log.eval").counts == {Kind.BOMB: 1}
-    assert refusal(zeros, "log.eval", limits=Limits(line_bytes=10**5)).counts == {Kind.TOO_LONG: 1}
+    assert refusal(lying, "log.eval").counts == {Flaw.BOMB: 1}
+    assert refusal(zeros, "log.eval", limits=Limits(line_bytes=10**5)).counts == {Flaw.TOO_LONG: 1}
     many = archive(
         {"header.json": b"{}", **{f"samples/{n}_epoch_1.json": b'{"a":1}' + b" " * 10**6 for n in range(30)}}
     )
-    assert Kind.BOMB in refusal(many, "log.eval").counts
+    assert Flaw.BOMB in refusal(many, "log.eval").counts
 
 
 def test_scores_and_not_a_number_in_them_are_passed_over():
@@ -364,7 +364,7 @@ def test_scores_and_not_a_number_in_them_are_passed_over():
 
 def test_no_difference_is_found_where_log_and_protocol_agree():
     output = ToolOutput(
-        pa.table({}), Provenance("x", None, "x", None, None, None, WITHIN_OURS), Matched(prompts=5, exact=5)
+        pa.table({}), LogProvenance("x", None, "x", None, None, None, WITHIN_OURS), Matched(prompts=5, exact=5)
     )
     assert differences(output, GenerationSettings(k=K, top_p=0.9)) == []
 
@@ -377,7 +377,7 @@ def test_differences_between_log_and_protocol_are_said_in_words():
         "top-p: 1 in the log, 0.9 in this protocol.",
         "top-k, where 0 is no limit: 0 in the log, 40 in this protocol.",
     ]
-    silent = Provenance("x", None, "x", None, None, None, Decoding(stop=(".",)), reworded=2, chat=True)
+    silent = LogProvenance("x", None, "x", None, None, None, Decoding(stop=(".",)), reworded=2, chat=True)
     output = ToolOutput(found.table, silent, Matched(prompts=5, exact=4, but_for_whitespace=1))
     assert differences(output, GenerationSettings()) == [
         "k, continuations of each prompt: the log does not say, 25 in this protocol.",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scoring import artefacts
 from scoring.contributed import (
     ContributionRefused,
-    Kind,
+    Flaw,
     generations_template,
     likelihoods_template,
     read_generations,
@@ -117,11 +117,11 @@ def test_a_filled_in_template_is_taken_in_whole(kind):
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
 def test_an_empty_template_has_no_harmless_outputs_in_it(kind):
     lines = "".join(generations_template(PROMPTS, K, kind)).encode()
-    assert refusal(lines, f"outputs.{kind}").counts == {Kind.EMPTY: len(PROMPTS) * K}
+    assert refusal(lines, f"outputs.{kind}").counts == {Flaw.EMPTY: len(PROMPTS) * K}
     sentences = "".join(likelihoods_template(PROMPTS, kind)).encode()
     with pytest.raises(ContributionRefused) as refused:
         read_likelihoods(io.BytesIO(sentences), f"outputs.{kind}", PROMPTS)
-    assert refused.value.report.counts == {Kind.EMPTY: len(PROMPTS)}
+    assert refused.value.report.counts == {Flaw.EMPTY: len(PROMPTS)}
 
 
 def test_a_template_in_csv_runs_nothing_in_a_spreadsheet():
@@ -188,8 +188,8 @@ def test_a_report_counts_all_and_describes_the_first():
     rows = [{**row, "index": -1} for row in valid_rows() * 3]
     report = refusal(json_lines(rows))
     assert report.rows == 45
-    assert report.counts == {Kind.NEGATIVE: 45, Kind.MISSING: 5}
-    assert found(report) == [(Kind.NEGATIVE, line, "index") for line in range(1, 21)]
+    assert report.counts == {Flaw.NEGATIVE: 45, Flaw.MISSING: 5}
+    assert found(report) == [(Flaw.NEGATIVE, line, "index") for line in range(1, 21)]
     assert report.complete
     assert json.loads(json.dumps(report.as_dict()))["problems"][0] == {
         "kind": "negative number",
@@ -223,4 +223,4 @@ def test_likelihoods_are_kept_as_float32_of_what_was_sent():
 
 
 def test_every_kind_of_problem_has_words_of_its_own():
-    assert max(Counter(map(str, Kind)).values()) == 1
+    assert max(Counter(map(str, Flaw)).values()) == 1

@@ -69,6 +69,7 @@ def test_the_importable_sets_begin_with_the_file_to_import() -> None:
     assert importable == {
         "toxigen-human": "safenlp/toxiGen.json",
         "implicit-hate": "safenlp/implicitHate.json",
+        "crows-pairs": "crows_pairs/crows_pairs_anonymized.csv",
         "bold": "bold/prompts/gender_prompt.json",  # of a folder
         "real-toxicity-prompts-sample": "real_toxicity_prompts/sample_993.jsonl",
     }

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.language_models import HubUnavailable, ModelRefused, RevisionChanged, bundled, load, resolve
+from scoring.language_models import HubUnavailable, ModelRefused, RevisionChanged, list_bundled, load, resolve
 from tests.scoring.language_models import tiny
 
 NOBODY = "http://127.0.0.1:9"  # where no hub is
@@ -237,7 +237,7 @@ def test_a_folder_of_two_gguf_files_is_refused(tmp_path):
 
 
 def test_bundled_models_are_whole_folders_in_order():
-    folders = bundled()
+    folders = list_bundled()
     assert folders == sorted(folders)
     for folder in folders:
         assert {"model.safetensors", "config.json", "README.md"} <= {path.name for path in folder.iterdir()}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from scoring.language_models import ModelRefused, bundled, load, load_files, resolve
+from scoring.language_models import ModelRefused, list_bundled, load, load_files, resolve
 from scoring.language_models.bounded_json import parse_json
 from scoring.language_models.configuration import check_numbers
 from scoring.language_models.package import describe_file, read_package
@@ -238,7 +238,7 @@ def test_a_file_longer_than_its_limit_is_refused_by_name(gpt2):
 
 
 def test_the_bundled_models_pass():
-    for folder in bundled():
+    for folder in list_bundled():
         assert (
             read_package(folder, folder.name).weights.count_elements() <= 1.1 * resolve(str(folder)).architecture.stored
         )

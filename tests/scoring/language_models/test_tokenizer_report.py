@@ -10,13 +10,13 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from transformers import PreTrainedTokenizerFast
 
 from scoring.evaluation_sets import build_starter
-from scoring.language_models import bundled, load, load_files, resolve
+from scoring.language_models import list_bundled, load, load_files, resolve
 from scoring.language_models.canaries import make_canaries
 from scoring.language_models.loading import LoadedModel
 from scoring.language_models.tokenizer_report import (
     BENIGN,
     HARMFUL,
-    Group,
+    TextGroup,
     TokenizerReport,
     find_flags,
     read_all,
@@ -31,8 +31,8 @@ TEXTS = [sentence.text for sentence in SENTENCES]
 HARMFUL_ONES = np.array([sentence.harmful for sentence in SENTENCES])
 GROUPS = {HARMFUL: HARMFUL_ONES, BENIGN: ~HARMFUL_ONES}
 HONEST = TokenizerReport(
-    known={"all": Group(1000, 5, 0.25), HARMFUL: Group(500, 3, 0.26), BENIGN: Group(500, 2, 0.24)},
-    canaries={"all": Group(200, 0, 0.3), HARMFUL: Group(100, 0, 0.31), BENIGN: Group(100, 0, 0.29)},
+    known={"all": TextGroup(1000, 5, 0.25), HARMFUL: TextGroup(500, 3, 0.26), BENIGN: TextGroup(500, 2, 0.24)},
+    canaries={"all": TextGroup(200, 0, 0.3), HARMFUL: TextGroup(100, 0, 0.31), BENIGN: TextGroup(100, 0, 0.29)},
     pieces=50_257,
     embeddings=50_304,
     ordinary=[],
@@ -54,7 +54,7 @@ def changed(**parts):
 
 @pytest.fixture(scope="module")
 def loaded() -> LoadedModel:
-    found = resolve(str(next(folder for folder in bundled() if "gpt2" in folder.name)))
+    found = resolve(str(next(folder for folder in list_bundled() if "gpt2" in folder.name)))
     return load(found.source, found.location, found.revision, device=torch.device("cpu"))
 
 
@@ -66,7 +66,7 @@ def with_backend(loaded: LoadedModel, change) -> LoadedModel:
     return LoadedModel(loaded.model, tokenizer, loaded.architecture, loaded.device, loaded.precision)
 
 
-@pytest.mark.parametrize("folder", bundled(), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", list_bundled(), ids=lambda folder: folder.name)
 def test_the_bundled_models_have_no_flags(folder):
     read = report(load_files(folder, folder.name, device=torch.device("cpu")), TEXTS, GROUPS, SEED)
     assert find_flags(read) == []
@@ -141,15 +141,15 @@ def test_an_honest_report_has_no_flags():
 @pytest.mark.parametrize(
     ("parts", "flags"),
     [
-        ({"known": {**HONEST.known, "all": Group(1000, 51, 0.25)}}, ["round_trip"]),
+        ({"known": {**HONEST.known, "all": TextGroup(1000, 51, 0.25)}}, ["round_trip"]),
         # 8% and 0%: pooled 80 / 1200, standard error 0.0193, which 0.08 is 4.1 times.
-        ({"known": {**HONEST.known, "all": Group(1000, 80, 0.25)}}, ["canaries", "round_trip"]),
+        ({"known": {**HONEST.known, "all": TextGroup(1000, 80, 0.25)}}, ["canaries", "round_trip"]),
         (
-            {"known": {**HONEST.known, HARMFUL: Group(500, 50, 0.26), "all": Group(1000, 50, 0.25)}},
+            {"known": {**HONEST.known, HARMFUL: TextGroup(500, 50, 0.26), "all": TextGroup(1000, 50, 0.25)}},
             ["changed_by_group"],
         ),
-        ({"known": {**HONEST.known, HARMFUL: Group(500, 3, 0.37)}}, ["tokens_by_label"]),
-        ({"known": {**HONEST.known, HARMFUL: Group(500, 3, 0.0)}}, ["canary_tokens", "tokens_by_label"]),
+        ({"known": {**HONEST.known, HARMFUL: TextGroup(500, 3, 0.37)}}, ["tokens_by_label"]),
+        ({"known": {**HONEST.known, HARMFUL: TextGroup(500, 3, 0.0)}}, ["canary_tokens", "tokens_by_label"]),
         ({"pieces": 50_305}, ["vocabulary"]),
         ({"pieces": 30_522, "embeddings": 32_000}, ["vocabulary"]),
         ({"ordinary": ["bos_token_id"]}, ["special_tokens"]),

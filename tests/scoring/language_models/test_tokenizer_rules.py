@@ -10,7 +10,7 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
-from scoring.language_models import ModelRefused, bundled, load_files
+from scoring.language_models import ModelRefused, list_bundled, load_files
 from scoring.language_models.charsmap import REVIEWED, check_charsmap, fold, read_charsmap
 from scoring.language_models.tokenizer_patterns import PATTERNS
 from scoring.language_models.tokenizer_rules import check_tokenizer, check_tokenizer_config, check_tokenizer_json
@@ -93,7 +93,7 @@ def test_tokenizers_of_every_style_pass_as_files_and_as_built(build, tmp_path):
 
 
 def test_tokenizers_of_the_bundled_models_pass():
-    for folder in bundled():
+    for folder in list_bundled():
         check_tokenizer_json(json.loads((folder / "tokenizer.json").read_text()), folder.name)
 
 

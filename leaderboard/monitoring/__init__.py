@@ -1,1 +1,0 @@
-"""What an operator's instruments read: readiness, and metrics for Prometheus."""

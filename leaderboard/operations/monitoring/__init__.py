@@ -1,0 +1,1 @@
+"""Monitoring: readiness, and metrics for Prometheus."""

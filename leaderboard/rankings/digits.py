@@ -1,0 +1,31 @@
+"""The digits of printed values: those of their source, if it rounds them; else those of their measure.
+
+Only measured values have intervals and worst cases, with the digits of their measure.
+"""
+
+from leaderboard.models import MetricVersion, Result
+from leaderboard.models.results import DERIVED
+from scoring.metrics.formulas import MEASURES
+
+
+def digits_of(version: MetricVersion, measure: str) -> int:
+    """Decimals of values of `measure` under `version`, and of the indifferent values beside them."""
+    return MEASURES[measure].digits if version.decimals is None else version.decimals
+
+
+def shared_decimals(old_version: MetricVersion, new_version: MetricVersion) -> int | None:
+    """Decimals that the sources of both versions print; None where no source rounds values of either."""
+    return min(
+        (version.decimals for version in (old_version, new_version) if version.decimals is not None), default=None
+    )
+
+
+def digits_between(old_version: MetricVersion, new_version: MetricVersion, measure: str) -> int:
+    """Decimals of values of `measure` in a comparison of two versions: no more than both sources print."""
+    decimals = shared_decimals(old_version, new_version)
+    return MEASURES[measure].digits if decimals is None else decimals
+
+
+def print_value(result: Result, version: MetricVersion) -> str:
+    """The value of a result of `version` as pages print it, marked where its source does not print it."""
+    return f"{DERIVED if result.derived else ''}{result.value:.{digits_of(version, result.measure)}f}"

@@ -1,0 +1,202 @@
+"""Take a submission: turn a filled-in form into one, in the same way for the page, the command and the API."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, BinaryIO, cast
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.files import File
+from django.db import transaction
+from django.utils import timezone
+
+from leaderboard.card.form import FIELDS, as_json
+from leaderboard.models import AuditVerb, Submission
+from leaderboard.people.services.accounts import may_submit
+from leaderboard.services import cages
+from leaderboard.services.audit import record
+from leaderboard.services.evaluate import CannotEvaluate
+from leaderboard.services.failures import failure_of
+from leaderboard.submissions.forms.hub import HubForm
+from leaderboard.submissions.forms.outputs import ContributionForm, OutputsForm, ToolForm
+from leaderboard.submissions.services import hub, lifecycle, outputs, reading, tool, uploads
+from leaderboard.submissions.services.refusals import SubmissionRefused
+from scoring.cage import CageError
+from scoring.contributed import ContributionRefused
+from scoring.refusals import WHOLE
+
+log = logging.getLogger(__name__)
+
+Payload = dict[str, Any]  # JSON
+PAYLOAD_FIELDS = ("metrics", "revision", "kind", *FIELDS)  # of forms B and C
+
+
+def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] | None" = None) -> Submission:
+    """Check what `user` filled in and take it; returns the submission. `values`: by the names of the form's fields.
+
+    The hub is asked here; a file is stored, and a worker reads it. Raises SubmissionRefused, and then stores nothing. A
+    hub that does not answer is a problem of the field that needs it: HubUnavailable is never raised.
+    """
+    if form not in CHECKS:
+        raise SubmissionRefused({"form": [f"there is no form {form!r}: use one of {', '.join(CHECKS)}"]})
+    refuse_too_many(user)
+    payload = CHECKS[form](user, values, upload)
+    name = store(upload) if upload is not None and form in reading.READS else ""
+    try:
+        with transaction.atomic():
+            # When two arrive at once, the second counts the first.
+            User.objects.select_for_update(no_key=True).get(pk=user.pk)
+            refuse_too_many(user)
+            if form in CHECKS_AGAIN:
+                CHECKS_AGAIN[form](payload)
+            submission = Submission.objects.create(
+                submitter=user, form=form, payload=payload, state=Submission.State.CHECKING, upload=name
+            )
+            record(AuditVerb.SUBMIT, str(submission), {"form": form, "model": payload["name"]}, user)
+            if name:
+                reading.request(submission)
+            else:
+                lifecycle.take(submission)
+    except CannotEvaluate as error:  # the metric was available a moment ago
+        uploads.drop(name)
+        raise SubmissionRefused({"metrics": [str(error)]}) from error
+    except BaseException:
+        uploads.drop(name)
+        raise
+    return submission
+
+
+def refuse_too_many(user: User) -> None:
+    """Raise SubmissionRefused if `user` may not submit, or not now."""
+    submissions = Submission.objects.filter(submitter=user)
+    at_once, a_day = settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY
+    if not may_submit(user):
+        problem = "Your account may not submit: confirm its e-mail address, or ask an operator for the role submitter."
+    elif submissions.unfinished().count() >= at_once:
+        problem = f"You have {at_once} submissions under way, the most at once: wait for one to end, or cancel one."
+    elif submissions.filter(created_at__gt=timezone.now() - timedelta(days=1)).count() >= a_day:
+        problem = f"You sent {a_day} submissions within a day, the most there may be: try again tomorrow."
+    else:
+        return
+    raise SubmissionRefused({WHOLE: [problem]})
+
+
+def store(upload: "File[bytes]") -> str:
+    """Store the file until a worker reads it; returns its name. Raises SubmissionRefused if the storage fails."""
+    try:
+        return uploads.keep(upload)
+    except Exception as error:
+        if not failure_of(error).of_board:
+            raise
+        log.exception("a file that was sent cannot be kept")
+        problem = "This board cannot keep files now. Nothing is wrong with yours: send it again in a few minutes."
+        raise SubmissionRefused({"file": [problem]}) from error
+
+
+def look_up(values: dict[str, Any]) -> hub.HubCandidate:
+    """Look up `hub_id` and `revision` on the hub. Stores nothing. Raises HubRefused."""
+    form = HubForm({name: values.get(name, "") for name in ("hub_id", "revision")})
+    if not form.is_valid():
+        raise hub.HubRefused(form.problems)
+    return hub.find_candidate(form.cleaned_data["hub_id"], form.cleaned_data["revision"])
+
+
+def check_hub_model(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> Payload:
+    """Make the payload of a hub model from `values`, defaults and what the hub has. Raises HubRefused."""
+    form = HubForm(values)
+    form.full_clean()
+    fields = form.cleaned_data
+    if "hub_id" not in fields or "revision" not in fields:
+        raise hub.HubRefused(form.problems)
+    candidate, problems = None, {}
+    try:
+        candidate = hub.find_candidate(fields["hub_id"], fields["revision"])
+        form.apply_configuration({"context": candidate.resolved.architecture.context})
+    except hub.HubRefused as refused:
+        candidate, problems = refused.candidate, refused.problems
+    problems = {**problems, **form.problems}
+    if problems or candidate is None:
+        raise hub.HubRefused(problems, candidate)
+    pinned_model = candidate.resolved
+    metrics = fields["metrics"] or candidate.possible
+    if obstacles := hub.find_metric_problems(metrics, candidate):
+        raise hub.HubRefused({"metrics": obstacles}, candidate)
+    return {
+        "hub_id": pinned_model.location,
+        "revision": fields["revision"],
+        "metrics": metrics,
+        **as_json({name: fields[name] for name in FIELDS}),
+        "name": fields["name"] or pinned_model.location,
+        "family": fields["family"] or pinned_model.architecture.family,
+        "licence": fields["licence"] if "licence" in values else candidate.licence,
+        "resolved": asdict(pinned_model),
+    }
+
+
+def check_outputs(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> Payload:
+    """Make the payload of a closed model's outputs, without reading the file. Raises SubmissionRefused."""
+    fields = clean(OutputsForm(values, {"file": upload}))
+    payload = describe(fields)
+    settings_of_submitter = {name: fields[name] for name in outputs.SETTINGS if fields[name] is not None}
+    payload["said"] = settings_of_submitter | ({"made_with": fields["made_with"]} if fields["made_with"] else {})
+    outputs.refuse_known(user, payload)
+    return payload
+
+
+def check_log(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> Payload:
+    """Make the payload of a log. The results file beside it gives model and version. Raises SubmissionRefused."""
+    fields = clean(ToolForm(values, {"file": upload, "results": values.get("results")}))
+    payload = describe(fields) | {"k": fields["k"], "leave_out_others": fields["leave_out_others"]}
+    payload["results"] = read_results(fields["results"]) if fields["results"] else {}
+    if payload["name"]:
+        slugs = [metric.slug for metric in tool.list_existing_metrics(payload)]
+        outputs.refuse_known(user, payload | {"metrics": slugs})
+    else:
+        payload["name_from_log"] = True
+        payload["name"] = payload["file"]["name"]  # until a worker has read the log
+    return payload
+
+
+def clean(form: ContributionForm) -> dict[str, Any]:
+    """Return the cleaned fields of the form. Raises SubmissionRefused, with the problems of each field."""
+    if not form.is_valid():
+        raise SubmissionRefused(form.problems)
+    fields: dict[str, Any] = form.cleaned_data
+    return fields
+
+
+def describe(fields: dict[str, Any]) -> Payload:
+    """Make the part that the payloads of forms B and C share."""
+    file: File[bytes] = fields["file"]
+    return {
+        **as_json({name: fields[name] for name in PAYLOAD_FIELDS if name in fields}),
+        "protocol": fields["protocol"].sha256,
+        "file": {"name": outputs.printable(str(file.name))[-100:], "size": file.size},
+    }
+
+
+def read_results(file: "File[bytes]") -> dict[str, Any]:
+    """Read what a results file of lm-evaluation-harness states about the run. Raises SubmissionRefused."""
+    try:
+        return cages.read_results(cast(BinaryIO, file))
+    except ContributionRefused as refused:
+        problem = refused.report.problems[0]
+        raise SubmissionRefused(
+            {"results": [f"It is {problem.kind} ({problem.value}): {problem.remedy}."]}
+        ) from refused
+    except CageError as error:
+        log.error("the file of results cannot be read: %s", error)
+        raise SubmissionRefused({"results": ["It cannot be read at this moment: send the samples alone."]}) from error
+
+
+CHECKS: "dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]]" = {
+    Submission.Form.HUB: check_hub_model,
+    Submission.Form.OUTPUTS: check_outputs,
+    Submission.Form.TOOL: check_log,
+}
+# Checks to repeat once the submitter's row is locked.
+CHECKS_AGAIN: dict[str, Callable[[Payload], None]] = {
+    Submission.Form.HUB: hub.check_again,
+}

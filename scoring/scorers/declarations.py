@@ -1,0 +1,92 @@
+"""What is declared of a scorer, so that nobody has to know it by its name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scoring.attributes import Attribute, Meaning
+from scoring.scorers.base import Cost, Scorer, ScorerUnavailable
+from scoring.scorers.replies import ReplyStore
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a board has for its scorers; each takes what it needs.
+
+    folder: where the scorer's own files are, if there are any. is_stored: whether the board keeps such files in its
+    storage, to be fetched. epoch: marks a version of what cannot be looked into. meanings: what an operator declares of
+    labels. replies: keeps the answers of a service, so that interrupted work goes on.
+    """
+
+    folder: Path
+    is_stored: Callable[[], bool] = lambda: False
+    epoch: str = ""
+    meanings: Mapping[str, Meaning] = field(default_factory=dict)
+    replies: ReplyStore | None = None
+    hub_endpoint: str = ""
+    hub_token: str | None = None
+    perspective_key: str = ""
+    perspective_url: str = ""
+    perspective_requests_per_second: float = 1.0
+
+
+def no_options(_surroundings: Surroundings) -> dict[str, Any]:
+    """Of a scorer that needs nothing."""
+    return {}
+
+
+def no_problem(_choice: str, _surroundings: Surroundings) -> ScorerUnavailable | None:
+    """Of a scorer that only loading can find missing."""
+    return None
+
+
+def no_cost(_surroundings: Surroundings) -> Cost | None:
+    """Of a scorer that runs here."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerDeclaration:
+    """`name` as people write it, capitals standing for a choice of theirs; what it is; whether texts leave the machine.
+
+    build: makes the scorer of what stands for the capitals ("" where there are none) and its options. limits: what its
+    scores do not tell, a sentence or two each. options: those of `build` in some surroundings. problem: why the scorer
+    cannot be had there, as far as is known without loading it or asking anyone. cost: of a text, where it is remote;
+    then its answers are kept for interrupted work, and its fingerprint takes the epoch. read_labels: what the labels of
+    a classifier in a folder mean, where an operator may declare that. quick: whether it is read anew each time, as that
+    takes no loading. exact: whether it is nothing but what its fingerprint is of, so that another one is another scorer
+    whatever control texts say. import_command: what brings its files, where it is a command of its own.
+    """
+
+    name: str
+    title: str
+    remote: bool
+    build: Callable[..., Scorer]
+    limits: tuple[str, ...] = ()
+    options: Callable[[Surroundings], dict[str, Any]] = no_options
+    problem: Callable[[str, Surroundings], ScorerUnavailable | None] = no_problem
+    cost: Callable[[Surroundings], Cost | None] = no_cost
+    read_labels: Callable[[str, Mapping[str, Meaning]], tuple[Attribute, ...]] | None = None
+    quick: bool = False
+    exact: bool = False
+    import_command: str = "import_scorer"
+
+    @property
+    def prefix(self) -> str:
+        """What names of the scorer begin with: all of the name, or up to its colon."""
+        head, colon, _ = self.name.partition(":")
+        return head + colon
+
+    def choice(self, name: str) -> str:
+        """What stands for the capitals in `name`."""
+        return name.removeprefix(self.prefix)
+
+    def covers(self, name: str) -> bool:
+        """Whether `name` is one of the scorer's."""
+        choice = self.choice(name)
+        return name == self.prefix + choice and bool(choice) == self.prefix.endswith(":")
+
+    def build_in(self, name: str, surroundings: Surroundings) -> Scorer:
+        """The scorer called `name`. Raises ScorerUnavailable, with what to do; ValueError for a wrong option."""
+        return self.build(self.choice(name), **self.options(surroundings))

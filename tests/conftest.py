@@ -1,0 +1,60 @@
+"""The database that tests run on, migrated once for all of them."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from leaderboard.services.artefacts import mark_storage
+
+MIGRATIONS = settings.BASE_DIR / "leaderboard" / "migrations"
+
+
+def migrated_database(folder: Path) -> Path:
+    """An SQLite database at the state of the migrations, kept in `folder` for every process and run that needs one."""
+    state = hashlib.sha256(f"{version('django')} {version('django-allauth')}".encode())
+    for file in sorted(MIGRATIONS.glob("*.py")):
+        state.update(file.read_bytes())
+    kept = folder / f"{state.hexdigest()}.sqlite3"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            for other in folder.glob("*.sqlite3*"):
+                other.unlink()
+            begun = kept.with_suffix(".sqlite3-begun")
+            command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+            variables = os.environ | {"DATABASE_URL": f"sqlite:///{begun}"}
+            subprocess.run(command, cwd=settings.BASE_DIR, env=variables, check=True)
+            with closing(sqlite3.connect(begun)) as database:
+                database.execute("DELETE FROM leaderboard_release")  # each run notes the code of its own
+                database.execute("DELETE FROM sqlite_sequence WHERE name = 'leaderboard_release'")
+                database.commit()
+            begun.rename(kept)
+    return kept
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, pytestconfig: pytest.Config
+) -> None:
+    """On SQLite, put the migrated database where the one of the tests is expected."""
+    if connection.vendor == "sqlite":
+        kept = migrated_database(pytestconfig.cache.mkdir("databases"))
+        shutil.copyfile(kept, connection.settings_dict["TEST"]["NAME"])
+        mark_storage()  # as the migrations do, in the folder of files of this process
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Take the database that is there, on SQLite: migrating it finds nothing to do."""
+    return connection.vendor == "sqlite"

@@ -1,0 +1,187 @@
+"""What is said of a model: the same value gets the same answer by every way, and each field travels through all."""
+
+import csv
+import io
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from leaderboard.api.submissions import HubModel
+from leaderboard.card.fields import Count, Notes
+from leaderboard.card.form import CARD, FIELDS, Card, as_json, columns_of
+from leaderboard.exchange.load import check_card
+from leaderboard.models import LanguageModel, Submission
+from leaderboard.operations.admin import CardForm
+from leaderboard.submissions.forms.hub import HubForm
+from leaderboard.submissions.forms.outputs import OutputsForm, ToolForm
+from leaderboard.submissions.services.refusals import SubmissionRefused
+from leaderboard.submissions.services.workspace import clean_card
+from scoring.refusals import Refused
+from tests.leaderboard.conftest import CAUSAL
+
+pytestmark = pytest.mark.django_db
+
+REFUSED = "refused"
+NAMED = {"name": "A model"}
+Answer = Any  # the value as the card keeps it, or REFUSED
+
+
+def answer_of(form: Card, name: str) -> Answer:
+    form.full_clean()
+    return REFUSED if name in form.errors else form.cleaned_data[name]
+
+
+def by_hub(name: str, value: str) -> Answer:
+    return answer_of(HubForm({**NAMED, "hub_id": "a/b", name: value}), name)
+
+
+def by_outputs(name: str, value: str) -> Answer:
+    return answer_of(OutputsForm({**NAMED, name: value}), name)
+
+
+def by_tool(name: str, value: str) -> Answer:
+    return answer_of(ToolForm({**NAMED, name: value}), name)
+
+
+def by_api(name: str, value: str) -> Answer:
+    sent: Any = value
+    if isinstance(CARD[name], Count):  # numbers are numbers there
+        if not (value.isascii() and value.isdecimal()):
+            return by_hub(name, value)
+        sent = int(value)
+    try:
+        body = HubModel.model_validate({**NAMED, "hub_id": "a/b", name: sent})
+    except ValidationError:
+        return REFUSED
+    return answer_of(HubForm(body.model_dump(exclude_unset=True)), name)
+
+
+def by_correcting_or_returning(name: str, value: str) -> Answer:
+    submission = Submission(payload={"name": "A model"}, form="outputs", submitter_id=1)
+    try:
+        return clean_card({**NAMED, name: value}, submission)[name]
+    except SubmissionRefused as refused:
+        return REFUSED if list(refused.problems) == [name] else refused.problems
+
+
+def by_admin(name: str, value: str) -> Answer:
+    model = LanguageModel(kind="causal", source="uploaded", slug="a")
+    return answer_of(CardForm({**NAMED, name: value}, instance=model), name)
+
+
+def by_import(name: str, value: str) -> Answer:
+    try:
+        return check_card({**NAMED, name: value}, "row 1")[name]
+    except Refused as refused:
+        return REFUSED if f"row 1, field {name}: " in str(refused) else str(refused)
+
+
+WAYS: list[Callable[[str, str], Answer]] = [
+    by_hub,
+    by_outputs,
+    by_tool,
+    by_api,
+    by_correcting_or_returning,
+    by_admin,
+    by_import,
+]
+texts = st.one_of(
+    st.text(max_size=20),
+    st.text(st.sampled_from("a1 =+-@\t\n\r\u202e\u00a0\u3000Ⅻ\u0301…"), max_size=6),
+    st.integers(100, 2100).map(lambda length: "n" * length),
+    st.integers(-2, 2**40).map(str),
+    st.dates().map(date.isoformat),
+)
+
+
+@settings(max_examples=150)
+@given(name=st.sampled_from(FIELDS), value=texts)
+def test_the_same_value_gets_the_same_answer_by_each_way(name, value):
+    expected = by_outputs(name, value)
+    if name == "name" and not value.strip():  # where it may stay empty, something else stands for it
+        expected = REFUSED
+        ways = [way for way in WAYS if way not in (by_hub, by_tool, by_api)]
+    else:
+        ways = WAYS
+    assert {way.__name__: way(name, value) for way in ways} == {way.__name__: expected for way in ways}
+
+
+@settings(max_examples=100)
+@given(name=st.sampled_from(FIELDS), value=texts)
+def test_what_is_accepted_is_accepted_again_as_it_is_and_survives_a_payload(name, value):
+    kept = by_outputs(name, value)
+    if kept is not REFUSED:
+        assert by_outputs(name, kept) == kept
+        assert columns_of(as_json({name: kept})) == {name: kept}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "answer"),
+    [
+        ("notes", "first\tsecond", "first\tsecond"),
+        ("notes", "e\u0301", "é"),
+        ("name", "n" * 150, "n" * 150),
+        ("name", "n" * 201, REFUSED),
+        ("name", "a\tb", REFUSED),
+        ("name", "…", REFUSED),
+        ("context", "4096", 4096),
+        ("context", "0", REFUSED),
+        ("context", "many", REFUSED),
+        ("release_date", "2024-02-29", date(2024, 2, 29)),
+        ("release_date", "29/02/2024", REFUSED),
+        ("release_date", "2023-02-29", REFUSED),
+        ("release_date", "1066-10-14", REFUSED),
+        ("release_date", "2900-01-01", REFUSED),
+    ],
+)
+def test_values_that_got_two_answers_get_one(name, value, answer):
+    assert {way.__name__: way(name, value) for way in WAYS} == {way.__name__: answer for way in WAYS}
+
+
+def test_every_field_of_the_card_is_a_column_that_is_as_long():
+    for name, field in CARD.items():
+        column = LanguageModel._meta.get_field(name)
+        assert column.blank or field.required
+        if not isinstance(field, Notes):
+            assert getattr(field, "most", None) == column.max_length
+
+
+def test_what_the_configuration_states_is_taken_and_nothing_else_can_be_said():
+    model = LanguageModel(kind="causal", source="hub", context=1024)
+    silent = Card(NAMED, configuration=model.configuration)
+    assert silent.is_valid()
+    assert silent.cleaned_data["context"] == 1024
+    assert [field.name for field in silent.card_fields] == [name for name in FIELDS if name != "context"]
+    wrong = Card({**NAMED, "context": "4096"}, configuration=model.configuration)
+    assert wrong.problems == {"context": ["The model's configuration says 1,024: leave it empty."]}
+    uploaded = LanguageModel(kind="causal", source="uploaded", context=1024)
+    assert Card({**NAMED, "context": "4096"}, configuration=uploaded.configuration).is_valid()
+
+
+def test_both_facts_are_shown_filtered_sorted_and_exported(client, measured_board):
+    LanguageModel.objects.filter(slug=CAUSAL).update(release_date="2024-05-01")
+    model = LanguageModel.objects.get(slug=CAUSAL)
+    page = client.get(model.get_absolute_url()).content.decode()
+    assert "1 May 2024" in page
+    assert f"{model.context:,} tokens" in page
+    asked = {"metric": "safety-starter", "columns": "context,release_date", "sort": "-release_date"}
+    whole = client.get(reverse("rankings"), asked).content.decode()
+    assert '<td class="date">2024-05-01</td>' in whole
+    assert f'<td class="num">{model.context}</td>' in whole
+    for released, context, here in (("2024", "under-2k", True), ("unknown", "", False), ("2024", "over-128k", False)):
+        narrow = client.get(reverse("rankings"), {**asked, "released": released, "context": context})
+        assert (f'<th scope="row"><a href="{model.get_absolute_url()}">' in narrow.content.decode()) is here
+    assert client.get(reverse("rankings"), {**asked, "released": "last year"}).status_code == 404
+    rows = list(csv.DictReader(io.StringIO(client.get(reverse("export", args=["csv"]), asked).content.decode())))
+    written = {(row["slug"], row["context"], row["release_date"]) for row in rows}
+    assert (CAUSAL, str(model.context), "2024-05-01") in written
+    known = client.get(f"/api/v1/models/{CAUSAL}").json()
+    assert (known["context"], known["release_date"]) == (model.context, "2024-05-01")
+    entries = client.get("/api/v1/metrics/safety-starter/standings").json()["items"]
+    assert (model.context, "2024-05-01") in {(entry["context"], entry["release_date"]) for entry in entries}

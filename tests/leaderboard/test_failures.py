@@ -1,0 +1,109 @@
+"""Each class of failure is treated, counted and told in one way."""
+
+import httpx
+import kombu.exceptions
+import pytest
+import torch
+from django.db import IntegrityError, OperationalError
+
+from leaderboard.models import Run, Work
+from leaderboard.services import failures
+from leaderboard.services.artefacts import ArtefactLost, StorageAway
+from leaderboard.services.evaluate import MetricUnavailable
+from leaderboard.services.failures import (
+    DECLARED,
+    FAILURES,
+    UNFORESEEN,
+    FailureKind,
+    explain,
+    failure_called,
+    failure_of,
+    fault_of,
+)
+from leaderboard.services.folders import HostLacks
+from leaderboard.services.leases import OutOfTime, ScorerChanged, WorkersDied
+from scoring.cage.limits import CageError, CageOutOfMemory, CageUnavailable
+from scoring.generation import ServerRefused, ServerUnavailable
+from scoring.language_models import Gated, HubBusy, ModelRefused, NotFinite, NotOnHub, RevisionChanged
+from scoring.scorers import ScorerState, ScorerUnavailable
+
+RETRIED, FINAL, WAITS = "retried", "final", "waits for the board"
+
+
+@pytest.mark.parametrize(
+    ("error", "treatment", "kind", "words"),
+    [
+        (ModelRefused("pickles"), FINAL, "model", "files are refused"),
+        (Gated("ask its owner"), FINAL, "model", "only to those that its owner let in"),
+        (NotOnHub("gone"), FINAL, "model", "no such model or revision"),
+        (RevisionChanged("moved"), FINAL, "model", "not those that were pinned"),
+        (OutOfTime("too long"), FINAL, "model", "takes longer"),
+        (WorkersDied("all of them"), FINAL, "model", "Every worker that began it died"),
+        (CageError("nothing"), RETRIED, "model", "came to nothing"),
+        (CageOutOfMemory("8 GB"), RETRIED, "memory", "took more memory"),
+        (CageUnavailable("no landlock"), WAITS, "system", "could not shut the model in safely"),
+        (ServerRefused("wrong key"), FINAL, "server", "refused what it was asked"),
+        (ServerUnavailable("no answer"), RETRIED, "server", "server that runs the model did not answer"),
+        (ScorerChanged("closed"), FINAL, "version", "moved on to another version"),
+        (ScorerUnavailable("down"), WAITS, "scorer", "cannot be had"),
+        (ScorerUnavailable("ended", ScorerState.RETIRED), FINAL, "scorer", "is retired"),
+        (MetricUnavailable("no texts"), WAITS, "scorer", "cannot be evaluated now"),
+        (HubBusy("slow down", 9.0), WAITS, "system", "The hub did not answer"),
+        (HostLacks("no weights"), WAITS, "storage", "could not be read or written"),
+        (StorageAway("unmounted"), WAITS, "storage", "does not answer"),
+        (PermissionError("denied"), WAITS, "storage", "could not be read or written"),
+        (FileNotFoundError("gone"), WAITS, "files", "missing"),
+        (MemoryError(), WAITS, "memory", "ran out of memory"),
+        (torch.OutOfMemoryError("CUDA"), WAITS, "memory", "ran out of memory"),
+        (OperationalError("away"), WAITS, "database", "database did not answer"),
+        (kombu.exceptions.OperationalError("away"), WAITS, "database", "did not answer"),
+        (IntegrityError("twice"), RETRIED, "database", "refused what was to be written"),
+        (ImportError("no lightgbm"), WAITS, "system", "lacks a library"),
+        (ConnectionResetError("by peer"), WAITS, "system", "connection broke"),
+        (httpx.ConnectError("refused"), WAITS, "system", "connection broke"),
+        (TimeoutError("late"), WAITS, "system", "in time"),
+        (httpx.ReadTimeout("late"), WAITS, "system", "in time"),
+        (ValueError("anything"), RETRIED, "other", "not foreseen"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_a_failure_is_treated_counted_and_told_as_its_class_says(error, treatment, kind, words):
+    failure = failure_of(error)
+    assert (failure.of_board, failure.final) == (treatment == WAITS, treatment == FINAL)
+    assert failure.kind == kind
+    told = explain(Run(state=Work.State.FAILED, fault=fault_of(error), reason=str(error)))
+    assert words in told.what
+    assert told.remedy.endswith(".")
+
+
+def test_a_subclass_is_treated_as_the_nearest_class_that_is_declared():
+    unknown_refusal = type("SomethingNew", (ModelRefused,), {})("new")
+    assert failure_of(unknown_refusal) == failure_of(ModelRefused("old"))
+    assert fault_of(unknown_refusal) == "ModelRefused"
+    assert fault_of(type("SomethingElse", (Exception,), {})("new")) == "SomethingElse"
+    assert failure_called("SomethingElse") is UNFORESEEN
+
+
+def test_a_model_without_finite_likelihoods_is_told_by_its_reason():
+    run = Run(state=Work.State.FAILED, fault="NotFinite", reason="12 of 40 texts have none")
+    assert fault_of(NotFinite("x")) == "NotFinite"
+    assert explain(run).what == "12 of 40 texts have none."
+
+
+def test_every_class_that_is_named_exists_and_belongs_to_one_failure():
+    import leaderboard.tasks  # noqa: F401
+
+    names = [failures.name_of_error(error) for failure in DECLARED for error in failure.errors]
+    assert len(FAILURES) == len(set(names))
+    classes = [failures.find_class(error) for failure in DECLARED for error in failure.errors if error not in MARKS]
+    assert None not in classes
+    assert len(classes) == len(set(classes))
+    assert ArtefactLost in classes
+
+
+MARKS = (failures.RETIRED, failures.NOT_READ)  # of what is no class
+
+
+def test_what_is_told_never_says_that_a_declared_failure_was_not_foreseen():
+    assert not [name for name, failure in FAILURES.items() if failure.what == UNFORESEEN.what]
+    assert {failure.kind for failure in DECLARED} == set(FailureKind)

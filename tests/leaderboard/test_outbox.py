@@ -1,0 +1,105 @@
+"""One outbox for all that the board has to tell: who sends what, and what becomes of what nobody takes."""
+
+from datetime import timedelta
+
+import pytest
+from django.core import mail
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from leaderboard.models import Incident, OutboxMessage, Submission
+from leaderboard.operations.alerts import ALERTS
+from leaderboard.people.services.password_resets import request_reset
+from leaderboard.services.outbox import post, send_due
+from leaderboard.worker import SENDERS
+from tests.leaderboard.submitting import sent
+from tests.leaderboard.test_accounts import _quick_hashes, person
+
+__all__ = ["_quick_hashes"]
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def messages(settings) -> None:
+    """One message of each kind, from oldest to newest: letter, reset, news, alert."""
+    settings.ALERT_EMAIL = ["chief@example.org"]
+    ada = person("ada")
+    post("ada@example.org", "Hello", "A letter.")
+    request_reset("ada@example.org")
+    submission = sent(ada, state="moderated")
+    submission.move(Submission.State.REFUSED, reason="No.")
+    about = {"key": "k", "kind": "failed", "subject": "runs", "summary": "1 run failed.", "path": "/operate/"}
+    Incident.objects.create(**about, opened_at=timezone.now()).messages.add_alerts("opened", ["e-mail"])
+
+
+@pytest.fixture
+def no_mail_server(settings) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9
+
+
+def test_beat_sends_every_kind_oldest_first_and_once(messages):
+    assert send_due(SENDERS) == 4
+    assert send_due(SENDERS) == 0
+    assert [letter.subject for letter in mail.outbox] == [
+        "Hello",
+        "Plumbline: reset your password",
+        "Plumbline: refused: Entrant 1",
+        "[Plumbline] 1 run failed.",
+    ]
+    assert list(OutboxMessage.objects.values_list("kind", flat=True)) == ["news", "alert"], "what may hold secrets goes"
+    assert not OutboxMessage.objects.waiting().exists()
+
+
+def test_who_stands_in_for_beat_sends_alerts_alone(messages):
+    assert send_due([ALERTS]) == 1
+    assert [letter.to for letter in mail.outbox] == [["chief@example.org"]]
+    assert OutboxMessage.objects.waiting().count() == 3
+
+
+def test_pauses_grow_by_the_rule_of_each_kind_up_to_the_longest(messages, no_mail_server, monkeypatch):
+    pauses: dict[str, list[int]] = {sender.kind: [] for sender in SENDERS}
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    for attempts in (0, 1, 14):
+        OutboxMessage.objects.update(attempts=attempts, not_before=now)
+        assert send_due(SENDERS) == 0
+        for message in OutboxMessage.objects.all():
+            assert message.error == "the mail server: ConnectionRefusedError"
+            pauses[message.kind].append((message.not_before - now) // timedelta(seconds=30))
+    letters = [2, 4, 720]  # one minute, two, six hours
+    assert pauses == {"letter": letters, "reset": letters, "news": letters, "alert": [1, 2, 120]}
+
+
+def test_what_nobody_takes_is_given_up_and_stays_only_where_it_holds_no_secret(messages, no_mail_server):
+    for sender in SENDERS:
+        OutboxMessage.objects.filter(kind=sender.kind).update(attempts=sender.most_attempts - 1)
+    assert send_due(SENDERS) == 0
+    ends = OutboxMessage.objects.values_list("kind", "sent_at", "error")
+    assert list(ends) == [(kind, None, "the mail server: ConnectionRefusedError") for kind in ("news", "alert")]
+    assert not OutboxMessage.objects.filter(given_up_at=None).exists()
+
+
+def test_a_message_whose_last_sender_died_is_not_tried_once_more(messages):
+    for sender in SENDERS:
+        OutboxMessage.objects.filter(kind=sender.kind).update(attempts=sender.most_attempts)
+    assert send_due(SENDERS) == 0
+    assert mail.outbox == []
+    assert not OutboxMessage.objects.waiting().exists()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "letter", "recipient": "ada@example.org"},
+        {"kind": "reset", "recipient": "ada@example.org", "body": "A link"},
+        {"kind": "news", "event": "ranked"},
+        {"kind": "alert", "event": "opened", "recipient": "e-mail"},
+        {"kind": "other", "body": "A letter."},
+    ],
+    ids=lambda fields: fields["kind"],
+)
+def test_the_database_refuses_what_is_no_message_of_its_kind(fields):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        OutboxMessage.objects.create(**fields)
