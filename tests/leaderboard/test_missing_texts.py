@@ -53,7 +53,7 @@ def test_an_entry_that_lacks_more_scores_than_the_metric_allows_is_shown_and_not
     page = client.get("/models/entrant-2/").content.decode()
     assert "Not ranked." in page
     assert "2 of 20 texts have no score" in page
-    assert "more than 5.0% of the texts" in client.get(f"/metrics/{SLUG}/").content.decode()
+    assert "more than 5.0% of its texts" in client.get(f"/metrics/{SLUG}/").content.decode()
 
 
 def test_both_counts_stand_beside_measures_of_prompts_and_worst_cases_hold_the_value(board):
