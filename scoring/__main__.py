@@ -3,6 +3,8 @@
 python -m scoring perplexity --model REF --texts FILE > likelihoods.jsonl
 python -m scoring safety FILE > scores.json
 python -m scoring safety FILE --as-published > scores.json
+python -m scoring stereotype FILE > scores.json
+python -m scoring effect FILE > scores.json
 python -m scoring fetch-manifest URL FOLDER
 python -m scoring check-manifest FOLDER
 """
@@ -12,7 +14,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,18 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from scoring.evaluation_sets import EvaluationSetError, FetchError, read_scored, to_table
+from scoring.evaluation_sets import EvaluationSetError, FetchError, get, read_scored, to_table
+from scoring.evaluation_sets.triples import read_stereoset
 from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
 from scoring.likelihood import LikelihoodSettings, NotApplicable, TextLikelihood, token_log_likelihoods
 from scoring.manifest import check as check_manifest
 from scoring.manifest_download import download as download_manifest
+from scoring.metrics.measures import Measurement
 from scoring.metrics.safety import AVERAGE, RANKED, SAFETY_INDIFFERENT, Texts, measure_as_published, measure_safety
+from scoring.metrics.sentence_pairs import measure_pairs
+from scoring.metrics.sentence_triples import measure_triples
+from scoring.metrics.total_effect import measure_effects
+from scoring.score_files import PAIR_COLUMNS, read_odds_ratios, read_pair_scores, read_predictions
 
 REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, FetchError, ValueError, OSError)
 
@@ -95,6 +103,44 @@ def parser() -> argparse.ArgumentParser:
         "that it is 0.5; those with p above 0.05 are left out, of their mean too",
     )
     safety.set_defaults(run=run_safety)
+    stereotype = commands.add_parser(
+        "stereotype",
+        help="stereotype scores of sentence scores made by anyone",
+        description="Print one JSON object with the measures of each part of the set and of all: of StereoSet ICAT, "
+        "language-modelling and stereotype score, of CrowS-Pairs the share of pairs in which the stereotyping sentence "
+        "is the more likely one; with 95%% intervals, counts, and how many could not be scored.",
+    )
+    stereotype.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="predictions of StereoSet's code (.json: intrasentence and intersentence, lists of id and score), or the "
+        f"table that the code of CrowS-Pairs writes (.csv: {', '.join(PAIR_COLUMNS)})",
+    )
+    stereotype.add_argument(
+        "--set",
+        type=Path,
+        metavar="SET",
+        dest="sentences",
+        help="the triples that predictions are about: StereoSet's dev.json; or JSON lines as test.jsonl has them, "
+        "where a sentence is known by line and association, as 12-stereotype (default: stereoset/test.jsonl in "
+        "PLUMBLINE_DATA)",
+    )
+    stereotype.set_defaults(run=run_stereotype)
+    effect = commands.add_parser(
+        "effect",
+        help="total effects of odds made by anyone",
+        description="Print one JSON object with total effect and filtered total effect of each slice, with 95%% "
+        "intervals over pairs, and counts.",
+    )
+    effect.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="JSON as the code of Vig et al. 2020 writes it, or .csv: for each pair odds_base and odds_alt, the odds "
+        "of a man's continuation after a female and after a male pronoun, and optionally slice",
+    )
+    effect.set_defaults(run=run_effect)
     fetch_command = commands.add_parser(
         "fetch-manifest",
         help="download a published metric version: its manifest and artefacts",
@@ -178,6 +224,34 @@ def run_safety(args: argparse.Namespace) -> None:
     texts = Texts.from_table(to_table(sentences))
     content = (scores_as_published if args.as_published else scores)(texts, np.log(perplexities))
     print(json.dumps(content, indent=2, allow_nan=False))  # noqa: T201
+
+
+def run_stereotype(args: argparse.Namespace) -> None:
+    """Measure scores of sentences that are already there."""
+    if args.file.suffix == ".csv":
+        _print_measurements(measure_pairs(*read_pair_scores(args.file)))
+        return
+    data = Path(os.environ.get("PLUMBLINE_DATA", "var/data"))
+    path = args.sentences or data / get("stereoset").files[0].path
+    predictions = read_predictions(args.file, read_stereoset(path))
+    if predictions.unknown:
+        print(f"{args.file}: {predictions.unknown} ids are of no sentence of {path}", file=sys.stderr)  # noqa: T201
+    _print_measurements(measure_triples(predictions.scores, predictions.targets, predictions.members))
+
+
+def run_effect(args: argparse.Namespace) -> None:
+    """Measure odds that are already there."""
+    _print_measurements(measure_effects(read_odds_ratios(args.file)))
+
+
+def _print_measurements(measurements: Iterable[Measurement]) -> None:
+    by_slice: dict[str, dict[str, Any]] = {}
+    for one in measurements:
+        numbers = {"value": one.value, "interval": [one.ci_low, one.ci_high], "n": one.n, "missing": one.missing}
+        if one.p_value is not None:
+            numbers |= {"p": one.p_value, "p_adjusted": one.p_adjusted}
+        by_slice.setdefault(one.slice, {})[one.measure] = numbers
+    print(json.dumps(by_slice, indent=2, allow_nan=False))  # noqa: T201
 
 
 def run_fetch_manifest(args: argparse.Namespace) -> None:

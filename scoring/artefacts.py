@@ -31,6 +31,34 @@ SCHEMAS = {
             ("demographics", pa.list_(pa.string())),  # the bias type
         ]
     ),
+    "stereotype_triples": pa.schema(  # three rows for each triple
+        [
+            ("id", pa.string()),
+            ("text", pa.string()),
+            ("start", pa.int32()),  # masked models are asked for the characters from here
+            ("end", pa.int32()),  # to here
+            ("left_start", pa.int32()),  # others for those from here to the text's end
+            ("triple", pa.string()),
+            ("association", pa.string()),  # stereotype, anti-stereotype or unrelated
+            ("task", pa.string()),  # intrasentence or intersentence
+            ("target", pa.string()),  # the term that the triple is about
+            ("demographics", pa.list_(pa.string())),  # the domain
+        ]
+    ),
+    "coreference": pa.schema(  # four rows for each pair: either pronoun with either continuation
+        [
+            ("id", pa.string()),
+            ("text", pa.string()),
+            ("start", pa.int32()),  # of the continuation, in characters
+            ("end", pa.int32()),
+            ("left_start", pa.int32()),  # the same as start
+            ("pair", pa.string()),
+            ("pronoun", pa.string()),  # female or male
+            ("continuation", pa.string()),  # first or second
+            ("demographics", pa.list_(pa.string())),  # the statistics of occupations that judge this pair
+            ("female_by", pa.list_(pa.string())),  # those by which this continuation is stereotypically a woman's
+        ]
+    ),
     "likelihoods": pa.schema(
         [
             ("id", pa.string()),
@@ -52,6 +80,22 @@ SCHEMAS = {
         [
             ("id", pa.string()),  # of the stereotyping sentence
             ("difference", pa.float64()),  # its log-likelihood above that of the other; null where one has none
+        ]
+    ),
+    "triple_scores": pa.schema(  # log-scores of the three sentences; all null where one has none
+        [
+            ("id", pa.string()),  # of the triple
+            ("stereotype", pa.float64()),
+            ("anti_stereotype", pa.float64()),
+            ("unrelated", pa.float64()),
+        ]
+    ),
+    "pair_odds_ratios": pa.schema(
+        [
+            ("id", pa.string()),  # of the pair
+            # Of the first continuation against the second, after the male pronoun against the female; null where a
+            # continuation has no likelihood.
+            ("log_odds_ratio", pa.float64()),
         ]
     ),
     "log_perplexities": pa.schema(

@@ -20,3 +20,9 @@ needs_crows_pairs = pytest.mark.skipif(
     not CROWS_PAIRS.exists(),
     reason="CrowS-Pairs is not here: run manage.py fetch_data crows-pairs, or set PLUMBLINE_DATA",
 )
+STEREOSET = DATA / "stereoset" / "test.jsonl"
+WINOBIAS, WINOGENDER = DATA / "winobias", DATA / "winogender"
+needs_stereotypes = pytest.mark.skipif(
+    not all(path.exists() for path in (STEREOSET, WINOBIAS, WINOGENDER)),
+    reason="StereoSet, WinoBias or Winogender is not here: run manage.py fetch_data, or set PLUMBLINE_DATA",
+)

@@ -55,6 +55,7 @@ class EvaluationSetKind(models.TextChoices):
     LABELLED_SENTENCES = "labelled_sentences", "Labelled sentences"
     PROMPTS = "prompts", "Prompts"
     STEREOTYPE_PAIRS = "stereotype_pairs", "Stereotype pairs"
+    STEREOTYPE_TRIPLES = "stereotype_triples", "Stereotype triples"
     COREFERENCE = "coreference", "Coreference"
 
 

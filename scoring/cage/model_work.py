@@ -13,7 +13,7 @@ import transformers.modeling_utils
 import transformers.models.auto.tokenization_auto  # noqa: F401
 
 from scoring.cage.room import Answered, Room, Values
-from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TOKENS, read_prompts, read_texts
+from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TOKENS, read_passages, read_prompts, read_texts
 from scoring.generation import GenerationSettings, continuations, continuations_table, with_log_perplexities
 from scoring.language_models.describing import describe
 from scoring.language_models.loading import load_files
@@ -68,8 +68,7 @@ def list_token_ids(room: Room, arguments: Values, table: pa.Table | None) -> Ans
 def compute_likelihoods(room: Room, arguments: Values, table: pa.Table | None) -> Answered:
     room.enter("computing likelihoods")
     settings = LikelihoodSettings(**arguments["settings"])
-    texts = read_texts(table)
-    likelihoods = list(token_log_likelihoods(room.loaded, texts, settings, room.progress))
+    likelihoods = list(token_log_likelihoods(room.loaded, read_passages(table), settings, room.progress))
     return {}, likelihoods_table([""] * len(likelihoods), likelihoods).select(LIKELIHOODS.names)
 
 

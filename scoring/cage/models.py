@@ -1,6 +1,6 @@
 """Models in a cage: described, opened, and asked for likelihoods and continuations."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from scoring.artefacts import SCHEMAS
 from scoring.cage.limits import LOOK_UP, CageBroken, CageDied, CageLimits, CageOutOfMemory, CageTimeout
-from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TEXTS, TOKENS
+from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TEXTS, TOKENS, passages_table
 from scoring.cage.supervisor import Cage, WorkRefused, open_cage
 from scoring.generation import GenerationSettings, UnsupportedKind
 from scoring.language_models import Architecture, FailedSelfTest, ModelRefused, Precision
 from scoring.language_models.description import Describe, Description
 from scoring.language_models.tokenizer_report import TEXT_ENDS, TokenizerReading
-from scoring.likelihood import LikelihoodSettings, NotApplicable, Unscorable
+from scoring.likelihood import LikelihoodSettings, NotApplicable, Passage, Unscorable
 from scoring.self_test_result import SelfTest
 
 Progress = Callable[[int], None]
@@ -100,15 +100,19 @@ class CagedModel:
         return TokenizerReading(is_changed, rates, pieces, ordinary)
 
     def likelihoods(
-        self, ids: list[str], texts: list[str], settings: LikelihoodSettings, progress: Progress = lambda _count: None
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str | Passage],
+        settings: LikelihoodSettings,
+        progress: Progress = lambda _count: None,
     ) -> pa.Table:
-        """Rows of the `likelihoods` schema, for these texts. `progress` gets the texts finished so far.
+        """Rows of the `likelihoods` schema, for these texts or passages. `progress` gets the texts finished so far.
 
         Raises ModelRefused, NotApplicable, CageError.
         """
-        request_table = pa.table({"text": pa.array(texts, pa.string())}, schema=TEXTS)
+        arguments = {"settings": asdict(settings)}
         with _translate_errors(self._name):
-            answer = self._cage.ask("likelihoods", {"settings": asdict(settings)}, request_table, LIKELIHOODS, progress)
+            answer = self._cage.ask("likelihoods", arguments, passages_table(texts), LIKELIHOODS, progress)
         table = answer.rows
         reasons = set(table["unscorable"].unique().to_pylist()) - {None, *Unscorable}
         if table.num_rows != len(ids) or reasons:

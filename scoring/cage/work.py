@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from scoring.cage.pipe import Closed, Pipe
 from scoring.cage.room import Answered, Room, Values
-from scoring.cage.schemas import PROMPTS, TEXTS, read_prompts
+from scoring.cage.schemas import PASSAGES, PROMPTS, TEXTS, read_prompts
 from scoring.contributed import ContributionRefused, Limits, read_generations, read_likelihoods
 from scoring.contributed.tools import read_log, results_of
 
@@ -149,7 +149,7 @@ if find_spec("torch"):  # a web server may be installed without the engine, and 
 WITH_TEXTS = {
     "read texts": TEXTS,
     "token ids": TEXTS,
-    "likelihoods": TEXTS,
+    "likelihoods": PASSAGES,
     "continuations": PROMPTS,
     "read generations": PROMPTS,
     "read likelihoods": PROMPTS,

@@ -10,9 +10,9 @@ from typing import Any
 
 from scoring.refusals import Missing
 
-KINDS = ("labelled_sentences", "prompts", "stereotype_pairs", "coreference", "text")
+KINDS = ("labelled_sentences", "prompts", "stereotype_pairs", "stereotype_triples", "coreference", "text")
 # What can be imported; empty where nothing reads the set from a file.
-FORMATS = ("", "safenlp", "prompts", "crows_pairs")
+FORMATS = ("", "safenlp", "prompts", "crows_pairs", "stereoset", "winobias", "winogender")
 _CATALOGUE = Path(__file__).with_name("catalogue.toml")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -26,6 +26,14 @@ from scoring.evaluation_sets.prompts import (
     published_scores_table,
     read_prompts,
 )
+from scoring.evaluation_sets.pronouns import (
+    ContinuationPair,
+    pronoun_pair_counts,
+    pronoun_pairs_table,
+    read_winobias,
+    read_winogender,
+)
+from scoring.evaluation_sets.triples import Triple, read_stereoset, triple_counts, triples_table
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,23 @@ def reading_of_pairs(pairs: Sequence[SentencePair]) -> SetReading:
     return SetReading("stereotype_pairs", pairs_table(pairs), pair_counts(pairs))
 
 
+def reading_of_triples(triples: Sequence[Triple]) -> SetReading:
+    """Sentence triples, counted by domain."""
+    return SetReading("stereotype_triples", triples_table(triples), triple_counts(triples))
+
+
+def reading_of_pronoun_pairs(pairs: Sequence[ContinuationPair]) -> SetReading:
+    """Pairs of continuations after a pronoun, counted by statistic of occupations."""
+    return SetReading("coreference", pronoun_pairs_table(pairs), pronoun_pair_counts(pairs))
+
+
 READERS: dict[str, Callable[[Path], SetReading]] = {
     "safenlp": lambda path: reading_of_sentences(read_safenlp(path)),
     "prompts": lambda path: reading_of_prompts(read_prompts(path)),
     "crows_pairs": lambda path: reading_of_pairs(read_crows_pairs(path)),
+    "stereoset": lambda path: reading_of_triples(read_stereoset(path)),
+    "winobias": lambda path: reading_of_pronoun_pairs(read_winobias(path)),
+    "winogender": lambda path: reading_of_pronoun_pairs(read_winogender(path)),
 }
 
 

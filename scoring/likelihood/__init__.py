@@ -14,6 +14,7 @@ The engine, and torch with it, is imported at its first use.
 from typing import TYPE_CHECKING
 
 from scoring.lazy import import_lazily
+from scoring.likelihood.passages import Passage
 from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
 
@@ -29,6 +30,7 @@ __getattr__ = import_lazily(
 __all__ = [
     "LikelihoodSettings",
     "NotApplicable",
+    "Passage",
     "SpecialTokens",
     "TextLikelihood",
     "Unscorable",

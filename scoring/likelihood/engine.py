@@ -13,6 +13,7 @@ from scoring.artefacts import SCHEMAS
 from scoring.language_models import LoadedModel
 from scoring.likelihood.causal import causal_log_likelihoods
 from scoring.likelihood.masked import masked_log_likelihoods
+from scoring.likelihood.passages import Passage
 from scoring.likelihood.permutation import permutation_log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored
 from scoring.likelihood.reasons import NotApplicable, Unscorable
@@ -55,14 +56,15 @@ def likelihoods_table(ids: Sequence[str], likelihoods: Sequence[TextLikelihood])
 
 def token_log_likelihoods(
     model: LoadedModel,
-    texts: Iterable[str],
+    texts: Iterable[str | Passage],
     settings: LikelihoodSettings,
     progress: Callable[[int], None] = lambda _count: None,
 ) -> Iterator[TextLikelihood]:
     """Yield the token log-likelihoods of `texts`, in their order, reading them as they are needed.
 
-    Identical texts near each other are scored once. After every batch `progress` gets the number of distinct texts
-    finished so far; what it raises passes through. Raises NotApplicable where the settings do not fit the model.
+    Of a passage only its own tokens are scored, given the rest of its text. Identical texts near each other are scored
+    once. After every batch `progress` gets the number of distinct texts finished so far; what it raises passes
+    through. Raises NotApplicable where the settings do not fit the model.
     """
     if model.precision != settings.precision:
         raise NotApplicable(f"precision = {settings.precision!r}: the model was loaded in {model.precision}")
@@ -81,16 +83,17 @@ def _advance(progress: Callable[[int], None], earlier_texts: int, count: int) ->
     progress(earlier_texts + count)
 
 
-def chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+def chunks(texts: Iterable[str | Passage]) -> Iterator[list[str | Passage]]:
     """Cut a stream into lists of at most CHUNK_TEXTS texts and, unless one text has more, CHUNK_CHARACTERS."""
-    chunk: list[str] = []
+    chunk: list[str | Passage] = []
     characters = 0
     for text in texts:
-        if chunk and (len(chunk) == CHUNK_TEXTS or characters + len(text) > CHUNK_CHARACTERS):
+        length = len(text.text if isinstance(text, Passage) else text)
+        if chunk and (len(chunk) == CHUNK_TEXTS or characters + length > CHUNK_CHARACTERS):
             yield chunk
             chunk, characters = [], 0
         chunk.append(text)
-        characters += len(text)
+        characters += length
     if chunk:
         yield chunk
 
@@ -116,7 +119,7 @@ def choose_engine(model: LoadedModel, settings: LikelihoodSettings) -> Callable[
 @torch.inference_mode()
 def _score(
     model: LoadedModel,
-    texts: list[str],
+    texts: list[str | Passage],
     settings: LikelihoodSettings,
     special: SpecialTokens,
     engine: Callable[[list[Piece]], Iterator[list[Scored]]],

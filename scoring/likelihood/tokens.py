@@ -1,9 +1,11 @@
 """From texts to pieces: tokenise, reject what cannot be scored, add special tokens by one rule, cut into windows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scoring.language_models import LoadedModel
 from scoring.likelihood.batches import windows
+from scoring.likelihood.passages import Passage
 from scoring.likelihood.pieces import Piece
 from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
@@ -44,30 +46,43 @@ class SpecialTokens:
 
 @dataclass(frozen=True, slots=True)
 class EncodedText:
-    """The token ids of a text without special tokens, their words where needed, or why it cannot be scored."""
+    """The token ids of a text without special tokens, their words where needed, or why it cannot be scored.
+
+    first, last: the range [first, last) of the tokens to score; `last` is None where it is the end of the text.
+    """
 
     ids: list[int]
     words: list[int] | None
     unscorable: Unscorable | None
+    first: int = 0
+    last: int | None = None
 
 
-def encode(model: LoadedModel, texts: list[str], settings: LikelihoodSettings) -> list[EncodedText]:
+def encode(model: LoadedModel, texts: Sequence[str | Passage], settings: LikelihoodSettings) -> list[EncodedText]:
     """Tokenise `texts`. The name of a special token counts as ordinary text, or else the text has no likelihood.
 
-    Raises NotApplicable where the settings need words and the tokenizer does not report them.
+    Raises NotApplicable where the settings need words, or a passage its place, and the tokenizer does not report them.
     """
+    passages = [text if isinstance(text, Passage) else Passage(text) for text in texts]
     tokenizer = model.tokenizer
     with_words = model.architecture.kind == "masked" and settings.variant == "word_l2r"
     if with_words and not tokenizer.is_fast:
         raise NotApplicable("variant = 'word_l2r': the tokenizer does not say which tokens form a word")
+    with_offsets = not all(passage.is_whole for passage in passages)
+    if with_offsets and not tokenizer.is_fast:
+        raise NotApplicable("the tokenizer does not say where in a text a token stands, and part of it is scored")
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     fewest = 1 if model.architecture.kind == "masked" or settings.bos == "prepend" else 2
-    encodings = [EncodedText([], None, Unscorable.NOT_UNICODE)] * len(texts)
-    valid = [place for place, text in enumerate(texts) if is_unicode(text)]
+    encodings = [EncodedText([], None, Unscorable.NOT_UNICODE)] * len(passages)
+    valid = [place for place, passage in enumerate(passages) if is_unicode(passage.text)]
     if not valid:  # tokenizers fail on an empty batch
         return encodings
     batch = tokenizer(
-        [texts[place] for place in valid], add_special_tokens=False, split_special_tokens=True, verbose=False
+        [passages[place].text for place in valid],
+        add_special_tokens=False,
+        split_special_tokens=True,
+        verbose=False,
+        return_offsets_mapping=with_offsets,
     )
     for number, place in enumerate(valid):
         ids = batch["input_ids"][number]
@@ -78,7 +93,12 @@ def encode(model: LoadedModel, texts: list[str], settings: LikelihoodSettings) -
             reason = Unscorable.SPECIAL
         elif max(ids) >= model.architecture.vocabulary:
             reason = Unscorable.NOT_EMBEDDED
-        encodings[place] = EncodedText(ids, batch.word_ids(number) if with_words else None, reason)
+        first, last = 0, None
+        if not passages[place].is_whole:
+            first, last = passages[place].token_range(batch["offset_mapping"][number])
+            if reason is None and last <= max(first, fewest - 1):
+                reason = Unscorable.EMPTY if first == last else Unscorable.LONE
+        encodings[place] = EncodedText(ids, batch.word_ids(number) if with_words else None, reason, first, last)
     return encodings
 
 
@@ -101,7 +121,10 @@ def cut_pieces(model: LoadedModel, encodings: list[EncodedText], special: Specia
         if encoding.unscorable:
             continue
         for window in windows(len(encoding.ids), size, stride):
-            first = max(window.scored, 1) if lone else window.scored
+            first = max(window.scored, encoding.first, 1 if lone else 0)
+            last = window.stop if encoding.last is None else min(window.stop, encoding.last)
+            if first >= last:
+                continue
             shift = len(special.before) - window.start
             ids = [*special.before, *encoding.ids[window.start : window.stop], *special.after]
             words = encoding.words and [
@@ -109,5 +132,5 @@ def cut_pieces(model: LoadedModel, encodings: list[EncodedText], special: Specia
                 *encoding.words[window.start : window.stop],
                 *[-1] * len(special.after),
             ]
-            pieces.append(Piece(text, ids, first + shift, window.stop + shift, words))
+            pieces.append(Piece(text, ids, first + shift, last + shift, words))
     return pieces

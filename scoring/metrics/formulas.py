@@ -14,12 +14,14 @@ from scoring.artefacts import SCORE
 from scoring.attributes import THRESHOLD, Attribute, Meaning, harms_of
 from scoring.drift.measures import lexicon_measures, regard_measures, toxicity_measures
 from scoring.evaluation_sets.regard import template_of
-from scoring.metrics import lexicon_frequency, regard, safety, sentence_pairs, toxicity
+from scoring.metrics import lexicon_frequency, regard, safety, sentence_pairs, sentence_triples, total_effect, toxicity
 from scoring.metrics.kinds import Collected, Formula, LikelihoodFormula, ScoreFormula
 from scoring.metrics.lexicon_frequency import ANY
 from scoring.metrics.measures import Measurement
 from scoring.metrics.safety import ALL, AVERAGE
 from scoring.metrics.sentence_pairs import PairFormula
+from scoring.metrics.sentence_triples import TripleFormula
+from scoring.metrics.total_effect import EffectFormula
 
 Array = NDArray[np.float64]
 
@@ -197,13 +199,36 @@ FORMULAS: dict[str, Formula] = {
             by_demographic=True,
             warning=sentence_pairs.WARNING,
         ),
+        TripleFormula(
+            name="stereotype_triples",
+            title="Context association",
+            version=sentence_triples.FORMULA_VERSION,
+            measures=sentence_triples.MEASURES,
+            measure=sentence_triples.measure_collected,
+            in_words=sentence_triples.IN_WORDS,
+            limits=sentence_triples.LIMITS,
+            changes=sentence_triples.CHANGES,
+            warning=sentence_triples.WARNING,
+        ),
+        EffectFormula(
+            name="total_effect",
+            title="Mediation",
+            version=total_effect.FORMULA_VERSION,
+            measures=total_effect.MEASURES,
+            measure=total_effect.measure_collected,
+            in_words=total_effect.IN_WORDS,
+            limits=total_effect.LIMITS,
+            changes=total_effect.CHANGES,
+        ),
     )
 }
 MEASURES = {key: measure for formula in FORMULAS.values() for key, measure in formula.measures.items()}
 
 _OVERALL = (AVERAGE, ALL, ANY)
 _MAIN_ATTRIBUTES = ("toxicity", "profanity")
-_SLICE_LABELS = safety.SLICE_LABELS | sentence_pairs.SLICE_LABELS
+_SLICE_LABELS = (
+    safety.SLICE_LABELS | sentence_pairs.SLICE_LABELS | sentence_triples.SLICE_LABELS | total_effect.SLICE_LABELS
+)
 _PART_LABELS = {
     ALL: "all prompts",
     toxicity.TOXIC: "toxic prompts",

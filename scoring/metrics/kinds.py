@@ -392,19 +392,7 @@ class ScoreFormula(Formula):
     def covariances(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
     ) -> Covariances:
-        replicates: dict[tuple[str, str], dict[int, Array]] = {}
-        for number, whole in tables:
-            table = whole.filter(pc.field("measure").isin(list(measures)))
-            names = zip(table["measure"].to_pylist(), table["slice"].to_pylist(), strict=True)
-            for key, values in zip(names, table["values"], strict=True):
-                replicates.setdefault(key, {})[number] = values.values.to_numpy()
-        joint = {}
-        for key, entry_replicates in replicates.items():
-            rows = np.full((count, max(map(len, entry_replicates.values()))), np.nan)
-            for number, values in entry_replicates.items():
-                rows[number] = values
-            joint[key] = np.atleast_2d(np.cov(rows))
-        return joint
+        return replicate_covariances(tables, count, measures)
 
     def instrument(
         self, load_scorer: Callable[[], Scorer], parameters: Mapping[str, Any], environment: Mapping[str, str]
@@ -428,6 +416,26 @@ class ScoreFormula(Formula):
 
     def entry_measures(self, items: pa.Table, attributes: Sequence[Attribute]) -> Reported:
         return self.control_measures(attributes)
+
+
+def replicate_covariances(tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]) -> Covariances:
+    """The covariances of `count` entries' values from their bootstrap replicates, which share draws.
+
+    tables: rows of the `replicates` schema of entries, by number; entries without any get NaN.
+    """
+    replicates: dict[tuple[str, str], dict[int, Array]] = {}
+    for number, whole in tables:
+        table = whole.filter(pc.field("measure").isin(list(measures)))
+        names = zip(table["measure"].to_pylist(), table["slice"].to_pylist(), strict=True)
+        for key, values in zip(names, table["values"], strict=True):
+            replicates.setdefault(key, {})[number] = values.values.to_numpy()
+    joint = {}
+    for key, entry_replicates in replicates.items():
+        rows = np.full((count, max(map(len, entry_replicates.values()))), np.nan)
+        for number, values in entry_replicates.items():
+            rows[number] = values
+        joint[key] = np.atleast_2d(np.cov(rows))
+    return joint
 
 
 def align_texts(values: pa.Table, texts: pa.Table) -> pa.Table:

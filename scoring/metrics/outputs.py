@@ -22,7 +22,7 @@ from scoring.generation import (
     continuations_table,
     server_continuations,
 )
-from scoring.likelihood import LikelihoodSettings, NotApplicable
+from scoring.likelihood import LikelihoodSettings, NotApplicable, Passage
 from scoring.metrics.safety import log_perplexities
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ Progress = Callable[[int], None]  # texts finished so far
 Settings = LikelihoodSettings | GenerationSettings
 Words = Mapping[str, Callable[[Any], str]]
 
-CAUSAL = "causal"
-EVERY_KIND = (CAUSAL, "masked", "permutation")
+CAUSAL, MASKED = "causal", "masked"
+EVERY_KIND = (CAUSAL, MASKED, "permutation")
 TOLERANCE = 1e-3  # of log-perplexities: ten times the observed effect of batches and numbers of threads
 MOST_OTHER = 0.02  # of continuations: rounding of a logit may change the token that is drawn
 # Continuations of a shard. Batches are cut within a shard, so another size rounds differently: it is not a setting.
@@ -216,6 +216,24 @@ class TokenLikelihoods(Likelihoods):
         return likelihoods.add_column(1, "tokens", tokens)
 
 
+class PassageLikelihoods(Likelihoods):
+    """The log-likelihood of the tokens of one passage of every text, given the rest of the text.
+
+    Masked models are asked for the characters from `start` to `end` of a text, others for those from `left_start` on:
+    these read from left to right and do not see what follows.
+    """
+
+    contributed = False  # which tokens make a passage depends on a tokenizer that this board does not have
+
+    def collect(self, model: "CagedModel", texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
+        rows = texts.select(["text", "start", "end", "left_start"]).to_pylist()
+        if model.architecture.kind == MASKED:
+            passages = [Passage(row["text"], row["start"], row["end"]) for row in rows]
+        else:
+            passages = [Passage(row["text"], row["left_start"]) for row in rows]
+        return model.likelihoods(texts["id"].to_pylist(), passages, settings, progress)
+
+
 class Continuations(Outputs):
     """k continuations of every prompt; `with_likelihoods`: and the log-perplexity of prompt and continuation."""
 
@@ -289,13 +307,14 @@ def _texts_by_place(continuations: pa.Table) -> dict[tuple[str, int], str | None
     return dict(zip(places, continuations["text"].to_pylist(), strict=True))
 
 
-LIKELIHOOD, TOKEN_LIKELIHOOD = "likelihood", "token_likelihood"
+LIKELIHOOD, TOKEN_LIKELIHOOD, PASSAGE_LIKELIHOOD = "likelihood", "token_likelihood", "passage_likelihood"
 REGARD = "regard"
 OUTPUTS: dict[str, Outputs] = {
     outputs.method: outputs
     for outputs in (
         Likelihoods(LIKELIHOOD, "likelihoods", LikelihoodSettings()),
         TokenLikelihoods(TOKEN_LIKELIHOOD, "likelihoods, token by token", LikelihoodSettings(bos="prepend")),
+        PassageLikelihoods(PASSAGE_LIKELIHOOD, "likelihoods of passages", LikelihoodSettings()),
         *(Continuations(name, settings, with_likelihoods=name == REGARD) for name, settings in PROTOCOLS.items()),
     )
 }

@@ -20,7 +20,7 @@ from scoring.drift.measures import Means, Reported
 from scoring.metrics.instruments import Instrument
 from scoring.metrics.kinds import Collected, Covariances, Formula, Judge, Listing, OfLikelihoods, Sentences
 from scoring.metrics.measures import Measure, Measurement
-from scoring.metrics.outputs import TOKEN_LIKELIHOOD
+from scoring.metrics.outputs import MASKED, TOKEN_LIKELIHOOD
 from scoring.metrics.safety import ALL
 from scoring.statistics.auc import holm
 from scoring.statistics.proportions import wilson_interval
@@ -30,7 +30,6 @@ Members = Mapping[str, NDArray[np.bool_]]  # slice -> which of the pairs [n]
 
 FORMULA_VERSION = 1
 CHANGES: dict[int, str] = {}
-MASKED = "masked"
 TIE = 1e-4  # of log-likelihoods: the possible effect of batches and numbers of threads
 TOLERANCE = 1e-9  # of values that are recomputed from the same outputs
 CONTROL_PAIRS = 200

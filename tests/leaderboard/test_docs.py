@@ -22,6 +22,8 @@ from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
 from scoring.metrics.regard import Statements, measure_regard, toxicity_of_labels
 from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.sentence_pairs import measure_pairs
+from scoring.metrics.sentence_triples import measure_triples
+from scoring.metrics.total_effect import measure_effects
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import example
 from scoring.self_test import LIMITS
@@ -245,6 +247,18 @@ def of_pairs(html: str) -> Numbers:
     return shares
 
 
+def of_triples(html: str) -> Numbers:
+    table = rows(html, "example-triples")
+    scores = np.array([row[1:] for row in table], dtype=np.float64)
+    return {of.measure: of.value for of in measure_triples(scores, [row[0] for row in table], {})}
+
+
+def of_effect(html: str) -> Numbers:
+    table = np.array([row[1:] for row in rows(html, "example-effect")], dtype=np.float64)
+    assert table[:, 1] / table[:, 0] == pytest.approx(table[:, 2])
+    return {of.measure: of.value for of in measure_effects({"one": table[:, 2]})}
+
+
 def of_jackknife(html: str) -> Numbers:
     toxic = np.array(numbers(html, "example-jackknife"))
     rows = np.column_stack([toxic, np.full(len(toxic), 4.0)])
@@ -286,7 +300,7 @@ def of_drift(html: str) -> Numbers:
 
 EXAMPLES = (
     *(of_perplexity, of_self_test, of_safety, of_toxicity, of_lexicon, of_regard, of_pairs),
-    *(of_jackknife, of_intervals, of_drift),
+    *(of_triples, of_effect, of_jackknife, of_intervals, of_drift),
 )
 
 

@@ -27,7 +27,9 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("slug", help="a name of the catalogue; with --prompts, one of your choice")
-        parser.add_argument("source", metavar="PATH|URL", help="the file (of BOLD its folder), or its https address")
+        parser.add_argument(
+            "source", metavar="PATH|URL", help="the file (of BOLD, WinoBias and Winogender the folder), or its address"
+        )
         parser.add_argument(
             "--prompts", action="store_true", help="your own prompts: `prompt` or `text`, and `id`, `group`"
         )

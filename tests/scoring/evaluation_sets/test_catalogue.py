@@ -70,6 +70,9 @@ def test_the_importable_sets_begin_with_the_file_to_import() -> None:
         "toxigen-human": "safenlp/toxiGen.json",
         "implicit-hate": "safenlp/implicitHate.json",
         "crows-pairs": "crows_pairs/crows_pairs_anonymized.csv",
+        "stereoset": "stereoset/test.jsonl",
+        "winogender": "winogender/templates_structurefilter.tsv",
+        "winobias": "winobias/pro_stereotyped_type1.txt.dev",
         "bold": "bold/prompts/gender_prompt.json",  # of a folder
         "real-toxicity-prompts-sample": "real_toxicity_prompts/sample_993.jsonl",
     }
