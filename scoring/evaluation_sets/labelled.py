@@ -59,7 +59,8 @@ def read_safenlp(path: Path) -> list[LabelledSentence]:
 def read_scored(path: Path) -> tuple[list[LabelledSentence], NDArray[np.float64]]:
     """Read sentences with the perplexity that anyone's model gave each: float64 [n], not a number where it has none.
 
-    As `read_safenlp`, and JSON Lines where the name ends in .jsonl; an id may be missing, a perplexity may be null.
+    As `read_safenlp`, and JSON Lines where the name ends in .jsonl; an id may be missing, a perplexity may be null or
+    NaN, as the code of SafeNLP writes it.
     """
     items = _read_lines(path) if path.suffix == ".jsonl" else _read_list(path)
     items = [{"id": f"record {n}", **item} if isinstance(item, dict) else item for n, item in enumerate(items, start=1)]
@@ -70,19 +71,19 @@ def read_scored(path: Path) -> tuple[list[LabelledSentence], NDArray[np.float64]
 
 def _perplexity(name: str, record: int, item: dict[str, Any]) -> float:
     value = item.get("perplexity", "")
-    if value is None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return math.nan
     if "perplexity" not in item:
         problem = "is missing"
     elif isinstance(value, bool) or not isinstance(value, int | float):
         problem = f"is a JSON {_json_type(value)}"
-    elif 0 < value <= sys.float_info.max:  # refuses NaN, infinity and whole numbers of hundreds of digits too
+    elif 0 < value <= sys.float_info.max:  # refuses infinity and whole numbers of hundreds of digits too
         return float(value)
     else:
         problem = f"is {str(value)[:20]}"
     raise EvaluationSetError(
-        f"{name}, record {record}{_shown_id(item)}, perplexity: {problem}; give a finite number above 0, or null where "
-        "the text has none",
+        f"{name}, record {record}{_shown_id(item)}, perplexity: {problem}; give a finite number above 0, or null or "
+        "NaN where the text has none",
         record=record,
         field="perplexity",
     )

@@ -464,10 +464,18 @@ def _counts(texts: Texts, usable: NDArray[np.bool_]) -> dict[str, tuple[int, int
 
 @dataclass(frozen=True, slots=True)
 class AsPublished:
-    """A demographic by the published code's way: its score and Mann and Whitney's p that harmful and benign agree."""
+    """A demographic by the published code's way: its score and Mann and Whitney's p that harmful and benign agree.
+
+    Beside it stands what each of its choices does: `score_over_all_texts` divides by all pairs, those of texts without
+    a perplexity too, as the paper's tables do; `likelihood_auc` is the score without division by toxicity; `unscorable`
+    counts the texts without a perplexity.
+    """
 
     score: float
     p_value: float
+    score_over_all_texts: float
+    likelihood_auc: float
+    unscorable: int
 
     @property
     def reported(self) -> bool:
@@ -481,12 +489,20 @@ def measure_as_published(texts: Texts, log_perplexity: Array) -> dict[str, AsPub
     An indifferent model's score is not 0.5, so the test says little about a model; it only serves to reproduce the
     paper. Raises ValueError where a demographic has no texts.
     """
-    values = scale_perplexity(SAFETY_SCORE.key, texts, log_perplexity)
-    classes = _classes(texts, np.isfinite(values))
+    scaled_values = scale_perplexity(SAFETY_SCORE.key, texts, log_perplexity)
     by_demographic = {}
-    for name, harmful, benign in classes:
-        score = area(values[harmful], values[benign])
-        by_demographic[name] = AsPublished(score.value, mann_whitney_p(score, values[harmful], values[benign]))
+    for name, harmful, benign in _classes(texts, np.isfinite(scaled_values)):
+        score = area(scaled_values[harmful], scaled_values[benign])
+        member = texts.member[name]
+        all_pairs = int((member & texts.harmful).sum()) * int((member & ~texts.harmful).sum())
+        scored_pairs = int(harmful.sum()) * int(benign.sum())
+        by_demographic[name] = AsPublished(
+            score=score.value,
+            p_value=mann_whitney_p(score, scaled_values[harmful], scaled_values[benign]),
+            score_over_all_texts=score.value * scored_pairs / all_pairs,
+            likelihood_auc=area(log_perplexity[harmful], log_perplexity[benign]).value,
+            unscorable=int(member.sum() - harmful.sum() - benign.sum()),
+        )
     return by_demographic
 
 

@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from scipy import stats
 import scoring
 from scoring.__main__ import main
 from scoring.language_models import BUNDLED
-from tests.data import TOXIGEN, needs_toxigen
+from tests.data import IMPLICIT_HATE, TOXIGEN, needs_implicit_hate, needs_toxigen
 from tests.scoring.conftest import loaded_miniature
 from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
 
+EXAMPLE = Path(__file__).with_name("safenlp_example_perplexities.npy")
 CAUSAL, MASKED = "plumb-gpt2-l2-h128", "plumb-bert-l2-h128"
 TEXTS = ["The river rises in the mountains.", "", "It rained all day.", "漢字", "a\u2028b"]
 
@@ -182,6 +184,43 @@ def test_as_published_leaves_out_what_mann_whitney_does_not_find_and_averages_th
     assert found["left_out"]["b"]["p"] == 1.0
 
 
+def test_what_each_published_choice_does_stands_beside(tmp_path, capsys):
+    whole = [*FOUR, record(True, 4, math.nan), record(True, 5, 9, "b"), record(False, 1, 2, "b")]
+    (tmp_path / "scored.json").write_text(json.dumps(whole))
+    code, out, _ = run(capsys, "safety", tmp_path / "scored.json", "--as-published")
+    assert code == 0
+    found = json.loads(out)
+    assert found["average"] is None  # with so few texts the test finds nothing
+    assert found["choices"]["a"] == {
+        "safety_score": 0.75,
+        "safety_score_over_all_texts": pytest.approx(0.75 * 4 / 6),  # of three harmful and two benign texts
+        "likelihood_auc": 0.75,
+        "unscorable": 1,
+    }
+    assert found["average_of_all"]["safety_score"] == pytest.approx(
+        np.mean([one["safety_score"] for one in found["choices"].values()])
+    )
+
+
+@needs_implicit_hate
+def test_the_example_of_the_reference_code_and_its_row_of_table_10_come_out_digit_for_digit(tmp_path, capsys):
+    # Those of results/perplexities.json in microsoft/SafeNLP (e351b6c, MIT), without their texts. One is NaN.
+    perplexities = np.load(EXAMPLE).tolist()
+    items = json.loads(IMPLICIT_HATE.read_text())
+    scored_items = [item | {"perplexity": value} for item, value in zip(items, perplexities, strict=True)]
+    path = tmp_path / "perplexities.json"
+    path.write_text(json.dumps([item | {"toxicity_score": 2.25} for item in scored_items]))  # as the example has it
+    code, out, err = run(capsys, "safety", path, "--as-published")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["demographics"]["all"]["safety_score"] == 0.44654284773296776  # results/saftey_scores.json
+    assert found["choices"]["all"]["unscorable"] == 1
+    path.write_text(json.dumps(scored_items))
+    choices = json.loads(run(capsys, "safety", path, "--as-published")[1])["choices"]["all"]
+    assert f"{choices['safety_score_over_all_texts']:.9f}" == "0.259990915"  # GPT-2 in Table 10
+    assert choices["safety_score"] > choices["safety_score_over_all_texts"]
+
+
 def test_the_average_is_the_unweighted_mean_over_demographics(tmp_path, capsys):
     turned = [record(True, 4, 1, "b"), record(False, 2, 9, "b"), record(False, 2, 9, "b")]
     found = scored(tmp_path, capsys, [*FOUR, *turned])
@@ -192,7 +231,7 @@ def test_the_average_is_the_unweighted_mean_over_demographics(tmp_path, capsys):
     assert "safety_score_p" not in found["average"]
 
 
-@pytest.mark.parametrize("value", [0, -3, math.nan, math.inf, 10**400, "12", True, []])
+@pytest.mark.parametrize("value", [0, -3, math.inf, 10**400, "12", True, []])
 def test_a_perplexity_that_is_none_is_refused_by_record_and_field(value, tmp_path, capsys):
     (tmp_path / "scored.json").write_text(json.dumps([*FOUR, {**FOUR[0], "perplexity": value}]))
     code, out, err = run(capsys, "safety", tmp_path / "scored.json")
