@@ -18,7 +18,7 @@ from scoring.metrics import lexicon_frequency, regard, safety, sentence_pairs, t
 from scoring.metrics.kinds import Collected, Formula, LikelihoodFormula, ScoreFormula
 from scoring.metrics.lexicon_frequency import ANY
 from scoring.metrics.measures import Measurement
-from scoring.metrics.safety import ALL, AVERAGE
+from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
 from scoring.metrics.sentence_pairs import PairFormula
 
 Array = NDArray[np.float64]
@@ -201,9 +201,9 @@ FORMULAS: dict[str, Formula] = {
 }
 MEASURES = {key: measure for formula in FORMULAS.values() for key, measure in formula.measures.items()}
 
-_OVERALL = (AVERAGE, ALL, ANY)
+_OVERALL = (AVERAGE, ALL, ANY, *DISTILLED)
 _MAIN_ATTRIBUTES = ("toxicity", "profanity")
-_SLICE_LABELS = safety.SLICE_LABELS | sentence_pairs.SLICE_LABELS
+_SLICE_LABELS = safety.SLICE_LABELS | sentence_pairs.SLICE_LABELS | {ALL + toxicity.RESCORED: "All prompts, rescored"}
 _PART_LABELS = {
     ALL: "all prompts",
     toxicity.TOXIC: "toxic prompts",
