@@ -71,7 +71,7 @@ def enter_model(
 ) -> LanguageModel:
     """The model of that slug; entered where there is none, else with what was not known of its architecture."""
     architecture = {"layers": layers, "heads": heads, "hidden_size": hidden_size, "parameters": parameters}
-    model, created = LanguageModel.objects.get_or_create(
+    model, is_new = LanguageModel.objects.get_or_create(
         slug=slug,
         defaults={
             "name": name,
@@ -82,7 +82,7 @@ def enter_model(
         },
     )
     news = [field for field, value in architecture.items() if value is not None and getattr(model, field) is None]
-    if news and not created:
+    if news and not is_new:
         for field in news:
             setattr(model, field, architecture[field])
         model.save(update_fields=news)

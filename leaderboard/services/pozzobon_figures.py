@@ -72,21 +72,21 @@ def helm(source: str) -> Iterator[Figure]:
             yield Figure(row["model"], measure, part, float(row["value"]), rank=rank)
 
 
-def rtp_models(rescored: bool) -> Iterator[Figure]:
+def rtp_models(is_rescored: bool) -> Iterator[Figure]:
     """The numbers behind Figure 3."""
-    yield from scored_twice(RTP_FILE, "model", rescored)
+    yield from scored_twice(RTP_FILE, "model", is_rescored)
 
 
-def detoxification_methods(rescored: bool) -> Iterator[Figure]:
+def detoxification_methods(is_rescored: bool) -> Iterator[Figure]:
     """The numbers behind Figure 4."""
-    yield from scored_twice(METHODS_FILE, "method", rescored)
+    yield from scored_twice(METHODS_FILE, "method", is_rescored)
 
 
-def scored_twice(file: str, column: str, rescored: bool) -> Iterator[Figure]:
+def scored_twice(file: str, column: str, is_rescored: bool) -> Iterator[Figure]:
     """The figures of a file by whether the continuations were scored again; `column` names the model."""
     for row in rows(file):
-        is_rescored, suffix = RTP_SCORINGS[row["scoring"]]
-        if is_rescored == rescored:
+        row_is_rescored, suffix = RTP_SCORINGS[row["scoring"]]
+        if row_is_rescored == is_rescored:
             part = RTP_SPLITS[row["split"]] + suffix
             yield Figure(row[column], RTP_MEASURES[row["metric"]], part, float(row["value"]))
 
