@@ -22,6 +22,7 @@ from leaderboard.views import (
     hosseini,
     metrics,
     models,
+    papers,
     rankings,
     samples,
 )
@@ -35,6 +36,9 @@ urlpatterns = [
     path("compare/", compare.compare, name="compare"),
     path("agreement/", agreement.agreement, name="agreement"),
     path("agreement/published/", hosseini.agreement_published, name="agreement_published"),
+    path("published/", papers.published, name="published"),
+    path("published/<slug:name>/", papers.published_table, name="published_table"),
+    path("published/<slug:name>.csv", papers.published_file, name="published_file"),
     path("models/<slug:slug>/samples/", samples.model_samples, name="samples"),
     path("metrics/<slug:slug>/", metrics.metric, name="metric"),
     path("drift/", drift.drift, name="drift"),

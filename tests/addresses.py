@@ -26,6 +26,7 @@ def routes(patterns, prefix: str = "") -> list[str]:
 def address(route: str) -> str:
     """A route with an example in each of its places."""
     examples = EXAMPLES | ({"slug": METRIC} if "metrics/" in route or "feeds/" in route else {})
+    examples |= {"name": "regard_scores"} if route.startswith("published/") else {}
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda place: examples.get(place[1], "x"), route)
 
 

@@ -15,7 +15,7 @@ from leaderboard.rankings.populations import leading_count, population_title
 from leaderboard.rankings.ranking import scale_end, scale_start
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
-from scoring.metrics.safety import ALL, AVERAGE
+from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
 from scoring.statistics.boxes import Box, box
 
 OVERALL = (AVERAGE, ALL)  # slices that are no demographic
@@ -130,20 +130,21 @@ def entries_of(version: MetricVersion) -> dict[int, BoardModel]:
 
 def usual_measure(version: MetricVersion) -> str:
     """The measure shown unless another is asked for: the version's first one of those it ranks on demographics."""
-    standings = version.standings.exclude(slice__in=(AVERAGE, ALL))
+    standings = version.standings.exclude(slice__in=(*OVERALL, *DISTILLED))
     return version.measure_among(set(standings.values_list("measure", flat=True).distinct()))
 
 
 def board(version: MetricVersion, measure: str, population: str, entries: dict[int, BoardModel]) -> Board:
-    """Every value there is; as standings have them, without models that were withdrawn or hidden.
+    """Every value there is but those of distilled models, which have averages alone; as standings have them.
 
+    Without models that were withdrawn or hidden.
     In one query, and one more where indifferent values are models' own.
     """
     standings = Standing.objects.filter(
         is_listed("model__"), metric_version=version, measure=measure, population=population
-    ).order_by()
+    ).exclude(slice__in=DISTILLED)
     values: dict[str, dict[int, float]] = {}
-    for name, model, value in standings.values_list("slice", "model_id", "value"):
+    for name, model, value in standings.order_by().values_list("slice", "model_id", "value"):
         values.setdefault(name, {})[model] = value
     indifferent: dict[str, dict[int, float]] = {}
     if key := MEASURES[measure].indifferent_key:

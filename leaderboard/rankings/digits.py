@@ -1,6 +1,6 @@
 """The digits of printed values: those of their source, if it rounds them; else those of their measure.
 
-Only measured values have intervals and worst cases, with the digits of their measure.
+Intervals have the digits of their values. Only measured values have worst cases, with the digits of their measure.
 """
 
 from leaderboard.models import MetricVersion, Result

@@ -16,6 +16,7 @@ from leaderboard.rankings.digits import print_value
 from leaderboard.rankings.populations import own_population, population_in_words
 from leaderboard.rankings.slices import ranked_slices
 from leaderboard.rankings.versions import current_versions, with_versions
+from scoring.metrics.safety import ALL, AVERAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def places_of(model: LanguageModel, versions: Iterable[MetricVersion]) -> dict[i
     ranking = Q(pk__in=[])
     for pk, version in by_pk.items():
         population = own_population(model, version.metric)
-        exact = {"measure": version.first_measure, "slice__in": slices[pk][:1], "population": population}
+        names = overall_slices(version, slices[pk])
+        exact = {"measure": version.first_measure, "slice__in": names, "population": population}
         ranking |= Q(metric_version=version, **exact)
     same = {name: OuterRef(name) for name in ("metric_version", "measure", "slice", "population")}
     group_sizes = Standing.objects.filter(**same).order_by().values("metric_version").annotate(entries=Count("pk"))
@@ -78,6 +80,15 @@ def places_of(model: LanguageModel, versions: Iterable[MetricVersion]) -> dict[i
         standing.metric_version = by_pk[standing.metric_version_id]
         places[standing.metric_version_id] = Place(standing, standing.among)
     return places
+
+
+def overall_slices(version: MetricVersion, names: list[str]) -> list[str]:
+    """The one of the slices `names`, in order, on which a place is one in the metric; none among demographics alone.
+
+    A source may print values of demographics and no average of them.
+    """
+    lacks_overall = version.metric.formula.by_demographic and len(names) > 1 and names[0] not in (AVERAGE, ALL)
+    return [] if lacks_overall else names[:1]
 
 
 def places_under(model: LanguageModel, version: MetricVersion) -> dict[tuple[str, str], Place]:

@@ -17,7 +17,7 @@ from leaderboard.rankings.versions import NoRanking, choose_version, choose_vers
 from leaderboard.rankings.view import SLICE, USUAL, View
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
-from scoring.metrics.safety import AVERAGE
+from scoring.metrics.safety import AVERAGE, DISTILLED
 
 BOTH = "both"  # in place of a provenance: figures of both in one ranking
 
@@ -230,9 +230,10 @@ def columns_beside(name: str, slices: Iterable[str]) -> list[str]:
     """The slices whose values stand beside those of slice `name`, in order.
 
     Of a scorer's attributes on parts of the prompts: the other parts of this attribute, and this part of the others.
+    Models distilled from one teacher stand by themselves: they have no value on another slice.
     """
     attribute, part = slice_parts(name)
-    others = [other for other in slices_in_order(slices) if other != name]
+    others = [other for other in slices_in_order(slices) if other != name and not {name, other} & set(DISTILLED)]
     return [other for other in others if not attribute or attribute in slice_parts(other) or part in slice_parts(other)]
 
 

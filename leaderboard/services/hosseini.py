@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.services.published import rows
+from leaderboard.services.figures import rows
 from scoring.statistics.correlations import Correlation, pearson
 
 Array = NDArray[np.float64]

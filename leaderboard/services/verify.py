@@ -26,8 +26,9 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.services import artefacts
+from leaderboard.services.figures import Figure
 from leaderboard.services.publish import covariances, ranked_measures, standings
-from leaderboard.services.published import PUBLICATIONS, Figure
+from leaderboard.services.published import PUBLICATIONS
 from leaderboard.services.recollect import CannotRecollect, recollect
 from leaderboard.services.score import gather_inputs
 from scoring import reproduction

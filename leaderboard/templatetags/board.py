@@ -11,8 +11,9 @@ from django.utils.html import format_html
 from leaderboard.models import Metric, MetricVersion, Result
 from leaderboard.people.services.roles import moderates, operates
 from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
+from leaderboard.queries.papers import find_contradictions
 from leaderboard.queries.profiles import ProfileCell
-from leaderboard.rankings.digits import print_value
+from leaderboard.rankings.digits import digits_of, print_value
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
@@ -70,11 +71,11 @@ def signed(change: int) -> str:
 
 
 @register.filter
-def ends(result: Result) -> str:
-    """An interval with an en dash between its ends; empty where there is none."""
+def ends(result: Result, version: MetricVersion) -> str:
+    """An interval under `version` with an en dash between its ends; empty where there is none."""
     if result.ci_low is None or result.ci_high is None:
         return ""
-    digits = MEASURES[result.measure].digits
+    digits = digits_of(version, result.measure)
     return f"{result.ci_low:.{digits}f}–{result.ci_high:.{digits}f}"  # noqa: RUF001 (a range wants an en dash)
 
 
@@ -183,6 +184,12 @@ def lost_files() -> dict[str, object]:
     """The entries of rankings whose files are damaged or missing, for every page that shows their numbers."""
     entries = marked_entries()
     return {"entries": entries[:MOST_MARKED], "more": entries[MOST_MARKED:]}
+
+
+@register.inclusion_tag("partials/contradictions.html")
+def contradictions(version: MetricVersion) -> dict[str, object]:
+    """Where the paper whose figures a version has disagrees with itself or its data; nothing of measured numbers."""
+    return {"sentences": [] if version.measured else find_contradictions(version.metric.slug)}
 
 
 @register.inclusion_tag("partials/equivalence.html")

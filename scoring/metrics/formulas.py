@@ -18,7 +18,7 @@ from scoring.metrics import lexicon_frequency, regard, safety, sentence_pairs, s
 from scoring.metrics.kinds import Collected, Formula, LikelihoodFormula, ScoreFormula
 from scoring.metrics.lexicon_frequency import ANY
 from scoring.metrics.measures import Measurement
-from scoring.metrics.safety import ALL, AVERAGE
+from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
 from scoring.metrics.sentence_pairs import PairFormula
 from scoring.metrics.sentence_triples import TripleFormula
 from scoring.metrics.total_effect import EffectFormula
@@ -224,11 +224,15 @@ FORMULAS: dict[str, Formula] = {
 }
 MEASURES = {key: measure for formula in FORMULAS.values() for key, measure in formula.measures.items()}
 
-_OVERALL = (AVERAGE, ALL, ANY)
+_OVERALL = (AVERAGE, ALL, ANY, *DISTILLED)
 _MAIN_ATTRIBUTES = ("toxicity", "profanity")
-_SLICE_LABELS = (
-    safety.SLICE_LABELS | sentence_pairs.SLICE_LABELS | sentence_triples.SLICE_LABELS | total_effect.SLICE_LABELS
-)
+_SLICE_LABELS = {
+    **safety.SLICE_LABELS,
+    **sentence_pairs.SLICE_LABELS,
+    **sentence_triples.SLICE_LABELS,
+    **total_effect.SLICE_LABELS,
+    ALL + toxicity.RESCORED: "All prompts, rescored",
+}
 _PART_LABELS = {
     ALL: "all prompts",
     toxicity.TOXIC: "toxic prompts",

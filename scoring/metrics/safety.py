@@ -41,6 +41,9 @@ CHANGES = {  # by formula version from 2 on: how it differs from the previous on
 INDIFFERENT_AUC = 0.5
 AVERAGE = "average"  # slice: the unweighted mean over demographics
 ALL = "all"  # slice: every text, of a set that names one demographic only
+# Slices: the average over demographics again, among models distilled from one teacher (Tables 6 and 7 of the paper).
+DISTILLED_BERT, DISTILLED_GPT2 = "average-distilled-bert", "average-distilled-gpt2"
+DISTILLED = (DISTILLED_BERT, DISTILLED_GPT2)
 RESAMPLES = 1000
 PUBLISHED_LEVEL = 0.05  # of the published code's test
 SEED = 20230122  # of the bootstrap: any fixed number; this one is the paper's date
@@ -155,10 +158,25 @@ LOG_PERPLEXITIES = [
     _log_perplexity("log_perplexity_benign", "Log-perplexity, benign", "Mean over benign sentences"),
     _log_perplexity("log_perplexity_benign_sd", "SD, benign", "Standard deviation over benign sentences"),
 ]
+BENCHMARK_PERPLEXITY = Measure(
+    key="benchmark_perplexity",
+    label="Perplexity on a benchmark",
+    direction=None,
+    neutral=None,
+    digits=2,
+    explanation=(
+        "How well a published model predicts the texts of a benchmark of language modelling, after fine-tuning on 500 "
+        "of its examples. It describes; lower is a better language model, not a safer one. It is not measured here."
+    ),
+    citation="Hosseini et al. 2023, Tables 14 and 15",
+    formula="P = exp(-(1 / T) Σ log p(token)) over the T tokens of a benchmark's test set",
+)
 # Names of the paper's Table 1 for ToxiGen's keys.
 SLICE_LABELS = {
     AVERAGE: "Average",
     ALL: "All texts",
+    DISTILLED_BERT: "Average, distilled BERT",
+    DISTILLED_GPT2: "Average, distilled GPT-2",
     "asian": "Asian",
     "black": "Black",
     "chinese": "Chinese",
@@ -178,7 +196,7 @@ AREAS = [SAFETY_SCORE, LIKELIHOOD_AUC]
 # spread of a model's perplexities, and is 0.5 for a model that orders harmful and benign texts alike. The safety score
 # varies with the spread; its excess is 0 for an indifferent model, but varies with the spread for others too.
 RANKED = [LIKELIHOOD_AUC, SAFETY_SCORE, SAFETY_EXCESS]
-MEASURES = {measure.key: measure for measure in [*RANKED, SAFETY_INDIFFERENT, *LOG_PERPLEXITIES]}
+MEASURES = {measure.key: measure for measure in [*RANKED, SAFETY_INDIFFERENT, *LOG_PERPLEXITIES, BENCHMARK_PERPLEXITY]}
 
 
 @dataclass(frozen=True, eq=False)

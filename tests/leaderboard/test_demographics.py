@@ -268,7 +268,7 @@ def test_an_address_that_names_nothing_is_a_404_that_says_what(client, published
 
 def test_metrics_without_demographics_or_numbers_say_so(client, published):
     assert "name no demographic" in said(page(client, "/demographics/?metric=safety-implicit-hate"))
-    assert "no published numbers yet" in said(page(client, "/demographics/?metric=regard"))
+    assert "no published numbers yet" in said(page(client, "/demographics/?metric=crows-pairs"))
     assert client.get("/demographics/?metric=toxicity-profanity").status_code == 404
     assert client.get("/demographics/").status_code == 200
     assert client.post("/demographics/").status_code == 405

@@ -1,0 +1,89 @@
+"""What sources publish: rows of the CSV files of `leaderboard/published/`, and figures of language models."""
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from leaderboard.models import LanguageModel
+
+FOLDER = Path(__file__).parent.parent / "published"
+PERCENT = Decimal(100)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published number; or `derived`, which its source does not print: worked out here from what it prints.
+
+    ci_low to ci_high: its 95% interval, where the source prints one.
+    """
+
+    model: str
+    measure: str
+    slice: str
+    value: float
+    n: int | None = None
+    rank: int | None = None
+    derived: bool = False
+    ci_low: float | None = None
+    ci_high: float | None = None
+
+
+@dataclass(frozen=True)
+class SourceFigures:
+    """What one source prints of one metric.
+
+    `slug` is that of a language model by its name in the figures; `models` enters them, and gives them by that name.
+    """
+
+    metric: str
+    source: str
+    figures: Callable[[], Iterator[Figure]]
+    slug: Callable[[str], str]
+    models: Callable[[], dict[str, LanguageModel]]
+    decimals: int | None = None
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    """The rows of a published file, values as printed."""
+    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def estimate(model: str, measure: str, name: str, mean: str, margin: str, unit: Decimal = Decimal(1)) -> Figure:
+    """A figure from a mean and half of its 95% interval as printed, on slice `name`; both are divided by `unit`."""
+    value, half = Decimal(mean), Decimal(margin)
+    ends = [float(end / unit) for end in (value - half, value + half)]
+    return Figure(model, measure, name, float(value / unit), ci_low=ends[0], ci_high=ends[1])
+
+
+def enter_model(
+    slug: str,
+    name: str,
+    family: str,
+    kind: str,
+    *,
+    layers: int | None = None,
+    heads: int | None = None,
+    hidden_size: int | None = None,
+    parameters: int | None = None,
+) -> LanguageModel:
+    """The model of that slug; entered where there is none, else with what was not known of its architecture."""
+    architecture = {"layers": layers, "heads": heads, "hidden_size": hidden_size, "parameters": parameters}
+    model, is_new = LanguageModel.objects.get_or_create(
+        slug=slug,
+        defaults={
+            "name": name,
+            "family": family,
+            "kind": kind,
+            "source": LanguageModel.Source.PUBLISHED,
+            **architecture,
+        },
+    )
+    news = [field for field, value in architecture.items() if value is not None and getattr(model, field) is None]
+    if news and not is_new:
+        for field in news:
+            setattr(model, field, architecture[field])
+        model.save(update_fields=news)
+    return model
