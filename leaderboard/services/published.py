@@ -7,7 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from leaderboard.models import AuditVerb, Metric, MetricVersion, Provenance, Result, Scoring, Work
-from leaderboard.services import hosseini_figures, pozzobon_figures, snoswell_figures
+from leaderboard.services import hosseini_figures, pozzobon_figures, snoswell_figures, stereotype_figures
 from leaderboard.services.audit import record
 from leaderboard.services.figures import FOLDER, Figure, SourceFigures, rows
 from leaderboard.services.hosseini_figures import HOSSEINI
@@ -181,5 +181,22 @@ PUBLICATIONS = (
             pozzobon_figures.HELM_DECIMALS,
         )
         for source in (pozzobon_figures.HELM, pozzobon_figures.HELM_RESCORED)
+    ),
+    SourceFigures(
+        "stereoset",
+        stereotype_figures.NADEEM,
+        stereotype_figures.nadeem_stereoset,
+        stereotype_figures.slug_of_nadeem,
+        stereotype_figures.models_of_nadeem,
+    ),
+    *(
+        SourceFigures(
+            evaluation_set,
+            stereotype_figures.VIG,
+            partial(stereotype_figures.vig_effects, evaluation_set),
+            stereotype_figures.slug_of_vig,
+            stereotype_figures.models_of_vig,
+        )
+        for evaluation_set in ("winobias", "winogender")
     ),
 )

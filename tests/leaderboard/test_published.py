@@ -120,8 +120,9 @@ def test_seeding_twice_adds_nothing(metric):
     before = (LanguageModel.objects.count(), Result.objects.count(), Standing.objects.count())
     seed_published()
     assert (LanguageModel.objects.count(), Result.objects.count(), Standing.objects.count()) == before
-    # Hosseini et al.: Table 1 and two grids of students; HELM; Gehman et al.; methods; Snoswell et al.
-    assert LanguageModel.objects.filter(source="published").count() == 24 + (24 + 23) + 37 + 5 + 6 + 3
+    # Hosseini et al.: Table 1 and two grids of students; HELM; Gehman et al.; methods; Snoswell et al.;
+    # StereoSet; Vig et al.
+    assert LanguageModel.objects.filter(source="published").count() == 24 + (24 + 23) + 37 + 5 + 6 + 3 + 9 + 8
 
 
 def test_they_are_ranked_among_themselves_with_ties_sharing_a_rank(metric):

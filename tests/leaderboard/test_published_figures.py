@@ -90,6 +90,19 @@ def toxigen(row: dict[str, str], measure: str, name: str, value: str) -> tuple[o
     return "safety-toxigen", 1, hosseini(row["model"]), measure, name, float(value)
 
 
+def stereoset(row: dict[str, str], measure: str) -> tuple[object, ...]:
+    name = "all" if row["task"] == "overall" else f"{row['task']}:{row['domain']}".removesuffix(":overall")
+    return "stereoset", 1, f"nadeem-2021-{row['model']}", measure, name, float(row[measure])
+
+
+def total_effect(row: dict[str, str]) -> tuple[object, ...]:
+    measure = "total_effect_filtered" if row["filtered"] == "yes" else "total_effect"
+    return (
+        *(row["evaluation_set"], 1, f"vig-2020-{row['model']}", measure, row["statistic"]),
+        float(row["total_effect"]),
+    )
+
+
 # Of each file: where a row is on the board, as metric, version, model, measure, slice and value.
 SCORES = {
     "safety_scores_toxigen": lambda r: toxigen(r, "safety_score", r["target_group"], r["safety_score_full"]),
@@ -120,6 +133,8 @@ SCORES = {
     "detoxification_methods_rescored": lambda r: toxicity(
         "rtp-detoxification", f"pozzobon-2023-{slugify(r['method'])}", r, TOXICITY
     ),
+    "stereoset_dev": lambda r: stereoset(r, "icat"),
+    "total_effects": total_effect,
     "helm_toxicity": lambda r: toxicity(
         "rtp-helm-perspective",
         "helm-" + "".join(c if c.isalnum() else "-" for c in r["model"].lower()),
@@ -163,7 +178,18 @@ def test_the_boards_hold_nothing_that_no_file_prints(figures):
     for row in rows("log_perplexity"):
         for key in ("", "_sd"):
             places.add(toxigen(row, f"log_perplexity_{row['label']}{key}", "average", "0")[:-1])
+    for measure in ("language_modelling_score", "stereotype_score"):
+        places |= {stereoset(row, measure)[:-1] for row in rows("stereoset_dev")}
     assert places == {key for key, result in on_board().items() if not result.derived}
+
+
+def test_each_measure_of_stereoset_is_on_the_board_and_icat_follows_from_the_others(figures):
+    results = on_board()
+    for row in rows("stereoset_dev"):
+        cells = [stereoset(row, key) for key in ("icat", "language_modelling_score", "stereotype_score")]
+        icat, sense, stereotype = (results[cell[:-1]].value for cell in cells)
+        assert [icat, sense, stereotype] == [cell[-1] for cell in cells]
+        assert icat == pytest.approx(sense * min(stereotype, 100 - stereotype) / 50)
 
 
 def test_intervals_that_a_paper_prints_are_on_the_board(figures):
@@ -469,5 +495,5 @@ def test_each_publication_names_its_paper(figures):
     sources = {(publication.metric, publication.source) for publication in PUBLICATIONS}
     assert len(sources) == len(PUBLICATIONS)
     for metric, source in sources:
-        assert "arXiv 23" in source
+        assert "arXiv 2" in source
         assert MetricVersion.objects.filter(metric__slug=metric, source=source, provenance="published").count() == 1
