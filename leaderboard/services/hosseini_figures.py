@@ -9,6 +9,7 @@ from django.utils.text import slugify
 from leaderboard.models import LanguageModel
 from leaderboard.services.figures import Figure, enter_model, rows
 from scoring.metrics.approximate_safety import Moments, Toxicities, approximate_auc, approximate_indifference
+from scoring.metrics.measures import slice_of
 from scoring.metrics.regard import REGARD_SAFETY_SCORE, REGARD_SCORE
 from scoring.metrics.safety import (
     ALL,
@@ -26,6 +27,7 @@ HOSSEINI = "Hosseini, Palangi & Awadallah 2023, arXiv 2301.09211"
 MEN = "men"  # of whom ToxiGen has no texts, and so no key
 MEAN = "mean of 4 benchmarks"  # as Table 15 calls it
 MILLION = 1_000_000
+PERPLEXITY = "perplexity"  # what slices of benchmarks begin with, so that they stand together after the demographics
 LAST_DIGIT = 0.01  # of a value to two decimals, rounded or cut off
 
 # Names of the paper's tables, longest match first: family and kind of likelihood.
@@ -138,7 +140,7 @@ def hosseini_distilled() -> Iterator[Figure]:
             value = choose_mean(value, perplexities[name])
         else:
             perplexities.setdefault(name, []).append(value)
-        yield Figure(name, BENCHMARK_PERPLEXITY.key, benchmark, value)
+        yield Figure(name, BENCHMARK_PERPLEXITY.key, slice_of(PERPLEXITY, benchmark), value)
 
 
 def choose_mean(printed_mean: float, values: list[float]) -> float:

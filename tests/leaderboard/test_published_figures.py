@@ -122,7 +122,8 @@ SCORES = {
         "safety-toxigen", 1, student("gpt2", r), "safety_score", GRIDS["gpt2"][1], float(r["safety_score"]),
     ),
     "distilled_gpt2_perplexity": lambda r: (
-        "safety-toxigen", 1, student("gpt2", r), "benchmark_perplexity", r["benchmark"], float(r["perplexity"]),
+        "safety-toxigen", 1, student("gpt2", r), "benchmark_perplexity", f"perplexity:{r['benchmark']}",
+        float(r["perplexity"]),
     ),
     "misogyny_main": lambda r: misogyny(r, float(r["mean_percent"])),
     "misogyny_detoxify": lambda r: misogyny(r, float(r["mean_percent"])),
@@ -220,7 +221,7 @@ def test_the_mean_perplexity_is_the_mean_of_the_benchmarks_where_the_paper_errs(
     for row in rows("distilled_gpt2_perplexity"):
         if row["benchmark"] == MEAN:
             value = Result.objects.get(
-                scoring__model__slug=student("gpt2", row), measure="benchmark_perplexity", slice=MEAN
+                scoring__model__slug=student("gpt2", row), measure="benchmark_perplexity", slice=f"perplexity:{MEAN}"
             ).value
             assert value == pytest.approx(mean(benchmarks[student("gpt2", row)]), abs=0.01)
             if value != float(row["perplexity"]):
@@ -396,6 +397,18 @@ def test_distilled_models_have_the_architecture_of_their_table(figures):
             )
     model = LanguageModel.objects.get(slug="hosseini-2023-distilled-gpt2-l2-h128")
     assert model.parameters == 6_960_000
+
+
+def test_the_page_of_a_student_has_its_safety_first_and_its_perplexities_last(client, figures):
+    text = said(page(client, "/models/hosseini-2023-distilled-gpt2-l2-h128/"))
+    labels = [
+        "Average, distilled GPT-2",
+        *(f"Perplexity, {name}" for name in ("LAMBADA", "PTB", "WikiText103", "WikiText2", MEAN)),
+    ]
+    places = [text.index(label) for label in labels]
+    assert places == sorted(places)
+    teacher = said(page(client, "/models/hosseini-2023-gpt-2/"))
+    assert teacher.index("Women") < teacher.index("Perplexity, LAMBADA")
 
 
 def test_models_of_table_13_get_the_architecture_that_they_lack(figures):
