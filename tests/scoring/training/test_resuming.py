@@ -15,8 +15,8 @@ from scoring.training.loop import newest_checkpoint
 from tests.scoring.families import tiny_folder
 from tests.scoring.training.conftest import sentences, write_lines
 
-STEPS = 240
-EVERY = 20
+STEPS = 80
+EVERY = 10
 PATIENCE = 300
 
 
@@ -71,9 +71,9 @@ def test_a_killed_distillation_ends_with_the_same_weights(name, tmp_path):
 @pytest.mark.faults
 @pytest.mark.slow
 def test_a_killed_pair_ends_with_the_same_weights_and_report(tmp_path):
-    corpora = [write_lines(tmp_path / f"{name}.txt", sentences(200, seed)) for seed, name in enumerate("ab")]
+    corpora = [write_lines(tmp_path / f"{name}.txt", sentences(60, seed)) for seed, name in enumerate("ab")]
     command = ["finetune", "--model", tiny_folder("GPT-2"), "--corpus", corpora[0], "--corpus", corpora[1]]
-    command += ["--similarity", 1, "--shortest", 40, "--context", 32, "--epochs", 20, "--batch", 4]
+    command += ["--similarity", 1, "--shortest", 40, "--context", 32, "--epochs", 8, "--batch", 4]
     command += ["--accumulation", 2, "--learning-rate", 0.01, "--checkpoint-every", EVERY]
     compare(command, tmp_path, models=2)
     reports = [json.loads((tmp_path / part / "report.json").read_text()) for part in ("whole", "killed")]
