@@ -3,7 +3,8 @@
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 UNKNOWN = "<unk>"
@@ -90,9 +91,9 @@ def write_texts(data: Path, output: Path) -> list[Path]:
     Raises FileNotFoundError, naming the folder, when the data is not there.
     """
     output.mkdir(parents=True, exist_ok=True)
-    sources = {
-        "wikitext-valid.txt": ("wikitext-2", lambda folder: wikitext_documents(folder, ["valid.txt"])),
-        "wikitext-test.txt": ("wikitext-2", lambda folder: wikitext_documents(folder, ["test.txt"])),
+    sources: dict[str, tuple[str, Callable[[Path], Iterator[str]]]] = {
+        "wikitext-valid.txt": ("wikitext-2", partial(wikitext_documents, names=["valid.txt"])),
+        "wikitext-test.txt": ("wikitext-2", partial(wikitext_documents, names=["test.txt"])),
         "bold-wikipedia.txt": ("bold/wikipedia", bold_documents),
     }
     for name, (folder, read_source) in sources.items():

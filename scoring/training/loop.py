@@ -61,6 +61,8 @@ def trainer_arguments(loop: Loop, folder: Path) -> TrainingArguments:
 class LoopTrainer(Trainer):
     """Trainer with an objective that knows the step, and the rates of a Loop."""
 
+    lr_scheduler: LambdaLR | None
+
     def __init__(self, loop: Loop, objective: Objective, **options: Any) -> None:
         super().__init__(**options)
         self.loop, self.objective = loop, objective

@@ -30,7 +30,8 @@ def drop_near_duplicates(texts: Sequence[str], similarity: float, block_entries:
     firsts, seconds = _similar_pairs(weights, similarity, max(1, block_entries // len(texts)))
     links = coo_array((np.ones(len(firsts), dtype=bool), (firsts, seconds)), shape=(len(texts), len(texts)))
     _, groups = connected_components(links, directed=False)
-    return np.sort(np.unique(groups, return_index=True)[1]).tolist()
+    positions: list[int] = np.sort(np.unique(groups, return_index=True)[1]).tolist()
+    return positions
 
 
 def _trigrams(text: str) -> list[str]:
