@@ -14,7 +14,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,9 @@ from scoring.metrics.sentence_pairs import measure_pairs
 from scoring.metrics.sentence_triples import measure_triples
 from scoring.metrics.total_effect import measure_effects
 from scoring.score_files import PAIR_COLUMNS, read_odds_ratios, read_pair_scores, read_predictions
+from scoring.text_files import UnreadableTexts, read_texts
 
 REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, FetchError, ValueError, OSError)
-
-
-class UnreadableTexts(ValueError):
-    """A file of texts is not one; the message says where and what to do."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -187,35 +184,6 @@ def describe_likelihood(likelihood: TextLikelihood) -> dict[str, Any]:
     if -total / count > math.log(sys.float_info.max):
         return {**numbers, "reason": "the perplexity exceeds the largest number"}
     return {**numbers, "perplexity": math.exp(-total / count)}
-
-
-def read_texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a file. Raises UnreadableTexts, naming the line, and OSError."""
-    try:
-        if path.suffix == ".json":
-            items = json.loads(path.read_text(encoding="utf-8-sig"))
-            if not isinstance(items, list):
-                raise UnreadableTexts(f"{path} is not a list: give a list of objects with text")
-            yield from (text_of(item, f"{path}, record {number}") for number, item in enumerate(items, start=1))
-            return
-        with path.open(encoding="utf-8-sig", newline="\n") as lines:
-            for number, line in enumerate(lines, start=1):
-                text = line.removesuffix("\n").removesuffix("\r")
-                yield text_of(json.loads(text), f"{path}, line {number}") if path.suffix == ".jsonl" else text
-    except json.JSONDecodeError as error:
-        raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error
-    except UnicodeDecodeError as error:
-        raise UnreadableTexts(
-            f"{path} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8"
-        ) from error
-
-
-def text_of(item: object, place: str) -> str:
-    """The text of a record."""
-    text = item.get("text") if isinstance(item, dict) else item
-    if not isinstance(text, str):
-        raise UnreadableTexts(f'{place}, text: is missing or no string; give an object as in {{"text": "..."}}')
-    return text
 
 
 def run_safety(args: argparse.Namespace) -> None:

@@ -3,7 +3,8 @@
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 UNKNOWN = "<unk>"
@@ -18,13 +19,13 @@ _APOSTROPHE = re.compile(r"\s+('(?:s|re|ve|d|ll|m|t)?)\b", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z\"])")
 
 
-def wikitext_documents(folder: Path) -> Iterator[str]:
+def wikitext_documents(folder: Path, names: Sequence[str] = ("valid.txt", "test.txt")) -> Iterator[str]:
     """Yield runs of neighbouring sentences of WikiText-2, detokenised, without headings.
 
     A sentence that holds an unknown word is left out and ends the run, so that no document is
     missing words.
     """
-    for name in ("valid.txt", "test.txt"):
+    for name in names:
         for line in (folder / name).read_text(encoding="utf-8").splitlines():
             line = line.strip()
             if not line or line.startswith("="):
@@ -82,3 +83,23 @@ def load_corpus(data: Path, seed: int) -> tuple[list[str], list[str]]:
     random.Random(seed).shuffle(long_documents)  # noqa: S311 (a shuffle, not a secret)
     held_out = round(len(long_documents) * HELD_OUT_SHARE)
     return long_documents[held_out:], long_documents[:held_out]
+
+
+def write_texts(data: Path, output: Path) -> list[Path]:
+    """Write the texts, one a line, each once: wikitext-valid.txt, wikitext-test.txt and bold-wikipedia.txt in `output`.
+
+    Raises FileNotFoundError, naming the folder, when the data is not there.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    sources: dict[str, tuple[str, Callable[[Path], Iterator[str]]]] = {
+        "wikitext-valid.txt": ("wikitext-2", partial(wikitext_documents, names=["valid.txt"])),
+        "wikitext-test.txt": ("wikitext-2", partial(wikitext_documents, names=["test.txt"])),
+        "bold-wikipedia.txt": ("bold/wikipedia", bold_documents),
+    }
+    for name, (folder, read_source) in sources.items():
+        if not (data / folder).is_dir():
+            raise FileNotFoundError(f"{data / folder} is missing: set --data to the folder that holds {folder}")
+        documents = dict.fromkeys(read_source(data / folder))
+        lines = [document for document in documents if len(document) >= SHORTEST_DOCUMENT]
+        (output / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return [output / name for name in sources]

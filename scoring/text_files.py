@@ -1,0 +1,38 @@
+"""Texts in files: one a line, JSON Lines, or a JSON list."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class UnreadableTexts(ValueError):
+    """A file of texts is not one; the message says where and what to do."""
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    """Yield the texts of a file. Raises UnreadableTexts, naming the line, and OSError."""
+    try:
+        if path.suffix == ".json":
+            items = json.loads(path.read_text(encoding="utf-8-sig"))
+            if not isinstance(items, list):
+                raise UnreadableTexts(f"{path} is not a list: give a list of objects with text")
+            yield from (text_of(item, f"{path}, record {number}") for number, item in enumerate(items, start=1))
+            return
+        with path.open(encoding="utf-8-sig", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                text = line.removesuffix("\n").removesuffix("\r")
+                yield text_of(json.loads(text), f"{path}, line {number}") if path.suffix == ".jsonl" else text
+    except json.JSONDecodeError as error:
+        raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableTexts(
+            f"{path} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8"
+        ) from error
+
+
+def text_of(item: object, place: str) -> str:
+    """The text of a record."""
+    text = item.get("text") if isinstance(item, dict) else item
+    if not isinstance(text, str):
+        raise UnreadableTexts(f'{place}, text: is missing or no string; give an object as in {{"text": "..."}}')
+    return text

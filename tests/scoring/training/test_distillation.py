@@ -1,0 +1,200 @@
+"""Students: their shapes, what they learn, and what a grid leaves behind."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoConfig, PreTrainedModel
+
+from scoring.language_models import LoadedModel, load, resolve
+from scoring.language_models.architecture import inspect
+from scoring.refusals import Refused
+from scoring.training.distillation import DistillationLoss, distil, hidden_state_loss, soft_target_loss, split_documents
+from scoring.training.examples import Examples, collate, pack_documents
+from scoring.training.pretraining import IGNORED, prediction_loss
+from scoring.training.settings import Distillation
+from scoring.training.students import FAMILIES as DISTILLED
+from scoring.training.students import build_student, configure_student
+from tests.scoring.families import FAMILIES, tiny, tiny_folder
+from tests.scoring.training.conftest import sentences
+
+QUICK = {"pretraining_steps": 25, "steps": 25, "batch": 4, "context": 24, "learning_rate": 2e-2}
+
+
+@torch.no_grad()
+def divergence(teacher: LoadedModel, student: PreTrainedModel) -> float:
+    """Kullback and Leibler's, of the student's predictions from the teacher's, on a text."""
+    ids = torch.tensor([teacher.tokenizer(sentences(1, seed=1)[0])["input_ids"]])
+    logits = [model(input_ids=ids).logits[0] for model in (student, teacher.model)]
+    return soft_target_loss(*logits, 1.0).item() - soft_target_loss(logits[1], logits[1], 1.0).item()
+
+
+@pytest.mark.parametrize(("name", "options"), [("GPT-2", {}), ("BERT", {}), ("GPT-2", {"hidden_weight": 0.1})])
+def test_a_grid_is_folders_that_load_as_models_of_the_teachers_family(name, options, texts, tmp_path):
+    folders = distil(str(tiny_folder(name)), [1, 2], [16], [texts], tmp_path / "grid", Distillation(**QUICK, **options))
+    assert [folder.name.rpartition("-distilled-")[2] for folder in folders] == ["l1-h16", "l2-h16"]
+    for depth, folder in enumerate(folders, start=1):
+        resolved = resolve(str(folder))
+        student = load(resolved.source, resolved.location, resolved.revision)
+        architecture = resolved.architecture
+        assert (architecture.layers, architecture.hidden_size, architecture.heads) == (depth, 16, 1)
+        assert architecture.family == tiny(name).architecture.family
+        assert student.tokenizer.get_vocab() == tiny(name).tokenizer.get_vocab()
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        assert f"hidden size 16, context {architecture.context}" in card
+        assert "texts.txt" in card
+        fresh = build_student(tiny(name).model, architecture, depth, 16, seed=0)
+        gaps = [divergence(tiny(name), model) for model in (student.model, fresh.eval())]
+        assert gaps[0] < gaps[1] * 0.75, gaps
+    assert not list((tmp_path / "grid" / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if FAMILIES[name].model_type in DISTILLED])
+def test_a_student_of_every_family_has_the_depth_and_width_that_were_asked_for(name):
+    teacher = tiny(name)
+    student = build_student(teacher.model, teacher.architecture, 3, 128, seed=0)
+    architecture = inspect(student.config)
+    assert (architecture.layers, architecture.hidden_size, architecture.heads) == (3, 128, 2)
+    ids = torch.tensor([teacher.tokenizer("The river rises.")["input_ids"]])
+    states = student(input_ids=ids, output_hidden_states=True).hidden_states
+    assert len(states) == 4
+    assert {state.shape[-1] for state in states} == {128}
+
+
+def test_all_distilled_families_are_tried():
+    assert {family.model_type for family in FAMILIES.values()} >= set(DISTILLED)
+
+
+def test_the_feed_forward_layers_keep_their_ratio():
+    teacher = AutoConfig.for_model("bert", hidden_size=256, intermediate_size=768, num_attention_heads=4)
+    assert configure_student(teacher, 1, 64).intermediate_size == 192
+
+
+@pytest.mark.parametrize(
+    ("family", "depth", "width", "words"),
+    [
+        ("albert", 1, 64, "teacher = 'albert': use a model of one of bert"),
+        ("gpt2", 0, 64, "layers = 0: use 1 or more"),
+        ("gpt2", 1, 100, "hidden = 100: use a multiple of 64"),
+        ("gpt2", 1, 0, "hidden = 0: use a multiple of 64"),
+    ],
+)
+def test_shapes_that_make_no_student_are_refused(family, depth, width, words):
+    with pytest.raises(Refused, match=words):
+        configure_student(AutoConfig.for_model(family), depth, width)
+
+
+def test_soft_targets_are_a_cross_entropy():
+    # Of (0.5, 0.5) and (0.9, 0.1): -(0.5 ln 0.9 + 0.5 ln 0.1).
+    loss = soft_target_loss(torch.tensor([[0.9, 0.1]]).log(), torch.tensor([[0.5, 0.5]]).log(), 1.0)
+    assert loss.item() == pytest.approx(-0.5 * math.log(0.9) - 0.5 * math.log(0.1))
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_a_student_that_predicts_as_its_teacher_has_nothing_to_learn(temperature):
+    teacher = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 0.0]])
+    logits = (teacher + 7).requires_grad_()  # a constant changes no distribution
+    soft_target_loss(logits, teacher, temperature).backward()
+    assert logits.grad is not None
+    assert logits.grad.abs().max() < 1e-6
+
+
+def test_temperature_leaves_the_size_of_the_gradient():
+    teacher, start = torch.tensor([[0.02, -0.01, 0.0]]), torch.zeros(1, 3)
+    gradients = []
+    for temperature in (1.0, 10.0):
+        logits = start.clone().requires_grad_()
+        soft_target_loss(logits, teacher, temperature).backward()
+        gradients.append(logits.grad)
+    assert torch.allclose(*gradients, rtol=0.02)
+
+
+def test_hidden_states_compare_at_the_same_share_of_the_depth():
+    own = [torch.full((2, 3), value) for value in (0.0, 1.0, 2.0)]
+    teacher = [torch.full((2, 3), value) for value in (0.0, 9.0, 3.0, 9.0, 5.0)]
+    # Layers 0, 1 and 2 of two against 0, 2 and 4 of four: (0 + 4 + 9) / 3.
+    assert hidden_state_loss(own, teacher).item() == pytest.approx(13 / 3)
+
+
+def causal_batch():
+    teacher = tiny("GPT-2")
+    rows = pack_documents(sentences(8, seed=2), teacher.tokenizer, 16)
+    return collate([Examples(rows, 4, 0)[number] for number in range(4)], padding=0)
+
+
+def test_the_first_stage_is_language_modelling_alone():
+    teacher, batch = tiny("GPT-2"), causal_batch()
+    student = build_student(teacher.model, teacher.architecture, 1, 16, seed=0).eval()
+    loss = DistillationLoss(teacher.model, 5, Distillation(**QUICK))
+    assert loss(student, batch, 4).item() == pytest.approx(
+        prediction_loss(student, batch["input_ids"], batch["labels"], None).item(), rel=1e-5
+    )
+
+
+def test_the_second_stage_is_soft_targets_and_what_is_weighed():
+    teacher, batch = tiny("GPT-2"), causal_batch()
+    with torch.no_grad():
+        logits = teacher.model(input_ids=batch["input_ids"]).logits[batch["labels"] != IGNORED]
+    entropy = torch.distributions.Categorical(logits=logits).entropy().mean().item()
+    plain = DistillationLoss(teacher.model, 5, Distillation(**QUICK))(teacher.model, batch, 5).item()
+    assert plain == pytest.approx(entropy, rel=1e-5)  # the teacher's cross-entropy with itself
+    weighed = Distillation(**QUICK, language_modelling_weight=0.5)
+    own = prediction_loss(teacher.model, batch["input_ids"], batch["labels"], None).item()
+    assert DistillationLoss(teacher.model, 5, weighed)(teacher.model, batch, 5).item() == pytest.approx(
+        plain + 0.5 * own, rel=1e-5
+    )
+
+
+def test_held_out_texts_are_not_learnt():
+    documents = sentences(100, seed=3)
+    learnt, held_out = split_documents(documents, seed=0)
+    assert sorted(learnt + held_out) == sorted(documents)
+    assert len(held_out) == 4
+    assert (learnt, held_out) == split_documents(documents, seed=0)
+
+
+def test_what_is_made_stays_and_other_settings_are_refused(texts, tmp_path, causal_teacher):
+    settings = Distillation(**{**QUICK, "pretraining_steps": 1, "steps": 1})
+    (folder,) = distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", settings)
+    made = (folder / "model.safetensors").stat().st_mtime_ns
+    distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", settings)
+    assert (folder / "model.safetensors").stat().st_mtime_ns == made
+    with pytest.raises(Refused, match=r"temperature = 2.0: .*grid was begun with 1.0; give that, or a new output"):
+        distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", replace(settings, temperature=2.0))
+    texts.write_text(texts.read_text() + "One more.\n")
+    with pytest.raises(Refused, match="texts = "):
+        distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", settings)
+
+
+def test_a_permutation_model_is_no_teacher(texts, tmp_path):
+    with pytest.raises(Refused, match="is a permutation language model; give a causal or a masked one"):
+        distil(str(tiny_folder("XLNet")), [1], [16], [texts], tmp_path / "grid", Distillation(**QUICK))
+
+
+def test_a_loss_that_is_no_number_ends_the_run(texts, tmp_path, causal_teacher):
+    settings = Distillation(**{**QUICK, "learning_rate": 1e25, "pretraining_steps": 8, "steps": 8})
+    with pytest.raises(FloatingPointError, match="lower the learning rate"):
+        distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", settings)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("pretraining_steps", -1),
+        ("steps", 0),
+        ("batch", 0),
+        ("context", 3),
+        ("learning_rate", 0.0),
+        ("learning_rate", math.nan),
+        ("temperature", 0.0),
+        ("language_modelling_weight", -0.1),
+        ("hidden_weight", math.inf),
+        ("masked_share", 1.0),
+        ("precision", "float64"),
+        ("checkpoint_every", 0),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(field, value):
+    with pytest.raises(Refused, match=f"^{field} = "):
+        Distillation(**{field: value})

@@ -1,0 +1,175 @@
+"""Pairs: how corpora are cleaned, what the models learn and what the report says."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from torch import nn
+
+from scoring.language_models import resolve
+from scoring.refusals import Refused
+from scoring.training.finetuning import clean_corpus, compare_parameters, cut_repeats, finetune_pair
+from scoring.training.near_duplicates import _trigrams, drop_near_duplicates
+from scoring.training.settings import FineTuning
+from tests.scoring.families import tiny_folder
+from tests.scoring.training.conftest import sentences, write_lines
+
+QUICK = {"shortest": 40, "similarity": 1.0, "context": 32, "epochs": 12, "batch": 4, "accumulation": 2}
+QUICK |= {"learning_rate": 1e-2}
+
+
+@pytest.fixture
+def corpora(tmp_path):
+    """Two corpora of which one repeats a word that the other does not have."""
+    return [
+        write_lines(tmp_path / "plain.txt", sentences(120, seed=7)),
+        write_lines(tmp_path / "marked.txt", [text.replace(" and ", " zugzug ") for text in sentences(120, seed=8)]),
+    ]
+
+
+def test_a_pair_is_two_models_with_cards_and_a_report(corpora, tmp_path):
+    report = json.loads(
+        finetune_pair(str(tiny_folder("GPT-2")), corpora, tmp_path / "pair", FineTuning(**QUICK)).read_text()
+    )
+    base = tiny_folder("GPT-2").name
+    assert report["models"] == [f"{base}-plain", f"{base}-marked"]
+    for name, corpus in zip(report["models"], report["corpora"], strict=True):
+        assert resolve(str(tmp_path / "pair" / name)).architecture.family == "GPT-2"
+        card = (tmp_path / "pair" / name / "README.md").read_text(encoding="utf-8")
+        assert corpus["sha256"] in card
+        assert "hidden size 32" in card
+        assert [corpus[part] for part in ("count", "long", "train", "test", "validation")] == [120, 120, 84, 24, 12]
+    held_out = report["test_log_perplexity"]
+    plain, marked = (held_out[name] for name in report["models"])
+    assert plain["plain"] < held_out[base]["plain"] - 1  # each learnt its corpus,
+    assert marked["marked"] < held_out[base]["marked"] - 1
+    assert plain["plain"] < marked["plain"]  # and better than the other did
+    assert marked["marked"] < plain["marked"]
+    assert 0 < report["cosine"] < 1
+    assert set(report["validation_log_perplexity"]) == set(report["models"])
+    assert not list((tmp_path / "pair" / "checkpoints").iterdir())
+
+
+def test_two_corpora_alike_make_two_models_alike(tmp_path):
+    lines = sentences(60, seed=9)
+    corpora = [write_lines(tmp_path / f"{name}.txt", lines) for name in ("one", "two")]
+    settings = FineTuning(**{**QUICK, "epochs": 1})
+    report = json.loads(finetune_pair(str(tiny_folder("GPT-2")), corpora, tmp_path / "pair", settings).read_text())
+    assert report["cosine"] == pytest.approx(1, abs=1e-12)
+    assert report["cosine_updates"] == pytest.approx(1, abs=1e-12)
+    assert report["cosine_first_base"] < 1
+
+
+def test_parameters_are_compared_as_vectors():
+    def model(*weights: float) -> nn.Module:
+        layer = nn.Linear(2, 1)
+        layer.weight.data, layer.bias.data = (
+            torch.tensor([weights[:2]], dtype=torch.float32),
+            torch.tensor(weights[2:], dtype=torch.float32),
+        )
+        return layer
+
+    # (1, 0, 0), (1, 1, 0), (1, 0, 1): (1) / (sqrt 2 sqrt 2); with the base 1 / sqrt 2; updates (0, 1, 0), (0, 0, 1).
+    cosines = compare_parameters(model(1.0, 0.0, 0.0), model(1.0, 1.0, 0.0), model(1.0, 0.0, 1.0))
+    assert cosines == pytest.approx(
+        {"cosine": 0.5, "cosine_first_base": 0.5**0.5, "cosine_second_base": 0.5**0.5, "cosine_updates": 0.0}
+    )
+    assert (
+        compare_parameters(model(1.0, 0.0, 0.0), model(1.0, 0.0, 0.0), model(1.0, 0.0, 1.0))["cosine_updates"] is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("R" + "E" * 4000, "R" + "E" * 20),
+        ("so " + "ha" * 30 + " funny", "so " + "ha" * 10 + " funny"),
+        ("no no no, said the miller", "no no no, said the miller"),
+        ("wait... what", "wait... what"),
+        ("", ""),
+    ],
+)
+def test_what_repeats_itself_for_too_long_is_cut(text, expected):
+    assert cut_repeats(text, 20) == expected
+
+
+def test_a_corpus_is_cleaned_in_the_order_of_the_paper(tmp_path):
+    lines = sentences(40, seed=10)
+    long_one = "It was " + "E" * 3000 + ", and that was all."
+    path = write_lines(tmp_path / "posts.txt", ["short", *lines, lines[3], lines[3].upper(), long_one])
+    corpus = clean_corpus(path, FineTuning(shortest=60, similarity=0.999))
+    assert (corpus.count, corpus.long, corpus.distinct, corpus.repeats) == (44, 43, 41, 1)
+    assert [len(part) for part in (corpus.train, corpus.test, corpus.validation)] == [29, 8, 4]
+    texts = corpus.train + corpus.test + corpus.validation
+    assert sorted(texts) == sorted([*lines, "It was " + "E" * 20 + ", and that was all."])
+
+
+@pytest.mark.parametrize("block_entries", [1, 100, 4_000_000])
+@pytest.mark.parametrize("similarity", [0.3, 0.6, 0.9, 1.0])
+def test_near_duplicates_are_those_that_all_pairs_show(similarity, block_entries):
+    generator = np.random.default_rng(0)
+    texts = sentences(60, seed=11)
+    for text in texts[:40]:  # copies with some letters changed
+        letters = list(text)
+        for place in generator.choice(len(letters), int(generator.integers(0, 12)), replace=False):
+            letters[place] = "x"
+        texts.append("".join(letters))
+    weights = TfidfVectorizer(analyzer=_trigrams).fit_transform(texts).toarray()
+    linked = weights @ weights.T >= similarity - 1e-6
+    kept, reached = [], set()
+    for start in range(len(texts)):  # walk every group from its first text
+        if start in reached:
+            continue
+        kept.append(start)
+        edge = [start]
+        while edge:
+            reached.add(text := edge.pop())
+            edge += [other for other in np.flatnonzero(linked[text]) if other not in reached]
+    assert drop_near_duplicates(texts, similarity, block_entries) == kept
+    assert similarity == 1.0 or len(kept) < len(texts)
+
+
+def test_texts_without_three_letters_are_no_duplicates():
+    assert drop_near_duplicates(["a", "b", "a-"], 0.9) == [0, 1, 2]
+    assert drop_near_duplicates(["", "the river", "the  river"], 0.9) == [0, 1]
+    assert drop_near_duplicates([], 0.9) == []
+
+
+def test_what_makes_no_pair_is_refused(corpora, tmp_path):
+    causal, settings = str(tiny_folder("GPT-2")), FineTuning(**QUICK)
+    (tmp_path / "other").mkdir()
+    namesake = write_lines(tmp_path / "other" / "plain.txt", sentences(20, seed=1))
+    few = write_lines(tmp_path / "few.txt", ["short", *sentences(3, seed=1)])
+    for model, pair, words in (
+        (causal, corpora[:1], "corpus = 1: give --corpus twice"),
+        (causal, [corpora[0], namesake], "corpus = 'plain': names both; rename a file"),
+        (str(tiny_folder("BERT")), corpora, "is a masked language model; give a causal one"),
+        (causal, [corpora[0], few], "3 of its 4 texts are left, too few for three parts"),
+    ):
+        with pytest.raises(Refused, match=words):
+            finetune_pair(model, pair, tmp_path / "pair", settings)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("epochs", 0), ("shortest", 0), ("similarity", 1.1), ("longest_repeat", 0), ("context", 2), ("accumulation", 0)],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(field, value):
+    with pytest.raises(Refused, match=f"^{field} = "):
+        FineTuning(**{field: value})
+
+
+def test_a_deepspeed_configuration_needs_the_file_and_the_package(tmp_path):
+    with pytest.raises(Refused, match="is no file; give its JSON configuration"):
+        FineTuning(deepspeed=tmp_path / "ds.json")
+    (tmp_path / "ds.json").write_text("{}")
+    with pytest.raises(Refused, match="the package is missing; pip install deepspeed"):
+        FineTuning(deepspeed=tmp_path / "ds.json")
+
+
+def test_the_defaults_are_those_of_the_paper():
+    loop = FineTuning().loop(rows=320)
+    assert (loop.batch * loop.accumulation, loop.accumulation, loop.steps) == (32, 16, 50)
+    assert loop.gradient_checkpointing
