@@ -34,6 +34,7 @@ urlpatterns = [
     path("models/<slug:slug>/", models.model, name="model"),
     path("compare/", compare.compare, name="compare"),
     path("agreement/", agreement.agreement, name="agreement"),
+    re_path(r"^agreement/(?P<name>correlations|sizes|models)\.csv$", agreement.agreement_file, name="agreement_file"),
     path("agreement/published/", hosseini.agreement_published, name="agreement_published"),
     path("models/<slug:slug>/samples/", samples.model_samples, name="samples"),
     path("metrics/<slug:slug>/", metrics.metric, name="metric"),

@@ -95,7 +95,7 @@ def test_kinds_of_models_are_pooled_only_where_a_reader_asks(client, papers):
     assert "Measures of likelihoods are of the masked models alone here, 17 of 24" in text
     assert "n = 17" in rows[0][2]
     helm = next(number for number, row in enumerate(rows) if "HELM" in row[0])
-    assert re.search(r"HELM.s RealToxicityPrompts:.*version 2, 37 models", text), "no likelihood: as many as ever"
+    assert re.search(r"HELM.s RealToxicityPrompts:.*version 2, published figures, 37 models", text), "no likelihood: as many as ever"
     assert all("no model in common" in cell for number, cell in enumerate(rows[helm][1:]) if number != helm)
     assert "All families of masked models" not in text
     assert "over all families of masked models and in each" in text
@@ -157,7 +157,7 @@ def test_architecture_opens_with_a_measure_of_models_whose_architecture_is_known
 
 def test_measures_are_added_and_taken_out_by_links_and_a_form(client, papers):
     html = page(client, f"{PUBLISHED}&c={TOXIGEN}&c={HATE}&add=safety-toxigen")
-    options = re.findall(r'<option value="([^"]*)">', html.split("Add a measure of", 1)[1].split("</form>", 1)[0])
+    options = re.findall(r'<option value="([^"]*)">', html.split("Add measures of", 1)[1].split("</form>", 1)[0])
     assert WOMEN in options
     for address in {unescape(of) for of in re.findall(r'href="(\?[^"]*)"', html)}:
         assert client.get(f"/agreement/{address}").status_code == 200
