@@ -24,36 +24,39 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels
 
 
 def place_names(
-    x: Array | Sequence[float], y: Array | Sequence[float], names: Sequence[str], width: float, height: float
+    x: Array, y: Array, names: Sequence[str], size: tuple[float, float], heights: tuple[float, float]
 ) -> list[str | None]:
-    """The position of each name, of POSITIONS, in a plot of width times height pixels; None where there is no room.
+    """The position of each name, of POSITIONS; None where there is no room for it.
 
-    x and y on the scale that they are drawn on. Those with the fewest neighbours come first.
+    x and y on the scale that they are drawn on. size: width and height of the plot in pixels. heights: the smallest and
+    the largest y of all that is drawn. Those with the fewest neighbours come first.
     """
     if not names:
         return []
-    points = np.column_stack([_pixels(x, width), height - _pixels(y, height)])
-    occupied: list[Box] = [(left - POINT, top - POINT, left + POINT, top + POINT) for left, top in points.tolist()]
+    width, height = size
+    widths = float(x.min()), float(x.max())
+    points = np.column_stack([_pixels(x, widths, width), height - _pixels(y, heights, height)])
+    boxes: list[Box] = [
+        (across - POINT, down - POINT, across + POINT, down + POINT) for across, down in points.tolist()
+    ]
     distances = np.abs(points[:, None] - points[None]).sum(axis=2)
     neighbours = (distances < 4 * LINE).sum(axis=1)
     positions: list[str | None] = [None] * len(names)
     for number in np.argsort(neighbours, kind="stable").tolist():
         for position in POSITIONS:
             box = _box(points[number], names[number], position)
-            inside = box[0] >= 0 and box[2] <= width and box[1] >= -LINE and box[3] <= height
-            others = (other for place, other in enumerate(occupied) if place != number)
-            if inside and not any(_overlap(box, other) for other in others):
+            is_whole = box[0] >= 0 and box[2] <= width and box[1] >= -LINE and box[3] <= height
+            others = (other for place, other in enumerate(boxes) if place != number)
+            if is_whole and not any(_overlap(box, other) for other in others):
                 positions[number] = position
-                occupied.append(box)
+                boxes.append(box)
                 break
     return positions
 
 
-def _pixels(values: Array | Sequence[float], length: float) -> Array:
+def _pixels(values: Array, ends: tuple[float, float], length: float) -> Array:
     """Places on an axis that Plotly chooses: a twentieth of it stays free at each end."""
-    array = np.asarray(values, dtype=np.float64)
-    spread = float(np.ptp(array)) or 1.0
-    places: Array = (0.05 + 0.9 * (array - array.min()) / spread) * length
+    places: Array = (0.05 + 0.9 * (values - ends[0]) / ((ends[1] - ends[0]) or 1.0)) * length
     return places
 
 

@@ -156,21 +156,23 @@ def _names(panel: Panel) -> dict[int, dict[str, Any]]:
     if not all(series.names for series in panel.series):
         return {}
     x = np.array([value for series in panel.series for value in series.x], dtype=np.float64)
-    y = [value for series in panel.series for value in series.y]
+    y = np.array([value for series in panel.series for value in series.y], dtype=np.float64)
+    extents = np.concatenate([y, panel.line.low, panel.line.high]) if panel.line else y
     texts = [short(name) for series in panel.series for name in series.names]
-    positions = place_names(np.log10(x) if panel.logarithmic else x, y, texts, NAMED_WIDTH, PLOT)
-    named: dict[int, dict[str, Any]] = {}
+    heights = float(extents.min(initial=np.inf)), float(extents.max(initial=-np.inf))
+    positions = place_names(np.log10(x) if panel.logarithmic else x, y, texts, (NAMED_WIDTH, PLOT), heights)
+    properties: dict[int, dict[str, Any]] = {}
     start = 0
     for place, series in enumerate(panel.series):
         part = slice(start, start + len(series.names))
-        named[place] = {
+        properties[place] = {
             "mode": "markers+text",
             "text": [text if position else "" for text, position in zip(texts[part], positions[part], strict=True)],
             "textposition": [position or "middle right" for position in positions[part]],
             "textfont": {"size": SMALL, "color": INK},
         }
         start = part.stop
-    return named
+    return properties
 
 
 def _line(panel: Panel, axis: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

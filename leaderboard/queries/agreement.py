@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from django.db.models import Q
@@ -176,7 +177,7 @@ class Values:
 
     def drop_empty(self) -> "Values":
         """The same without the columns that no model has a value of."""
-        mask = np.isfinite(self.values).any(axis=1)
+        mask = np.array(np.isfinite(self.values).any(axis=1))
         columns = [column for column, one in zip(self.columns, mask, strict=True) if one]
         return Values(columns, self.models, self.values[mask], self.origins[mask])
 
@@ -189,6 +190,12 @@ def versions_by_metric(metrics: Iterable[Metric], numbers: str) -> dict[str, Ver
     """The current versions of NUMBERS[numbers], by the slug of their metric; of `metrics_with_versions`."""
     found_versions = {metric.slug: tuple(current_versions(metric, NUMBERS[numbers][1])) for metric in metrics}
     return {slug: versions for slug, versions in found_versions.items() if versions}
+
+
+def usual_numbers(metrics: Sequence[Metric]) -> str:
+    """Which of NUMBERS a reader sees first: of one provenance, with two metrics to compare."""
+    sources = (source.value for source in Provenance)
+    return next((source for source in sources if len(versions_by_metric(metrics, source)) > 1), "measured")
 
 
 @dataclass(frozen=True)
@@ -211,7 +218,7 @@ def first_slices(metrics: Sequence[Versions]) -> list[FirstSlices]:
     Metrics without numbers are left out.
     """
     condition = Q(pk__in=[])
-    for version in (version for versions in metrics for version in versions):
+    for version in chain.from_iterable(metrics):
         first_numbers = Q(measure=version.first_measure) if version.measured else Q(result__derived=False)
         condition |= first_numbers & Q(metric_version=version)
     rankings = (
@@ -222,10 +229,10 @@ def first_slices(metrics: Sequence[Versions]) -> list[FirstSlices]:
         slices.setdefault(pk, {}).setdefault(measure, []).append(name)
     firsts = []
     for versions in metrics:
-        version = next((version for version in versions if version.pk in slices), None)
-        key = version.measure_among(slices[version.pk]) if version else ""
-        if version and key in slices[version.pk]:
-            firsts.append(FirstSlices(versions, MEASURES[key], slices_in_order(slices[version.pk][key])))
+        first = next((candidate for candidate in versions if candidate.pk in slices), None)
+        key = first.measure_among(slices[first.pk]) if first else ""
+        if first and key in slices[first.pk]:
+            firsts.append(FirstSlices(versions, MEASURES[key], slices_in_order(slices[first.pk][key])))
     return firsts
 
 
@@ -254,7 +261,7 @@ def choose_columns(
     if part and not any(first.column(part) for first in firsts):
         parts = ", ".join(shared_parts(firsts)) or "none yet"
         raise Missing(
-            f"on = {part[:80]!r} does not exist here. Slices of several metrics: {parts}", field="on", value=part
+            f"slice = {part[:80]!r} does not exist here. Slices of several metrics: {parts}", field="slice", value=part
         )
     return [column for first in firsts if (column := first.column(part))][:MOST_COLUMNS]
 
@@ -308,7 +315,10 @@ def values_of(columns: Sequence[MeasureColumn]) -> Values:
         .order_by()
         .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value", "derived")
     )
-    rows = [(versions[pk], places[pk, measure, name], *cells) for pk, measure, name, *cells in results]
+    rows = [
+        (versions[pk], places[pk, measure, name], model, value, is_derived)
+        for pk, measure, name, model, value, is_derived in results
+    ]
     fields = ("pk", "slug", "name", "family", "kind", *PROPERTIES)
     models = LanguageModel.objects.filter(pk__in={row[2] for row in rows}).order_by("name", "slug")
     subjects = {pk: Subject(*cells) for pk, *cells in models.values_list(*fields)}

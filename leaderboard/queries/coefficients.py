@@ -64,7 +64,9 @@ def model_groups(values: Values, kind: str) -> list[ModelGroup]:
     if kind:
         return [ModelGroup(population_title(kind, True), kind, values.select_kind(kind))]
     largest = next(iter(values.kinds), "")
-    return [ModelGroup(population_title(ALL, False), largest, values.separate_kind(largest) if largest else values)]
+    if largest and len(values.kinds) > 1:
+        return [ModelGroup(f"Models; of likelihoods, {largest} ones", largest, values.separate_kind(largest))]
+    return [ModelGroup(population_title(ALL, False), largest, values)]
 
 
 def cells_of(

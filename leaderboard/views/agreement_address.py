@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest
 
-from leaderboard.models import LanguageModel, Metric, Provenance
+from leaderboard.models import LanguageModel, Metric
 from leaderboard.queries.agreement import (
     NUMBERS,
     FirstSlices,
@@ -17,6 +17,7 @@ from leaderboard.queries.agreement import (
     choose_columns,
     first_slices,
     require_values,
+    usual_numbers,
     values_of,
     versions_by_metric,
 )
@@ -27,7 +28,7 @@ from leaderboard.views.parameters import pick
 from scoring.refusals import Refused
 from scoring.statistics.correlations import Coefficient
 
-PARAMETERS = ("numbers", "for", "c", "on", "coefficient", "add", "kind", "x", "y", "against", "of", "page")
+PARAMETERS = ("numbers", "for", "c", "slice", "coefficient", "add", "kind", "x", "y", "against", "of", "page")
 KINDS = [
     ("", "One kind of likelihood"),
     *LanguageModel.Kind.choices,
@@ -58,19 +59,19 @@ class AgreementChoice:
     @property
     def options(self) -> dict[str, str]:
         """What the address has apart from columns."""
-        options = {"numbers": self.numbers, "coefficient": self.coefficient, "kind": self.kind, "on": self.part}
+        options = {"numbers": self.numbers, "coefficient": self.coefficient, "kind": self.kind, "slice": self.part}
         return {name: value for name, value in options.items() if value}
 
     def address(self, columns: Sequence[MeasureColumn] | None = None, **more: str) -> str:
         """The same view, of other columns or with more of the address."""
-        options = self.options | ({"on": ""} if columns is not None else {}) | more
+        options = self.options | ({"slice": ""} if columns is not None else {}) | more
         address_columns = self.columns if columns is None else columns
         keys = [] if self.default and columns is None else [("c", column.key) for column in address_columns]
         return "?" + urlencode([(name, value) for name, value in [*options.items(), *keys] if value])
 
     def address_of_part(self, part: str) -> str:
         """What each metric shows first, on one slice."""
-        return "?" + urlencode({name: value for name, value in (self.options | {"on": part}).items() if value})
+        return "?" + urlencode({name: value for name, value in (self.options | {"slice": part}).items() if value})
 
 
 def parse(request: HttpRequest, metrics: list[Metric]) -> AgreementChoice:
@@ -78,14 +79,12 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> AgreementChoice:
 
     The form says by `for` which numbers its columns are of: others need not have them.
     """
-    versions_by_source = {source.value: versions_by_metric(metrics, source.value) for source in Provenance}
-    default = next((source for source, versions in versions_by_source.items() if len(versions) > 1), "measured")
-    numbers = pick(request, "numbers", default, list(NUMBERS))
-    versions = versions_by_source.get(numbers) or versions_by_metric(metrics, numbers)
+    numbers = pick(request, "numbers", usual_numbers(metrics), list(NUMBERS))
+    versions = versions_by_metric(metrics, numbers)
     same = request.GET.get("for", numbers) == numbers
     names = [name for name in request.GET.getlist("c") if name and same]
     firsts = first_slices(list(versions.values()))
-    part = "" if names else request.GET.get("on", "") if same else ""
+    part = "" if names else request.GET.get("slice", "") if same else ""
     try:
         columns = choose_columns(names, versions, firsts, part)
     except Refused as error:
