@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Query, Schema
+from ninja import Schema
 from ninja.pagination import paginate
 from pydantic import Field, StringConstraints
 
@@ -27,11 +27,11 @@ router = reading_router("Agreement")
 Numbers = Literal["measured", "published", "both"]
 Kind = Literal["causal", "masked", "permutation", "each", "all"]
 Column = Annotated[str, StringConstraints(pattern=TEXT, max_length=240)]
-COLUMNS = Query(
-    [],
+COLUMNS = parameter(
+    f"A measure as METRIC/MEASURE/SLICE, again for each, at most {MOST_COLUMNS}; without any, what each metric shows "
+    "first.",
+    default=[],
     max_length=MOST_COLUMNS,
-    description=f"A measure as METRIC/MEASURE/SLICE, again for each, at most {MOST_COLUMNS}; without any, what each "
-    "metric shows first.",
 )
 SLICE = text("Without c: a slice, such as women, on which metrics show their first measure; else the overall one.")
 NUMBERS = parameter("Measured here, published by papers, or both; without it, those that can be compared.")
