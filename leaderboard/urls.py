@@ -35,6 +35,7 @@ urlpatterns = [
     path("models/<slug:slug>/", models.model, name="model"),
     path("compare/", compare.compare, name="compare"),
     path("agreement/", agreement.agreement, name="agreement"),
+    re_path(r"^agreement/(?P<name>correlations|sizes|models)\.csv$", agreement.agreement_file, name="agreement_file"),
     path("agreement/published/", hosseini.agreement_published, name="agreement_published"),
     path("published/", papers.published, name="published"),
     path("published/<slug:name>/", papers.published_table, name="published_table"),

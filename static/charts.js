@@ -3,6 +3,7 @@
 
 (() => {
   const NEAR = "400px";
+  const NAMED_WIDTH = 510; // pixels of a chart that has room for the names of its points
   const { nonce } = document.currentScript; // by which the page may run a script
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   let plotly = null;
@@ -58,6 +59,11 @@
     return points;
   }
 
+  // Names stand beside points where there is room for them; a pointer names each.
+  function withoutNames(figure) {
+    figure.data.forEach((trace) => { if (trace.mode === "markers+text") trace.mode = "markers"; });
+  }
+
   function start(box) {
     const json = document.getElementById(`chart-${box.dataset.chart}`).textContent;
     const bar = box.closest("figure").querySelector(".chart-bar");
@@ -71,6 +77,7 @@
     function draw(key) {
       shown = key;
       const figure = themed(json);
+      if (box.clientWidth < NAMED_WIDTH) withoutNames(figure);
       const points = highlighted(figure, key);
       rows.forEach((row) => row.classList.toggle("chosen", key !== "" && row.dataset.model === key));
       return Plotly.react(box, figure.data, figure.layout, config).then(() => [figure, points]);

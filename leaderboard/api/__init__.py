@@ -3,6 +3,7 @@
 from ninja import NinjaAPI
 
 from leaderboard.api import (
+    agreement,
     artefacts,
     checks,
     language_models,
@@ -28,5 +29,5 @@ api = NinjaAPI(
     docs_decorator=keep_page(personal=False),  # of the description
 )
 problems.handle(api)
-for resource in (language_models, metrics, standings, rank_changes, results, checks, artefacts, submissions):
+for resource in (language_models, metrics, standings, rank_changes, agreement, results, checks, artefacts, submissions):
     api.add_router("", resource.router)

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from leaderboard.charts.look import FIRST, INK, LINE, QUIET, RULE, SECOND, SMALL, Chart, figure_of, short
+from leaderboard.charts.names import place_names
 from scoring.statistics.regression import RegressionLine
 
 SYMBOLS = [
@@ -29,19 +32,24 @@ SYMBOLS = [
 COLOURS = (FIRST, SECOND, QUIET)
 MOST_GROUPS = len(SYMBOLS)  # which can be told apart
 PLOT, LEAST_WIDTH, PANEL = 360, 300, 240  # pixels: height of the plot; width of a chart and of a panel at least
+NAMED_WIDTH = 440  # pixels of a plot in which names stand; narrower ones leave them out (static/charts.js)
 LEGEND_COLUMNS, LEGEND_ROW = 3, 20
 GAP = 0.07  # between panels, of the chart's width
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points of one group, drawn by one symbol; `joined` where a line leads from one to the next."""
+    """Points of one group, drawn by one symbol; `joined` where a line leads from one to the next.
+
+    said: shown at a point that is pointed at. names: written beside the points where there is room; empty for none.
+    """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     said: Sequence[str]
     joined: bool = False
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +75,10 @@ def scatter_chart(name: str, panels: Sequence[Panel], title: str, alternative: s
         axis = "x" if number == 0 else f"x{number + 1}"
         band, lines = _line(panel, axis)
         traces += band
-        for series in panel.series:
-            traces.append(_points(series, axis, groups.index(series.name), series.name not in legend_names))
+        names = _names(panel)
+        for place, series in enumerate(panel.series):
+            trace = _points(series, axis, groups.index(series.name), series.name not in legend_names)
+            traces.append(trace | names.get(place, {}))
             legend_names.add(series.name)
         traces += lines
     rows = -(-len(groups) // LEGEND_COLUMNS)
@@ -133,12 +143,36 @@ def _points(series: Series, axis: str, group: int, in_legend: bool) -> dict[str,
         "name": short(series.name),
         "legendgroup": str(group),
         "showlegend": in_legend,
-        "text": [escape(caption) for caption in series.said],
-        "hovertemplate": "%{text}<extra></extra>",
+        "hovertext": [escape(caption) for caption in series.said],
+        "hovertemplate": "%{hovertext}<extra></extra>",
         "cliponaxis": False,
         "line": {"color": colour, "width": 1.25},
         "marker": {"color": colour, "size": 8, "symbol": symbol, "line": {"color": colour, "width": 1}},
     }
+
+
+def _names(panel: Panel) -> dict[int, dict[str, Any]]:
+    """The names beside the points of each series, by its place; nothing where series have none."""
+    if not all(series.names for series in panel.series):
+        return {}
+    x = np.array([value for series in panel.series for value in series.x], dtype=np.float64)
+    y = np.array([value for series in panel.series for value in series.y], dtype=np.float64)
+    extents = np.concatenate([y, panel.line.low, panel.line.high]) if panel.line else y
+    texts = [short(name) for series in panel.series for name in series.names]
+    heights = float(extents.min(initial=np.inf)), float(extents.max(initial=-np.inf))
+    positions = place_names(np.log10(x) if panel.logarithmic else x, y, texts, (NAMED_WIDTH, PLOT), heights)
+    properties: dict[int, dict[str, Any]] = {}
+    start = 0
+    for place, series in enumerate(panel.series):
+        part = slice(start, start + len(series.names))
+        properties[place] = {
+            "mode": "markers+text",
+            "text": [text if position else "" for text, position in zip(texts[part], positions[part], strict=True)],
+            "textposition": [position or "middle right" for position in positions[part]],
+            "textfont": {"size": SMALL, "color": INK},
+        }
+        start = part.stop
+    return properties
 
 
 def _line(panel: Panel, axis: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

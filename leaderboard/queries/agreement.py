@@ -1,8 +1,9 @@
-"""Do metrics agree? Measures of the same models against one another, and against the models' architecture."""
+"""Do metrics agree? The measures that can be compared, and their values of the models that have any."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from django.db.models import Q
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from leaderboard.models import (
     LanguageModel,
+    Metric,
     MetricVersion,
+    Provenance,
     Result,
     Scoring,
     Standing,
@@ -21,12 +24,15 @@ from leaderboard.models import (
 )
 from leaderboard.models.results import DERIVED
 from leaderboard.rankings.digits import digits_of
-from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
+from leaderboard.rankings.selection import BOTH
+from leaderboard.rankings.slices import find_slice
+from leaderboard.rankings.versions import current_versions
+from scoring.metrics.formulas import MEASURES, slice_label, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
-from scoring.statistics.correlations import Coefficient, Correlation, correlations
+from scoring.refusals import Missing, Refused
 
 Array = NDArray[np.float64]
-LEAST_MODELS = 4  # of which a coefficient says something
+MOST_COLUMNS = 12
 # Of a model, what a measure is set against: field, what it is called, whether on a logarithmic scale.
 PROPERTIES = {
     "layers": ("Layers", False),
@@ -34,26 +40,32 @@ PROPERTIES = {
     "hidden_size": ("Hidden size", False),
     "parameters": ("Parameters", True),
 }
+# Which numbers are compared. Of a model with both in a metric, the measured one counts.
+NUMBERS: dict[str, tuple[str, list[Provenance]]] = {
+    **{str(source.value): (str(source.label), [source]) for source in Provenance},
+    BOTH: ("Measured here and published", list(Provenance)),
+}
+Versions = tuple[MetricVersion, ...]  # current ones of a metric: one a provenance, measured before published
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureColumn:
-    """A measure on a slice under a version; `derived`: worked out here from what the version's source prints."""
+    """A measure on a slice under versions; `derived`: worked out here, at least partly, from what a source prints."""
 
-    version: MetricVersion
+    versions: Versions
     measure: Measure
     slice: str
     derived: bool = False
 
     @property
-    def key(self) -> str:
-        """As addresses have it; the metric's current version is understood."""
-        return f"{self.version.metric.slug}/{self.measure.key}/{self.slice}"
+    def metric(self) -> Metric:
+        """Whose measure it is."""
+        return self.versions[0].metric
 
     @property
-    def digits(self) -> int:
-        """Decimals that its values are shown with."""
-        return digits_of(self.version, self.measure.key)
+    def key(self) -> str:
+        """As addresses have it; the metric's current version is understood."""
+        return f"{self.metric.slug}/{self.measure.key}/{self.slice}"
 
     @property
     def label(self) -> str:
@@ -63,7 +75,31 @@ class MeasureColumn:
     @property
     def title(self) -> str:
         """The same with the metric."""
-        return f"{self.version.metric.title}: {self.label}"
+        return f"{self.metric.title}: {self.label}"
+
+    @property
+    def origin(self) -> str:
+        """Where its numbers are from, in words."""
+        return " and ".join(
+            f"version {version.number}, {version.get_provenance_display().lower()}" for version in self.versions
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value is from; `derived`: worked out here from what the version's source prints."""
+
+    version: MetricVersion
+    derived: bool
+
+    def print_value(self, value: float, column: "MeasureColumn") -> str:
+        """The value with the digits of its source or measure."""
+        return f"{value:.{digits_of(self.version, column.measure.key)}f}"
+
+    @property
+    def in_words(self) -> str:
+        """In a word: measured, published, or derived from what is published."""
+        return "derived" if self.derived else str(self.version.provenance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +125,25 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The values of columns [columns, models], NaN where a model has none, and the models."""
+    """The values of columns [columns, models], NaN where a model has none, where they are from, and the models."""
 
     columns: list[MeasureColumn]
     models: list[Subject]
     values: Array
+    origins: NDArray[np.object_]
 
     def read_column(self, column: MeasureColumn) -> Array:
         """The values [models] of a column."""
         row: Array = self.values[self.columns.index(column)]
         return row
+
+    def count_models(self, column: MeasureColumn) -> int:
+        """How many models have a value of a column."""
+        return int(np.isfinite(self.read_column(column)).sum())
+
+    def read_property(self, name: str) -> Array:
+        """One of PROPERTIES [models]."""
+        return np.array([model.property_of(name) for model in self.models], dtype=np.float64)
 
     def select_kind(self, kind: str) -> "Values":
         """The same of the models of one kind."""
@@ -107,13 +152,14 @@ class Values:
     @property
     def apart(self) -> NDArray[np.bool_]:
         """Whether the values of each column are different quantities for each kind of model."""
-        return np.array([column.version.metric.formula.by_kind for column in self.columns], dtype=bool)
+        return np.array([column.metric.formula.by_kind for column in self.columns], dtype=bool)
 
     def separate_kind(self, kind: str) -> "Values":
         """The same, but in columns that are `apart` the values of models of one kind alone."""
         others = np.array([model.kind != kind for model in self.models], dtype=bool)
         values = np.where(self.apart[:, None] & others, np.nan, self.values)
-        return Values(self.columns, self.models, values)._only(np.array(np.isfinite(values).any(axis=0)))
+        mask = np.array(np.isfinite(values).any(axis=0))
+        return Values(self.columns, self.models, values, self.origins)._only(mask)
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -129,33 +175,50 @@ class Values:
                 counts[model.kind] = models + 1, cells + int(column.sum())
         return {kind: counts[kind][0] for kind in sorted(counts, key=lambda kind: (*(-n for n in counts[kind]), kind))}
 
+    def drop_empty(self) -> "Values":
+        """The same without the columns that no model has a value of."""
+        mask = np.array(np.isfinite(self.values).any(axis=1))
+        columns = [column for column, one in zip(self.columns, mask, strict=True) if one]
+        return Values(columns, self.models, self.values[mask], self.origins[mask])
+
     def _only(self, mask: NDArray[np.bool_]) -> "Values":
         models = [model for model, one in zip(self.models, mask, strict=True) if one]
-        return Values(self.columns, models, self.values[:, mask])
+        return Values(self.columns, models, self.values[:, mask], self.origins[:, mask])
 
 
-@dataclass(frozen=True, slots=True)
-class CorrelationCell:
-    """A coefficient, or the reason why there is none; `level` from -4 to 4 is the shade of its cell."""
-
-    row: MeasureColumn
-    column: MeasureColumn
-    found: Correlation
-    reason: str
-
-    @property
-    def level(self) -> int:
-        """0 where there is nothing to colour."""
-        return 0 if self.reason or self.found.value is None else round(4 * self.found.value)
+def versions_by_metric(metrics: Iterable[Metric], numbers: str) -> dict[str, Versions]:
+    """The current versions of NUMBERS[numbers], by the slug of their metric; of `metrics_with_versions`."""
+    found_versions = {metric.slug: tuple(current_versions(metric, NUMBERS[numbers][1])) for metric in metrics}
+    return {slug: versions for slug, versions in found_versions.items() if versions}
 
 
-def default_columns(versions: Sequence[MetricVersion]) -> list[MeasureColumn]:
-    """What each of `versions` shows first, in one query; of a paper's figures, what it prints.
+def usual_numbers(metrics: Sequence[Metric]) -> str:
+    """Which of NUMBERS a reader sees first: of one provenance, with two metrics to compare."""
+    sources = (source.value for source in Provenance)
+    return next((source for source in sources if len(versions_by_metric(metrics, source)) > 1), "measured")
 
-    Versions without numbers are left out.
+
+@dataclass(frozen=True)
+class FirstSlices:
+    """The measure that a metric shows first, and the slices that its versions rank it on, the overall one first."""
+
+    versions: Versions
+    measure: Measure
+    slices: list[str]
+
+    def column(self, part: str = "") -> MeasureColumn | None:
+        """Its column on the slice that `part` means, the first one where that is empty; None where it has none."""
+        name = find_slice(self.slices, part or None)
+        return MeasureColumn(self.versions, self.measure, name) if name else None
+
+
+def first_slices(metrics: Sequence[Versions]) -> list[FirstSlices]:
+    """What each metric shows first, in one query; of a paper's figures, what it prints.
+
+    Metrics without numbers are left out.
     """
     condition = Q(pk__in=[])
-    for version in versions:
+    for version in chain.from_iterable(metrics):
         first_numbers = Q(measure=version.first_measure) if version.measured else Q(result__derived=False)
         condition |= first_numbers & Q(metric_version=version)
     rankings = (
@@ -164,27 +227,70 @@ def default_columns(versions: Sequence[MetricVersion]) -> list[MeasureColumn]:
     slices: dict[int, dict[str, list[str]]] = {}
     for pk, measure, name in rankings:
         slices.setdefault(pk, {}).setdefault(measure, []).append(name)
-    columns = []
-    for version in versions:
-        version_slices = slices.get(version.pk, {})
-        key = version.measure_among(version_slices)
-        if key in version_slices:
-            columns.append(MeasureColumn(version, MEASURES[key], slices_in_order(version_slices[key])[0]))
-    return columns
+    firsts = []
+    for versions in metrics:
+        first = next((candidate for candidate in versions if candidate.pk in slices), None)
+        key = first.measure_among(slices[first.pk]) if first else ""
+        if first and key in slices[first.pk]:
+            firsts.append(FirstSlices(versions, MEASURES[key], slices_in_order(slices[first.pk][key])))
+    return firsts
 
 
-def columns_of(version: MetricVersion) -> dict[str, list[MeasureColumn]]:
-    """All that `version` has numbers of, ranked or not, by the measure's label, in one query."""
-    results = Result.objects.filter(scoring__metric_version=version, scoring__state=Work.State.DONE).order_by()
+def shared_parts(firsts: Sequence[FirstSlices]) -> list[str]:
+    """The parts of slices, such as demographics, that two metrics or more have, without the overall ones."""
+    counts: dict[str, int] = {}
+    for first in firsts:
+        for part in {slice_parts(name)[1] for name in first.slices[1:]}:
+            counts[part] = counts.get(part, 0) + 1
+    return slices_in_order(part for part, count in counts.items() if count > 1)
+
+
+def choose_columns(
+    names: Sequence[str], metrics: dict[str, Versions], firsts: Sequence[FirstSlices], part: str = ""
+) -> list[MeasureColumn]:
+    """The columns METRIC/MEASURE/SLICE of `names`; without any, what each metric shows first, on the slice `part`.
+
+    metrics: of `versions_by_metric`. Raises Missing for a name that means nothing, Refused for too many.
+    """
+    columns = [column_called(name, metrics) for name in dict.fromkeys(names)]
+    if len(columns) > MOST_COLUMNS:
+        problem = f"{len(columns)} measures are asked for, and {MOST_COLUMNS} fit side by side: take some out"
+        raise Refused(f"c: {problem}", field="c", value=len(columns))
+    if columns:
+        return columns
+    if part and not any(first.column(part) for first in firsts):
+        parts = ", ".join(shared_parts(firsts)) or "none yet"
+        raise Missing(
+            f"slice = {part[:80]!r} does not exist here. Slices of several metrics: {parts}", field="slice", value=part
+        )
+    return [column for first in firsts if (column := first.column(part))][:MOST_COLUMNS]
+
+
+def column_called(name: str, metrics: dict[str, Versions]) -> MeasureColumn:
+    """The column METRIC/MEASURE/SLICE. Raises Missing."""
+    slug, _, rest = name.partition("/")
+    measure, _, slice_name = rest.partition("/")
+    versions = metrics.get(slug)
+    if versions is None or measure not in versions[0].metric.formula.measures or not slice_name:
+        slugs = ", ".join(metrics) or "none yet"
+        message = f"c = {name!r} does not exist here. Write METRIC/MEASURE/SLICE; metrics with such numbers: {slugs}"
+        raise Missing(message, field="c", value=name)
+    return MeasureColumn(versions, MEASURES[measure], slice_name)
+
+
+def columns_of(versions: Versions) -> dict[str, list[MeasureColumn]]:
+    """All that versions of a metric have numbers of, ranked or not, by the measure's label, in one query."""
+    results = Result.objects.filter(scoring__metric_version__in=versions, scoring__state=Work.State.DONE).order_by()
     slices: dict[str, dict[str, bool]] = {}
     for measure, name, is_derived in results.values_list("measure", "slice", "derived").distinct():
-        slices.setdefault(measure, {})[name] = is_derived
+        derived_slices = slices.setdefault(measure, {})
+        derived_slices[name] = is_derived or derived_slices.get(name, False)
     return {
         measure.label: [
-            MeasureColumn(version, measure, name, slices[measure.key][name])
+            MeasureColumn(versions, measure, name, slices[measure.key][name])
             for name in slices_in_order(slices[measure.key])
         ]
-        for measure in version.metric.formula.measures.values()
+        for measure in versions[0].metric.formula.measures.values()
         if measure.key in slices
     }
 
@@ -194,94 +300,40 @@ def values_of(columns: Sequence[MeasureColumn]) -> Values:
 
     Without those of entries that lack too many scores to be ranked.
     """
-    places = {(column.version.pk, column.measure.key, column.slice): place for place, column in enumerate(columns)}
+    places: dict[tuple[int, str, str], int] = {}
+    versions: dict[int, MetricVersion] = {}
     condition = Q(pk__in=[])
-    for column in columns:
-        condition |= Q(scoring__metric_version=column.version, measure=column.measure.key, slice=column.slice)
+    for place, column in enumerate(columns):
+        for version in column.versions:
+            places[version.pk, column.measure.key, column.slice] = place
+            versions[version.pk] = version
+        condition |= Q(scoring__metric_version__in=column.versions, measure=column.measure.key, slice=column.slice)
     results = (
         Result.objects.filter(condition, scoring__state=Work.State.DONE)
         .filter(ranked_now("scoring__model__"), not_held("scoring__"))
         .exclude(scoring__in=Scoring.objects.filter(is_unranked()).values("pk"))
         .order_by()
-        .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value")
+        .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value", "derived")
     )
-    rows = [(places[pk, measure, name], model, value) for pk, measure, name, model, value in results]
+    rows = [
+        (versions[pk], places[pk, measure, name], model, value, is_derived)
+        for pk, measure, name, model, value, is_derived in results
+    ]
     fields = ("pk", "slug", "name", "family", "kind", *PROPERTIES)
-    models = LanguageModel.objects.filter(pk__in={model for _, model, _ in rows}).order_by("name", "slug")
+    models = LanguageModel.objects.filter(pk__in={row[2] for row in rows}).order_by("name", "slug")
     subjects = {pk: Subject(*cells) for pk, *cells in models.values_list(*fields)}
     position = {pk: number for number, pk in enumerate(subjects)}
     values = np.full((len(columns), len(subjects)), np.nan)
-    for place, model, value in rows:
+    origins = np.full(values.shape, None, dtype=object)
+    for version, place, model, value, is_derived in sorted(rows, key=lambda row: row[0].measured):
         values[place, position[model]] = value
-    return Values(list(columns), list(subjects.values()), values)
+        origins[place, position[model]] = Origin(version, is_derived)
+    return Values(list(columns), list(subjects.values()), values, origins)
 
 
-def reason_of(correlation: Correlation, nothing: str) -> str:
-    """Why a coefficient is not shown; empty where it is. nothing: what is said where no model has both values."""
-    if correlation.n == 0:
-        return nothing
-    if correlation.n < LEAST_MODELS:
-        return f"{correlation.n} model{'' if correlation.n == 1 else 's'}; {LEAST_MODELS} needed"
-    return "one side never varies" if correlation.value is None else ""
-
-
-def matrix(values: Values, coefficient: Coefficient) -> list[tuple[MeasureColumn, list[CorrelationCell | None]]]:
-    """The coefficient of every two columns: a row a column, None on the diagonal."""
-    coefficients = correlations(values.values, coefficient)
-
-    def cell(row: int, column: int) -> CorrelationCell | None:
-        if row == column:
-            return None
-        correlation = coefficients[min(row, column), max(row, column)]
-        return CorrelationCell(
-            values.columns[row], values.columns[column], correlation, reason_of(correlation, "no model in common")
-        )
-
-    places = range(len(values.columns))
-    return [(values.columns[row], [cell(row, column) for column in places]) for row in places]
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A model with both values of a scatter."""
-
-    model: Subject
-    x: float
-    y: float
-
-
-def points_of(values: Values, x: Array, y: Array) -> list[Point]:
-    """The models that have both `x` and `y` [models], by x from the highest."""
-    both = zip(values.models, x, y, strict=True)
-    points = [Point(model, float(a), float(b)) for model, a, b in both if math.isfinite(a + b)]
-    return sorted(points, key=lambda point: -point.x)
-
-
-@dataclass(frozen=True, slots=True)
-class FamilyRow:
-    """A family of models: how its measure goes with each of PROPERTIES; a reason where it has no coefficient."""
-
-    family: str
-    models: int
-    cells: list[tuple[Correlation, str]]
-
-
-def by_family(values: Values, measure: Array, coefficient: Coefficient) -> list[FamilyRow]:
-    """Of all models and then of each family, by size: `measure` [models] against each of PROPERTIES."""
-    has_value = np.isfinite(measure)
-    properties = np.array([[model.property_of(name) for model in values.models] for name in PROPERTIES])
-    families: dict[str, list[int]] = {}
-    for place in np.flatnonzero(has_value):
-        families.setdefault(values.models[place].family, []).append(int(place))
-
-    def row(name: str, places: Sequence[int]) -> FamilyRow:
-        coefficients = [
-            correlations(np.array([measure[places], row_property[places]]), coefficient)[0, 1]
-            for row_property in properties
-        ]
-        return FamilyRow(
-            name, len(places), [(correlation, reason_of(correlation, "not known")) for correlation in coefficients]
-        )
-
-    by_size = sorted(families.items(), key=lambda family: (-len(family[1]), family[0]))
-    return [row("All families", np.flatnonzero(has_value).tolist()), *(row(name, places) for name, places in by_size)]
+def require_values(values: Values) -> None:
+    """Raise Missing for a column that no model has a value of."""
+    for column in values.columns:
+        if not values.count_models(column):
+            message = f"c = {column.key!r} does not exist here: {column.metric.title} has no such slice"
+            raise Missing(message, field="c", value=column.key)

@@ -5,15 +5,16 @@ from datetime import date
 
 from django import template
 from django.contrib.humanize.templatetags.humanize import intcomma
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from leaderboard.models import MetricVersion, Result
 from leaderboard.models.results import DERIVED
+from leaderboard.queries.coefficients import CoefficientCell, SizeRow
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.history import Absence, ModelHistory, PastPlace
 from leaderboard.rankings.ranking import Row, SliceCell, scale_start
-from leaderboard.templatetags.board import compact, decimals
+from leaderboard.templatetags.board import compact, decimals, p
 from scoring.metrics.measures import Measure
 
 register = template.Library()
@@ -159,3 +160,28 @@ def if_indifferent(value: float | None, measure: Measure, version: MetricVersion
         return SafeString("")
     mark = "" if version.measured else DERIVED
     return SafeString(INDIFFERENT.format(mark, decimals(value, digits_of(version, measure.key))))
+
+
+@register.simple_tag
+def beneath(cell: CoefficientCell) -> SafeString:
+    """What stands beneath a coefficient: its interval, how many models it is of, and p."""
+    correlation = cell.correlation
+    lines = [f"n = {intcomma(correlation.n)}"]
+    if cell.p is not None:
+        lines[0] += f", p {p(cell.p)}" if p(cell.p).startswith("<") else f", p = {p(cell.p)}"
+    if correlation.low is not None and correlation.high is not None:
+        lines.insert(0, f"{decimals(correlation.low, 2)} to {decimals(correlation.high, 2)}")
+    return format_html_join("", '<span class="interval">{}</span>', ((line,) for line in lines))
+
+
+@register.simple_tag
+def size_cells(row: SizeRow) -> SafeString:
+    """The coefficients of a measure with each property of its models, or the reasons why there are none."""
+    return SafeString("".join(f'<td class="num">{_coefficient(cell)}</td>' for cell in row.cells))
+
+
+def _coefficient(cell: CoefficientCell) -> str:
+    value = cell.correlation.value
+    if cell.reason or value is None:
+        return format_html('<span class="none">{}</span>', cell.reason)
+    return decimals(value, 2) + beneath(cell)

@@ -9,7 +9,8 @@ a normal population. Where most models keep their place, as on a rescored board,
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from functools import cache
+from itertools import combinations, permutations
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from scoring.statistics.auc import CONFIDENCE
 Array = NDArray[np.float64]
 Coefficient = Literal["pearson", "spearman", "kendall"]
 ROUNDING = 1e-12  # of a coefficient
+MOST_REORDERED = 8  # pairs of which every order is tried: 40,320 of 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,47 @@ def spearman(first: Array, second: Array) -> Correlation:
 def kendall(first: Array, second: Array) -> Correlation:
     """Kendall's tau-b of two finite arrays [n], as `correlations` has it."""
     return correlations(np.array([first, second], dtype=np.float64), "kendall")[0, 1]
+
+
+def p_value(correlation: Correlation, first: Array, second: Array, coefficient: Coefficient) -> float | None:
+    """The two-sided p, in 0..1, of a correlation of two finite arrays [n] if they were unrelated.
+
+    Pearson's and Spearman's are Student's, with n - 2 degrees of freedom; Kendall's is `scipy.stats.kendalltau`'s. Of
+    eight pairs or fewer, those of ranks are exact: the share of all orders of one side with a coefficient as far from
+    0. None where there is no coefficient, and of fewer than three pairs.
+    """
+    n = correlation.n
+    if correlation.value is None or n < 3:
+        return None
+    if coefficient != "pearson" and n <= MOST_REORDERED:
+        sums = (_reorder_ranks if coefficient == "spearman" else _reorder_signs)(first, second)
+        return float(np.mean(np.abs(sums) >= abs(sums[0]) - ROUNDING * n**3))
+    if coefficient == "kendall":
+        return float(scipy.stats.kendalltau(first, second).pvalue)
+    # Of unrelated pairs, (1 - r) / 2 has this beta distribution, which is Student's t on another scale.
+    return float(2 * scipy.special.betainc(n / 2 - 1, n / 2 - 1, (1 - abs(correlation.value)) / 2))
+
+
+@cache
+def _orders(n: int) -> NDArray[np.intp]:
+    """Every order of n things [n!, n], the usual one first."""
+    return np.array(list(permutations(range(n))), dtype=np.intp)
+
+
+def _reorder_ranks(first: Array, second: Array) -> Array:
+    """Sums of products of centred ranks [n!], of `first` with each order of `second`."""
+    ranks = [scipy.stats.rankdata(side) - (len(first) + 1) / 2 for side in (first, second)]
+    sums: Array = ranks[1][_orders(len(first))] @ ranks[0]
+    return sums
+
+
+def _reorder_signs(first: Array, second: Array) -> Array:
+    """Concordant less discordant pairs [n!], of `first` with each order of `second`."""
+    rows, columns = np.triu_indices(len(first), 1)
+    signs = np.sign(second[:, None] - second[None, :])
+    orders = _orders(len(first))
+    sums: Array = signs[orders[:, rows], orders[:, columns]] @ np.sign(first[rows] - first[columns])
+    return sums
 
 
 Common = dict[tuple[int, int], NDArray[np.bool_]]

@@ -77,7 +77,7 @@ def test_another_measure_is_added_without_a_script(visit):
     page = visit(AGREEMENT, java_script_enabled=False).page
     page.get_by_text("Choose measures").click()
     page.locator("#columns").get_by_role("link", name="Safety on ToxiGen", exact=True).click()
-    page.get_by_role("form", name="Add a measure of").get_by_role("combobox").select_option(
+    page.get_by_role("form", name="Add measures of").get_by_role("listbox").select_option(
         "safety-toxigen/safety_score/women"
     )
     page.get_by_role("button", name="Add").click()

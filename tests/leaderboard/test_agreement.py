@@ -1,5 +1,9 @@
 """Do metrics agree: the matrix, a pair, architecture; and what a paper prints beside what its figures give."""
 
+import csv
+import io
+import itertools
+import json
 import re
 from html import unescape
 
@@ -7,12 +11,14 @@ import numpy as np
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import LanguageModel, Metric, Result
 from leaderboard.services import hosseini
 from leaderboard.services.published import rows as published_rows
 from leaderboard.services.seed import seed_metrics
+from scoring.statistics.auc import holm
 from scoring.statistics.correlations import pearson
 from tests.leaderboard.conftest import CAUSAL, seed_figures
 from tests.leaderboard.test_history import model, page, profanity, said, table, version_of
@@ -95,7 +101,8 @@ def test_kinds_of_models_are_pooled_only_where_a_reader_asks(client, papers):
     assert "Measures of likelihoods are of the masked models alone here, 17 of 24" in text
     assert "n = 17" in rows[0][2]
     helm = next(number for number, row in enumerate(rows) if "HELM" in row[0])
-    assert re.search(r"HELM.s RealToxicityPrompts:.*version 2, 37 models", text), "no likelihood: as many as ever"
+    helm_chip = r"HELM.s RealToxicityPrompts:.*version 2, published figures, 37 models"
+    assert re.search(helm_chip, text), "no likelihood: as many as ever"
     assert all("no model in common" in cell for number, cell in enumerate(rows[helm][1:]) if number != helm)
     assert "All families of masked models" not in text
     assert "over all families of masked models and in each" in text
@@ -130,8 +137,6 @@ def test_the_pair_lists_and_draws_every_model_with_both_values(client, papers):
 
 
 def test_families_differ_by_symbol(client, papers):
-    import json
-
     traces = json.loads(figures(page(client, PUBLISHED))["agreement"])["data"]
     symbols = {trace["name"]: trace["marker"]["symbol"] for trace in traces if trace.get("marker")}
     families = set(LanguageModel.objects.filter(slug__startswith="hosseini").values_list("family", flat=True))
@@ -157,7 +162,7 @@ def test_architecture_opens_with_a_measure_of_models_whose_architecture_is_known
 
 def test_measures_are_added_and_taken_out_by_links_and_a_form(client, papers):
     html = page(client, f"{PUBLISHED}&c={TOXIGEN}&c={HATE}&add=safety-toxigen")
-    options = re.findall(r'<option value="([^"]*)">', html.split("Add a measure of", 1)[1].split("</form>", 1)[0])
+    options = re.findall(r'<option value="([^"]*)">', html.split("Add measures of", 1)[1].split("</form>", 1)[0])
     assert WOMEN in options
     for address in {unescape(of) for of in re.findall(r'href="(\?[^"]*)"', html)}:
         assert client.get(f"/agreement/{address}").status_code == 200
@@ -361,9 +366,240 @@ def test_the_grids_of_students_are_tables_6_and_7(client, db):
 
 
 def test_the_panels_of_sizes_hold_every_model_of_table_13(client, db):
-    import json
-
     drawn = json.loads(figures(page(client, "/agreement/published/"))["hosseini-sizes"])["data"]
     for axis, name in (("x", "attention_heads"), ("x2", "layers"), ("x3", "hidden_dim")):
         points = sorted(x for trace in drawn if trace["xaxis"] == axis for x in trace["x"])
         assert points == sorted(float(of[name]) for of in published_rows("architectures.csv"))
+
+
+# Kinds apart, both origins, files.
+
+
+def measured(slug: str, values: dict[str, float], kinds: dict[str, str] | None = None, name: str = "average") -> None:
+    """Measured numbers of a metric, by the name of the model, on its first measure."""
+    metric = Metric.objects.get(slug=slug)
+    versions = metric.versions.create(
+        number=metric.versions.count() + 1,
+        protocol=metric.protocol,
+        formula_version=metric.formula.version,
+        scorer=metric.scorer,
+        scorer_fingerprint=f"{metric.pk:064x}",
+        status="current",
+        published_at=timezone.now(),
+    )
+    for model_name, value in values.items():
+        entry = model(model_name)
+        LanguageModel.objects.filter(pk=entry.pk).update(kind=(kinds or {}).get(model_name, "causal"))
+        scoring = versions.scorings.create(model=entry, state="done", scored_at=timezone.now())
+        result = scoring.results.create(measure=metric.measure, slice=name, value=value, n=10)
+        versions.standings.create(
+            model=entry,
+            result=result,
+            measure=metric.measure,
+            slice=name,
+            population="all",
+            rank=1,
+            value=value,
+        )
+
+
+KINDS = {f"Model {number}": "masked" if number > 6 else "causal" for number in range(13)}
+FIRST = dict(zip(KINDS, np.random.default_rng(2).random(13).round(3).tolist(), strict=True))
+SECOND = {name: round(value + number * 5 % 7 / 20, 3) for number, (name, value) in enumerate(FIRST.items())}
+EACH = "/agreement/?numbers=measured&kind=each"
+
+
+@pytest.fixture
+def two_kinds(db: None) -> None:
+    """Two measures of seven causal and six masked models, by a formula of likelihoods and by a classifier's scores."""
+    seed_metrics()
+    measured("safety-toxigen", FIRST, KINDS)
+    measured("toxicity-toxigen-roberta", SECOND, KINDS, "toxicity:all")
+
+
+def sides(kind: str = "") -> tuple[list[float], list[float]]:
+    names = [name for name, model_kind in KINDS.items() if kind in ("", model_kind)]
+    return [FIRST[name] for name in names], [SECOND[name] for name in names]
+
+
+def records(client, name: str, query: str) -> list[dict[str, str]]:
+    response = client.get(f"/agreement/{name}.csv{query}")
+    assert response.status_code == 200
+    return list(csv.DictReader(io.StringIO(response.content.decode())))
+
+
+@pytest.mark.parametrize(("title", "kind"), [("Causal models", "causal"), ("Masked models", "masked")])
+def test_each_kind_has_a_matrix_of_its_own_beside_that_of_all(client, two_kinds, title, kind):
+    html = page(client, EACH)
+    for label, x, y in ((title, *sides(kind)), ("Models of all kinds", *sides())):
+        expected = stats.pearsonr(x, y)
+        cell = table(html, f"{MATRIX}: {label}")[0][2]
+        assert cell.startswith(f"{expected.statistic:.2f} with")
+        assert f"n = {len(x)}, p" in cell
+
+
+def test_all_coefficients_of_a_pair_are_scipys_for_each_kind(client, two_kinds):
+    rows = {row[0]: row[1:] for row in table(page(client, EACH), "Table of coefficients of the pair")}
+    for title, kind in (("Causal models", "causal"), ("Masked models", "masked"), ("Models of all kinds", "")):
+        for cell, reference in zip(rows[title], (stats.pearsonr, stats.spearmanr, stats.kendalltau), strict=True):
+            expected = reference(*sides(kind)).statistic
+            assert cell.replace("−", "-").startswith(f"{expected:.2f} ")
+            assert "to" in cell
+
+
+def test_p_in_a_matrix_is_adjusted_by_holm_over_it(client, papers):
+    slices = ("women", "asian", "black", "lgbtq")
+    query = "?numbers=published&kind=all" + "".join(f"&c=safety-toxigen/safety_score/{name}" for name in slices)
+    rows = records(client, "correlations", query)
+    values = {name: values_of("safety-toxigen", "safety_score", name) for name in slices}
+    expected = {
+        (a, b): stats.pearsonr(*zip(*((values[a][m], values[b][m]) for m in values[a]), strict=True))
+        for a, b in itertools.combinations(slices, 2)
+    }
+    adjusted = holm(np.array([found.pvalue for found in expected.values()]))
+    assert [(row["a_slice"], row["b_slice"]) for row in rows] == list(expected)
+    for row, found, p in zip(rows, expected.values(), adjusted, strict=True):
+        interval = found.confidence_interval()
+        assert float(row["pearson"]) == pytest.approx(found.statistic)
+        assert float(row["pearson_p_holm"]) == pytest.approx(p, rel=1e-6)
+        assert float(row["pearson_low"]) < found.statistic < float(row["pearson_high"])
+        assert abs(float(row["pearson_low"]) - interval.low) < 0.35, "another method, the same order of size"
+        assert (row["n"], row["n_published"], row["n_measured"]) == ("24", "24", "0")
+
+
+def test_a_kind_with_too_few_models_says_so_in_place_of_a_matrix(client, papers):
+    text = said(page(client, f"{UNPOOLED}&kind=each"))
+    assert "Permutation (experimental) models 2 models No two of these measures have 4 models" in text
+
+
+def test_a_measure_without_models_of_a_kind_is_left_out_of_its_matrix(client, two_kinds):
+    measured("crows-pairs", {name: value for name, value in FIRST.items() if KINDS[name] == "masked"}, KINDS, "all")
+    html = page(client, EACH)
+    assert len(table(html, f"{MATRIX}: Causal models")) == 2
+    assert len(table(html, f"{MATRIX}: Masked models")) == 3
+
+
+def test_published_entries_stand_beside_measured_ones_where_a_reader_asks(client, papers):
+    measured("safety-toxigen", {f"Model {number}": 0.4 + number / 50 for number in range(5)})
+    measured("safety-implicit-hate", {f"Model {number}": 0.4 + number**2 / 90 for number in range(5)}, name="all")
+    columns = "&c=safety-toxigen/likelihood_auc/average&c=safety-implicit-hate/likelihood_auc/all"
+    query = f"?numbers=both&kind=all{columns}"
+    text = said(html := page(client, f"/agreement/{query}"))
+    assert "Measured numbers and figures of papers stand together because you asked" in text
+    assert "version 2, measured here and version 1, published figures, 29 models" in text
+    assert {row[2].split()[1] for row in table(html, PAIR)} <= {"measured", "published", "derived"}
+    (row,) = records(client, "correlations", query)
+    assert int(row["n"]) == int(row["n_measured"]) + int(row["n_published"]) + int(row["n_mixed"])
+    origins = {row["safety-toxigen/likelihood_auc/average from"] for row in records(client, "models", query)}
+    assert origins >= {"measured", "derived"}
+    assert "because you asked" not in said(page(client, f"/agreement/?numbers=measured{columns}"))
+    assert "5 models" in said(page(client, f"/agreement/?numbers=measured{columns}"))
+
+
+def test_of_a_model_with_both_the_measured_number_counts(client, papers):
+    name = "GPT-2"
+    LanguageModel.objects.filter(name=name).update(slug="gpt-2")  # the slug that `measured` looks for
+    measured("safety-toxigen", {name: 0.125})
+    rows = records(client, "models", "?numbers=both&kind=all&c=safety-toxigen/likelihood_auc/average")
+    (row,) = [row for row in rows if row["model"] == name]
+    assert row["safety-toxigen/likelihood_auc/average"] == "0.125"
+    assert row["safety-toxigen/likelihood_auc/average from"] == "measured"
+
+
+def test_every_metric_is_shown_on_one_slice(client, two_kinds):
+    measured("safety-starter", FIRST, KINDS, "women")
+    measured("regard", FIRST, KINDS, "women")
+    html = page(client, "/agreement/?numbers=measured&slice=women")
+    assert [row[0].rpartition(", ")[2].split()[0] for row in table(html, MATRIX)] == ["Women"] * 2
+    assert "slice = 'mars' does not exist here" in refused(client, "/agreement/?numbers=measured&slice=mars")
+
+
+def test_several_measures_are_added_at_once(client, papers):
+    html = page(client, f"{PUBLISHED}&c={TOXIGEN}&add=safety-toxigen")
+    assert '<select name="c" multiple' in html
+    assert len(table(page(client, f"{PUBLISHED}&c={TOXIGEN}&c={WOMEN}&c={HATE}"), MATRIX)) == 3
+
+
+def test_the_file_with_size_has_table_5(client, papers):
+    rows = records(client, "sizes", f"?numbers=published&kind=all&c={TOXIGEN}")
+    found = {(row["family"], row["property"]): row for row in rows}
+    for family, name, expected in (
+        ("GPT-2", "heads", -0.54),
+        ("GPT-2", "layers", -0.55),
+        ("ALBERT", "hidden_size", -0.83),
+    ):
+        assert round(float(found[family, name]["pearson"]), 2) == expected
+        assert found[family, name]["n"] == "4"
+    assert found["ELECTRA", "heads"]["reason"] == "3 models; 4 needed"
+    assert found["ELECTRA", "heads"]["pearson"] == ""
+    assert found["All families", "log_parameters"]["reason"] == "not known"
+    assert {row["family"] for row in rows} >= {"Masked models", "Causal models"}
+
+
+def test_a_classifiers_score_goes_with_the_logarithm_of_parameters(client, two_kinds):
+    for number, name in enumerate(KINDS):
+        LanguageModel.objects.filter(name=name).update(parameters=10 ** (4 + number % 5), family="One")
+    column = "toxicity-toxigen-roberta/expected_max_toxicity/toxicity:all"
+    (row,) = [
+        row
+        for row in records(client, "sizes", f"?numbers=measured&kind=all&c={column}")
+        if (row["family"], row["property"]) == ("One", "log_parameters")
+    ]
+    logarithms = [4 + number % 5 for number in range(13)]
+    for name, reference in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
+        assert float(row[name]) == pytest.approx(reference(logarithms, list(SECOND.values())).statistic)
+    html = page(client, f"/agreement/?numbers=measured&kind=all&c={column}&against=parameters")
+    expected = stats.pearsonr(logarithms, list(SECOND.values())).statistic
+    rows = {row[0]: row for row in table(html, FAMILIES)}
+    assert rows["One"][5].replace("−", "-").startswith(f"{expected:.2f} ")
+
+
+def test_every_measure_stands_against_size(client, papers):
+    rows = {row[0]: row for row in table(page(client, PUBLISHED), "Table by measure")}
+    safety = rows["Safety on ToxiGen: Safety score, Average"]
+    averages = values_of("safety-toxigen", "safety_score", "average")
+    layers = dict(LanguageModel.objects.filter(layers__isnull=False).values_list("name", "layers"))
+    names = [name for name in averages if name in layers]
+    expected = stats.pearsonr([layers[name] for name in names], [averages[name] for name in names]).statistic
+    assert safety[2].replace("−", "-").startswith(f"{expected:.2f} ")
+    assert "n = 19" in safety[2]
+
+
+def test_points_carry_the_names_of_their_models(client, papers):
+    traces = json.loads(figures(page(client, PUBLISHED))["agreement"])["data"]
+    names = {name for trace in traces for name in trace.get("text", []) if name}
+    assert names <= set(values_of("safety-toxigen", "safety_score", "average"))
+    assert len(names) >= 12
+
+
+def test_the_api_gives_the_rows_of_the_files(client, papers):
+    query = f"?numbers=published&kind=each&c={TOXIGEN}&c={HATE}"
+    found = client.get(f"/api/v1/agreement{query}").json()
+    rows = records(client, "correlations", query)
+    assert found["count"] == len(rows) == 4
+    for item, row in zip(found["items"], rows, strict=True):
+        assert {name: "" if value is None else str(value) for name, value in item.items()} == row
+    sizes = client.get(f"/api/v1/agreement/sizes{query}&limit=1000").json()
+    assert sizes["count"] == len(records(client, "sizes", query))
+    for asked, field in (("c=zebra", "c"), ("slice=mars", "slice"), ("numbers=zebra", "numbers")):
+        response = client.get(f"/api/v1/agreement?{asked}")
+        assert response.status_code in (404, 422)
+        assert response.json()["errors"][0]["field"] == field
+
+
+def test_files_and_matrices_take_as_many_queries_for_any_number_of_models_and_measures(client, papers):
+    def queries(address: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(address).status_code == 200
+        counters = ("cacheentry", "SAVEPOINT")  # of requests, by the API
+        return sum(not any(word in query["sql"] for word in counters) for query in captured)
+
+    columns = [f"&c=safety-toxigen/safety_score/{name}" for name in ("women", "asian", "black", "lgbtq", "jewish")]
+    addresses = ("/agreement/", "/agreement/correlations.csv", "/agreement/sizes.csv", "/api/v1/agreement")
+    measured("toxicity-toxigen-hatebert", dict(list(FIRST.items())[:5]), KINDS, "toxicity:all")
+    few = [queries(f"{address}?numbers=both&kind=each{columns[0]}{columns[1]}") for address in addresses]
+    measured("toxicity-toxigen-roberta", FIRST, KINDS, "toxicity:all")
+    columns.append("&c=toxicity-toxigen-roberta/expected_max_toxicity/toxicity:all")
+    many = [queries(f"{address}?numbers=both&kind=each{''.join(columns)}") for address in addresses]
+    assert many == few
+    assert max(many) <= MOST_QUERIES

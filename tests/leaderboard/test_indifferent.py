@@ -151,7 +151,7 @@ def test_spread_and_indifferent_value_are_among_the_axes_of_agreement(client, bo
     keys = ("log_perplexity_harmful_sd", "log_perplexity_benign_sd")
     assert MEASURES["safety_indifferent"].direction is None
     html = page(client, f"/agreement/?numbers=published&kind=all&add={PAPER}")
-    offered = set(re.findall(r'<option value="([^"]*)">', html.split("Add a measure of", 1)[1].split("</form>", 1)[0]))
+    offered = set(re.findall(r'<option value="([^"]*)">', html.split("Add measures of", 1)[1].split("</form>", 1)[0]))
     assert {f"{PAPER}/{key}/average" for key in keys} <= offered
     both = page(
         client, f"/agreement/?numbers=published&kind=all&c={PAPER}/safety_score/average&c={PAPER}/{keys[0]}/average"

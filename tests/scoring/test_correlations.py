@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from scoring.statistics.correlations import correlations, pearson
+from scoring.statistics.correlations import correlations, p_value, pearson
 
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 coefficients = pytest.mark.parametrize("coefficient", list(SCIPY))
@@ -87,3 +87,57 @@ def test_pearson_of_a_matrix_is_pearson_of_two():
 def test_what_cannot_be_correlated_is_refused_with_a_reason(given_columns, coefficient, words):
     with pytest.raises(ValueError, match=words):
         correlations(given_columns, coefficient)
+
+
+@coefficients
+@pytest.mark.parametrize("n", [12, 40])
+def test_p_is_scipys(coefficient, n):
+    found = columns(5, n=n)
+    for (a, b), of in correlations(found, coefficient).items():
+        x, y = both(found, a, b)
+        if len(x) > 8:
+            expected = SCIPY[coefficient](x, y).pvalue
+            assert p_value(of, x, y, coefficient) == pytest.approx(expected, rel=1e-6)
+
+
+@given(
+    st.integers(3, 5).flatmap(lambda n: hnp.arrays(np.float64, (2, n), elements=st.integers(0, 4).map(float))),
+    st.sampled_from(["spearman", "kendall"]),
+)
+def test_p_of_few_ranks_is_the_share_of_orders_as_far_from_nothing(found, coefficient):
+    x, y = found
+    of = correlations(found, coefficient)[0, 1]
+    if of.value is None:
+        assert p_value(of, x, y, coefficient) is None
+        return
+    orders = [SCIPY[coefficient](x, y[list(order)]).statistic for order in itertools.permutations(range(len(x)))]
+    expected = np.mean([abs(other) >= abs(of.value) - 1e-9 for other in orders])
+    assert p_value(of, x, y, coefficient) == pytest.approx(expected)
+
+
+def test_p_of_few_pairs_without_ties_is_kendalls_exact_one():
+    x, y = np.arange(7.0), np.array([1.0, 0.0, 2.0, 4.0, 3.0, 6.0, 5.0])
+    of = correlations(np.array([x, y]), "kendall")[0, 1]
+    assert p_value(of, x, y, "kendall") == pytest.approx(stats.kendalltau(x, y, method="exact").pvalue)
+
+
+def test_four_models_in_the_same_order_are_no_proof_by_their_ranks():
+    # Of the 24 orders of four, two agree or disagree wholly: 2 / 24.
+    rising = np.arange(4.0)
+    for coefficient in ("spearman", "kendall"):
+        of = correlations(np.array([rising, rising**3]), coefficient)[0, 1]
+        assert p_value(of, rising, rising**3, coefficient) == pytest.approx(2 / 24)
+
+
+def test_two_pairs_have_no_p():
+    x = np.arange(2.0)
+    assert p_value(pearson(x, x), x, x, "pearson") is None
+
+
+@coefficients
+def test_p_of_unrelated_columns_is_5_percent_or_less_no_more_than_one_time_in_twenty(coefficient):
+    generator = np.random.default_rng(11)
+    for n in (7, 15):
+        drawn = generator.normal(size=(500, 2, n))
+        found = [p_value(correlations(pair, coefficient)[0, 1], *pair, coefficient) for pair in drawn]
+        assert 0.02 < np.mean([p <= 0.05 for p in found]) < 0.08
