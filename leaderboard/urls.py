@@ -49,6 +49,7 @@ urlpatterns = [
     path("docs/", docs.docs, name="docs"),
     path("docs/operating/", docs.docs_operating, name="docs_operating"),
     path("docs/metrics/", docs.docs_metrics, name="docs_metrics"),
+    path("docs/papers/", docs.docs_papers, name="docs_papers"),
     path("docs/threats/", docs.docs_threats, name="docs_threats"),
     path("docs/extending/", docs.docs_extending, name="docs_extending"),
     path("compare-scorers/", comparison.compare_scorers, name="compare_scorers"),

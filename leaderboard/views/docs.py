@@ -7,6 +7,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.people.services.roles import ROLES
 from leaderboard.queries.docs import chapters, commands, example_source, protections, settings_parts
+from leaderboard.queries.reproductions import reproductions
 from leaderboard.views.keeping import keep_page
 
 
@@ -37,6 +38,13 @@ def docs_operating(request: HttpRequest) -> HttpResponse:
 def docs_metrics(request: HttpRequest) -> HttpResponse:
     """Every formula: of measures, intervals, ranks and drift."""
     return render(request, "docs/metrics.html", {"chapters": chapters()})
+
+
+@require_safe
+@keep_page()
+def docs_papers(request: HttpRequest) -> HttpResponse:
+    """Each table, figure and claim of the three papers: where it is, and both values."""
+    return render(request, "docs/papers.html", {"parts": reproductions()})
 
 
 @require_safe
