@@ -20,6 +20,7 @@ NAMES = [
     "bold",
     "real-toxicity-prompts-sample",
     "real-toxicity-prompts",
+    "real-toxicity-prompts-nontoxic",
     "wikitext-2",
     "starter",
     "regard-openings",
