@@ -1,4 +1,4 @@
-"""What of the three papers is on this board: each table, figure and claim with its page, its commands and both values."""
+"""What of the three papers is on this board: each table, figure and claim, its page, its commands and both values."""
 
 import tomllib
 from dataclasses import dataclass, field

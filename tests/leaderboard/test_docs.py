@@ -37,7 +37,7 @@ from tests.leaderboard.test_history import page, said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
-PAGES = ("/docs/", "/docs/operating/", "/docs/metrics/", "/docs/extending/", "/docs/threats/")
+PAGES = ("/docs/", "/docs/operating/", "/docs/metrics/", "/docs/extending/", "/docs/threats/", "/docs/papers/")
 Numbers = dict[str, Any]
 ROOT = Path(board.BASE_DIR)
 
