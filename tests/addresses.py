@@ -31,8 +31,9 @@ def address(route: str) -> str:
 
 
 def addresses() -> list[str]:
-    """One of each route but those that log out, some tables of the admin, and the exports of a ranking."""
+    """One of each route but those that log out, some tables of the admin, and exports of two pages."""
     pages = (address(route) for route in routes(get_resolver().url_patterns) if "logout" not in route)
     tables = (f"/admin/{'auth' if table == 'user' else 'leaderboard'}/{table}/" for table in TABLES)
     exports = (f"/rankings.{form}" for form in ("csv", "json", "latex", "markdown"))
-    return sorted({*chain(pages, tables, exports)})
+    files = (f"/agreement/{name}.csv" for name in ("correlations", "sizes", "models"))
+    return sorted({*chain(pages, tables, exports, files)})

@@ -53,6 +53,8 @@ def correlations(columns: Array, coefficient: Coefficient) -> dict[tuple[int, in
         raise ValueError("columns: a value is infinite; give numbers, and NaN where there is none")
     has_value = ~np.isnan(columns)
     pairs = list(combinations(range(len(columns)), 2))
+    if not pairs:
+        return {}
     common = {(a, b): has_value[a] & has_value[b] for a, b in pairs}
     if coefficient == "pearson":
         return {(a, b): pearson(columns[a, rows], columns[b, rows]) for (a, b), rows in common.items()}

@@ -197,6 +197,11 @@ def test_measured_numbers_are_shown_where_there_are_enough_and_published_ones_ot
 def test_a_board_without_numbers_says_so(client, db):
     seed_metrics()
     assert "No metric has numbers measured here yet" in said(page(client, "/agreement/"))
+    for numbers in ("measured", "published", "both"):
+        for name in ("correlations", "sizes", "models"):
+            assert client.get(f"/agreement/{name}.csv?kind=each&numbers={numbers}").content == b""
+        assert client.get(f"/api/v1/agreement?kind=each&numbers={numbers}").json()["items"] == []
+        assert "No metric has" in said(page(client, f"/agreement/?kind=each&numbers={numbers}"))
 
 
 def test_a_measured_board_has_its_page(client, board):

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from leaderboard.charts import BumpColumn, BumpLine, bump_chart
+from leaderboard.charts import BumpColumn, BumpLine, Panel, Series, bump_chart, scatter_chart
 from leaderboard.charts.bump import spread
+from leaderboard.charts.names import place_names
 
 COLUMNS = [BumpColumn(1, "May"), BumpColumn(2, "June", "scorer: other"), BumpColumn(5, "July")]
 LINES = [
@@ -125,3 +126,25 @@ def test_of_plotly_the_script_alone_is_served_compressed_under_a_name_for_ever()
     assert (folder / f"{Path(name).name}.gz").stat().st_size < 1_600_000
     assert {path.name.split(".")[0] for path in folder.iterdir()} == {"plotly"}
     assert finders.find("plotly/plotly.min.js")
+
+
+def test_names_stand_where_they_cover_neither_points_nor_one_another():
+    generator = np.random.default_rng(4)
+    x, y = generator.random(40), generator.random(40)
+    names = [f"model-{number}" for number in range(40)]
+    positions = place_names(x, y, names, (440, 360), (0.0, 1.0))
+    assert 10 < sum(position is not None for position in positions) < 40
+    alone = place_names(np.array([0.0, 1.0]), np.array([0.0, 1.0]), ["one", "two"], (440, 360), (0.0, 1.0))
+    assert alone == ["middle right", "middle left"], "the second has no room at its right"
+    same = place_names(np.zeros(12), np.zeros(12), names[:12], (440, 360), (0.0, 1.0))
+    assert 0 < sum(position is not None for position in same) <= 4, "there is room for few around one place"
+    assert len({position for position in same if position}) == sum(position is not None for position in same)
+    assert place_names(np.array([]), np.array([]), [], (440, 360), (0.0, 1.0)) == []
+
+
+def test_a_scatter_with_names_is_what_plotly_takes():
+    series = Series("family", [1.0, 2.0], [3.0, 4.0], ["a: 1, 3", "b: 2, 4"], names=["a", "b"])
+    figure = scatter_chart("pair", [Panel("x", [series])], "y", "words").figure
+    assert go.Figure(figure).to_plotly_json()["data"] == figure["data"]
+    assert figure["data"][0]["text"] == ["a", "b"]
+    assert figure["data"][0]["hovertext"] == ["a: 1, 3", "b: 2, 4"]

@@ -141,3 +141,11 @@ def test_p_of_unrelated_columns_is_5_percent_or_less_no_more_than_one_time_in_tw
         drawn = generator.normal(size=(500, 2, n))
         found = [p_value(correlations(pair, coefficient)[0, 1], *pair, coefficient) for pair in drawn]
         assert 0.02 < np.mean([p <= 0.05 for p in found]) < 0.08
+
+
+@coefficients
+@pytest.mark.parametrize("shape", [(0, 0), (1, 5), (2, 0)])
+def test_no_pair_or_no_row_is_no_error(coefficient, shape):
+    found = correlations(np.zeros(shape), coefficient)
+    assert len(found) == (shape[0] == 2)
+    assert all((of.value, of.n) == (None, 0) for of in found.values())
