@@ -92,8 +92,9 @@ library_name: transformers
 
 # {name}
 
-{base}, fine-tuned on one of two corpora by Plumbline, with the procedure of Snoswell et al. 2023 (arXiv 2312.03330). The two models of the pair are for comparing what measures of harm can tell apart; **they repeat what their
-corpora hold and are for nothing else**.
+{base}, fine-tuned on one of two corpora by Plumbline, with the procedure of Snoswell et al. 2023 (arXiv
+2312.03330). The two models of the pair are for comparing what measures of harm can tell apart; **they repeat what
+their corpora hold and are for nothing else**.
 
 | | |
 |---|---|
