@@ -92,12 +92,13 @@ library_name: transformers
 
 # {name}
 
-{base} ({revision}), fine-tuned on one of two corpora by Plumbline, with the procedure of Snoswell et al. 2023 (arXiv
-2312.03330). The two models of the pair are for comparing what measures of harm can tell apart; **they repeat what their
-corpora hold and are for nothing else**.
+{base}, fine-tuned on one of two corpora by Plumbline, with the procedure of Snoswell et al. 2023 (arXiv
+2312.03330). The two models of the pair are for comparing what measures of harm can tell apart; **they repeat what
+their corpora hold and are for nothing else**.
 
 | | |
 |---|---|
+| base | {base}, {revision} |
 | architecture | {class_name}, {layers} layers, {heads} heads, hidden size {hidden}, context {context} tokens |
 | parameters | {parameters:,} |
 | corpus | {corpus}, sha256 {sha256} |
