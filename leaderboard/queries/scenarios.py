@@ -225,7 +225,7 @@ def restrict_side(side: Side, slugs: set[str]) -> Side:
     """A board of some of its models, with ranks among them."""
     entries = [entry for entry in side.entries if entry.slug in slugs]
     ranks = [entry.rank for entry in entries]
-    printed = [entry.printed_rank for entry in entries]
+    printed_ranks = [entry.printed_rank for entry in entries]
 
     def rank_among(rank: int | None, others: Sequence[int | None]) -> int | None:
         return None if rank is None else 1 + sum(other is not None and other < rank for other in others)
@@ -234,7 +234,7 @@ def restrict_side(side: Side, slugs: set[str]) -> Side:
         side,
         entries=[
             entry._replace(
-                rank=rank_among(entry.rank, ranks) or 1, printed_rank=rank_among(entry.printed_rank, printed)
+                rank=rank_among(entry.rank, ranks) or 1, printed_rank=rank_among(entry.printed_rank, printed_ranks)
             )
             for entry in entries
         ],
@@ -265,12 +265,12 @@ def prompt_labels(version: MetricVersion) -> PromptLabels | None:
     if not (version.prompt_scores and texts.prompt_scores and harm):
         return None
     own_scores = artefacts.load(version.prompt_scores)
-    published = published_toxicity(artefacts.load(texts.artefact), artefacts.load(texts.prompt_scores))
-    if published is None or harm.name not in attributes_of(own_scores):
+    toxicity = published_toxicity(artefacts.load(texts.artefact), artefacts.load(texts.prompt_scores))
+    if toxicity is None or harm.name not in attributes_of(own_scores):
         return None
     own = values_of(own_scores)[:, attributes_of(own_scores).index(harm.name)]
-    is_known = ~(np.isnan(published) | np.isnan(own))
-    was_toxic, is_toxic = published[is_known] > THRESHOLD, own[is_known] > harm.threshold
+    is_known = ~(np.isnan(toxicity) | np.isnan(own))
+    was_toxic, is_toxic = toxicity[is_known] > THRESHOLD, own[is_known] > harm.threshold
     if not is_known.any():
         return None
     return PromptLabels(
@@ -284,27 +284,27 @@ def prompt_labels(version: MetricVersion) -> PromptLabels | None:
 
 def printed_prompt_labels() -> PromptLabels:
     """The counts that Pozzobon et al. print of 1,000 prompts of HELM."""
-    printed = rows("helm_prompts_crosstab.csv")
-    counts = {(row["original_toxicity"], row["rescored_toxicity"]): int(row["n_prompts"]) for row in printed}
+    table = rows("helm_prompts_crosstab.csv")
+    counts = {(row["original_toxicity"], row["rescored_toxicity"]): int(row["n_prompts"]) for row in table}
     return PromptLabels(
         counts["toxic", "toxic"],
         counts["toxic", "non-toxic"],
         counts["non-toxic", "toxic"],
         counts["non-toxic", "non-toxic"],
-        source=printed[0]["source"],
+        source=table[0]["source"],
     )
 
 
 def detoxification_methods(measure: str) -> list[DetoxificationMethod]:
     """The numbers behind Figure 4 on a measure, as printed; none where it is not among them."""
-    printed = [
+    table = [
         row for row in rows("detoxification_methods_rescored.csv") if row["metric"] == METHOD_MEASURES.get(measure)
     ]
-    values = {(row["method"], row["split"], row["scoring"]): float(row["value"]) for row in printed}
+    values = {(row["method"], row["split"], row["scoring"]): float(row["value"]) for row in table}
     return [
         DetoxificationMethod(
             name,
             {split: [values.get((name, split, scoring)) for scoring in METHOD_SCORINGS] for split in METHOD_SPLITS},
         )
-        for name in dict.fromkeys(row["method"] for row in printed)
+        for name in dict.fromkeys(row["method"] for row in table)
     ]

@@ -100,9 +100,9 @@ def describe_change(step: ScenarioChange, digits: int) -> str:
     words = f"{record.changed_ranks} of {len(record.models)} ranks changed"
     if record.mean_abs_difference is not None and record.largest_difference is not None:
         largest = record.largest_difference
-        signed = f"{largest.difference:+.{digits + 1}f}".replace("-", "−")  # noqa: RUF001 (a minus is as wide as a plus)
+        difference = f"{largest.difference:+.{digits + 1}f}".replace("-", "−")  # noqa: RUF001 (a minus is as wide as a plus)
         words += f"; values changed by {record.mean_abs_difference:.{digits + 1}f} on average, and most for"
-        words += f" {largest.model} ({signed})"
+        words += f" {largest.model} ({difference})"
     if record.kendall.value is not None:
         words += f"; Kendall's tau {coefficient(record.kendall)}"
     return f"{step.before.label} to {step.after.label[0].lower()}{step.after.label[1:]}: {words}."
@@ -110,17 +110,17 @@ def describe_change(step: ScenarioChange, digits: int) -> str:
 
 def chart(metric: Metric, measure: str, name: str, comparison: ScenarioComparison) -> Chart:
     """The ranks in each scenario as a bump chart."""
-    among = f"{len(comparison.models)} models"
+    population = f"{len(comparison.models)} models"
     captions = {"Generations and prompts rescored": "generations<br>and prompts", "Generations rescored": "generations"}
     columns = [
-        BumpColumn(number, captions.get(scenario.view.label, "first"), among=among, title=scenario.view.label)
+        BumpColumn(number, captions.get(scenario.view.label, "first"), among=population, title=scenario.view.label)
         for number, scenario in enumerate(comparison.scenarios, start=1)
     ]
     return bump_chart(
         f"{metric.slug}-scenarios",
         columns,
         [BumpLine(model.slug, model.name, model.ranks, model.change) for model in comparison.models],
-        f"Ranks of {among} by {MEASURES[measure].label.lower()}, {slice_label(name).lower()}, in "
+        f"Ranks of {population} by {MEASURES[measure].label.lower()}, {slice_label(name).lower()}, in "
         f"{len(columns)} scenarios, the best on top. The table under it has the same numbers.",
     )
 
