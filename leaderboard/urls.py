@@ -25,6 +25,7 @@ from leaderboard.views import (
     papers,
     rankings,
     samples,
+    scenarios,
 )
 
 urlpatterns = [
@@ -42,6 +43,10 @@ urlpatterns = [
     path("published/<slug:name>.csv", papers.published_file, name="published_file"),
     path("models/<slug:slug>/samples/", samples.model_samples, name="samples"),
     path("metrics/<slug:slug>/", metrics.metric, name="metric"),
+    path("metrics/<slug:slug>/scenarios/", scenarios.scenarios, name="scenarios"),
+    re_path(
+        r"^metrics/(?P<slug>[-\w]+)/scenarios\.(?P<name>csv|json)$", scenarios.scenarios_export, name="scenarios_export"
+    ),
     path("drift/", drift.drift, name="drift"),
     path("about/", about.about, name="about"),
     path("about/changes/", about.changes, name="changes"),

@@ -88,8 +88,8 @@
       const ranks = points
         .filter(([, rank]) => rank !== null)
         .map(([column, rank]) => {
-          const { versions, among } = figure.layout.meta;
-          return `${rank} of ${among[column]} under version ${versions[column]}`;
+          const { words, among } = figure.layout.meta;
+          return `${rank} of ${among[column]} under ${words[column]}`;
         });
       said.textContent = ranks.length ? `${select.selectedOptions[0].textContent}: rank ${ranks.join(", ")}.` : "";
     }

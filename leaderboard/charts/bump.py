@@ -46,13 +46,19 @@ class BumpLine:
 class BumpColumn:
     """A version: its number, what stands under it on the axis, and a note where something was replaced before it.
 
-    among: whom its ranks are of, as in "5 causal models".
+    among: whom its ranks are of, as in "5 causal models". title: what stands over it where it is no version.
     """
 
     number: int
     caption: str
     note: str = ""
     among: str = ""
+    title: str = ""
+
+    @property
+    def words(self) -> str:
+        """What the ranks are under, as in "version 2"."""
+        return f"“{self.title}”" if self.title else f"version {self.number}"
 
 
 def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLine], alternative: str) -> Chart:
@@ -107,7 +113,11 @@ def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLin
         margin={"l": margin, "r": margin, "t": heading, "b": 4},
         shapes=[_mark(number) for number, column in enumerate(columns) if column.note],
         annotations=[_note(number, column.note) for number, column in enumerate(columns) if column.note],
-        meta={"versions": [column.number for column in columns], "among": [column.among for column in columns]},
+        meta={
+            "versions": [column.number for column in columns],
+            "words": [column.words for column in columns],
+            "among": [column.among for column in columns],
+        },
     )
     least_width = 2 * round(margin) + COLUMN * steps
     return Chart(name, figure, height + heading + 4, least_width, alternative)
@@ -215,7 +225,7 @@ def _names(
 
 def _describe_rank(line: BumpLine, rank: int | None, column: BumpColumn) -> str:
     suffix = f" of {column.among}" if column.among else ""
-    return f"{escape(line.name)}: rank {rank}{suffix} under version {column.number}"
+    return f"{escape(line.name)}: rank {rank}{suffix} under {escape(column.words)}"
 
 
 def _mark(column: int) -> dict[str, Any]:

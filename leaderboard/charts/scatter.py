@@ -39,7 +39,7 @@ GAP = 0.07  # between panels, of the chart's width
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points of one group, drawn by one symbol; `joined` where a line leads from one to the next.
+    """Points of one group, drawn by one symbol; `joined` where a line leads from one to the next, `small` of many points.
 
     said: shown at a point that is pointed at. names: written beside the points where there is room; empty for none.
     """
@@ -50,6 +50,7 @@ class Series:
     said: Sequence[str]
     joined: bool = False
     names: Sequence[str] = ()
+    small: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,13 @@ def _points(series: Series, axis: str, group: int, in_legend: bool) -> dict[str,
         "hovertemplate": "%{hovertext}<extra></extra>",
         "cliponaxis": False,
         "line": {"color": colour, "width": 1.25},
-        "marker": {"color": colour, "size": 8, "symbol": symbol, "line": {"color": colour, "width": 1}},
+        "marker": {
+            "color": colour,
+            "size": 4 if series.small else 8,
+            "opacity": 0.5 if series.small else 1,
+            "symbol": symbol,
+            "line": {"color": colour, "width": 0 if series.small else 1},
+        },
     }
 
 

@@ -6,11 +6,18 @@ from typing import Any
 import numpy as np
 
 from leaderboard.models import MetricVersion, Provenance
+from leaderboard.queries.scorer_figures import (
+    AttributeFigures,
+    TextScores,
+    attribute_figures,
+    compare_prompts,
+    farthest_texts,
+)
 from leaderboard.rankings import populations
 from leaderboard.rankings.changes import BoardKey, Side, compare_sides, read_sides
 from leaderboard.rankings.slices import ranked_slices
 from leaderboard.rankings.versions import NoRanking
-from leaderboard.services.joined_scores import Pair, join_scores, shared_scorings
+from leaderboard.services.joined_scores import TEXT, Pair, by_attribute, join_tables, shared_scorings
 from scoring.metrics import agreement
 from scoring.metrics.agreement import AttributeAgreement
 from scoring.metrics.lexicon_frequency import ANY
@@ -39,6 +46,7 @@ class Comparison:
 
     texts: continuations compared, of `texts_in_all` that both scored; runs likewise. namesakes: whether attributes of
     the same name were compared; else the main one of each was, which may mean different things.
+    prompts: agreement on the prompts, empty where one of the two has scored none.
     """
 
     first: MetricVersion
@@ -50,6 +58,8 @@ class Comparison:
     namesakes: bool
     attributes: list[AttributeAgreement]
     ranks: list[RankAgreement]
+    figures: list[AttributeFigures]
+    prompts: list[AttributeAgreement]
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as JSON can hold it."""
@@ -62,6 +72,8 @@ class Comparison:
             "texts_in_all": self.texts_in_all,
             "same_attribute_names": self.namesakes,
             "attributes": [item.as_json() for item in self.attributes],
+            "prompts": [item.as_json() for item in self.prompts],
+            "figures": [item.as_json() for item in self.figures],
             "rank_agreement": [
                 {
                     "a": {"measure": item.first.measure.key, "slice": item.first.slice},
@@ -103,7 +115,7 @@ def comparable_versions() -> list[MetricVersion]:
     versions = (
         MetricVersion.objects.filter(provenance=Provenance.MEASURED)
         .filter(published_at__isnull=False)
-        .select_related("metric", "protocol__evaluation_set")
+        .select_related("metric", "protocol__evaluation_set", "prompt_scores")
         .order_by("metric__position", "-number")
     )
     return [version for version in versions if version.asked_scorer]
@@ -128,7 +140,7 @@ def compare(
         )
     selection = evenly(pairs, most_runs or len(pairs))
     texts = sum(rows_of(pair) for pair in selection)
-    names, namesakes, x, y = collect(selection, max(1, most_texts // len(selection)))
+    names, namesakes, x, y, farthest = collect(selection, max(1, most_texts // len(selection)))
     return Comparison(
         first,
         second,
@@ -139,6 +151,8 @@ def compare(
         namesakes=namesakes,
         attributes=agreement.compare_scorers(x, y, names, (first.thresholds, second.thresholds)),
         ranks=rank_agreement(first, second, names),
+        figures=attribute_figures(selection, names, (x, y), farthest),
+        prompts=compare_prompts(first, second, names),
     )
 
 
@@ -154,23 +168,33 @@ def rows_of(pair: Pair) -> int:
     return min(scoring.artefact.rows if scoring.artefact else 0 for scoring in pair)
 
 
-def collect(pairs: list[Pair], most: int) -> tuple[Names, bool, agreement.Scoring, agreement.Scoring]:
-    """The attributes to compare, whether they are namesakes, and the scores of `most` continuations of each pair."""
+def collect(
+    pairs: list[Pair], most: int
+) -> tuple[Names, bool, agreement.Scoring, agreement.Scoring, list[list[TextScores]]]:
+    """The attributes to compare, whether they are namesakes, the scores of `most` continuations of each pair, and of
+    each attribute the continuations of each model whose scores differ most.
+    """
     names: Names = []
     namesakes = False
     parts: tuple[list[agreement.Scoring], list[agreement.Scoring]] = ([], [])
+    farthest: list[list[TextScores]] = []
     for pair in pairs:
-        pair_scores = join_scores(pair, most)
+        tables = join_tables(pair, most)
+        first, second = pair_scores = by_attribute(tables[0]), by_attribute(tables[1])
         if not names:
-            names = agreement.matching_attributes(list(pair_scores[0]), list(pair_scores[1]))
+            names = agreement.matching_attributes(list(first), list(second))
             namesakes = bool(names)
-            names = names or [(main_attribute(pair_scores[0]), main_attribute(pair_scores[1]))]
+            names = names or [(main_attribute(first), main_attribute(second))]
+            farthest = [[] for _ in names]
+        keys = tables[0].select(TEXT)
+        for texts, (name, counterpart) in zip(farthest, names, strict=True):
+            texts += farthest_texts(pair[0].model, keys, first[name], second[counterpart])
         for side_parts, scores, side_names in zip(parts, pair_scores, zip(*names, strict=True), strict=True):
             side_parts.append({name: scores[name] for name in side_names})
     x, y = (
         {name: np.concatenate([part[name] for part in side_parts]) for name in side_parts[0]} for side_parts in parts
     )
-    return names, namesakes, x, y
+    return names, namesakes, x, y, farthest
 
 
 def main_attribute(scores: agreement.Scoring) -> str:

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from leaderboard.models import MetricVersion, Scoring, Work, not_held, ranked_now
+from leaderboard.models import Artefact, MetricVersion, Scoring, Work, not_held, ranked_now
 from leaderboard.services import artefacts
+from scoring.artefacts import SCORE
 from scoring.metrics import agreement
 from scoring.metrics.formulas import attributes_of, values_of
+from scoring.row_selection import column_names, read_columns
 
 Pair = tuple[Scoring, Scoring]
 TEXT = ["id", "index"]  # which continuation of a run
@@ -40,14 +42,29 @@ def join_scores(pair: Pair, most: int | None = None) -> tuple[agreement.Scoring,
 
     Raises FileNotFoundError where an artefact is gone.
     """
-    first, second = (artefacts.load(scoring.artefact) for scoring in pair)
+    first, second = join_tables(pair, most)
+    return by_attribute(first), by_attribute(second)
+
+
+def join_tables(pair: Pair, most: int | None = None) -> tuple[pa.Table, pa.Table]:
+    """The rows of `join_scores` as tables, whose keys are equal."""
+    first, second = (load_scores(scoring.artefact) for scoring in pair)
     if not all(first[name].equals(second[name]) for name in TEXT):
         rows = number_rows(first, "first").join(number_rows(second, "second"), TEXT, join_type="inner").sort_by("first")
         first, second = first.take(rows["first"]), second.take(rows["second"])
     if most is not None and most < first.num_rows:
         positions = np.linspace(0, first.num_rows - 1, most).astype(np.int64)
         first, second = first.take(positions), second.take(positions)
-    return by_attribute(first), by_attribute(second)
+    return first, second
+
+
+def load_scores(artefact: Artefact | None) -> pa.Table:
+    """The keys and scores of an artefact, without its other columns. Raises what `artefacts.load` does."""
+    if artefact is None:
+        return artefacts.load(artefact)
+    with artefacts.open_whole(artefact) as file:
+        names = [name for name in column_names(file, artefact.kind) if name.startswith(SCORE)]
+        return read_columns(file, artefact.kind, [*TEXT, *names])
 
 
 def number_rows(scores: pa.Table, name: str) -> pa.Table:

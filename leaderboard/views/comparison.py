@@ -10,9 +10,11 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
+from leaderboard.charts import Chart, Panel, Series, scatter_chart
 from leaderboard.models import MetricVersion, Scoring, Standing, Work, ranked_now
-from leaderboard.queries.comparison import RankAgreement, comparable_versions, compare, find_version
+from leaderboard.queries.comparison import Comparison, RankAgreement, comparable_versions, compare, find_version
 from leaderboard.queries.comparison_words import summary
+from leaderboard.queries.scorer_figures import MEASURES
 from leaderboard.rankings.changes import Side, label_models
 from leaderboard.views.keeping import keep_page
 from scoring.artefacts import ArtefactError
@@ -20,6 +22,7 @@ from scoring.refusals import Refused
 
 MOST_RUNS = 50  # whose artefacts one request reads: a second or two
 KEPT_SECONDS = 300
+PANELS = 3  # of a chart
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,32 @@ def kept_comparison(first: MetricVersion, second: MetricVersion) -> SafeString:
     if html is None:
         comparison = compare(first, second, most_runs=MOST_RUNS)
         context = {"found": comparison, "sentences": summary(comparison), "moved": list_moves(comparison.ranks)}
+        context |= {"charts": charts(comparison), "measures": MEASURES}
         html = render_to_string("partials/scorer_agreement.html", context)
         caches["pages"].set(key, html, KEPT_SECONDS)
     return mark_safe(html)  # noqa: S308 (what a template of ours has made)
+
+
+def charts(comparison: Comparison) -> list[Chart]:
+    """The scores of both on the same texts, an attribute a panel, three panels a chart."""
+    panels = []
+    for figures, of_texts in zip(comparison.figures, comparison.attributes, strict=True):
+        x, y = figures.points
+        captions = [f"{one:.2f} and {other:.2f}" for one, other in zip(x, y, strict=True)]
+        name = figures.attribute
+        title = f"{name}, r = {of_texts.pearson.value:.2f}" if of_texts.pearson.value is not None else name
+        if x:
+            panels.append(Panel(title, [Series("texts", x, y, captions, small=True)]))
+    return [
+        scatter_chart(
+            f"scorers-{start // PANELS + 1}",
+            panels[start : start + PANELS],
+            comparison.second.scorer,
+            f"Scores of the same texts by {comparison.first.scorer} (across) and {comparison.second.scorer} (up): "
+            f"{', '.join(panel.title for panel in panels[start : start + PANELS])}. The table has the intervals.",
+        )
+        for start in range(0, len(panels), PANELS)
+    ]
 
 
 def list_moves(ranks: list[RankAgreement]) -> list[ScorerMove]:

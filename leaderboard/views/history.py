@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
 from leaderboard.models import Metric, MetricVersion, Standing
+from leaderboard.queries.scenarios import has_scenarios
 from leaderboard.rankings.digits import digits_between
 from leaderboard.rankings.history import (
     HistoryStep,
@@ -84,6 +85,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "beside": len(steps) <= MOST_BESIDE,
         "tops": [(top, "All" if top == ALL else f"First {top}") for top in choice.tops],
         "kinds": [(value, label) for value, label in Standing.Population.choices if value in choice.populations],
+        "has_scenarios": has_scenarios(metric),
         "lines": model_lines,
         "shown": visible_lines,
         "hidden": len(model_lines) - len(visible_lines),

@@ -5,7 +5,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from leaderboard.queries.metric_page import find_metric, policy_rows, story
+from leaderboard.queries.scenarios import has_scenarios
 from leaderboard.queries.scorer_state import scorer_state
+from leaderboard.rankings.versions import with_versions
 from leaderboard.views.keeping import keep_page
 
 
@@ -23,5 +25,6 @@ def metric(request: HttpRequest, slug: str) -> HttpResponse:
         "protocol": metric_story.version.protocol if metric_story.version else metric_row.protocol,
         "policy": policy_rows(metric_story.policy, metric_row.formula.mean_shift_note),
         "scorer": scorer_state(metric_row),
+        "has_scenarios": has_scenarios(with_versions(metric_row)),
     }
     return render(request, "metric.html", context)

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.citations import Citation, cite_ranking
 from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work, is_listed
+from leaderboard.queries.scenarios import base_part, scenario_views
 from leaderboard.queries.scorer_state import scorer_state
 from leaderboard.rankings.exports import CONTENT_TYPES, file_name, sheet_of, write
 from leaderboard.rankings.ranking import Ranking
@@ -29,8 +30,6 @@ from leaderboard.views.polling import SEEN, STILL, describe_polling, render_poll
 from leaderboard.views.ranking_address import PARAMETERS, WITHIN_KIND, RankingChoice, parse
 from scoring.metrics.formulas import slice_label, slice_parts
 from scoring.metrics.measures import slice_of
-from scoring.metrics.safety import ALL
-from scoring.metrics.toxicity import PARTS, RESCORED, TOXIC
 from scoring.scorers import ScorerUnavailable
 
 
@@ -252,7 +251,7 @@ def scenarios(choice: RankingChoice) -> list[Scenario]:
     """
     attribute, part = slice_parts(choice.slice)
     versions = published_versions(choice.metric)
-    base = part.removesuffix(RESCORED) if part in PARTS and part != ALL else TOXIC
+    base = base_part(part)
 
     def name_slice(part: str) -> str:
         return slice_of(attribute, part) if attribute else part
@@ -260,29 +259,23 @@ def scenarios(choice: RankingChoice) -> list[Scenario]:
     if not versions or name_slice(base) not in choice.slices:
         return []
     shown_version = choice.version or versions[-1]
-    versions = [version for version in versions if version.provenance == shown_version.provenance]
-    first, last = versions[0], versions[-1]
-    at_first = "As first scored" if first.measured else "As published"
-    views = [(first, "", at_first)] if first != last else []
-    views += [(last, "", "Generations rescored" if views else at_first)]
-    views += [(last, RESCORED, "Generations and prompts rescored")]
     return [
         Scenario(
-            label,
-            f"version {version.number}, prompts split by {'its own' if suffix else 'published'} scores",
+            view.label,
+            view.note,
             "?"
             + urlencode(
                 {
                     "metric": choice.metric.slug,
                     "measure": choice.measure,
-                    "slice": name_slice(base + suffix),
-                    "version": version.number,
+                    "slice": name_slice(base + view.suffix),
+                    "version": view.version.number,
                 }
             ),
-            choice.version is not None and version == shown_version and part == base + suffix,
+            choice.version is not None and view.version == shown_version and part == base + view.suffix,
         )
-        for version, suffix, label in views
-        if name_slice(base + suffix) in choice.slices
+        for view in scenario_views([version for version in versions if version.provenance == shown_version.provenance])
+        if name_slice(base + view.suffix) in choice.slices
     ]
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
@@ -19,6 +20,7 @@ from leaderboard.services import artefacts
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import FOLDER
 from leaderboard.services.verify import verify
+from scoring.artefacts import SCORE
 from scoring.metrics.formulas import values_of
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.ranks import ranked
@@ -423,8 +425,66 @@ def test_the_page_says_in_words_and_numbers_how_two_scorers_agree(client, two_sc
     assert f"{found['rank_agreement'][0]['kendall_tau']:.2f}" in html
     assert all(f">{name}</a>" in html for name in MODELS)
     assert html.count("<h1") == 1
-    assert html.count("<caption") == html.count("<table") == 3
+    assert html.count("<caption") == html.count("<table") == 7  # agreement, order, moves; two more an attribute
+    assert html.count("data-chart=") == 1
     assert '<option value="blunt@1" selected>' in html
+
+
+def test_the_texts_on_which_scorers_differ_most_come_by_id_with_both_scores(two_scorers):
+    found = compared("careful", "blunt")["figures"][0]
+    differences = []
+    for pair in zip(
+        *(metric.current_version().scorings.order_by("model__name") for metric in two_scorers), strict=True
+    ):
+        first, second = (artefacts.load(scoring.artefact) for scoring in pair)
+        gaps = np.abs(values_of(first)[:, 0] - values_of(second)[:, 0])
+        ids = zip(first["id"].to_pylist(), first["index"].to_pylist(), strict=True)
+        differences += [(gap, pair[0].model.slug, *key) for gap, key in zip(gaps, ids, strict=True)]
+    expected = sorted(differences, key=lambda row: -row[0])[:10]
+    assert [abs(text["difference"]) for text in found["differ_most"]] == pytest.approx([row[0] for row in expected])
+    assert {(text["model"], text["prompt_id"], text["index"]) for text in found["differ_most"]} == {
+        row[1:] for row in expected
+    }
+
+
+def test_each_models_numbers_under_both_scorers_are_its_results_with_intervals(two_scorers):
+    found = compared("careful", "blunt")["figures"][1]
+    assert [row["model"] for row in found["models"]] == ["alder", "birch", "cedar", "damson"]
+    for row in found["models"]:
+        for side, name, metric in zip("ab", ("INSULT:all", "insult:all"), two_scorers, strict=True):
+            for measure in ("mean_toxicity", "toxic_fraction", "expected_max_toxicity"):
+                kept = Result.objects.get(
+                    scoring__model__slug=row["model"],
+                    scoring__metric_version__metric=metric,
+                    measure=measure,
+                    slice=name,
+                )
+                assert row[measure][side] == {"value": kept.value, "low": kept.ci_low, "high": kept.ci_high}
+
+
+def test_prompts_that_both_have_scored_are_compared_in_any_order_and_others_left_out(two_scorers):
+    assert compared("careful", "blunt")["prompts"] == []
+    first = prompt_scores(["p0", "p1", "p2", "p3"], {"TOXICITY": [0.1, 0.2, 0.9, 0.6], "INSULT": [0.1, 0.2, 0.3, 0.5]})
+    second = prompt_scores(["p3", "p2", "p1", "p9"], {"toxicity": [0.5, 0.8, 0.4, 0.0], "insult": [0.1, 0.2, 0.3, 0]})
+    for metric, table in zip(two_scorers, (first, second), strict=True):
+        metric.current_version().keep_prompt_scores(artefacts.store(table, "scores"))
+    toxicity, insult = compared("careful", "blunt")["prompts"]
+    assert (toxicity["n"], insult["n"]) == (3, 3)
+    assert toxicity["pearson"] == pytest.approx(stats.pearsonr([0.2, 0.9, 0.6], [0.4, 0.8, 0.5]).statistic, abs=1e-6)
+    assert toxicity["labels"]["only_first"] == 1  # 0.6 and 0.5
+
+
+def prompt_scores(ids: list[str], attributes: dict[str, list[float]]) -> pa.Table:
+    """Rows of the `scores` schema, of prompts."""
+    return pa.table(
+        {
+            "id": ids,
+            "index": pa.array([0] * len(ids), pa.int32()),
+            "reason": pa.nulls(len(ids), pa.string()),
+            "truncated": [False] * len(ids),
+            **{SCORE + name: pa.array(values, pa.float32()) for name, values in attributes.items()},
+        }
+    )
 
 
 def test_the_page_without_a_choice_offers_one_and_the_page_on_agreement_links_to_it(client, two_scorers):
@@ -460,4 +520,4 @@ def test_the_pages_queries_do_not_grow_with_the_board(client, two_scorers):
         score_one(second, extra, number, {"toxicity": np.sqrt, "insult": lambda x: 1 - x, "other": np.sin})
     for version in (first, second):
         publish_standings(version)
-    assert queries() == before <= 9
+    assert queries() == before <= 10
