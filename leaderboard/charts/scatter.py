@@ -39,8 +39,9 @@ GAP = 0.07  # between panels, of the chart's width
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points of one group, drawn by one symbol; `joined` where a line leads from one to the next, `small` of many points.
+    """Points of one group, drawn by one symbol.
 
+    joined: whether a line leads from one to the next. small: of many points.
     said: shown at a point that is pointed at. names: written beside the points where there is room; empty for none.
     """
 
