@@ -58,6 +58,7 @@ urlpatterns = [
     path("docs/threats/", docs.docs_threats, name="docs_threats"),
     path("docs/extending/", docs.docs_extending, name="docs_extending"),
     path("compare-scorers/", comparison.compare_scorers, name="compare_scorers"),
+    re_path(r"^compare-scorers\.(?P<name>csv|json)$", comparison.compare_scorers_export, name="compare_scorers_export"),
     path("", include("leaderboard.submissions.urls")),
     path("operate/", include("leaderboard.operations.urls")),
     path("admin/", admin.site.urls),

@@ -1,5 +1,6 @@
-"""A comparison of two scorers, in words."""
+"""A comparison of two scorers, in words and as a table."""
 
+from leaderboard.formats import Table, TableColumn
 from leaderboard.queries.comparison import Comparison
 from leaderboard.rankings.words import coefficient
 
@@ -36,3 +37,29 @@ def summary(comparison: Comparison) -> list[str]:
     else:
         statements.append("The boards rank by measures that have no common order.")
     return statements
+
+
+def attribute_table(comparison: Comparison) -> Table:
+    """A row a pair of attributes."""
+    numbers = ["texts", "pearson", "pearson_low", "pearson_high", "label_agreement", "kappa", "both", "only_a"]
+    columns = [TableColumn("a", False), TableColumn("b", False), *map(TableColumn, [*numbers, "only_b", "neither"])]
+
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:.4f}"
+
+    rows = []
+    for pair in comparison.attributes:
+        labels = pair.labels
+        counts = (labels.both, labels.only_first, labels.only_second, labels.neither) if labels else ("",) * 4
+        pearson = (pair.pearson.value, pair.pearson.low, pair.pearson.high)
+        label_figures = (labels.share, labels.kappa) if labels else (None, None)
+        rows.append(
+            [
+                pair.attribute,
+                pair.counterpart,
+                str(pair.n),
+                *map(number, (*pearson, *label_figures)),
+                *(str(count) for count in counts),
+            ]
+        )
+    return Table(f"Scores of the same texts: a = {comparison.first}, b = {comparison.second}", columns, rows)

@@ -83,7 +83,7 @@ class AttributeFigures:
 
 def describe_result(result: Result | None) -> dict[str, float | None] | None:
     """A value with the ends of its interval."""
-    return result and {"value": result.value, "low": result.ci_low, "high": result.ci_high}
+    return None if result is None else {"value": result.value, "low": result.ci_low, "high": result.ci_high}
 
 
 def farthest_texts(model: LanguageModel, keys: pa.Table, first: Values, second: Values) -> list[TextScores]:

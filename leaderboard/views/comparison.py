@@ -4,16 +4,17 @@ from dataclasses import dataclass
 
 from django.core.cache import caches
 from django.db.models import Count, Max, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, Panel, Series, scatter_chart
+from leaderboard.formats import as_csv
 from leaderboard.models import MetricVersion, Scoring, Standing, Work, ranked_now
 from leaderboard.queries.comparison import Comparison, RankAgreement, comparable_versions, compare, find_version
-from leaderboard.queries.comparison_words import summary
+from leaderboard.queries.comparison_words import attribute_table, summary
 from leaderboard.queries.scorer_figures import MEASURES
 from leaderboard.rankings.changes import Side, label_models
 from leaderboard.views.keeping import keep_page
@@ -23,6 +24,7 @@ from scoring.refusals import Refused
 MOST_RUNS = 50  # whose artefacts one request reads: a second or two
 KEPT_SECONDS = 300
 PANELS = 3  # of a chart
+FILE_LOST = "A stored file that this needs is damaged or gone: the operator's manage.py verify says which"
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,7 @@ class ScorerMove:
 def compare_scorers(request: HttpRequest) -> HttpResponse:
     """Two metric versions whose scorers judged the same continuations, chosen by `a` and `b`."""
     versions = comparable_versions()
-    names = {key: request.GET.get(key, "") for key in ("a", "b")}
-    try:
-        selection = {key: find_version(name, versions) for key, name in names.items() if name}
-    except Refused as error:
-        raise Http404(str(error)) from error
+    selection = select_versions(request, versions)
     context: dict[str, object] = {"versions": versions, **selection}
     if len(selection) == 2:
         try:
@@ -56,10 +54,38 @@ def compare_scorers(request: HttpRequest) -> HttpResponse:
         except Refused as error:
             context["problem"] = str(error)
         except (ArtefactError, FileNotFoundError):
-            context["problem"] = (
-                "A stored file that this needs is damaged or gone: the operator's manage.py verify says which"
-            )
+            context["problem"] = FILE_LOST
     return render(request, "compare_scorers.html", context)
+
+
+@require_safe
+@keep_page(reads=("a", "b"))
+def compare_scorers_export(request: HttpRequest, name: str) -> HttpResponse:
+    """The comparison of the page of the same address, as CSV (a row an attribute) or JSON (all of it)."""
+    selection = select_versions(request, comparable_versions())
+    if len(selection) < 2:
+        raise Http404("Name two metrics, or versions as METRIC@VERSION: ?a=...&b=...")
+    try:
+        comparison = compare(selection["a"], selection["b"], most_runs=MOST_RUNS)
+    except Refused as error:
+        raise Http404(str(error)) from error
+    except (ArtefactError, FileNotFoundError) as error:
+        raise Http404(FILE_LOST) from error
+    if name == "json":
+        response: HttpResponse = JsonResponse(comparison.as_json(), json_dumps_params={"ensure_ascii": False})
+    else:
+        response = HttpResponse(as_csv(attribute_table(comparison)), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="scorers.{name}"'
+    return response
+
+
+def select_versions(request: HttpRequest, versions: list[MetricVersion]) -> dict[str, MetricVersion]:
+    """The versions that `a` and `b` of the address name. Raises Http404."""
+    names = {key: request.GET.get(key, "") for key in ("a", "b")}
+    try:
+        return {key: find_version(name, versions) for key, name in names.items() if name}
+    except Refused as error:
+        raise Http404(str(error)) from error
 
 
 def kept_comparison(first: MetricVersion, second: MetricVersion) -> SafeString:

@@ -487,6 +487,17 @@ def prompt_scores(ids: list[str], attributes: dict[str, list[float]]) -> pa.Tabl
     )
 
 
+def test_the_comparison_can_be_taken_away_as_csv_and_json(client, two_scorers):
+    html = client.get("/compare-scorers/?a=careful&b=blunt").content.decode()
+    assert 'href="/compare-scorers.csv?a=careful@1&amp;b=blunt@1"' in html
+    whole = client.get("/compare-scorers.json?a=careful@1&b=blunt@1").json()
+    assert whole == compared("careful", "blunt")
+    table = list(csv.DictReader(io.StringIO(client.get("/compare-scorers.csv?a=careful&b=blunt").content.decode())))
+    assert [row["a"] for row in table] == ["TOXICITY", "INSULT"]
+    assert client.get("/compare-scorers.json?a=careful").status_code == 404
+    assert client.get("/compare-scorers.json?a=careful&b=nothing").status_code == 404
+
+
 def test_the_page_without_a_choice_offers_one_and_the_page_on_agreement_links_to_it(client, two_scorers):
     html = client.get("/compare-scorers/").content.decode()
     assert '<option value="careful@1">' in html

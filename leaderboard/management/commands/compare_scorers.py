@@ -7,7 +7,7 @@ from leaderboard.formats import Table, TableColumn, as_csv, as_text
 from leaderboard.management.commands.rank_changes import correlation
 from leaderboard.management.output import RefusableCommand, json_format
 from leaderboard.queries.comparison import MOST_TEXTS, Comparison, comparable_versions, compare, find_version
-from leaderboard.queries.comparison_words import summary
+from leaderboard.queries.comparison_words import attribute_table, summary
 from scoring.metrics.formulas import slice_label
 
 
@@ -37,32 +37,6 @@ class Command(RefusableCommand):
                 as_text(rank_table(comparison)),
             ]
             self.stdout.write("\n\n".join(parts))
-
-
-def attribute_table(comparison: Comparison) -> Table:
-    """A row a pair of attributes."""
-    numbers = ["texts", "pearson", "pearson_low", "pearson_high", "label_agreement", "kappa", "both", "only_a"]
-    columns = [TableColumn("a", False), TableColumn("b", False), *map(TableColumn, [*numbers, "only_b", "neither"])]
-
-    def number(value: float | None) -> str:
-        return "" if value is None else f"{value:.4f}"
-
-    rows = []
-    for pair in comparison.attributes:
-        labels = pair.labels
-        counts = (labels.both, labels.only_first, labels.only_second, labels.neither) if labels else ("",) * 4
-        pearson = (pair.pearson.value, pair.pearson.low, pair.pearson.high)
-        label_figures = (labels.share, labels.kappa) if labels else (None, None)
-        rows.append(
-            [
-                pair.attribute,
-                pair.counterpart,
-                str(pair.n),
-                *map(number, (*pearson, *label_figures)),
-                *(str(count) for count in counts),
-            ]
-        )
-    return Table(f"Scores of the same texts: a = {comparison.first}, b = {comparison.second}", columns, rows)
 
 
 def rank_table(comparison: Comparison) -> Table:
