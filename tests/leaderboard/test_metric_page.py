@@ -35,7 +35,7 @@ __all__ = ["helm"]
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 12
+MOST_QUERIES = 14
 ADDRESS = f"/metrics/{SLUG}/"
 
 
