@@ -33,6 +33,7 @@ PUBLISHED = f"{UNPOOLED}&kind=all"  # the papers pool kinds of models
 MATRIX, PAIR, FAMILIES = "Table of correlations", "Table of the pair", "Table by family"
 TOXIGEN, HATE = "safety-toxigen/safety_score/average", "safety-implicit-hate/safety_score/all"
 WOMEN = "safety-toxigen/safety_score/women"
+OF_THE_PAPERS = f"&c={TOXIGEN}&c={HATE}&c=rtp-helm-perspective/expected_max_toxicity/toxic"
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_models_of_one_kind_are_correlated_by_themselves(client, papers):
 
 
 def test_kinds_of_models_are_pooled_only_where_a_reader_asks(client, papers):
-    text, rows = said(html := page(client, UNPOOLED)), table(html, MATRIX)
+    text, rows = said(html := page(client, UNPOOLED + OF_THE_PAPERS)), table(html, MATRIX)
     assert "Measures of likelihoods are of the masked models alone here, 17 of 24" in text
     assert "n = 17" in rows[0][2]
     helm = next(number for number, row in enumerate(rows) if "HELM" in row[0])
@@ -106,7 +107,7 @@ def test_kinds_of_models_are_pooled_only_where_a_reader_asks(client, papers):
     assert all("no model in common" in cell for number, cell in enumerate(rows[helm][1:]) if number != helm)
     assert "All families of masked models" not in text
     assert "over all families of masked models and in each" in text
-    pooled = said(page(client, PUBLISHED))
+    pooled = said(page(client, PUBLISHED + OF_THE_PAPERS))
     assert "All kinds of models are shown together because you asked. 17 masked, 5 causal and 2 permutation" in pooled
     assert "over all families of all kinds of models and in each" in pooled
     (pool,) = {unescape(of) for of in re.findall(r'href="([^"]*)">pool all kinds', html)}
@@ -473,7 +474,7 @@ def test_p_in_a_matrix_is_adjusted_by_holm_over_it(client, papers):
 
 
 def test_a_kind_with_too_few_models_says_so_in_place_of_a_matrix(client, papers):
-    text = said(page(client, f"{UNPOOLED}&kind=each"))
+    text = said(page(client, f"{UNPOOLED}{OF_THE_PAPERS}&kind=each"))
     assert "Permutation (experimental) models 2 models No two of these measures have 4 models" in text
 
 
