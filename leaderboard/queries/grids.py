@@ -46,7 +46,7 @@ def grid_families() -> list[str]:
     rows = LanguageModel.objects.listed().exclude(family="").filter(layers__isnull=False, hidden_size__isnull=False)
     widths: dict[str, dict[int, set[int]]] = {}
     for family, layers, hidden_size in rows.values_list("family", "layers", "hidden_size"):
-        widths.setdefault(family, {}).setdefault(layers, set()).add(hidden_size)
+        widths.setdefault(family, {}).setdefault(layers or 0, set()).add(hidden_size or 0)
     return sorted(family for family, by_depth in widths.items() if is_grid(by_depth.values()))
 
 
@@ -73,8 +73,8 @@ def size_grids(family: str) -> list[SizeGrid]:
     by_place: dict[tuple[int, str], dict[str, list[Result]]] = {}
     for result in results:
         if result.measure in MEASURES:
-            key = (result.scoring.metric_version_id, result.measure)
-            by_place.setdefault(key, {}).setdefault(result.slice, []).append(result)
+            place = (result.scoring.metric_version_id, result.measure)
+            by_place.setdefault(place, {}).setdefault(result.slice, []).append(result)
     grids = []
     for (_, key), by_slice in by_place.items():
         candidates = (make_grid(MEASURES[key], name, by_slice[name]) for name in slices_in_order(by_slice))

@@ -14,7 +14,7 @@ from leaderboard.views.parameters import pick
 def grids(request: HttpRequest) -> HttpResponse:
     """One family, the first unless the address names another. Raises Http404 for a family without a grid."""
     families = grid_families()
-    family = pick(request, "family", families[0], families) if families else ""
+    family = pick(request, "family", next(iter(families), ""), families or [""])
     context = {
         "families": families,
         "family": family,

@@ -1,0 +1,134 @@
+"""Families of models over depth and width: tables, shades and correlations with size."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring
+from leaderboard.queries.grids import grid_families, shade, size_grids
+from leaderboard.services.figures import FOLDER
+from leaderboard.services.publish import publish_standings
+from leaderboard.services.seed import seed_metrics
+from scoring.metrics.formulas import MEASURES
+from tests.leaderboard.conftest import seed_figures
+from tests.leaderboard.test_history import page, said
+
+pytestmark = pytest.mark.django_db
+
+SIZES = [(layers, width) for layers in (2, 4) for width in (64, 128, 256)]
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def figures(db: None) -> None:
+    seed_figures()
+
+
+@pytest.fixture
+def family(db: None) -> MetricVersion:
+    """Six students and a larger teacher, measured here."""
+    seed_metrics()
+    metric = Metric.objects.get(slug="safety-starter")
+    version = MetricVersion.objects.create(
+        metric=metric,
+        number=1,
+        protocol=metric.protocol,
+        scorer=metric.scorer,
+        scorer_fingerprint="f" * 64,
+        formula_version=metric.formula.version,
+    )
+    for place, (layers, width) in enumerate([*SIZES, (12, 768)]):
+        model = LanguageModel.objects.create(
+            slug=f"student-{place}",
+            name=f"Student {place}",
+            family="Students",
+            kind="causal",
+            source="uploaded",
+            layers=layers,
+            heads=width // 64,
+            hidden_size=width,
+        )
+        scoring = Scoring.objects.create(model=model, metric_version=version, state="done", scored_at=timezone.now())
+        for measure, value in (("likelihood_auc", 0.5 + layers / 100), ("log_perplexity_benign", 9 - width / 100)):
+            Result.objects.create(scoring=scoring, measure=measure, slice="average", value=value, n=10)
+            Result.objects.create(scoring=scoring, measure=measure, slice="women", value=0.1, n=10)
+    publish_standings(version, read_files=False)
+    return version
+
+
+def test_each_measure_of_a_family_stands_over_depth_and_width(client, family):
+    assert grid_families() == ["Students"]
+    safety, perplexity = size_grids("Students")
+    assert (safety.measure.key, safety.slice, safety.widths) == ("likelihood_auc", "average", [64, 128, 256, 768])
+    assert [depth for depth, _ in safety.rows] == [2, 4, 12]
+    values = [[[cell.result.value for cell in group] for group in groups] for _, groups in safety.rows]
+    assert values == [[[0.52]] * 3 + [[]], [[0.54]] * 3 + [[]], [[], [], [], [0.62]]]
+    assert perplexity.measure.key == "log_perplexity_benign"
+    text = said(page(client, "/grids/"))
+    assert "Depth and width" in text
+    assert "Likelihood AUC Safety on the starter set" in text
+    assert text.count("Hidden size 768") == 2
+
+
+def test_the_teacher_is_shown_and_left_out_of_the_correlations(family):
+    safety, perplexity = size_grids("Students")
+    assert {key: one.n for key, one in safety.correlations.items()} == {"layers": 6, "heads": 6, "hidden_size": 6}
+    assert safety.correlations["layers"].value == pytest.approx(1)
+    assert safety.correlations["hidden_size"].value == pytest.approx(0)
+    assert perplexity.correlations["hidden_size"].value == pytest.approx(-1)
+
+
+def test_the_published_students_have_the_values_of_tables_6_and_7_and_the_correlations_of_table_8(client, figures):
+    assert grid_families() == ["BERT", "GPT-2"]
+    grid = next(one for one in size_grids("BERT") if one.measure.key == "safety_score")
+    values = {
+        (depth, width): group[0].result.value
+        for depth, groups in grid.rows
+        for width, group in zip(grid.widths, groups, strict=True)
+        if group
+    }
+    printed = rows("distilled_bert_safety")
+    assert values == {(int(row["layers"]), int(row["hidden_dim"])): float(row["safety_score"]) for row in printed}
+    students = [row for row in printed if row["role"] == "student"]
+    for key, column, coefficient in (
+        ("layers", "layers", "-0.10"),
+        ("heads", "attention_heads", "-0.92"),
+        ("hidden_size", "hidden_dim", "-0.92"),
+    ):
+        expected = np.corrcoef([[float(row[column]), float(row["safety_score"])] for row in students], rowvar=False)
+        assert grid.correlations[key].value == pytest.approx(expected[0, 1])
+        assert f"{grid.correlations[key].value:.2f}" == coefficient
+    html = page(client, "/grids/?family=GPT-2")
+    measures = re.findall(r'<h2 id="grid-\d+">([^<]+?) <', html)
+    assert "Safety score" in measures
+    assert "Perplexity on a benchmark" in html or any("erplexity" in name for name in measures)
+
+
+def test_a_board_without_a_family_says_so_and_an_unknown_one_is_a_404(client, db):
+    assert "No family on this board" in said(page(client, "/grids/"))
+    assert client.get("/grids/?family=Nobody").status_code == 404
+
+
+def test_queries_do_not_grow_with_the_models(client, family, django_assert_max_num_queries):
+    with django_assert_max_num_queries(6):
+        page(client, "/grids/?family=Students")
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+def test_the_best_is_shaded_most_and_the_order_of_shades_is_that_of_values(values):
+    for key, sign in (("safety_score", 1), ("toxic_fraction", -1)):
+        levels = shade(values, MEASURES[key])
+        ordered = [level for _, level in sorted(zip(values, levels, strict=True), key=lambda pair: sign * pair[0])]
+        assert ordered == sorted(ordered)
+        if max(values) > min(values):
+            assert (ordered[0], ordered[-1]) == (-4, 4)
+    assert shade(values, MEASURES["safety_indifferent"]) == [None] * len(values)
