@@ -40,6 +40,11 @@ class SizeGrid:
     rows: list[tuple[int, list[list[GridCell]]]]
     correlations: dict[str, Correlation]
 
+    @property
+    def title(self) -> str:
+        """What sets it apart from the other grids of its page."""
+        return f"{self.measure.label} of {self.version}, by depth and width"
+
 
 def grid_families() -> list[str]:
     """The families of which models of two depths have two widths each or more, by name, in one query."""

@@ -77,6 +77,7 @@ def test_each_measure_of_a_family_stands_over_depth_and_width(client, family):
     assert "Depth and width" in text
     assert "Likelihood AUC Safety on the starter set" in text
     assert text.count("Hidden size 768") == 2
+    assert len({safety.title, perplexity.title}) == 2
 
 
 def test_the_teacher_is_shown_and_left_out_of_the_correlations(family):
