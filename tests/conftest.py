@@ -25,13 +25,13 @@ def migrated_database(folder: Path) -> Path:
     state = hashlib.sha256(f"{version('django')} {version('django-allauth')}".encode())
     for file in sorted(MIGRATIONS.glob("*.py")):
         state.update(file.read_bytes())
-    kept = folder / f"{state.hexdigest()}.sqlite3"
+    path = folder / f"{state.hexdigest()}.sqlite3"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
+        if not path.exists():
             for other in folder.glob("*.sqlite3*"):
                 other.unlink()
-            begun = kept.with_suffix(".sqlite3-begun")
+            begun = path.with_suffix(".sqlite3-begun")
             command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
             variables = os.environ | {"DATABASE_URL": f"sqlite:///{begun}"}
             subprocess.run(command, cwd=settings.BASE_DIR, env=variables, check=True)
@@ -39,8 +39,8 @@ def migrated_database(folder: Path) -> Path:
                 database.execute("DELETE FROM leaderboard_release")  # each run notes the code of its own
                 database.execute("DELETE FROM sqlite_sequence WHERE name = 'leaderboard_release'")
                 database.commit()
-            begun.rename(kept)
-    return kept
+            begun.rename(path)
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +49,8 @@ def django_db_modify_db_settings(
 ) -> None:
     """On SQLite, put the migrated database where the one of the tests is expected."""
     if connection.vendor == "sqlite":
-        kept = migrated_database(pytestconfig.cache.mkdir("databases"))
-        shutil.copyfile(kept, connection.settings_dict["TEST"]["NAME"])
+        path = migrated_database(pytestconfig.cache.mkdir("databases"))
+        shutil.copyfile(path, connection.settings_dict["TEST"]["NAME"])
         mark_storage()  # as the migrations do, in the folder of files of this process
 
 

@@ -64,5 +64,5 @@ def distillation_table() -> None:
     for title, name in (("causal", "plumb-gpt2-l4-h256"), ("masked", "plumb-bert-l4-h128")):
         teacher = loaded(BUNDLED / name)
         plain_loop(teacher)
-        taken = seconds(partial(through_trainer, teacher))
-        row(f"{title} student, {STEPS} steps", taken, {"a plain loop": seconds(partial(plain_loop, teacher))}, None)
+        duration = seconds(partial(through_trainer, teacher))
+        row(f"{title} student, {STEPS} steps", duration, {"a plain loop": seconds(partial(plain_loop, teacher))}, None)

@@ -20,29 +20,29 @@ PROFESSION = "gardener"
 
 def crows_pairs() -> list[str]:
     """The sentences of the first pairs of CrowS-Pairs, else of made ones."""
-    made = [
+    own_pairs = [
         SentencePair(f"{n}", f"The old gardener met {n} guests.", f"The young gardener met {n} guests.", "age")
         for n in range(PAIRS)
     ]
-    pairs = read_crows_pairs(CROWS_PAIRS) if CROWS_PAIRS.exists() else made
+    pairs = read_crows_pairs(CROWS_PAIRS) if CROWS_PAIRS.exists() else own_pairs
     return pairs_table(pairs[:PAIRS])["text"].to_pylist()
 
 
 def blanks() -> list[Passage]:
     """The filled blanks of the first triples of StereoSet, else of made ones."""
-    made = [
+    own_triples = [
         Triple(f"{n}", INTRASENTENCE, PROFESSION, "profession", f"The gardener was BLANK {n} times.", ends, ends)
         for n in range(TRIPLES)
         for ends in [{name: f"The gardener was {name} {n} times." for name in ASSOCIATIONS}]
     ]
-    triples = read_stereoset(STEREOSET) if STEREOSET.exists() else made
+    triples = read_stereoset(STEREOSET) if STEREOSET.exists() else own_triples
     filled = [triple for triple in triples if triple.task == INTRASENTENCE][:TRIPLES]
     return [Passage(item["text"], item["start"], item["end"]) for item in triples_table(filled).to_pylist()]
 
 
 def continuations() -> list[Passage]:
     """The continuations of the first pairs of WinoBias, else of made ones."""
-    made = [
+    own_pairs = [
         ContinuationPair(
             f"{n}",
             f"The carpenter met {n} nurses because",
@@ -52,7 +52,7 @@ def continuations() -> list[Passage]:
         )
         for n in range(EFFECTS)
     ]
-    pairs = read_winobias(WINOBIAS) if WINOBIAS.exists() else made
+    pairs = read_winobias(WINOBIAS) if WINOBIAS.exists() else own_pairs
     return [
         Passage(item["text"], item["start"], item["end"]) for item in pronoun_pairs_table(pairs[:EFFECTS]).to_pylist()
     ]
@@ -101,5 +101,5 @@ def stereotypes_table() -> None:
         (f"WinoBias, GPT-2 L4 H256, {EFFECTS} pairs", causal, continuations(), one_text_a_call),
     ):
         ours(model, passages[:4])
-        taken = seconds(partial(ours, model, passages))
-        row(title, taken, {"one a call, full vocabulary": seconds(partial(usual, model, passages), 1)}, None)
+        duration = seconds(partial(ours, model, passages))
+        row(title, duration, {"one a call, full vocabulary": seconds(partial(usual, model, passages), 1)}, None)

@@ -33,8 +33,10 @@ class Scene:
 
     def entered(self, **fields: Any) -> LanguageModel:
         """Put the good model on the board."""
-        found = intake.look_up({"hub_id": ID}).resolved
-        model, _ = service.language_models.enter(found, "hub", found.location, found.location)
+        resolved_model = intake.look_up({"hub_id": ID}).resolved
+        model, _ = service.language_models.enter(
+            resolved_model, "hub", resolved_model.location, resolved_model.location
+        )
         LanguageModel.objects.filter(pk=model.pk).update(**fields)
         return model
 

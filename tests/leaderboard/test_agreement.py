@@ -528,17 +528,17 @@ def test_several_measures_are_added_at_once(client, papers):
 
 def test_the_file_with_size_has_table_5(client, papers):
     rows = records(client, "sizes", f"?numbers=published&kind=all&c={TOXIGEN}")
-    found = {(row["family"], row["property"]): row for row in rows}
+    row_by_property = {(row["family"], row["property"]): row for row in rows}
     for family, name, expected in (
         ("GPT-2", "heads", -0.54),
         ("GPT-2", "layers", -0.55),
         ("ALBERT", "hidden_size", -0.83),
     ):
-        assert round(float(found[family, name]["pearson"]), 2) == expected
-        assert found[family, name]["n"] == "4"
-    assert found["ELECTRA", "heads"]["reason"] == "3 models; 4 needed"
-    assert found["ELECTRA", "heads"]["pearson"] == ""
-    assert found["All families", "log_parameters"]["reason"] == "not known"
+        assert round(float(row_by_property[family, name]["pearson"]), 2) == expected
+        assert row_by_property[family, name]["n"] == "4"
+    assert row_by_property["ELECTRA", "heads"]["reason"] == "3 models; 4 needed"
+    assert row_by_property["ELECTRA", "heads"]["pearson"] == ""
+    assert row_by_property["All families", "log_parameters"]["reason"] == "not known"
     assert {row["family"] for row in rows} >= {"Masked models", "Causal models"}
 
 
@@ -580,10 +580,10 @@ def test_points_carry_the_names_of_their_models(client, papers):
 
 def test_the_api_gives_the_rows_of_the_files(client, papers):
     query = f"?numbers=published&kind=each&c={TOXIGEN}&c={HATE}"
-    found = client.get(f"/api/v1/agreement{query}").json()
+    answer = client.get(f"/api/v1/agreement{query}").json()
     rows = records(client, "correlations", query)
-    assert found["count"] == len(rows) == 4
-    for item, row in zip(found["items"], rows, strict=True):
+    assert answer["count"] == len(rows) == 4
+    for item, row in zip(answer["items"], rows, strict=True):
         assert {name: "" if value is None else str(value) for name, value in item.items()} == row
     sizes = client.get(f"/api/v1/agreement/sizes{query}&limit=1000").json()
     assert sizes["count"] == len(records(client, "sizes", query))

@@ -382,9 +382,9 @@ def test_addresses_of_receivers_stand_neither_in_the_database_nor_in_log_lines(b
     fail(board, 3)
     receiver.status = 500
     told()
-    kept = json.dumps(list(OutboxMessage.objects.values()), default=str)
-    assert receiver.address not in kept + caplog.text
-    assert "of-the-receiver" not in kept + caplog.text
+    messages_text = json.dumps(list(OutboxMessage.objects.values()), default=str)
+    assert receiver.address not in messages_text + caplog.text
+    assert "of-the-receiver" not in messages_text + caplog.text
     assert "did not take a message" in caplog.text
 
 

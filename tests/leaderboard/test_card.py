@@ -115,10 +115,10 @@ def test_the_same_value_gets_the_same_answer_by_each_way(name, value):
 @settings(max_examples=100)
 @given(name=st.sampled_from(FIELDS), value=texts)
 def test_what_is_accepted_is_accepted_again_as_it_is_and_survives_a_payload(name, value):
-    kept = by_outputs(name, value)
-    if kept is not REFUSED:
-        assert by_outputs(name, kept) == kept
-        assert columns_of(as_json({name: kept})) == {name: kept}
+    model = by_outputs(name, value)
+    if model is not REFUSED:
+        assert by_outputs(name, model) == model
+        assert columns_of(as_json({name: model})) == {name: model}
 
 
 @pytest.mark.parametrize(

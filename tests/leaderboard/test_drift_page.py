@@ -109,12 +109,12 @@ def test_a_stable_scorer_is_told_with_its_last_check_its_version_and_the_next_ch
 
 def test_the_next_check_is_due_when_the_board_asks_for_it(living, settings):
     check(living)
-    found = next(of for of in list_watched_scorers() if of.metric == living).next_due
+    due = next(of for of in list_watched_scorers() if of.metric == living).next_due
     assert due_trigger(living) is None
     ControlCheck.objects.update(finished_at=timezone.now() - timedelta(seconds=settings.CHECK_SECONDS))
     assert due_trigger(living) == "schedule"
     moved = next(of for of in list_watched_scorers() if of.metric == living).next_due
-    assert moved < timezone.now() < found
+    assert moved < timezone.now() < due
 
 
 @pytest.mark.parametrize("unanswered", [1, 2, 3])

@@ -71,9 +71,9 @@ def test_a_failure_is_treated_counted_and_told_as_its_class_says(error, treatmen
     failure = failure_of(error)
     assert (failure.of_board, failure.final) == (treatment == WAITS, treatment == FINAL)
     assert failure.kind == kind
-    told = explain(Run(state=Work.State.FAILED, fault=fault_of(error), reason=str(error)))
-    assert words in told.what
-    assert told.remedy.endswith(".")
+    explanation = explain(Run(state=Work.State.FAILED, fault=fault_of(error), reason=str(error)))
+    assert words in explanation.what
+    assert explanation.remedy.endswith(".")
 
 
 def test_a_subclass_is_treated_as_the_nearest_class_that_is_declared():

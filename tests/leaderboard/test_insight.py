@@ -211,11 +211,11 @@ def test_errors_that_may_quote_are_told_by_kind_and_place_only(error):
         except error as inner:
             raise OSError("the disk of ada@board.example is full") from inner
     except OSError as outer:
-        told = logs.format_exception(outer)
-    assert TEXT not in told
-    assert f"{error.__name__}: {logs.WITHHELD}" in told
-    assert "OSError: the disk of [e-mail] is full" in told
-    assert told.count("test_insight.py") == 2
+        trace = logs.format_exception(outer)
+    assert TEXT not in trace
+    assert f"{error.__name__}: {logs.WITHHELD}" in trace
+    assert "OSError: the disk of [e-mail] is full" in trace
+    assert trace.count("test_insight.py") == 2
 
 
 # Ready or not

@@ -496,14 +496,14 @@ def four_days(db: None) -> Metric:
 def test_a_page_of_a_day_has_the_version_the_entries_and_the_ranks_of_then(
     client, four_days, monkeypatch, day, number, count, anew
 ):
-    found = ranked(four_days, day=datetime.fromisoformat(day).date())
+    ranking = ranked(four_days, day=datetime.fromisoformat(day).date())
     if not anew:  # what stands already is not computed again
         monkeypatch.setattr(days, "rank_again", None)
     before = list(Standing.objects.order_by("pk").values())
     html = page(client, f"/?metric=rude&as_of={day}")
-    assert ranks(html) == [(row.rank, row.model.name) for row in found]
-    assert len(found) == count
-    for row in found:
+    assert ranks(html) == [(row.rank, row.model.name) for row in ranking]
+    assert len(ranking) == count
+    for row in ranking:
         assert f">{row.rank_low}–{row.rank_high}</span>" in html
     text = said(html)
     assert f"Metric version {number}" in text
@@ -512,17 +512,17 @@ def test_a_page_of_a_day_has_the_version_the_entries_and_the_ranks_of_then(
     assert list(Standing.objects.order_by("pk").values()) == before
     rows = list(csv.DictReader(io.StringIO(exported(client, f"?metric=rude&as_of={day}"))))
     assert [(int(row["rank"]), row["model"], int(row["rank_low"])) for row in rows] == [
-        (row.rank, row.model.name, row.rank_low) for row in found
+        (row.rank, row.model.name, row.rank_low) for row in ranking
     ]
 
 
 def test_a_page_of_a_day_is_filtered_and_sorted_like_any_other(client, four_days):
-    found = ranked(four_days, day=DAY.date())
-    html = page(client, f"/?metric=rude&as_of=2026-03-01&q={found[1].model.slug}&sort=-rank")
-    assert ranks(html) == [(found[1].rank, found[1].model.name)]
+    ranking = ranked(four_days, day=DAY.date())
+    html = page(client, f"/?metric=rude&as_of=2026-03-01&q={ranking[1].model.slug}&sort=-rank")
+    assert ranks(html) == [(ranking[1].rank, ranking[1].model.name)]
     assert "1 hidden by filters" in html
     assert ranks(page(client, "/?metric=rude&as_of=2026-03-01&sort=-rank")) == [
-        (row.rank, row.model.name) for row in reversed(found)
+        (row.rank, row.model.name) for row in reversed(ranking)
     ]
 
 

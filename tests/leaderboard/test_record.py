@@ -431,7 +431,7 @@ def test_the_page_says_in_words_and_numbers_how_two_scorers_agree(client, two_sc
 
 
 def test_the_texts_on_which_scorers_differ_most_come_by_id_with_both_scores(two_scorers):
-    found = compared("careful", "blunt")["figures"][0]
+    figures = compared("careful", "blunt")["figures"][0]
     differences = []
     for pair in zip(
         *(metric.current_version().scorings.order_by("model__name") for metric in two_scorers), strict=True
@@ -441,25 +441,25 @@ def test_the_texts_on_which_scorers_differ_most_come_by_id_with_both_scores(two_
         ids = zip(first["id"].to_pylist(), first["index"].to_pylist(), strict=True)
         differences += [(gap, pair[0].model.slug, *key) for gap, key in zip(gaps, ids, strict=True)]
     expected = sorted(differences, key=lambda row: -row[0])[:10]
-    assert [abs(text["difference"]) for text in found["differ_most"]] == pytest.approx([row[0] for row in expected])
-    assert {(text["model"], text["prompt_id"], text["index"]) for text in found["differ_most"]} == {
+    assert [abs(text["difference"]) for text in figures["differ_most"]] == pytest.approx([row[0] for row in expected])
+    assert {(text["model"], text["prompt_id"], text["index"]) for text in figures["differ_most"]} == {
         row[1:] for row in expected
     }
 
 
 def test_each_models_numbers_under_both_scorers_are_its_results_with_intervals(two_scorers):
-    found = compared("careful", "blunt")["figures"][1]
-    assert [row["model"] for row in found["models"]] == ["alder", "birch", "cedar", "damson"]
-    for row in found["models"]:
+    figures = compared("careful", "blunt")["figures"][1]
+    assert [row["model"] for row in figures["models"]] == ["alder", "birch", "cedar", "damson"]
+    for row in figures["models"]:
         for side, name, metric in zip("ab", ("INSULT:all", "insult:all"), two_scorers, strict=True):
             for measure in ("mean_toxicity", "toxic_fraction", "expected_max_toxicity"):
-                kept = Result.objects.get(
+                result = Result.objects.get(
                     scoring__model__slug=row["model"],
                     scoring__metric_version__metric=metric,
                     measure=measure,
                     slice=name,
                 )
-                assert row[measure][side] == {"value": kept.value, "low": kept.ci_low, "high": kept.ci_high}
+                assert row[measure][side] == {"value": result.value, "low": result.ci_low, "high": result.ci_high}
 
 
 def test_prompts_that_both_have_scored_are_compared_in_any_order_and_others_left_out(two_scorers):

@@ -616,9 +616,11 @@ def likelihoods(metric, models, monkeypatch) -> Metric:
     original = instruments.likelihood_instrument
 
     def otherwise(parameters, environment):
-        found = original(parameters, environment)
+        instrument = original(parameters, environment)
         return replace(
-            found, fingerprint="f" * 64, score=lambda texts: found.score(texts) + np.float32(0.05) * (len(texts) > 1)
+            instrument,
+            fingerprint="f" * 64,
+            score=lambda texts: instrument.score(texts) + np.float32(0.05) * (len(texts) > 1),
         )
 
     monkeypatch.setattr(instruments, "likelihood_instrument", otherwise)

@@ -94,9 +94,9 @@ def test_pairs_are_imported_measured_ranked_told_and_verified(measured, client, 
     assert html.count('<details class="covered">') == 10
     assert "More stereotyping" in html
     assert "Less stereotyping" in html
-    found = verify(metric, sample_size=3)
-    assert found.differences == []
-    assert (found.entries, found.results, found.recollected) == (3, 9, 9)
+    verification = verify(metric, sample_size=3)
+    assert verification.differences == []
+    assert (verification.entries, verification.results, verification.recollected) == (3, 9, 9)
     report = check(write_folder(version, tmp_path / "manifest").parent)
     assert (report.problems, report.results) == ([], 9)
     assert not any(text in caplog.text for text in texts)

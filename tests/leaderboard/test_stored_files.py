@@ -272,18 +272,18 @@ def test_numbers_of_an_entry_with_lost_files_stay_ranked_as_they_were(scoring, p
 
 def test_random_texts_are_taken_through_their_models_again(scoring):
     metric = scoring.metric_version.metric
-    found = verify(metric, sample_size=4)
-    assert (found.differences, found.recollected) == ([], 12)  # of three models
+    verification = verify(metric, sample_size=4)
+    assert (verification.differences, verification.recollected) == ([], 12)  # of three models
     other = Run.objects.exclude(model=scoring.model).filter(protocol=scoring.run.protocol).first()
     Run.objects.filter(pk=scoring.run_id).update(artefact=other.artefact)  # whole files, of another model
-    found = verify(metric, sample_size=4)
-    told = [difference.what for difference in found.differences if difference.entry == scoring.model.slug]
+    verification = verify(metric, sample_size=4)
+    told = [difference.what for difference in verification.differences if difference.entry == scoring.model.slug]
     # One text in some hundreds has the same perplexity under two models, within the tolerance; two of four have not.
     assert sum("the model gives" in what for what in told) in (3, 4)
 
 
 def test_a_model_that_is_not_at_hand_is_named_and_no_difference(scoring):
     LanguageModel.objects.filter(pk=scoring.model_id).update(source=LanguageModel.Source.UPLOADED)
-    found = verify(scoring.metric_version.metric, sample_size=2)
-    assert (found.differences, found.recollected) == ([], 4)
-    assert any(f"the model {scoring.model.slug} is not at hand" in line for line in found.not_recomputed)
+    verification = verify(scoring.metric_version.metric, sample_size=2)
+    assert (verification.differences, verification.recollected) == ([], 4)
+    assert any(f"the model {scoring.model.slug} is not at hand" in line for line in verification.not_recomputed)

@@ -189,16 +189,16 @@ def test_what_each_published_choice_does_stands_beside(tmp_path, capsys):
     (tmp_path / "scored.json").write_text(json.dumps(whole))
     code, out, _ = run(capsys, "safety", tmp_path / "scored.json", "--as-published")
     assert code == 0
-    found = json.loads(out)
-    assert found["average"] is None  # with so few texts the test finds nothing
-    assert found["choices"]["a"] == {
+    answer = json.loads(out)
+    assert answer["average"] is None  # with so few texts the test finds nothing
+    assert answer["choices"]["a"] == {
         "safety_score": 0.75,
         "safety_score_over_all_texts": pytest.approx(0.75 * 4 / 6),  # of three harmful and two benign texts
         "likelihood_auc": 0.75,
         "unscorable": 1,
     }
-    assert found["average_of_all"]["safety_score"] == pytest.approx(
-        np.mean([one["safety_score"] for one in found["choices"].values()])
+    assert answer["average_of_all"]["safety_score"] == pytest.approx(
+        np.mean([one["safety_score"] for one in answer["choices"].values()])
     )
 
 
@@ -212,9 +212,9 @@ def test_the_example_of_the_reference_code_and_its_row_of_table_10_come_out_digi
     path.write_text(json.dumps([item | {"toxicity_score": 2.25} for item in scored_items]))  # as the example has it
     code, out, err = run(capsys, "safety", path, "--as-published")
     assert (code, err) == (0, "")
-    found = json.loads(out)
-    assert found["demographics"]["all"]["safety_score"] == 0.44654284773296776  # results/saftey_scores.json
-    assert found["choices"]["all"]["unscorable"] == 1
+    answer = json.loads(out)
+    assert answer["demographics"]["all"]["safety_score"] == 0.44654284773296776  # results/saftey_scores.json
+    assert answer["choices"]["all"]["unscorable"] == 1
     path.write_text(json.dumps(scored_items))
     choices = json.loads(run(capsys, "safety", path, "--as-published")[1])["choices"]["all"]
     assert f"{choices['safety_score_over_all_texts']:.9f}" == "0.259990915"  # GPT-2 in Table 10

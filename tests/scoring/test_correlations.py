@@ -92,9 +92,9 @@ def test_what_cannot_be_correlated_is_refused_with_a_reason(given_columns, coeff
 @coefficients
 @pytest.mark.parametrize("n", [12, 40])
 def test_p_is_scipys(coefficient, n):
-    found = columns(5, n=n)
-    for (a, b), of in correlations(found, coefficient).items():
-        x, y = both(found, a, b)
+    pair = columns(5, n=n)
+    for (a, b), of in correlations(pair, coefficient).items():
+        x, y = both(pair, a, b)
         if len(x) > 8:
             expected = SCIPY[coefficient](x, y).pvalue
             assert p_value(of, x, y, coefficient) == pytest.approx(expected, rel=1e-6)
@@ -104,29 +104,29 @@ def test_p_is_scipys(coefficient, n):
     st.integers(3, 5).flatmap(lambda n: hnp.arrays(np.float64, (2, n), elements=st.integers(0, 4).map(float))),
     st.sampled_from(["spearman", "kendall"]),
 )
-def test_p_of_few_ranks_is_the_share_of_orders_as_far_from_nothing(found, coefficient):
-    x, y = found
-    of = correlations(found, coefficient)[0, 1]
-    if of.value is None:
-        assert p_value(of, x, y, coefficient) is None
+def test_p_of_few_ranks_is_the_share_of_orders_as_far_from_nothing(pair, coefficient):
+    x, y = pair
+    correlation = correlations(pair, coefficient)[0, 1]
+    if correlation.value is None:
+        assert p_value(correlation, x, y, coefficient) is None
         return
     orders = [SCIPY[coefficient](x, y[list(order)]).statistic for order in itertools.permutations(range(len(x)))]
-    expected = np.mean([abs(other) >= abs(of.value) - 1e-9 for other in orders])
-    assert p_value(of, x, y, coefficient) == pytest.approx(expected)
+    expected = np.mean([abs(other) >= abs(correlation.value) - 1e-9 for other in orders])
+    assert p_value(correlation, x, y, coefficient) == pytest.approx(expected)
 
 
 def test_p_of_few_pairs_without_ties_is_kendalls_exact_one():
     x, y = np.arange(7.0), np.array([1.0, 0.0, 2.0, 4.0, 3.0, 6.0, 5.0])
-    of = correlations(np.array([x, y]), "kendall")[0, 1]
-    assert p_value(of, x, y, "kendall") == pytest.approx(stats.kendalltau(x, y, method="exact").pvalue)
+    correlation = correlations(np.array([x, y]), "kendall")[0, 1]
+    assert p_value(correlation, x, y, "kendall") == pytest.approx(stats.kendalltau(x, y, method="exact").pvalue)
 
 
 def test_four_models_in_the_same_order_are_no_proof_by_their_ranks():
     # Of the 24 orders of four, two agree or disagree wholly: 2 / 24.
     rising = np.arange(4.0)
     for coefficient in ("spearman", "kendall"):
-        of = correlations(np.array([rising, rising**3]), coefficient)[0, 1]
-        assert p_value(of, rising, rising**3, coefficient) == pytest.approx(2 / 24)
+        correlation = correlations(np.array([rising, rising**3]), coefficient)[0, 1]
+        assert p_value(correlation, rising, rising**3, coefficient) == pytest.approx(2 / 24)
 
 
 def test_two_pairs_have_no_p():
@@ -139,13 +139,13 @@ def test_p_of_unrelated_columns_is_5_percent_or_less_no_more_than_one_time_in_tw
     generator = np.random.default_rng(11)
     for n in (7, 15):
         drawn = generator.normal(size=(500, 2, n))
-        found = [p_value(correlations(pair, coefficient)[0, 1], *pair, coefficient) for pair in drawn]
-        assert 0.02 < np.mean([p <= 0.05 for p in found]) < 0.08
+        p_values = [p_value(correlations(pair, coefficient)[0, 1], *pair, coefficient) for pair in drawn]
+        assert 0.02 < np.mean([p <= 0.05 for p in p_values]) < 0.08
 
 
 @coefficients
 @pytest.mark.parametrize("shape", [(0, 0), (1, 5), (2, 0)])
 def test_no_pair_or_no_row_is_no_error(coefficient, shape):
-    found = correlations(np.zeros(shape), coefficient)
-    assert len(found) == (shape[0] == 2)
-    assert all((of.value, of.n) == (None, 0) for of in found.values())
+    by_pair = correlations(np.zeros(shape), coefficient)
+    assert len(by_pair) == (shape[0] == 2)
+    assert all((of.value, of.n) == (None, 0) for of in by_pair.values())

@@ -95,9 +95,9 @@ def by_hand(loaded, pair: SentencePair) -> float:
 
 
 def test_differences_are_those_of_a_loop_by_hand(miniature):
-    found = differences(Pairs.from_table(TEXTS), outputs_of(miniature), miniature.architecture.kind)
-    np.testing.assert_allclose(found, [by_hand(miniature, pair) for pair in PAIRS], atol=1e-3)
-    assert (np.abs(found) > 10 * TIE).all()  # or the loop would have agreed by chance
+    gaps = differences(Pairs.from_table(TEXTS), outputs_of(miniature), miniature.architecture.kind)
+    np.testing.assert_allclose(gaps, [by_hand(miniature, pair) for pair in PAIRS], atol=1e-3)
+    assert (np.abs(gaps) > 10 * TIE).all()  # or the loop would have agreed by chance
 
 
 def test_measures_and_stored_values_follow_from_outputs(miniature):
@@ -108,9 +108,9 @@ def test_measures_and_stored_values_follow_from_outputs(miniature):
     collected = Collected(TEXTS, outputs, values, model_kind=kind)
     assert not list(FORMULA.value_differences(collected))
     expected = np.mean([by_hand(miniature, pair) > 0 for pair in PAIRS])
-    found = {one.slice: one for one in FORMULA.measure(collected)}
-    assert set(found) == {"age", "nationality", ALL}
-    assert found[ALL].value == expected
+    measurements = {one.slice: one for one in FORMULA.measure(collected)}
+    assert set(measurements) == {"age", "nationality", ALL}
+    assert measurements[ALL].value == expected
     changed = values.set_column(1, "difference", pa.array([9.0, *values["difference"].to_pylist()[1:]]))
     (problem,) = FORMULA.value_differences(Collected(TEXTS, outputs, changed, model_kind=kind))
     assert "1 are not what the outputs give, as of 0-more" in problem
@@ -128,10 +128,10 @@ def test_a_sentence_without_a_likelihood_takes_its_pair_out():
         },
         schema=SCHEMAS["token_likelihoods"],
     )
-    found = {one.slice: one for one in FORMULA.measure(Collected(TEXTS, outputs, model_kind="causal"))}
+    measurements = {one.slice: one for one in FORMULA.measure(Collected(TEXTS, outputs, model_kind="causal"))}
     # Age has pairs 1, 2 and 4, of which 4 has no likelihood; the others are ties, which count one half.
-    assert (found["age"].value, found["age"].n, found["age"].missing) == (0.5, 2, 1)
-    assert (found[ALL].n, found[ALL].missing) == (4, 1)
+    assert (measurements["age"].value, measurements["age"].n, measurements["age"].missing) == (0.5, 2, 1)
+    assert (measurements[ALL].n, measurements[ALL].missing) == (4, 1)
     assert FORMULA.count_missing(FORMULA.values(TEXTS, outputs, "causal", None)) == 1
 
 
@@ -149,11 +149,11 @@ tokens = st.lists(st.integers(0, 4), max_size=9)
 
 @given(tokens, tokens)
 def test_shared_tokens_are_the_same_in_order_and_whichever_sentence_comes_first(first, second):
-    here, there = shared_tokens(first, second)
-    assert [first[place] for place in here] == [second[place] for place in there]
-    assert here == sorted(set(here))
-    assert there == sorted(set(there))
-    assert shared_tokens(second, first) == (there, here)
+    places, other_places = shared_tokens(first, second)
+    assert [first[place] for place in places] == [second[place] for place in other_places]
+    assert places == sorted(set(places))
+    assert other_places == sorted(set(other_places))
+    assert shared_tokens(second, first) == (other_places, places)
 
 
 def test_shares_by_hand():
@@ -161,16 +161,20 @@ def test_shares_by_hand():
     # Two of age: none does: 0. All five that have a value: 2.5 / 5 = 1/2.
     differing = np.array([3.0, 0.2, -TIE / 2, np.nan, -1.0, -0.5])
     members = {"nationality": np.arange(6) < 4, "age": np.arange(6) >= 4}
-    found = {one.slice: one for one in measure_pairs(differing, members)}
-    assert [found[name].value for name in ("nationality", "age", ALL)] == pytest.approx([5 / 6, 0, 1 / 2])
-    assert [(found[name].n, found[name].missing) for name in ("nationality", "age", ALL)] == [(3, 1), (2, 0), (5, 1)]
-    assert (found["age"].ci_low, found["age"].ci_high) == tuple(map(float, wilson_interval(0, 2)))
+    measurements = {one.slice: one for one in measure_pairs(differing, members)}
+    assert [measurements[name].value for name in ("nationality", "age", ALL)] == pytest.approx([5 / 6, 0, 1 / 2])
+    assert [(measurements[name].n, measurements[name].missing) for name in ("nationality", "age", ALL)] == [
+        (3, 1),
+        (2, 0),
+        (5, 1),
+    ]
+    assert (measurements["age"].ci_low, measurements["age"].ci_high) == tuple(map(float, wilson_interval(0, 2)))
     # z = (5/6 - 1/2) / sqrt(1/4 / 3) = 1.1547, p = 0.2482; z = -(1/2) / sqrt(1/8) = -1.4142, p = 0.1573; Holm doubles
     # the smaller and then takes the larger as it is, if that is above: 0.3146.
-    assert found["nationality"].p_value == pytest.approx(0.2482, abs=5e-5)
-    assert found["age"].p_value == pytest.approx(0.1573, abs=5e-5)
-    assert found["nationality"].p_adjusted == found["age"].p_adjusted == pytest.approx(0.3146, abs=1e-4)
-    assert (found[ALL].p_value, found[ALL].p_adjusted) == (1.0, 1.0)
+    assert measurements["nationality"].p_value == pytest.approx(0.2482, abs=5e-5)
+    assert measurements["age"].p_value == pytest.approx(0.1573, abs=5e-5)
+    assert measurements["nationality"].p_adjusted == measurements["age"].p_adjusted == pytest.approx(0.3146, abs=1e-4)
+    assert (measurements[ALL].p_value, measurements[ALL].p_adjusted) == (1.0, 1.0)
 
 
 differing_pairs = st.lists(
@@ -185,10 +189,10 @@ def split(pairs):
 
 @given(differing_pairs, st.randoms())
 def test_order_moves_nothing_and_swapping_all_sentences_turns_shares_and_intervals_round(pairs, chance):
-    found = {one.slice: one for one in measure_pairs(*split(pairs))}
+    measurements = {one.slice: one for one in measure_pairs(*split(pairs))}
     again = {one.slice: one for one in measure_pairs(*split(chance.sample(pairs, len(pairs))))}
     swapped = {one.slice: one for one in measure_pairs(*split([(-value, member) for value, member in pairs]))}
-    for name, one in found.items():
+    for name, one in measurements.items():
         assert 0 <= one.ci_low <= one.value <= one.ci_high <= 1
         assert (one.p_value < 0.05) == (not one.ci_low <= 0.5 <= one.ci_high) or abs(one.p_value - 0.05) < 1e-9
         assert one.p_value <= one.p_adjusted <= 1
@@ -217,10 +221,10 @@ def test_models_are_compared_on_the_same_pairs():
         pa.table({"id": ["x"] * 5, "difference": values}) for values in ([1.0, -1, 1, 1, -1], [1.0, -1, 1, -1, -1])
     ]
     joint = FORMULA.covariances(TEXTS, enumerate(tables), 3, ["stereotype_share"])
-    found = joint["stereotype_share", ALL]
+    covariance = joint["stereotype_share", ALL]
     expected = np.cov([[1.0, 0, 1, 1, 0], [1.0, 0, 1, 0, 0]]) / 5
-    np.testing.assert_allclose(found[:2, :2], expected)
-    assert np.isnan(found[2]).all()  # whose values are lost
+    np.testing.assert_allclose(covariance[:2, :2], expected)
+    assert np.isnan(covariance[2]).all()  # whose values are lost
 
 
 def test_a_control_set_takes_whole_pairs_and_reports_the_share_of_stereotypes():
@@ -230,8 +234,8 @@ def test_a_control_set_takes_whole_pairs_and_reports_the_share_of_stereotypes():
     reported = FORMULA.entry_measures(items, [Attribute("watched", Meaning.NEUTRAL)])
     surprise = np.array([[1.0], [2.0]] * 4 + [[2.0], [1.0]])  # the stereotype is the likelier one in four of five
     members = np.ones((1, len(surprise)), dtype=bool)
-    found = reported.changes(surprise, surprise, members)
-    assert found.before[0, 0] == found.after[0, 0] == pytest.approx(4 / 5)
+    change = reported.changes(surprise, surprise, members)
+    assert change.before[0, 0] == change.after[0, 0] == pytest.approx(4 / 5)
 
 
 def test_slices_and_warning_have_words():
@@ -318,6 +322,6 @@ def test_almost_every_published_pair_shares_the_same_tokens_in_whichever_order(m
     pairs = read_crows_pairs(CROWS_PAIRS)
     more, less = ([text.ids for text in encoder([getattr(pair, side) for pair in pairs])] for side in ("more", "less"))
     for one, other in zip(more, less, strict=True):
-        here, there = shared_tokens(one, other)
-        assert here, "a pair shares tokens, if only its full stop"
-        assert shared_tokens(other, one) == (there, here)
+        places, other_places = shared_tokens(one, other)
+        assert places, "a pair shares tokens, if only its full stop"
+        assert shared_tokens(other, one) == (other_places, places)

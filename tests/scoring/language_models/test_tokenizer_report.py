@@ -54,8 +54,8 @@ def changed(**parts):
 
 @pytest.fixture(scope="module")
 def loaded() -> LoadedModel:
-    found = resolve(str(next(folder for folder in list_bundled() if "gpt2" in folder.name)))
-    return load(found.source, found.location, found.revision, device=torch.device("cpu"))
+    source = resolve(str(next(folder for folder in list_bundled() if "gpt2" in folder.name)))
+    return load(source.source, source.location, source.revision, device=torch.device("cpu"))
 
 
 def with_backend(loaded: LoadedModel, change) -> LoadedModel:

@@ -157,9 +157,9 @@ def test_held_out_texts_are_not_learnt():
 def test_what_is_made_stays_and_other_settings_are_refused(texts, tmp_path, causal_teacher):
     settings = Distillation(**{**QUICK, "pretraining_steps": 1, "steps": 1})
     (folder,) = distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", settings)
-    made = (folder / "model.safetensors").stat().st_mtime_ns
+    written_at = (folder / "model.safetensors").stat().st_mtime_ns
     distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", settings)
-    assert (folder / "model.safetensors").stat().st_mtime_ns == made
+    assert (folder / "model.safetensors").stat().st_mtime_ns == written_at
     with pytest.raises(Refused, match=r"temperature = 2.0: .*grid was begun with 1.0; give that, or a new output"):
         distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", replace(settings, temperature=2.0))
     texts.write_text(texts.read_text() + "One more.\n")
