@@ -39,6 +39,7 @@ MOST_PROMPTS = 2_000  # of those that a model continues are candidates, too
 FEWEST_SENTENCES = 200  # in a control set of likelihoods, which are slow
 SEED = 20231116  # of the choice of candidates: any fixed number
 TOLERANCE = 1e-12  # of values that are recomputed from the same outputs
+VALUE_TOLERANCE = 1e-9  # of those that are sums of many, which libraries may add in another order
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,6 +437,36 @@ def replicate_covariances(tables: Iterable[tuple[int, pa.Table]], count: int, me
             rows[number] = values
         joint[key] = np.atleast_2d(np.cov(rows))
     return joint
+
+
+def choose_groups(texts: pa.Table, ids: Sequence[str], rows: NDArray[np.intp], size: int) -> pa.Table:
+    """The texts of so many groups for a control set, in their order, chosen by the first text of each group.
+
+    ids [n] and rows [n, texts of a group]: of the groups. Texts have `demographics`.
+    """
+    first_texts = texts.take(pa.array(rows[:, 0]))
+    candidates = Candidates(
+        list(ids),
+        first_texts["text"].to_pylist(),
+        first_texts["demographics"].to_pylist(),
+        harmful=np.ones(len(ids), dtype=bool),
+    )
+    chosen_ids = {item.id for item in control_sets.choose(candidates, size)}
+    places = [place for place, id_ in enumerate(ids) if id_ in chosen_ids]
+    return texts.take(pa.array(np.sort(rows[places].ravel())))
+
+
+def describe_changed_values(
+    noun: str, stored_ids: Sequence[str], ids: Sequence[str], stored_values: Array, recomputed_values: Array
+) -> Iterator[str]:
+    """Say where stored values [n] or [n, k] are not those recomputed from the same outputs, or are of other texts."""
+    if list(stored_ids) != list(ids):
+        yield f"{noun}: are not of the evaluation set's texts"
+        return
+    is_same = np.isclose(stored_values, recomputed_values, rtol=VALUE_TOLERANCE, atol=VALUE_TOLERANCE, equal_nan=True)
+    differs = ~is_same.reshape(len(ids), -1).all(axis=1)
+    if differs.any():
+        yield f"{noun}: {int(differs.sum())} are not what the outputs give, as of {ids[int(differs.argmax())]}"
 
 
 def align_texts(values: pa.Table, texts: pa.Table) -> pa.Table:

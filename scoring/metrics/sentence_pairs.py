@@ -13,12 +13,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from scoring import control_sets
 from scoring.attributes import Attribute
-from scoring.control_sets import Candidates
 from scoring.drift.measures import Means, Reported
 from scoring.metrics.instruments import Instrument
-from scoring.metrics.kinds import Collected, Covariances, Formula, Judge, Listing, OfLikelihoods, Sentences
+from scoring.metrics.kinds import (
+    Collected,
+    Covariances,
+    Formula,
+    Judge,
+    Listing,
+    OfLikelihoods,
+    Sentences,
+    choose_groups,
+    describe_changed_values,
+)
 from scoring.metrics.measures import Measure, Measurement
 from scoring.metrics.outputs import MASKED, TOKEN_LIKELIHOOD
 from scoring.metrics.safety import ALL
@@ -31,7 +39,6 @@ Members = Mapping[str, NDArray[np.bool_]]  # slice -> which of the pairs [n]
 FORMULA_VERSION = 1
 CHANGES: dict[int, str] = {}
 TIE = 1e-4  # of log-likelihoods: the possible effect of batches and numbers of threads
-TOLERANCE = 1e-9  # of values that are recomputed from the same outputs
 CONTROL_PAIRS = 200
 START, END = -1, -2  # what stands around a sentence, as in [CLS] sentence [SEP]
 
@@ -242,17 +249,10 @@ class PairFormula(OfLikelihoods, Formula):
     def value_differences(self, collection: Collected) -> Iterator[str]:
         if collection.values is None:
             return
-        pairs = Pairs.from_table(collection.texts)
-        if collection.values["id"].to_pylist() != pairs.ids:
-            yield "differences of likelihoods: are of other pairs than the evaluation set's"
-            return
-        recomputed_values = differences(pairs, collection.outputs, collection.model_kind)
-        differs = ~np.isclose(
-            _column(collection.values), recomputed_values, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True
-        )
-        if differs.any():
-            first = pairs.ids[int(differs.argmax())]
-            yield f"differences of likelihoods: {int(differs.sum())} are not what the outputs give, as of {first}"
+        pairs, values = Pairs.from_table(collection.texts), collection.values
+        recomputed_gaps = differences(pairs, collection.outputs, collection.model_kind)
+        noun, stored_ids = "differences of likelihoods", values["id"].to_pylist()
+        yield from describe_changed_values(noun, stored_ids, pairs.ids, _column(values), recomputed_gaps)
 
     def covariances(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
@@ -296,18 +296,10 @@ class PairFormula(OfLikelihoods, Formula):
         )
 
     def choose_items(self, texts: pa.Table, instrument: Instrument, sentences: Sentences) -> tuple[str, pa.Table]:
-        pairs = Pairs.from_table(texts)
-        stereotypes = texts.take(pa.array(pairs.more))
-        candidates = Candidates(
-            pairs.ids,
-            stereotypes["text"].to_pylist(),
-            stereotypes["demographics"].to_pylist(),
-            harmful=np.ones(len(pairs.ids), dtype=bool),
+        groups = Pairs.from_table(texts)
+        return self.set_kind, choose_groups(
+            texts, groups.ids, np.column_stack([groups.more, groups.less]), CONTROL_PAIRS
         )
-        chosen_ids = {item.id for item in control_sets.choose(candidates, CONTROL_PAIRS)}
-        places = [place for place, id_ in enumerate(pairs.ids) if id_ in chosen_ids]
-        rows = np.sort(np.concatenate([pairs.more[places], pairs.less[places]]))
-        return self.set_kind, texts.take(pa.array(rows))
 
     def entry_measures(self, items: pa.Table, attributes: Sequence[Attribute]) -> Reported:
         """The share by the sentences' log-perplexities: whatever moves them moves an entry's share too."""

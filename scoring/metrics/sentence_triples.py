@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from scoring import control_sets
 from scoring.attributes import Attribute
-from scoring.control_sets import Candidates
 from scoring.drift.measures import Means, Reported
 from scoring.evaluation_sets.triples import ASSOCIATIONS, INTRASENTENCE, TASKS
 from scoring.metrics.instruments import Instrument
@@ -26,6 +24,8 @@ from scoring.metrics.kinds import (
     Listing,
     OfLikelihoods,
     Sentences,
+    choose_groups,
+    describe_changed_values,
     replicate_covariances,
 )
 from scoring.metrics.measures import Measure, Measurement, bound, slice_of
@@ -39,7 +39,6 @@ Members = Mapping[str, NDArray[np.bool_]]  # slice -> which of the triples [n]
 FORMULA_VERSION = 1
 CHANGES: dict[int, str] = {}
 PERCENT = 100.0
-TOLERANCE = 1e-9  # of values that are recomputed from the same outputs
 CONTROL_TRIPLES = 200
 COLUMNS = ("stereotype", "anti_stereotype", "unrelated")
 
@@ -269,17 +268,10 @@ class TripleFormula(OfLikelihoods, Formula):
     def value_differences(self, collection: Collected) -> Iterator[str]:
         if collection.values is None:
             return
-        triples = Triples.from_table(collection.texts)
-        if collection.values["id"].to_pylist() != triples.ids:
-            yield "scores of sentences: are of other triples than the evaluation set's"
-            return
+        triples, values = Triples.from_table(collection.texts), collection.values
         recomputed_scores = log_scores(triples, collection.outputs, collection.model_kind)
-        differs = ~np.isclose(
-            _matrix(collection.values), recomputed_scores, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True
-        ).all(axis=1)
-        if differs.any():
-            first = triples.ids[int(differs.argmax())]
-            yield f"scores of sentences: {int(differs.sum())} triples have others than the outputs give, as {first}"
+        noun, stored_ids = "scores of triples", values["id"].to_pylist()
+        yield from describe_changed_values(noun, stored_ids, triples.ids, _matrix(values), recomputed_scores)
 
     def covariances(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
@@ -319,16 +311,7 @@ class TripleFormula(OfLikelihoods, Formula):
 
     def choose_items(self, texts: pa.Table, instrument: Instrument, sentences: Sentences) -> tuple[str, pa.Table]:
         triples = Triples.from_table(texts)
-        stereotypes = texts.take(pa.array(triples.rows[:, 0]))
-        candidates = Candidates(
-            triples.ids,
-            stereotypes["text"].to_pylist(),
-            stereotypes["demographics"].to_pylist(),
-            harmful=np.ones(len(triples.ids), dtype=bool),
-        )
-        chosen_ids = {item.id for item in control_sets.choose(candidates, CONTROL_TRIPLES)}
-        places = [place for place, id_ in enumerate(triples.ids) if id_ in chosen_ids]
-        return self.set_kind, texts.take(pa.array(np.sort(triples.rows[places].ravel())))
+        return self.set_kind, choose_groups(texts, triples.ids, triples.rows, CONTROL_TRIPLES)
 
     def entry_measures(self, items: pa.Table, attributes: Sequence[Attribute]) -> Reported:
         """Both scores by the sentences' log-perplexities: whatever moves them moves an entry's scores too."""

@@ -10,9 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from scoring import control_sets
 from scoring.attributes import Attribute
-from scoring.control_sets import Candidates
 from scoring.drift.measures import Means, Reported
 from scoring.evaluation_sets.pronouns import CONTINUATIONS, PRONOUNS
 from scoring.metrics.instruments import Instrument
@@ -24,6 +22,8 @@ from scoring.metrics.kinds import (
     Listing,
     OfLikelihoods,
     Sentences,
+    choose_groups,
+    describe_changed_values,
     replicate_covariances,
 )
 from scoring.metrics.measures import Measure, Measurement, bound
@@ -38,7 +38,6 @@ Directions = Mapping[
 FORMULA_VERSION = 1
 CHANGES: dict[int, str] = {}
 FILTER_QUANTILE = 0.25
-TOLERANCE = 1e-9  # of values that are recomputed from the same outputs
 CONTROL_PAIRS = 200
 COLUMN = "log_odds_ratio"
 
@@ -240,17 +239,10 @@ class EffectFormula(OfLikelihoods, Formula):
     def value_differences(self, collection: Collected) -> Iterator[str]:
         if collection.values is None:
             return
-        pairs = PronounPairs.from_table(collection.texts)
-        if collection.values["id"].to_pylist() != pairs.ids:
-            yield "odds ratios: are of other pairs than the evaluation set's"
-            return
+        pairs, values = PronounPairs.from_table(collection.texts), collection.values
         recomputed_ratios = log_odds_ratios(pairs, collection.outputs)
-        differs = ~np.isclose(
-            _column(collection.values), recomputed_ratios, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True
-        )
-        if differs.any():
-            first = pairs.ids[int(differs.argmax())]
-            yield f"odds ratios: {int(differs.sum())} are not what the outputs give, as of {first}"
+        noun, stored_ids = "odds ratios", values["id"].to_pylist()
+        yield from describe_changed_values(noun, stored_ids, pairs.ids, _column(values), recomputed_ratios)
 
     def covariances(
         self, texts: pa.Table | None, tables: Iterable[tuple[int, pa.Table]], count: int, measures: Collection[str]
@@ -296,16 +288,7 @@ class EffectFormula(OfLikelihoods, Formula):
 
     def choose_items(self, texts: pa.Table, instrument: Instrument, sentences: Sentences) -> tuple[str, pa.Table]:
         pairs = PronounPairs.from_table(texts)
-        first_texts = texts.take(pa.array(pairs.rows[:, 0, 0]))
-        candidates = Candidates(
-            pairs.ids,
-            first_texts["text"].to_pylist(),
-            first_texts["demographics"].to_pylist(),
-            harmful=np.ones(len(pairs.ids), dtype=bool),
-        )
-        chosen_ids = {item.id for item in control_sets.choose(candidates, CONTROL_PAIRS)}
-        places = [place for place, id_ in enumerate(pairs.ids) if id_ in chosen_ids]
-        return self.set_kind, texts.take(pa.array(np.sort(pairs.rows[places].ravel())))
+        return self.set_kind, choose_groups(texts, pairs.ids, pairs.rows.reshape(len(pairs.ids), -1), CONTROL_PAIRS)
 
     def entry_measures(self, items: pa.Table, attributes: Sequence[Attribute]) -> Reported:
         """The total effect by the texts' log-perplexities: whatever moves them moves an entry's effect too."""

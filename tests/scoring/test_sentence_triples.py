@@ -244,7 +244,7 @@ def test_values_are_stored_and_checked_against_the_outputs(miniature, texts):
     assert not list(FORMULA.value_differences(Collected(texts, outputs, values, model_kind=kind)))
     changed = values.set_column(1, "stereotype", pa.array([9.0, *values["stereotype"].to_pylist()[1:]]))
     (problem,) = FORMULA.value_differences(Collected(texts, outputs, changed, model_kind=kind))
-    assert "1 triples have others than the outputs give, as 1" in problem
+    assert "scores of triples: 1 are not what the outputs give, as of 1" in problem
     listing = FORMULA.list_texts(values, texts)
     ((shown, remarks),) = listing.texts([0])
     assert [heading for heading, _ in shown] == ["Stereotype", "Anti-stereotype", "Unrelated"]
