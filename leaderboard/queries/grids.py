@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaderboard.models import LanguageModel, MetricVersion, Result, Work, is_listed
-from scoring.metrics.formulas import MEASURES, slices_in_order
+from scoring.metrics.formulas import MEASURES, slice_label, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.statistics.correlations import Correlation, pearson
 
@@ -43,7 +43,7 @@ class SizeGrid:
     @property
     def title(self) -> str:
         """What sets it apart from the other grids of its page."""
-        return f"{self.measure.label} of {self.version}, by depth and width"
+        return f"{self.measure.label}, {slice_label(self.slice)}, of {self.version}, by depth and width"
 
 
 def grid_families() -> list[str]:
@@ -62,7 +62,10 @@ def is_grid(widths: Iterable[set[int]]) -> bool:
 
 
 def size_grids(family: str) -> list[SizeGrid]:
-    """Every measure of the family under current versions, on the first slice that makes a grid; in one query."""
+    """Every measure of the family under current versions, on the first slice that makes a grid; in one query.
+
+    Where that is of an attribute, on the other parts of the attribute too, such as the benchmarks of a perplexity.
+    """
     results = (
         Result.objects.filter(
             is_listed("scoring__model__"),
@@ -80,10 +83,16 @@ def size_grids(family: str) -> list[SizeGrid]:
         if result.measure in MEASURES:
             place = (result.scoring.metric_version_id, result.measure)
             by_place.setdefault(place, {}).setdefault(result.slice, []).append(result)
-    grids = []
+    grids: list[SizeGrid] = []
     for (_, key), by_slice in by_place.items():
         candidates = (make_grid(MEASURES[key], name, by_slice[name]) for name in slices_in_order(by_slice))
-        grids += [grid for grid in candidates if grid][:1]
+        by_attribute = [(slice_parts(grid.slice)[0], grid) for grid in candidates if grid]
+        # Of slices without attributes, as demographics, the first speaks for all.
+        grids += [
+            grid
+            for place, (attribute, grid) in enumerate(by_attribute)
+            if not place or (attribute and attribute == by_attribute[0][0])
+        ]
     order, versions = list(MEASURES), [grid.version for grid in grids]
     return sorted(grids, key=lambda grid: (versions.index(grid.version), order.index(grid.measure.key)))
 

@@ -108,10 +108,14 @@ def test_the_published_students_have_the_values_of_tables_6_and_7_and_the_correl
         expected = np.corrcoef([[float(row[column]), float(row["safety_score"])] for row in students], rowvar=False)
         assert grid.correlations[key].value == pytest.approx(expected[0, 1])
         assert f"{grid.correlations[key].value:.2f}" == coefficient
-    html = page(client, "/grids/?family=GPT-2")
-    measures = re.findall(r'<h2 id="grid-\d+">([^<]+?) <', html)
-    assert "Safety score" in measures
-    assert "Perplexity on a benchmark" in html or any("erplexity" in name for name in measures)
+
+
+def test_the_published_perplexities_have_a_grid_for_each_benchmark_and_for_their_mean(client, figures):
+    grids = {one.slice: one for one in size_grids("GPT-2") if one.measure.key == "benchmark_perplexity"}
+    benchmarks = {row["benchmark"] for row in rows("distilled_gpt2_perplexity")}
+    assert {name.rpartition(":")[2] for name in grids} == benchmarks
+    titles = re.findall(r'<h2 id="grid-\d+">(.*?)</h2>', page(client, "/grids/?family=GPT-2"))
+    assert len(titles) == len(set(titles)) == 1 + len(benchmarks)
 
 
 def test_a_board_without_a_family_says_so_and_an_unknown_one_is_a_404(client, db):
