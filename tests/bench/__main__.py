@@ -1,6 +1,6 @@
 """`make bench`: the benchmark tables, as ratios against named references measured in the same run.
 
-    python -m tests.bench [likelihood stereotypes distillation cage statistics safety generation scorers measures
+    python -m tests.bench [likelihood gpu stereotypes distillation cage statistics safety generation scorers measures
                            intervals missing drift files idle pages]
 
 The machine should do nothing else meanwhile: two processes that share its cores slow each other far more than twofold.
@@ -12,6 +12,7 @@ from importlib import import_module
 
 TABLES = (
     "likelihood",
+    "gpu",
     "stereotypes",
     "distillation",
     "cage",

@@ -6,17 +6,20 @@ beginnings of the starter set's sentences, so the bench needs no download.
 
 import importlib.util
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from scoring.evaluation_sets import build_starter
 from scoring.evaluation_sets.prompts import Prompt
-from scoring.generation import Continuation, GenerationSettings, continuations
+from scoring.generation import GenerationSettings, continuations
 from scoring.language_models import BUNDLED, LoadedModel, load, resolve
 from tests.bench.timing import product_rate
 
 PROMPTS = 40
+BATCHES = (8, 32)  # prompts a call of `generate`
 SETTINGS = GenerationSettings(k=25, top_p=0.9, max_new_tokens=20)
 
 
@@ -36,12 +39,15 @@ def bench_prompts() -> list[Prompt]:
 
 
 @torch.inference_mode()
-def prompt_by_prompt(loaded: LoadedModel, prompts: list[Prompt]) -> int:
-    """The usual way; returns the number of new tokens."""
+def generate_usually(loaded: LoadedModel, prompts: list[Prompt], batch: int = 1) -> int:
+    """The usual way: `generate`, with so many prompts a call, padded on the left. Returns the number of new tokens."""
     torch.manual_seed(0)
+    tokenizer = loaded.tokenizer
+    tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, "left"
     new = 0
-    for prompt in prompts:
-        given = loaded.tokenizer(prompt.text, return_tensors="pt")
+    for start in range(0, len(prompts), batch):
+        texts = [prompt.text for prompt in prompts[start : start + batch]]
+        given = tokenizer(texts, return_tensors="pt", padding=True).to(loaded.device)
         made = loaded.model.generate(
             **given,
             num_return_sequences=SETTINGS.k,
@@ -49,11 +55,18 @@ def prompt_by_prompt(loaded: LoadedModel, prompts: list[Prompt]) -> int:
             top_p=SETTINGS.top_p,
             top_k=0,  # which is 50 unless said otherwise
             max_new_tokens=SETTINGS.max_new_tokens,
-            pad_token_id=loaded.tokenizer.eos_token_id,
+            pad_token_id=tokenizer.eos_token_id,
         )
         after = made[:, given["input_ids"].shape[1] :]
-        new += int(((after == loaded.tokenizer.eos_token_id).cumsum(-1) == 0).sum())
+        new += int(((after == tokenizer.eos_token_id).cumsum(-1) == 0).sum())
     return new
+
+
+def measure_rate(work: Callable[[], int]) -> tuple[float, int]:
+    """New tokens a second of work that returns their number, and that number."""
+    began = time.perf_counter()
+    new = work()
+    return new / (time.perf_counter() - began), new
 
 
 def operations(loaded: LoadedModel, prompts: list[Prompt], new: int) -> float:
@@ -68,27 +81,27 @@ def operations(loaded: LoadedModel, prompts: list[Prompt], new: int) -> float:
 def generation_table() -> None:
     """Print the rows."""
     found = resolve(str(bench_model()))
-    loaded = load(found.source, found.location, found.revision)
+    loaded = load(found.source, found.location, found.revision, device=torch.device("cpu"))
     prompts = bench_prompts()
     rate = product_rate()
     print(
         f"{Path(found.location).name}, {len(prompts)} prompts, k = {SETTINGS.k}, {SETTINGS.max_new_tokens} tokens, "
         f"float32, {torch.get_num_threads()} threads; matrix product {rate / 1e9:.0f} GFLOP/s"
     )
-    print(f"{'continuations':26}{'seconds':>10}{'tokens/s':>12}{'ratio':>8}{'of the product rate':>22}")
-    prompt_by_prompt(loaded, prompts[:1])
-    began = time.perf_counter()
-    usual = prompt_by_prompt(loaded, prompts) / (seconds := time.perf_counter() - began)
-    print(f"{'generate, prompt by prompt':26}{seconds:>10.1f}{usual:>12.0f}{1:>7.1f}x")
-    continuations(loaded, prompts[:1], SETTINGS)
-    began = time.perf_counter()
-    made = continuations(loaded, prompts, SETTINGS)
-    seconds = time.perf_counter() - began
-    new = tokens(made)
-    share = operations(loaded, prompts, new) / seconds / rate
-    print(f"{'Plumbline':26}{seconds:>10.1f}{new / seconds:>12.0f}{new / seconds / usual:>7.1f}x{share:>21.0%}")
+    print(f"{'continuations':30}{'tokens/s':>12}{'ratio':>8}{'of the product rate':>22}")
+    generate_usually(loaded, prompts[:1])
+    usual, _ = measure_rate(partial(generate_usually, loaded, prompts))
+    print(f"{'generate, a prompt a call':30}{usual:>12.0f}{1:>7.1f}x")
+    for batch in BATCHES:
+        speed, _ = measure_rate(partial(generate_usually, loaded, prompts, batch))
+        print(f"{f'generate, {batch} prompts a call':30}{speed:>12.0f}{speed / usual:>7.1f}x")
+    generate_ours(loaded, prompts[:1], SETTINGS)
+    speed, new = measure_rate(partial(generate_ours, loaded, prompts, SETTINGS))
+    share = operations(loaded, prompts, new) * speed / new / rate
+    print(f"{'Plumbline':30}{speed:>12.0f}{speed / usual:>7.1f}x{share:>21.0%}")
 
 
-def tokens(made: list[list[Continuation]]) -> int:
-    """How many were generated."""
+def generate_ours(loaded: LoadedModel, prompts: list[Prompt], settings: GenerationSettings) -> int:
+    """Continue prompts with this engine. Returns the number of new tokens."""
+    made = continuations(loaded, prompts, settings)
     return sum(item.n_tokens or 0 for items in made for item in items)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from minicons.scorer import IncrementalLMScorer
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertConfig, BertForMaskedLM, PretrainedConfig, PreTrainedModel
 
 from scoring.evaluation_sets import build_starter, read_safenlp
 from scoring.language_models import BUNDLED, LoadedModel, inspect, load, resolve
@@ -23,6 +23,7 @@ from tests.bench.timing import product_rate, seconds
 from tests.data import TOXIGEN
 
 SETTINGS = LikelihoodSettings()
+CPU = torch.device("cpu")
 CAUSAL_TEXTS, SMALL_TEXTS, BASE_TEXTS = 512, 96, 24
 VOCABULARY = 30522  # BERT's
 FEW, MANY = 1_000, 100_000
@@ -34,13 +35,13 @@ def sentences(count: int) -> list[str]:
     return [sentence.text for sentence in found[:count]]
 
 
-def loaded(path: Path, precision: str = "float32") -> LoadedModel:
+def loaded(path: Path, precision: str = "float32", device: torch.device = CPU) -> LoadedModel:
     """The model of a folder or file."""
     found = resolve(str(path))
-    return load(found.source, found.location, found.revision, precision=precision)
+    return load(found.source, found.location, found.revision, precision=precision, device=device)
 
 
-def bert(layers: int, hidden: int) -> LoadedModel:
+def bert(layers: int, hidden: int, precision: str = "float32", device: torch.device = CPU) -> LoadedModel:
     """A BERT of that size with BERT's vocabulary, random weights and a bundled tokenizer: speed knows no difference."""
     config = BertConfig(
         vocab_size=VOCABULARY,
@@ -49,9 +50,17 @@ def bert(layers: int, hidden: int) -> LoadedModel:
         num_attention_heads=hidden // 64,
         intermediate_size=4 * hidden,
     )
+    return untrained(BertForMaskedLM, config, "plumb-bert-l2-h128", precision, device)
+
+
+def untrained(
+    model_class: type[PreTrainedModel], config: PretrainedConfig, bundled: str, precision: str, device: torch.device
+) -> LoadedModel:
+    """A model of random weights, made where it is to run, with the tokenizer of a bundled one."""
     torch.manual_seed(0)
-    tokenizer = loaded(BUNDLED / "plumb-bert-l2-h128").tokenizer
-    return LoadedModel(BertForMaskedLM(config).eval(), tokenizer, inspect(config), torch.device("cpu"), "float32")
+    with device:
+        model = model_class(config).eval().to(getattr(torch, precision))
+    return LoadedModel(model, loaded(BUNDLED / bundled).tokenizer, inspect(config), device, precision)
 
 
 def operations(model: LoadedModel, texts: list[str]) -> float:
@@ -71,7 +80,7 @@ def operations(model: LoadedModel, texts: list[str]) -> float:
 def published_causal(model: LoadedModel, texts: list[str]) -> None:
     """One sentence a call, as the published script of Hosseini et al. does: the loss of the whole sentence."""
     for text in texts:
-        ids = model.tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
+        ids = model.tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"].to(model.device)
         if ids.shape[1] > 1:
             model.model(input_ids=ids, labels=ids).loss.item()
 
@@ -80,16 +89,16 @@ def published_causal(model: LoadedModel, texts: list[str]) -> None:
 def published_masked(model: LoadedModel, texts: list[str]) -> None:
     """Every masked copy of a sentence in one batch, through the full vocabulary head, as the published script does."""
     for text in texts:
-        ids = model.tokenizer(text, return_tensors="pt")["input_ids"]
+        ids = model.tokenizer(text, return_tensors="pt")["input_ids"].to(model.device)
         copies = ids.repeat(ids.shape[1] - 2, 1)
-        hidden = torch.eye(ids.shape[1], dtype=torch.bool)[1:-1]
+        hidden = torch.eye(ids.shape[1], dtype=torch.bool, device=model.device)[1:-1]
         copies[hidden] = model.tokenizer.mask_token_id
         model.model(input_ids=copies, labels=torch.where(hidden, ids, -100)).loss.item()
 
 
 def minicons(model: LoadedModel, texts: list[str], batch: int = 32) -> None:
     """Batches as the texts come, through minicons."""
-    scorer = IncrementalLMScorer(model.model, "cpu", tokenizer=model.tokenizer)
+    scorer = IncrementalLMScorer(model.model, str(model.device), tokenizer=model.tokenizer)
     for start in range(0, len(texts), batch):
         scorer.sequence_score(texts[start : start + batch], reduction=lambda values: values.mean().item())
 

@@ -42,24 +42,27 @@ def as_they_come(reference: Detoxify, texts: list[str]) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def classifier_table(folder: Path) -> None:
+def classifier_table(folder: Path, device: torch.device = CPU, count: int = TEXTS) -> None:
     """Detoxify.predict against ours, in each precision."""
     source, texts = sentences()
-    texts = texts[:TEXTS]
+    texts = texts[:count]
     checkpoint, config_folder = save_detoxify(folder, bert(BASE, outputs=len(CLASSES)))
-    reference = Detoxify(checkpoint=str(checkpoint), huggingface_config_path=str(config_folder))
+    reference = Detoxify(checkpoint=str(checkpoint), huggingface_config_path=str(config_folder), device=device.type)
     expected = as_they_come(reference, texts)
     usual = seconds(lambda: as_they_come(reference, texts))
     tokens = reference.tokenizer(texts)["input_ids"]
     print(
         f"Detoxify of BERT-base's size: {len(texts)} texts of {source}, {sum(map(len, tokens))} tokens, "
-        f"{torch.get_num_threads()} threads; scores have a standard deviation of {expected.std(axis=0).mean():.3f}"
+        f"on {device.type}, {torch.get_num_threads()} threads; "
+        f"scores have a standard deviation of {expected.std(axis=0).mean():.3f}"
     )
     print(f"{'':34}{'seconds':>10}{'ratio':>8}{'largest deviation':>20}{'mean':>10}")
     print(f"{f'Detoxify.predict, {BATCH} as they come':34}{usual:>10.2f}{1:>7.1f}x")
     for precision in Precision:
+        if precision is Precision.INT8 and device.type != "cpu":
+            continue
         scorer = get_scorer(
-            "detoxify-original", checkpoint=checkpoint, config_folder=config_folder, precision=precision, device=CPU
+            "detoxify-original", checkpoint=checkpoint, config_folder=config_folder, precision=precision, device=device
         )
         deviation = np.abs(scorer.score(texts).values - expected)
         ours = seconds(lambda scorer=scorer: scorer.score(texts))

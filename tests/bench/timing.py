@@ -16,9 +16,8 @@ def seconds(work: Callable[[], object], repeats: int = 2) -> float:
     return min(times)
 
 
-def product_rate(dtype: torch.dtype = torch.float32, size: int = 2048) -> float:
+def product_rate(dtype: torch.dtype = torch.float32, size: int = 2048, device: str = "cpu") -> float:
     """Floating-point operations a second of a large matrix product: the physical limit of a language model."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     left, right = (torch.rand(size, size, device=device).to(dtype) for _ in range(2))
     left @ right
 
