@@ -106,12 +106,12 @@ def clean_or_empty(name: str, text: str) -> str:
         return ""
 
 
-def clean_name(name: str) -> str:
-    """The name that somebody at the terminal gives a model. Raises ValueError."""
+def clean_field(name: str, text: str) -> str:
+    """What somebody at the terminal states for the field `name` of a model. Raises ValueError."""
     try:
-        return str(CARD["name"].clean(name))
+        return str(CARD[name].clean(text))
     except ValidationError as error:
-        raise ValueError(f"name = {name!r}: {' '.join(error.messages)}") from error
+        raise ValueError(f"{name} = {text!r}: {' '.join(error.messages)}") from error
 
 
 def describe_facts(model: LanguageModel) -> list[tuple[str, str]]:

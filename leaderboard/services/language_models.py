@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.text import slugify
 
-from leaderboard.card.form import clean_name, clean_or_empty
+from leaderboard.card.form import clean_field, clean_or_empty
 from leaderboard.models import AuditVerb, LanguageModel
 from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
@@ -23,37 +23,45 @@ SOURCES = {
 }
 
 
-def add_model(ref: str, revision: str | None = None, name: str = "") -> tuple[LanguageModel, bool]:
+def add_model(ref: str, revision: str | None = None, name: str = "", family: str = "") -> tuple[LanguageModel, bool]:
     """Enter the model that `ref` (hub id, folder or GGUF file) means, at `revision` or the newest one.
 
-    Returns its row and whether it is new: the same revision is entered once. Raises ModelRefused, HubUnavailable, or
-    ValueError where the name will not do.
+    family: what a new row is listed under, in place of its architecture's. Returns its row and whether it is new: the
+    same revision is entered once. Raises ModelRefused, HubUnavailable, or
+    ValueError where the name or the family will not do.
     """
     resolved_model = resolve_model(ref, revision)
     location = resolved_model.location
-    title = clean_name(name or (location if resolved_model.source == "hub" else Path(location).stem))
-    model, new = enter(resolved_model, SOURCES[resolved_model.source], location, title)
+    title = clean_field("name", name or (location if resolved_model.source == "hub" else Path(location).stem))
+    card = {"family": clean_field("family", family)} if family else {}
+    model, new = enter(resolved_model, SOURCES[resolved_model.source], location, title, **card)
     if model.source == LanguageModel.Source.LOCAL:
         store_folder(name_of_model(model), Path(location))
     return model, new
 
 
-def add_served(ref: str, server: str, revision: str, name: str = "") -> tuple[LanguageModel, bool]:
+def add_served(ref: str, server: str, revision: str, name: str = "", family: str = "") -> tuple[LanguageModel, bool]:
     """Enter the causal model that the completions server at the address `server` calls `ref`, as `name` or as that.
 
     What is served cannot be looked into: `revision` is what the operator knows of it (a commit, a version, a date).
-    Returns its row and whether it is new. Raises Refused where the address, the revision or the name will not do.
+    Returns its row and whether it is new. Raises Refused where the address, the revision will not do, ValueError
+    for the name or the family.
     """
     if not revision:
         raise Refused(f"{ref} needs a revision: say what the server serves, as in --revision 2026-11-01")
     address = CompletionsServer(server, ref).url.rstrip("/")
-    title = clean_name(name or ref)
+    title = clean_field("name", name or ref)
     with transaction.atomic():
         model, new = LanguageModel.objects.get_or_create(
             source=LanguageModel.Source.SERVER,
             location=f"{address}#{ref}",
             revision=revision,
-            defaults={"slug": free_slug(title, revision), "name": title, "kind": LanguageModel.Kind.CAUSAL},
+            defaults={
+                "slug": free_slug(title, revision),
+                "name": title,
+                "family": clean_field("family", family),
+                "kind": LanguageModel.Kind.CAUSAL,
+            },
         )
         if new:
             record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": model.source, "revision": revision})

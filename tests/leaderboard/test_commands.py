@@ -1,6 +1,7 @@
 """Commands as an operator types them."""
 
 import importlib.util
+import json
 from io import StringIO
 from pathlib import Path
 
@@ -62,6 +63,19 @@ def test_with_real_data_at_hand_it_is_used_instead(settings):
     # The metrics of continuations share what is generated once.
     continued = Run.objects.filter(protocol__method="rtp")
     assert continued.count() == LanguageModel.objects.filter(source="bundled", kind="causal").count()
+
+
+def test_a_family_of_folders_is_entered_with_one_command():
+    folders = [str(BUNDLED / CAUSAL), str(BUNDLED / "plumb-gpt2-l6-h128")]
+    entered = json.loads(run("add_model", *folders, "--family", "Students", "--json"))["models"]
+    assert [(model["new"], model["family"], model["layers"]) for model in entered] == [
+        (True, "Students", 2),
+        (True, "Students", 6),
+    ]
+    with pytest.raises(CommandError, match="--name Mine is the name of one model, but 2 are given"):
+        run("add_model", *folders, "--name", "Mine")
+    with pytest.raises(ValueError, match="family = "):
+        run("add_model", folders[0], "--family", "=cmd()")
 
 
 def test_a_folder_is_entered_once_with_its_architecture_and_the_hash_of_its_files():
