@@ -19,6 +19,7 @@ from leaderboard.views import (
     drift,
     embedding,
     feeds,
+    front,
     grids,
     history,
     hosseini,
@@ -31,7 +32,8 @@ from leaderboard.views import (
 )
 
 urlpatterns = [
-    path("", rankings.rankings, name="rankings"),
+    path("", front.front, name="front"),
+    path("rankings/", rankings.rankings, name="rankings"),
     re_path(r"^rankings\.(?P<name>csv|json|latex|markdown)$", rankings.export, name="export"),
     path("history/", history.history, name="history"),
     path("demographics/", demographics.demographics, name="demographics"),

@@ -160,10 +160,15 @@ def select_page(
 
 
 def own_versions(metric: Metric, number: int | None, day: date | None, provenance: str) -> list[list[MetricVersion]]:
-    """The versions of `metric` that a page shows, by ranking: one each, or with BOTH all in one."""
+    """The versions of `metric` that a page shows, by ranking: one each, or with BOTH all in one.
+
+    Those that rank nothing but what comes with the board stand last.
+    """
     provenances = [provenance] if provenance in Provenance.values and number is None else Provenance.values
     versions = choose_versions(metric, number, day, provenances)
-    return [versions] if provenance == BOTH and versions else [[version] for version in versions]
+    if provenance == BOTH and versions:
+        return [versions]
+    return [[version] for version in sorted(versions, key=lambda version: not version.has_known)]  # type: ignore[attr-defined]
 
 
 def borrowable_versions(metric: Metric, metrics: Sequence[Metric]) -> list[tuple[Metric, list[MetricVersion]]]:

@@ -11,7 +11,16 @@ from typing import Literal
 
 from django.db.models import Exists, OuterRef, Prefetch, prefetch_related_objects
 
-from leaderboard.models import Metric, MetricVersion, Provenance, RetiredScorer, Scoring, Work
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Provenance,
+    RetiredScorer,
+    Scoring,
+    Work,
+    is_listed,
+)
 from leaderboard.rankings.days import end_of
 from scoring.refusals import Missing
 
@@ -21,9 +30,14 @@ class NoRanking(Missing):
 
 
 def versions_with_entries() -> "Prefetch[Literal['versions']]":
-    """The versions of metrics that have entries, oldest first."""
-    entries = Exists(Scoring.objects.filter(metric_version=OuterRef("pk"), state=Work.State.DONE))
-    versions = MetricVersion.objects.select_related("protocol__evaluation_set").filter(entries)
+    """The versions of metrics that have entries, oldest first.
+
+    `has_known` says of each whether a model that does not come with the board is among them.
+    """
+    entries = Scoring.objects.filter(metric_version=OuterRef("pk"), state=Work.State.DONE)
+    has_known = Exists(entries.filter(is_listed("model__")).exclude(model__source=LanguageModel.Source.BUNDLED))
+    versions = MetricVersion.objects.select_related("protocol__evaluation_set").filter(Exists(entries))
+    versions = versions.annotate(has_known=has_known)
     return Prefetch("versions", versions.order_by("number"))
 
 
@@ -41,6 +55,11 @@ def with_versions(metric: Metric) -> Metric:
     """The metric with those of its versions that have entries, as of `metrics_with_versions`; in one query."""
     prefetch_related_objects([metric], versions_with_entries())
     return metric
+
+
+def ranks_known(metric: Metric) -> bool:
+    """Whether readers find a model among its numbers that does not come with the board, as miniatures do."""
+    return any(version.has_known for version in current_versions(metric, Provenance.values))  # type: ignore[attr-defined]
 
 
 def published_versions(metric: Metric) -> list[MetricVersion]:

@@ -58,6 +58,7 @@ class Filters:
     source: str = ""
     context: str = ""  # a key of CONTEXTS, or UNKNOWN
     released: str = ""  # a year, or UNKNOWN
+    without: str = ""  # a source whose models are left out
 
     @property
     def active(self) -> dict[str, str]:
@@ -80,6 +81,8 @@ class Filters:
             "model__source": self.source,
         }
         condition &= Q(**{field: value for field, value in exact.items() if value})
+        if self.without:
+            condition &= ~Q(model__source=self.without)
         condition &= in_band("model__parameters", SIZES, self.size) & in_band("model__context", CONTEXTS, self.context)
         if self.released == UNKNOWN:
             return condition & Q(model__release_date__isnull=True)

@@ -26,7 +26,7 @@ def drift(request: HttpRequest) -> HttpResponse:
     metrics = [scorer.metric for scorer in scorers]
     if not request.GET.get("metric"):
         return render(request, "drift.html", {"watched": scorers, "conditions": list(Condition)})
-    metric = choose_metric(request, metrics)
+    metric = choose_metric(request, metrics, metrics[0] if metrics else None)
     return one_metric(request, next(scorer for scorer in scorers if scorer.metric == metric), metrics)
 
 

@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest
 
 from leaderboard.models import Metric
 from leaderboard.rankings.days import MOST_SHOWN, parse_day
+from leaderboard.rankings.versions import ranks_known
 from scoring.metrics.formulas import FORMULAS
 
 MOST_DIGITS = 9
@@ -53,7 +54,7 @@ def read_words(request: HttpRequest, name: str) -> str:
 
 
 def choose_metric(request: HttpRequest, metrics: list[Metric], default: Metric | None = None) -> Metric:
-    """The metric asked for; else `default`; else the first whose texts are at hand. Raises Http404."""
+    """The metric asked for; else `default`; else that of `default_metric`. Raises Http404."""
     if not metrics:
         raise Http404("This board has no metrics yet: run manage.py seed")
     by_slug = {metric.slug: metric for metric in metrics}
@@ -61,8 +62,12 @@ def choose_metric(request: HttpRequest, metrics: list[Metric], default: Metric |
 
 
 def default_metric(metrics: list[Metric]) -> Metric:
-    """The first metric whose texts are at hand, and so can be measured here; else the first."""
-    return next((metric for metric in metrics if metric.protocol.evaluation_set.artefact_id), metrics[0])
+    """The first metric that ranks known models; else whose texts are at hand, so that it can be measured; else any.
+
+    metrics: those of `metrics_with_versions`.
+    """
+    measurable = (metric for metric in metrics if metric.protocol.evaluation_set.artefact_id)
+    return next(filter(ranks_known, metrics), next(measurable, metrics[0]))
 
 
 def families(metrics: list[Metric]) -> list[tuple[str, list[Metric]]]:

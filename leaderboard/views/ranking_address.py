@@ -90,7 +90,7 @@ class RankingChoice:
 
 PARAMETERS = (
     *("metric", "measure", "provenance", "kind", "version", "as_of", "slice", "q", "family", "model_kind", "size"),
-    *("access", "source", "context", "released", "page", "rows", "sort", "columns"),
+    *("access", "source", "context", "released", "without", "page", "rows", "sort", "columns"),
 )
 
 
@@ -142,6 +142,7 @@ def view_of(request: HttpRequest, metric: Metric, name: str, slices: list[str]) 
         source=pick(request, "source", "", ["", *LanguageModel.Source.values]),
         context=pick(request, "context", "", ["", *CONTEXTS, UNKNOWN]),
         released=pick(request, "released", "", ["", *years, UNKNOWN]),
+        without=pick(request, "without", "", ["", LanguageModel.Source.BUNDLED]),
     )
     return View(
         filters=filters,

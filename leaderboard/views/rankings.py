@@ -225,6 +225,7 @@ def list_filters(choice: RankingChoice, tables: list[Ranking]) -> list[Field]:
         Field("released", "Released in", [*((str(year), str(year)) for year in years), (UNKNOWN, "Unknown")]),
         Field("access", "Access", [option for option in LanguageModel.Access.choices if option[0] in accesses]),
         Field("source", "Source", [option for option in LanguageModel.Source.choices if option[0] in sources]),
+        Field("without", "Miniatures", [(LanguageModel.Source.BUNDLED.value, "Left out")]),
     ]
     return [replace(field, value=getattr(filters, field.name)).with_its_value() for field in fields]
 

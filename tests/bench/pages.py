@@ -26,9 +26,9 @@ ROOT = Path(__file__).parent.parent.parent
 REFERENCE = "/healthz"
 METRIC, MODEL = "metric=synthetic", "synthetic-{:04}"
 PAGES = {
-    "rankings": f"/?{METRIC}",
-    "rankings, a slice, sorted": f"/?{METRIC}&slice=women&kind=all&sort=model&page=3",
-    "rankings, searched": f"/?{METRIC}&q=099&measure=likelihood_auc",
+    "rankings": f"/rankings/?{METRIC}",
+    "rankings, a slice, sorted": f"/rankings/?{METRIC}&slice=women&kind=all&sort=model&page=3",
+    "rankings, searched": f"/rankings/?{METRIC}&q=099&measure=likelihood_auc",
     "history": f"/history/?{METRIC}",
     "history, 200 models": f"/history/?{METRIC}&kind=all&top=200",
     "demographics": f"/demographics/?{METRIC}",

@@ -114,7 +114,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, live_server: LiveServer, board: Metric) -> Iterator[Callable[..., Visit]]:
-    """Open a path of the site in a context of its own: `visit("/", width=360, color_scheme="dark")`."""
+    """Open a path of the site in a context of its own: `visit("/rankings/", width=360, color_scheme="dark")`."""
     contexts = []
 
     def open_page(path: str, width: int = 1440, **options: object) -> Visit:

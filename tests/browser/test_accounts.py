@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 PASSWORD = "a long passphrase"
-PAGE = "/?metric=safety-starter"
+PAGE = "/rankings/?metric=safety-starter"
 LOG_IN = "/accounts/login/"
 ENTRANCES = (LOG_IN, "/accounts/signup/", "/accounts/password/reset/", "/accounts/confirm-email/")
 OWN = ("/accounts/", "/accounts/tokens/", "/accounts/email/", "/accounts/password/change/", "/operate/invitations/")
@@ -147,7 +147,7 @@ def test_a_page_of_ones_own_is_never_kept_for_the_next_reader(visit):
     log_in(own, "grace-with-a-name-of-her-own")
     own.wait_for_url("**/")
     expect(own.get_by_text("grace-with-a-name-of-her-own")).to_be_visible()
-    stranger = visit("/").page
+    stranger = visit("/rankings/").page
     expect(stranger.get_by_role("link", name="Log in")).to_be_visible()
     assert "grace" not in stranger.content()
     assert "csrfmiddlewaretoken" not in stranger.content()

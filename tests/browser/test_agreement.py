@@ -25,7 +25,7 @@ def test_each_page_with_its_charts_drawn_is_accessible_and_fits_its_window(visit
 
 
 def test_a_visitor_finds_two_models_and_reads_whether_they_differ(visit):
-    page = visit("/").page
+    page = visit("/rankings/").page
     page.get_by_role("navigation", name="Site").get_by_role("link", name="Compare", exact=True).click()
     page.get_by_role("link", name=f"Add {CAUSAL}").click()
     page.get_by_label("Add a model").fill("l6-h128")
@@ -85,7 +85,7 @@ def test_another_measure_is_added_without_a_script(visit):
 
 
 def test_the_comparison_of_scorers_is_reached_from_agreement(visit):
-    page = visit("/").page
+    page = visit("/rankings/").page
     page.get_by_role("navigation", name="Site").get_by_role("link", name="Agreement").click()
     page.get_by_role("link", name="Compare scorers").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Compare scorers")

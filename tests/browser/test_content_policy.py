@@ -61,7 +61,7 @@ def test_no_page_breaks_the_policy_while_it_is_only_reported(visit, settings):
         violations += [f"{path}: {violation}" for violation in page.evaluate("window.violations")]
     assert violations == []
     assert {"/admin/", "/api/", "/embed/", "/docs/", "/operate/", "/submit/hub/", "/"} <= set(opened)
-    page.goto("/")
+    page.goto("/rankings/")
     page.evaluate(SMUGGLED["inline"])
     page.wait_for_function(NOTICED)
     assert page.evaluate("window.harmed") == 1, "it was reported, and not blocked"
@@ -81,7 +81,7 @@ def test_charts_are_drawn_and_saved_while_the_policy_is_enforced(visit, path):
 
 @pytest.mark.parametrize("kind", SMUGGLED)
 def test_what_is_smuggled_into_a_page_neither_runs_nor_leads_elsewhere(visit, kind):
-    page = visit("/").page
+    page = visit("/rankings/").page
     page.context.add_init_script(RECORD)
     page.reload()
     page.evaluate(SMUGGLED[kind])
@@ -90,7 +90,7 @@ def test_what_is_smuggled_into_a_page_neither_runs_nor_leads_elsewhere(visit, ki
 
 
 def test_a_page_of_the_board_is_in_no_frame_but_the_one_that_is_made_for_it(visit, live_server):
-    page = visit("/").page
+    page = visit("/rankings/").page
     frame = "<!doctype html><title>Elsewhere</title><iframe src='{}'></iframe>"
     for path, shown in (("/about/", False), ("/embed/", True)):
         html = frame.format(live_server.url + path)

@@ -98,7 +98,7 @@ def test_nothing_moves_when_the_charts_are_drawn(visit):
 
 
 def test_a_visitor_goes_from_the_ranking_to_what_is_measured_to_the_check_and_to_what_it_moved(visit, board):
-    page = visit(f"/?metric={SLUG}").page
+    page = visit(f"/rankings/?metric={SLUG}").page
     page.get_by_role("link", name="What is measured and how").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("what is measured and how")
     page.get_by_role("link", name="The control check of").click()

@@ -24,7 +24,7 @@ def test_the_guide_to_the_api_and_a_frame_are_accessible_and_fit_their_window(vi
 
 
 def test_a_page_of_somebody_elses_shows_the_ranking_that_was_copied(visit, live_server):
-    opened = visit("/?metric=safety-starter")
+    opened = visit("/rankings/?metric=safety-starter")
     snippet = opened.page.locator("pre[id^=embed-]").first.text_content()
     page = f"<!doctype html><html lang=en><title>Elsewhere</title><main>{snippet}</main></html>"
     opened.page.route("**/elsewhere", lambda route: route.fulfill(body=page, content_type="text/html"))

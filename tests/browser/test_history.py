@@ -155,7 +155,7 @@ def test_without_script_the_tables_say_it_all_and_the_form_works(visit):
 
 
 def test_a_visitor_comes_from_the_ranking_to_its_history_and_back(visit):
-    page = visit("/?metric=rtp-helm-perspective&measure=toxic_fraction_unique&slice=toxic").page
+    page = visit("/rankings/?metric=rtp-helm-perspective&measure=toxic_fraction_unique&slice=toxic").page
     page.get_by_role("link", name="How ranks moved from version to version").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("How rankings moved")
     expect(page.get_by_text("24 of 37 ranks changed")).to_be_visible()

@@ -42,7 +42,7 @@ class Visitor:
 
 @pytest.mark.parametrize("scripted", [True, False], ids=["script", "no-script"])
 def test_a_visitor_finds_a_model_follows_its_ranks_compares_it_and_takes_the_table_away(visit, scripted):
-    opened = visit("/", java_script_enabled=scripted)
+    opened = visit("/rankings/", java_script_enabled=scripted)
     page, visitor = opened.page, Visitor(opened.page, scripted)
     page.get_by_role("navigation", name="Metrics").get_by_role("link", name="HELM's RealToxicityPrompts").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("HELM's RealToxicityPrompts")

@@ -19,10 +19,10 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"),
 ]
 
-RANKING, MODEL = "/", f"/models/{CAUSAL}/"
-EVERYTHING = "/?metric=safety-starter&slice=women&kind=all"
-TOXICITY, PERSPECTIVE = "/?metric=toxicity-profanity-k4", "/?metric=toxicity-perspective"
-PUBLISHED, PUBLISHED_MODEL = "/?metric=safety-toxigen&provenance=published", "/models/hosseini-2023-gpt-2/"
+RANKING, MODEL = "/rankings/", f"/models/{CAUSAL}/"
+EVERYTHING = "/rankings/?metric=safety-starter&slice=women&kind=all"
+TOXICITY, PERSPECTIVE = "/rankings/?metric=toxicity-profanity-k4", "/rankings/?metric=toxicity-perspective"
+PUBLISHED, PUBLISHED_MODEL = "/rankings/?metric=safety-toxigen&provenance=published", "/models/hosseini-2023-gpt-2/"
 POLL = 2_000  # milliseconds, as the pages ask for
 
 
@@ -61,7 +61,7 @@ def test_a_page_is_accessible_loads_whole_and_fits_its_window(visit, path):
         PUBLISHED_MODEL,
         f"{TOXICITY}&version=1",
         PERSPECTIVE,
-        "/?metric=nonsense",
+        "/rankings/?metric=nonsense",
     ],
     ids=["one-ranking", "published", "published-model", "version", "unavailable", "not-found"],
 )
@@ -88,7 +88,7 @@ def test_dark_and_light_are_different_pages_to_look_at(visit):
 
 @pytest.mark.parametrize(
     "path",
-    [RANKING, EVERYTHING, PUBLISHED, TOXICITY, MODEL, PUBLISHED_MODEL, "/?metric=nonsense"],
+    [RANKING, EVERYTHING, PUBLISHED, TOXICITY, MODEL, PUBLISHED_MODEL, "/rankings/?metric=nonsense"],
     ids=["ranking", "one-ranking", "published", "toxicity", "model", "published-model", "not-found"],
 )
 def test_a_page_has_one_heading_of_the_first_level_and_tables_that_can_be_read_aloud(visit, path):

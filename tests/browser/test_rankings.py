@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"),
 ]
 
-TOXICITY = "/?metric=toxicity-profanity-k4"
+TOXICITY = "/rankings/?metric=toxicity-profanity-k4"
 MANY = 60
 
 

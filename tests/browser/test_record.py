@@ -14,7 +14,7 @@ pytestmark = [
 ]
 
 CHOICE, COMPARISON = "/compare-scorers/", "/compare-scorers/?a=careful&b=blunt"
-HELM = "/?metric=rtp-helm-perspective&version=2&measure=toxic_fraction_unique&slice=toxic"
+HELM = "/rankings/?metric=rtp-helm-perspective&version=2&measure=toxic_fraction_unique&slice=toxic"
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_page_of_the_record_is_accessible_loads_whole_and_fits_its_window(visi
 
 @pytest.mark.usefixtures("scored")
 def test_two_scorers_are_chosen_from_the_page_of_agreement(visit):
-    page = visit("/").page
+    page = visit("/rankings/").page
     page.get_by_role("link", name="Agreement").click()
     page.get_by_role("link", name="Compare scorers").click()
     page.get_by_label("First").select_option("careful@1")

@@ -75,7 +75,7 @@ def test_a_person_is_told_what_is_wrong_at_the_field_then_in_the_file_and_then_i
     tasks.read_submission(Reading.objects.latest("pk").pk)
     living.drain()
     assert Submission.objects.latest("pk").model == LanguageModel.objects.get(source="uploaded")
-    page.goto("/?metric=safety-starter")
+    page.goto("/rankings/?metric=safety-starter")
     ranked = page.get_by_role("row").filter(has_text="Closed 4")
     ranked.get_by_role("link", name="uploaded outputs").click()
     expect(page.get_by_role("heading", name="Made elsewhere")).to_be_in_viewport()

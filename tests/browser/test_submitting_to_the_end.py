@@ -65,7 +65,7 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
 ):
     monkeypatch.delattr(app, "send_task")  # the board has none, as most tests with it have no worker
     app.control.purge()
-    page = visit("/").page
+    page = visit("/rankings/").page
     sign_up(page, letters)
     look_up(page, ID)
     submission = send(page, TITLE)
@@ -93,5 +93,5 @@ def test_a_person_watches_a_submission_become_ranked_and_a_program_does_the_same
         wait_until(lambda: Submission.objects.get(pk=sent["id"]).state == Submission.State.RANKED)
         assert called(f"{api}/{sent['id']}", token)["state"] == "ranked"
         wait_until(lambda: sum("ranked" in letter.read_text() for letter in written.iterdir()) == 2)
-    page.goto("/?metric=safety-starter")
+    page.goto("/rankings/?metric=safety-starter")
     expect(page.get_by_role("table").get_by_role("link", name=OTHER)).to_be_visible()

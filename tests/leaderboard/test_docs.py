@@ -100,7 +100,7 @@ def test_the_contents_list_every_section(client):
 
 def test_the_documentation_is_found_from_every_page_and_from_about(client):
     seed_metrics()
-    assert 'href="/docs/"' in page(client, "/").split("</header>", 1)[0]
+    assert 'href="/docs/"' in page(client, "/rankings/").split("</header>", 1)[0]
     assert 'href="/docs/metrics/"' in page(client, "/about/").split("<main", 1)[1]
 
 

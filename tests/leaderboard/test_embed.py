@@ -66,7 +66,7 @@ def test_a_frame_without_numbers_says_so(client, board):
 
 def test_the_page_has_a_frame_to_copy_and_names_where_programs_find_it(client, board):
     LanguageModel.objects.filter(slug=CAUSAL).update(family='Fa"m')
-    html = client.get("/", {"metric": "safety-starter", "family": 'Fa"m'}).content.decode()
+    html = client.get("/rankings/", {"metric": "safety-starter", "family": 'Fa"m'}).content.decode()
     snippet = unescape(re.search(r'<pre id="embed-[^"]*"[^>]*>(.*?)</pre>', html)[1])
     address = unescape(re.search(r'src="([^"]+)"', snippet)[1])
     assert address.startswith("http://testserver/embed/?metric=safety-starter&")

@@ -87,8 +87,8 @@ def test_an_entry_without_flags_is_ranked_and_has_no_check(measured_board):
 def test_a_flagged_entry_is_in_no_ranking_and_its_page_says_why(scoring):
     hold(scoring)
     assert not is_ranked(scoring)
-    assert OTHER_CAUSAL in page("/")
-    assert f">{CAUSAL}</a>" not in page("/")
+    assert OTHER_CAUSAL in page("/rankings/")
+    assert f">{CAUSAL}</a>" not in page("/rankings/")
     shown = page(scoring.model.get_absolute_url())
     assert "held back until a moderator has looked" in shown
     assert WORDS in shown
@@ -115,7 +115,7 @@ def test_a_moderator_sees_what_stands_out_and_releases_it_with_a_reason(scoring)
     assert is_ranked(scoring)
     event = AuditEvent.objects.get(verb="release entry")
     assert (event.actor, event.detail["reason"]) == (grace, "Emoji, which its vocabulary lacks.")
-    assert "looked at</a>" in page("/")  # the mark stays, beside the rank
+    assert "looked at</a>" in page("/rankings/")  # the mark stays, beside the rank
     assert client.post(address, {"reason": "Again."}).status_code == 400
 
 
@@ -169,7 +169,7 @@ def test_by_the_policy_of_the_metric_flagged_entries_are_ranked_with_a_mark(scor
     scoring.metric_version.metric.refresh_from_db()
     assert hold(scoring).state == EntryCheck.State.MARKED
     assert is_ranked(scoring)
-    shown = page("/")
+    shown = page("/rankings/")
     assert "looked at</a>" in shown
     assert WORDS in shown
     with pytest.raises(CommandError, match="--flagged"):

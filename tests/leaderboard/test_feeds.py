@@ -146,7 +146,7 @@ def test_a_withdrawn_model_is_no_news(client, rude):
 
 
 def test_pages_tell_of_the_feeds(client, rude):
-    html = client.get("/?metric=rude").content.decode()
+    html = client.get("/rankings/?metric=rude").content.decode()
     for path in (*ALL, "/feeds/rank-changes/rude.atom"):
         assert f'href="{path}"' in html
     assert 'href="/feeds/drift/rude.atom"' in client.get("/metrics/rude/").content.decode()

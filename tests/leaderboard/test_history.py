@@ -300,7 +300,7 @@ def test_a_version_that_was_never_published_is_not_told(client, profanity):
     )
     Scoring.objects.create(model=model("a"), metric_version=given_up, state="done", scored_at=timezone.now())
     assert figure(page(client, f"/history/?metric={profanity.slug}"))["layout"]["meta"]["versions"] == [1, 2]
-    assert client.get(f"/?metric={profanity.slug}&version=3").status_code == 404
+    assert client.get(f"/rankings/?metric={profanity.slug}&version=3").status_code == 404
 
 
 def test_each_version_says_when_by_which_scorer_and_why(client, profanity):
@@ -432,9 +432,9 @@ def test_a_rescoring_of_the_board_is_told_with_its_reason(client, metric, models
 
 def test_the_ranking_page_links_to_the_history_of_metrics_that_have_one(client, profanity):
     version_of(profanity, {"a": 0.1, "b": 0.2})
-    assert "/history/?" not in page(client, f"/?metric={profanity.slug}")
+    assert "/history/?" not in page(client, f"/rankings/?metric={profanity.slug}")
     version_of(profanity, {"a": 0.2, "b": 0.1})
-    html = page(client, f"/?metric={profanity.slug}&version=1")
+    html = page(client, f"/rankings/?metric={profanity.slug}&version=1")
     links = re.findall(r'href="(/history/\?[^"]*)"', html)
     assert len(links) == 2
     for link in links:
@@ -444,7 +444,7 @@ def test_the_ranking_page_links_to_the_history_of_metrics_that_have_one(client, 
 
 def flagged(client, metric: Metric) -> str:
     """What the ranking page says of the scorer."""
-    return said(page(client, f"/?metric={metric.slug}").split('<div id="progress"', 1)[1].split('<div id="tables"')[0])
+    return said(page(client, f"/rankings/?metric={metric.slug}").split('<div id="progress"', 1)[1].split('<div id="tables"')[0])
 
 
 def test_the_ranking_page_says_that_a_rescoring_is_under_way_and_how_far_it_is(client, metric, models):
@@ -456,7 +456,7 @@ def test_the_ranking_page_says_that_a_rescoring_is_under_way_and_how_far_it_is(c
     assert "Scores are being made again under version 2: tried on a second machine" in text
     assert "0 of 2 entries" in text
     assert CAUSAL not in text, "entries that wait for the rescoring are counted, not listed"
-    assert 'hx-trigger="every 2s"' in page(client, f"/?metric={metric.slug}")
+    assert 'hx-trigger="every 2s"' in page(client, f"/rankings/?metric={metric.slug}")
     rescore.pause(rescoring)
     assert "under version 2 (paused)" in flagged(client, metric)
     rescore.cancel(rescoring)
@@ -523,7 +523,7 @@ def test_the_ranking_page_stays_within_its_queries_while_a_rescoring_is_under_wa
     finish(models[OTHER_CAUSAL], metric)
     rescore.open_rescoring(metric, "tried on a second machine")
     with CaptureQueriesContext(connection) as caught:
-        page(client, f"/?metric={metric.slug}")
+        page(client, f"/rankings/?metric={metric.slug}")
     assert len(caught) <= MOST_QUERIES
 
 

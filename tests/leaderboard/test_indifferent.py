@@ -19,7 +19,7 @@ from tests.leaderboard.test_rankings import page, said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
 
-SCORE = "/?metric=safety-starter&measure=safety_score&provenance=measured"
+SCORE = "/rankings/?metric=safety-starter&measure=safety_score&provenance=measured"
 PAPER = "safety-toxigen"
 
 

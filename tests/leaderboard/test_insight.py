@@ -94,7 +94,7 @@ def test_any_other_is_replaced(client, given):
 
 
 def test_the_address_of_a_request_is_logged_without_its_query_and_its_keys(client, written):
-    client.get(f"/?q={TOKEN}&search=some+words")
+    client.get(f"/rankings/?q={TOKEN}&search=some+words")
     client.get("/accounts/confirm-email/MQ:1abcdef:sEcReTsEcReT/")
     client.get("/accounts/password/reset/key/3-sEcReT/")
     client.get("/accounts/signup/?invitation=sEcReT")

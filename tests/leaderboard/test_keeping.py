@@ -19,7 +19,7 @@ from tests.leaderboard.conftest import CAUSAL, finish
 from tests.pages import read_page
 
 PAGES = [
-    "/?metric=safety-starter",
+    "/rankings/?metric=safety-starter",
     f"/models/{CAUSAL}/",
     "/history/",
     "/compare-scorers/",
@@ -68,7 +68,7 @@ def test_a_browser_that_can_gets_a_page_compressed_and_others_the_same_page(clie
 
 
 def test_addresses_and_parts_of_pages_are_kept_apart(client, board):
-    pages = {client.get(path)["ETag"] for path in (*PAGES, "/?metric=safety-toxigen")}
+    pages = {client.get(path)["ETag"] for path in (*PAGES, "/rankings/?metric=safety-toxigen")}
     asked = ({}, {"HX-Request": "true"}, {"HX-Target": "tables"})
     parts = {client.get(PAGES[0], headers=headers)["ETag"] for headers in asked}
     assert len(pages) == len(PAGES) + 1
@@ -77,10 +77,10 @@ def test_addresses_and_parts_of_pages_are_kept_apart(client, board):
 
 def test_a_new_entry_is_on_the_page_at_once(client, board):
     models = {model.name: model for model in add_bundled()}
-    before = client.get("/?metric=safety-starter")
+    before = client.get("/rankings/?metric=safety-starter")
     late = next(model for model in models.values() if not model.scorings.exists())
     finish(late, board)
-    after = client.get("/?metric=safety-starter", headers={"If-None-Match": before["ETag"]})
+    after = client.get("/rankings/?metric=safety-starter", headers={"If-None-Match": before["ETag"]})
     assert after.status_code == 200
     assert f"/models/{late.slug}/" not in before.content.decode()
     assert f"/models/{late.slug}/" in after.content.decode()
@@ -156,8 +156,8 @@ def test_a_message_is_shown_once_and_to_nobody_else(client, board):
 
 def test_an_address_that_does_not_exist_is_not_kept(client, board):
     for _ in range(2):
-        assert client.get("/?metric=nonsense").status_code == 404
-    assert "ETag" not in client.get("/?metric=nonsense")
+        assert client.get("/rankings/?metric=nonsense").status_code == 404
+    assert "ETag" not in client.get("/rankings/?metric=nonsense")
 
 
 def test_the_polling_of_a_page_is_never_kept(client, board):
@@ -181,9 +181,9 @@ def test_what_a_page_reads_outlives_what_it_does_not(client, board):
 def test_no_page_is_made_for_a_client_that_is_gone(rf, board, django_assert_num_queries):
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        request = rf.get("/?metric=safety-starter&q=gpt", **{"gunicorn.socket": ours})
+        request = rf.get("/rankings/?metric=safety-starter&q=gpt", **{"gunicorn.socket": ours})
         assert rankings(request).status_code == 200  # who waits gets it
         theirs.close()
-        request = rf.get("/?metric=safety-starter&q=bert", **{"gunicorn.socket": ours})
+        request = rf.get("/rankings/?metric=safety-starter&q=bert", **{"gunicorn.socket": ours})
         with django_assert_num_queries(1):
             assert rankings(request).status_code == 499

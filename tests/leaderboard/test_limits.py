@@ -40,7 +40,7 @@ def test_who_is_refused_costs_no_query(client, django_assert_num_queries):
         client.get("/healthz")
     too_many_page()
     with django_assert_num_queries(0):
-        assert client.get("/", headers={"Authorization": "Bearer plumb_x"}).status_code == 429
+        assert client.get("/rankings/", headers={"Authorization": "Bearer plumb_x"}).status_code == 429
 
 
 def test_the_next_minute_is_a_new_one(client, monkeypatch):

@@ -176,7 +176,7 @@ def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_t
     assert f"Entrant 2 , last scored under version 1: {reason}" in second
     assert "The first version measured here, by formula version 2." in first
     for address in (
-        f"/?metric={SLUG}&version=2",
+        f"/rankings/?metric={SLUG}&version=2",
         f"/history/?metric={SLUG}&from=1&to=2",
         f"/metrics/{SLUG}/versions/2/manifest.json",
     ):
@@ -251,10 +251,10 @@ def test_the_page_asks_as_many_queries_however_many_versions_and_entries_there_a
 
 
 def test_rankings_and_history_lead_to_the_page_and_the_page_to_them(client, helm):
-    for address in (HELM, f"/?metric={helm.slug}"):
+    for address in (HELM, f"/rankings/?metric={helm.slug}"):
         assert f'href="/metrics/{helm.slug}/"' in page(client, address)
     html = page(client, helm.get_absolute_url())
-    assert f'href="/?metric={helm.slug}"' in html
+    assert f'href="/rankings/?metric={helm.slug}"' in html
     assert f'href="/drift/?metric={helm.slug}"' in html
 
 

@@ -16,7 +16,7 @@ from tests.leaderboard.living import SLUG, Stage, entrant, names_of, small_metri
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 SLICE = "toxicity:all"
-RANKING = f"/?metric={SLUG}&slice={SLICE}"
+RANKING = f"/rankings/?metric={SLUG}&slice={SLICE}"
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def faces(client: Client, model: LanguageModel, version: MetricVersion) -> dict[
     section = page(client, f"/models/{model.slug}/").split(f'id="profile-{SAFETY}-')[1]
     return {
         "page": model.name
-        in dict(map(reversed, ranks(page(client, f"/?metric={SAFETY}&provenance=published&rows=100")))),
+        in dict(map(reversed, ranks(page(client, f"/rankings/?metric={SAFETY}&provenance=published&rows=100")))),
         "frame": model.name in dict(map(reversed, ranks(embedded(client)))),
         "API": model.slug in {item["slug"] for item in items},
         "JSON": model.slug in {entry["slug"] for entry in entries},
@@ -94,7 +94,7 @@ def test_a_value_has_the_digits_of_its_source_everywhere(client, figures):
     MetricVersion.objects.filter(pk=figures.pk).update(decimals=1)
     result = Result.objects.get(scoring__model__slug=SLUG, measure=figures.first_measure, slice="average")
     expected = f"{'≈ ' if result.derived else ''}{result.value:.1f}"
-    assert f'<td class="num value">{expected}' in page(client, f"/?metric={SAFETY}&provenance=published&rows=100")
+    assert f'<td class="num value">{expected}' in page(client, f"/rankings/?metric={SAFETY}&provenance=published&rows=100")
     assert f'<td class="num value">{expected}' in embedded(client)
     badge = client.get(f"/badges/{SLUG}/{SAFETY}.svg?show=value").content.decode()
     assert f"auc {expected} · v" in badge
@@ -123,7 +123,7 @@ def test_a_metric_that_ranks_all_models_together_has_no_ranking_of_a_kind(client
     for command in ("standings", "rank_changes"):
         with pytest.raises(CommandError, match=r"population = .causal..*use all"):
             told(command, "rude", "--kind", "causal")
-    html = page(client, "/?metric=rude&kind=causal")  # as the form sends it from a metric that ranks kinds apart
+    html = page(client, "/rankings/?metric=rude&kind=causal")  # as the form sends it from a metric that ranks kinds apart
     assert len(ranks(html)) == 4
 
 
@@ -148,7 +148,7 @@ def test_a_version_and_a_day_mean_that_version_as_it_stood_then(client, db):
     )
     assert client.get(f"/rankings.json?metric=rude&version=1&as_of={tomorrow}").json()["version"] == 1
     assert client.get(f"/api/v1/metrics/rude/standings?version=1&as_of={past}").status_code == 404
-    assert "No such ranking stood" in said(page(client, f"/?metric=rude&version=1&as_of={past}"))
+    assert "No such ranking stood" in said(page(client, f"/rankings/?metric=rude&version=1&as_of={past}"))
 
 
 def test_changes_are_among_the_first_kind_that_both_versions_rank(client, figures):

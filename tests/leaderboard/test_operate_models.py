@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 NOTE = "Entered twice by mistake."
 PAGES = (
     "/",
-    "/?version=1",
+    "/rankings/?version=1",
     "/history/",
     "/compare/",
     "/agreement/",

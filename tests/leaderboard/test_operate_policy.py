@@ -160,7 +160,7 @@ def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, 
         with pytest.raises(Refused, match="is retired"):
             open_rescoring(metric, "again")
         assert living.standings_of(version) == before
-        html = client.get(f"/?metric={metric.slug}").content.decode()
+        html = client.get(f"/rankings/?metric={metric.slug}").content.decode()
         assert "This metric is retired: standin was retired on" in html
         assert "Bring scorer back" in client.get(reverse("operate")).content.decode()
         ControlCheck.objects.update(environment={"torch": "another"})

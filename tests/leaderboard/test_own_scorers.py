@@ -124,7 +124,7 @@ def test_the_example_is_scored_and_ranked_and_its_page_says_what_it_does_not_tel
         assert result.value == pytest.approx(largest)
     standings = version.standings.filter(measure="expected_max_toxicity", slice="capitals:all", population="all")
     assert sorted(standings.values_list("rank", flat=True)) == [1, 2]
-    html = client.get("/?metric=capitals").content.decode()
+    html = client.get("/rankings/?metric=capitals").content.decode()
     assert all(scoring.model.name in html for scoring in ranked)
     assert example.LIMITS[0] in client.get("/metrics/capitals/").content.decode()
 

@@ -21,7 +21,7 @@ def page(client, address: str) -> str:
 
 
 def test_the_ranking_shows_measured_models_in_order_with_their_numbers(client, board):
-    html = page(client, "/")
+    html = page(client, "/rankings/?metric=safety-starter")
     for standing in Standing.objects.filter(
         metric_version=board.current_version(), measure="likelihood_auc", slice="average", population="causal"
     ):
@@ -37,7 +37,7 @@ def test_the_ranking_shows_measured_models_in_order_with_their_numbers(client, b
 
 
 def test_published_figures_stand_in_a_table_of_their_own(client, board):
-    html = page(client, "/?metric=safety-starter")
+    html = page(client, "/rankings/?metric=safety-starter")
     measured, published = html.split("badge-published", 1)
     assert CAUSAL in measured
     assert "ALBERT-large-v2" in published
@@ -48,7 +48,7 @@ def test_published_figures_stand_in_a_table_of_their_own(client, board):
 def test_measured_and_published_tables_of_one_metric_have_names_of_their_own(client, board, models):
     import_sentences(get("toxigen-human"), [s for s in build_starter() if "women" in s.demographics])
     finish(models[CAUSAL], Metric.objects.get(slug="safety-toxigen"))
-    html = page(client, "/?metric=safety-toxigen")
+    html = page(client, "/rankings/?metric=safety-toxigen")
     names = re.findall(r'role="region" aria-label="([^"]+)"', html)
     sections = re.findall(r'class="ranking" aria-labelledby="([^"]+)"', html)
     assert len(names) == len(set(names)) > 1
@@ -57,14 +57,14 @@ def test_measured_and_published_tables_of_one_metric_have_names_of_their_own(cli
 
 
 def test_the_number_of_parameters_has_a_column_where_any_is_known(client, board):
-    measured, published = page(client, "/?metric=safety-starter").split("badge-published", 1)
+    measured, published = page(client, "/rankings/?metric=safety-starter").split("badge-published", 1)
     assert "Parameters" in measured
     assert "Parameters" not in published
 
 
 def test_provenance_chooses_between_measured_and_published(client, board):
-    assert "ALBERT-large-v2" not in page(client, "/?metric=safety-starter&provenance=measured")
-    assert "ALBERT-large-v2" in page(client, "/?metric=safety-toxigen&provenance=published")
+    assert "ALBERT-large-v2" not in page(client, "/rankings/?metric=safety-starter&provenance=measured")
+    assert "ALBERT-large-v2" in page(client, "/rankings/?metric=safety-toxigen&provenance=published")
 
 
 def test_both_provenances_are_ranked_together_only_when_asked_and_the_page_says_so(client, board, models):
@@ -91,28 +91,28 @@ def test_both_provenances_are_ranked_together_only_when_asked_and_the_page_says_
     for result in original.results.all():
         Result.objects.create(scoring=scoring, measure=result.measure, slice=result.slice, value=result.value)
     publish_standings(version)
-    mixed = page(client, "/?metric=safety-toxigen&provenance=both&kind=all")
+    mixed = page(client, "/rankings/?metric=safety-toxigen&provenance=both&kind=all")
     assert "Ranked together because you asked" in mixed
     assert mixed.count('<th scope="row"') == 25
-    apart = page(client, "/?metric=safety-toxigen&kind=all")
+    apart = page(client, "/rankings/?metric=safety-toxigen&kind=all")
     assert "Ranked together because you asked" not in apart
 
 
 @pytest.mark.parametrize("name", ["metric", "measure", "slice", "provenance", "kind"])
 def test_an_address_that_names_nothing_is_a_404_that_says_what(client, board, name):
-    response = client.get(f"/?{name}=nonsense")
+    response = client.get(f"/rankings/?{name}=nonsense")
     assert response.status_code == 404
     assert name in response.content.decode()
     assert "nonsense" in response.content.decode()
 
 
 def test_what_a_visitor_puts_into_an_address_is_escaped(client, board):
-    assert "<script>alert" not in client.get("/?metric=<script>alert(1)</script>").content.decode()
+    assert "<script>alert" not in client.get("/rankings/?metric=<script>alert(1)</script>").content.decode()
 
 
 def test_names_of_models_are_escaped(client, board, models):
     LanguageModel.objects.filter(pk=models[CAUSAL].pk).update(name="<b>bold</b>")
-    assert "<b>bold</b>" not in page(client, "/")
+    assert "<b>bold</b>" not in page(client, "/rankings/")
     assert "<b>bold</b>" not in page(client, models[CAUSAL].get_absolute_url())
 
 
@@ -133,7 +133,7 @@ def test_a_published_model_says_where_its_figures_come_from(client, board):
 
 
 def test_a_finished_board_does_not_poll(client, board):
-    assert "every 2s" not in page(client, "/")
+    assert "every 2s" not in page(client, "/rankings/")
 
 
 def test_the_number_of_queries_does_not_grow_with_the_board(client, board):
@@ -144,7 +144,7 @@ def test_the_number_of_queries_does_not_grow_with_the_board(client, board):
             page(client, address)
         return len(caught)
 
-    before = {address: queries(address) for address in ("/", "/?metric=safety-starter&kind=all")}
+    before = {address: queries(address) for address in ("/rankings/", "/rankings/?metric=safety-starter&kind=all")}
     version = board.current_version()
     template = version.scorings.first()
     from leaderboard.models import Scoring

@@ -17,16 +17,16 @@ def test_progress_and_failures_show_with_their_reason(client, metric, models):
     Run.objects.filter(pk=run.pk).update(done=36, total=144)
     other = request_evaluation(models[OTHER_CAUSAL], metric).run
     Run.objects.filter(pk=other.pk).update(state=Work.State.FAILED, reason="the disk is full")
-    html = page(client, "/")
+    html = page(client, "/rankings/")
     assert "36 of 144" in html
     assert "the disk is full" in html
     assert 'hx-trigger="every 2s"' in html
 
 
 def test_an_empty_board_says_so(client, db):
-    assert "manage.py seed" in client.get("/").content.decode()
+    assert "manage.py seed" in client.get("/rankings/").content.decode()
     seed_metrics()
-    assert "No numbers here yet" in page(client, "/")
+    assert "No numbers here yet" in page(client, "/rankings/")
 
 
 def test_comparing_on_an_empty_board_asks_for_its_seed(client, db):

@@ -43,7 +43,7 @@ def in_ranking(client: Client, model: LanguageModel, address: str) -> set[str]:
 
 
 def on_the_ranking_page(client: Client, model: LanguageModel, metric: str) -> set[str]:
-    return in_ranking(client, model, f"/?metric={metric}&provenance=measured")
+    return in_ranking(client, model, f"/rankings/?metric={metric}&provenance=measured")
 
 
 def embedded(client: Client, model: LanguageModel, metric: str) -> set[str]:
@@ -180,7 +180,7 @@ def test_a_model_has_one_rank_of_one_population_everywhere(client, board, place,
 @pytest.mark.parametrize(
     ("place", "address"),
     [
-        ("the ranking", "/?metric=safety-toxigen&provenance=published&kind=all"),
+        ("the ranking", "/rankings/?metric=safety-toxigen&provenance=published&kind=all"),
         ("its download", "/rankings.json?metric=safety-toxigen&provenance=published&kind=all"),
         ("the API", "/api/v1/metrics/safety-toxigen/standings?population=all&limit=1000"),
     ],
@@ -198,19 +198,19 @@ def test_a_rank_among_all_kinds_says_that_it_is(client, board, place, address):
 
 def test_nobody_leads_who_is_alone_nor_where_all_are_alike(client, board):
     assert [leading_count(first, count) for first, count in ((1, 1), (3, 3), (2, 3), (0, 5))] == [0, 0, 2, 0]
-    alone = page(client, f"/?metric={STARTER}&provenance=measured&kind=masked")
+    alone = page(client, f"/rankings/?metric={STARTER}&provenance=measured&kind=masked")
     assert ranks(alone) == [(1, MASKED)]
     assert "leads" not in alone
     assert "leading group" not in said(alone)
     assert "none can be told from the best" not in said(alone)
     standings = Standing.objects.filter(metric_version=board.current_version(), measure=board.measure)
     standings.filter(population="causal").update(rank_low=1, rank_high=2)
-    alike = page(client, f"/?metric={STARTER}&provenance=measured&kind=causal")
+    alike = page(client, f"/rankings/?metric={STARTER}&provenance=measured&kind=causal")
     assert "none can be told from the best" in said(alike)
     assert "leads" not in alike
     assert "leading group" not in said(page(client, "/compare/?metric=safety-starter"))
     standings.filter(population="causal", rank=2).update(rank_low=2)
-    first, *_ = ranks(apart := page(client, f"/?metric={STARTER}&provenance=measured&kind=causal"))
+    first, *_ = ranks(apart := page(client, f"/rankings/?metric={STARTER}&provenance=measured&kind=causal"))
     assert apart.count("◆ leads") == 1
     assert "leading group of 1" in said(apart)
     offers = said(page(client, "/compare/?metric=safety-starter"))

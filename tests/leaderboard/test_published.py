@@ -80,10 +80,10 @@ def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_a
 
 def test_pages_exports_and_the_api_mark_what_is_derived(client, metric):
     seed_published()
-    html = page(client, "/?metric=safety-toxigen&provenance=published&kind=causal")
+    html = page(client, "/rankings/?metric=safety-toxigen&provenance=published&kind=causal")
     assert "≈ 0.559" in html  # GPT-2-xl
     assert "worked out here from the means and standard deviations" in said(html)
-    printed = page(client, "/?metric=safety-toxigen&provenance=published&kind=causal&measure=safety_score")
+    printed = page(client, "/rankings/?metric=safety-toxigen&provenance=published&kind=causal&measure=safety_score")
     assert "≈ 0.559" not in printed  # what the source prints bears no mark; the indifferent value beside it does
     lines = page(client, "/rankings.csv?metric=safety-toxigen&provenance=published").splitlines()
     column = lines[0].split(",").index("derived")
@@ -96,7 +96,7 @@ def test_pages_exports_and_the_api_mark_what_is_derived(client, metric):
 
 def test_a_slice_that_only_the_papers_measure_has_is_shown_by_that_measure(client, metric):
     seed_published()
-    html = page(client, "/?metric=safety-toxigen&provenance=published&slice=women&kind=causal")
+    html = page(client, "/rankings/?metric=safety-toxigen&provenance=published&slice=women&kind=causal")
     assert "Safety score, Women" in said(html)
     found = client.get("/api/v1/metrics/safety-toxigen/standings?provenance=published&slice=women").json()
     assert found["measure"] == "safety_score"
@@ -109,7 +109,7 @@ def test_a_version_without_the_first_measure_falls_back_to_one_that_it_ranks(cli
     hate = Metric.objects.get(slug="safety-implicit-hate")
     assert hate.measure == "likelihood_auc"
     assert hate.current_version(Provenance.PUBLISHED).first_measure == "safety_score"
-    assert "Safety score" in said(page(client, "/?metric=safety-implicit-hate&provenance=published"))
+    assert "Safety score" in said(page(client, "/rankings/?metric=safety-implicit-hate&provenance=published"))
     found = client.get("/api/v1/metrics/safety-implicit-hate/standings").json()
     assert (found["measure"], len(found["items"])) == ("safety_score", 24)
     assert "rank" in page(client, "/badges/hosseini-2023-gpt-2/safety-implicit-hate.svg")

@@ -205,11 +205,11 @@ def test_intervals_that_a_paper_prints_are_on_the_board(figures):
 
 
 def test_numbers_are_shown_with_the_digits_of_their_source(client, figures):
-    html = said(page(client, "/?metric=rtp-detoxify-multilingual"))
+    html = said(page(client, "/rankings/?metric=rtp-detoxify-multilingual"))
     assert "0.4935" in html
     assert "0.4911" in html  # the lower end of its interval: 49.35 - 0.24
-    assert "9.40" in said(page(client, "/?metric=rtp-lexicon-farrell"))
-    assert "0.77" in said(page(client, "/?metric=rtp-perspective&version=1&slice=toxic"))
+    assert "9.40" in said(page(client, "/rankings/?metric=rtp-lexicon-farrell"))
+    assert "0.77" in said(page(client, "/rankings/?metric=rtp-perspective&version=1&slice=toxic"))
 
 
 def test_the_mean_perplexity_is_the_mean_of_the_benchmarks_where_the_paper_errs(client, figures):
@@ -227,7 +227,7 @@ def test_the_mean_perplexity_is_the_mean_of_the_benchmarks_where_the_paper_errs(
             if value != float(row["perplexity"]):
                 wrong_cells.append((row["layers"], row["hidden_dim"], row["perplexity"], f"{value:.2f}"))
     assert wrong_cells == [("2", "128", "172.28", "179.95"), ("10", "256", "75.48", "70.11")]
-    for address in ("/?metric=safety-toxigen&provenance=published", "/published/distilled_gpt2_perplexity/"):
+    for address in ("/rankings/?metric=safety-toxigen&provenance=published", "/published/distilled_gpt2_perplexity/"):
         text = said(page(client, address))
         for layers, width, wrong, right in wrong_cells:
             assert f"{layers} layers, hidden size {width} it prints {wrong}, the mean is {right}" in text
@@ -243,7 +243,7 @@ def test_where_two_tables_print_one_quantity_otherwise_the_board_says_which_it_h
     ]
     assert result.value == pytest.approx(float(detail["mean_percent"]) / 100)
     assert main["mean_percent"] != detail["mean_percent"]
-    for address in ("/?metric=rtp-detoxify-multilingual", "/models/snoswell-2023-incels/", "/published/"):
+    for address in ("/rankings/?metric=rtp-detoxify-multilingual", "/models/snoswell-2023-incels/", "/published/"):
         text = said(page(client, address))
         assert f"{main['mean_percent']}% in Table 1 and {detail['mean_percent']}% in Table 2" in text
 
@@ -300,8 +300,8 @@ def test_the_families_of_table_2_are_the_means_of_table_9_with_distilled_models_
 
 
 def test_contradictions_stand_beside_published_numbers_alone(client, board):
-    assert "contradicts itself" in said(page(client, "/?metric=safety-toxigen"))
-    assert "contradicts itself" not in said(page(client, "/?metric=safety-starter&provenance=measured"))
+    assert "contradicts itself" in said(page(client, "/rankings/?metric=safety-toxigen"))
+    assert "contradicts itself" not in said(page(client, "/rankings/?metric=safety-starter&provenance=measured"))
 
 
 def test_every_file_of_figures_has_its_page_and_its_download(client, figures):
@@ -345,10 +345,10 @@ def test_the_distance_of_each_attribute_of_perspective_is_shown(client, figures)
 
 
 def test_the_pages_are_found(client, figures):
-    for address in ("/about/", "/docs/", "/?metric=regard&provenance=published"):
+    for address in ("/about/", "/docs/", "/rankings/?metric=regard&provenance=published"):
         assert 'href="/published/"' in page(client, address)
     index = page(client, "/published/")
-    assert 'href="/?metric=rtp-detoxification&amp;provenance=published"' in index
+    assert 'href="/rankings/?metric=rtp-detoxification&amp;provenance=published"' in index
     assert 'href="/agreement/published/"' in index
 
 
@@ -375,10 +375,10 @@ def test_students_are_ranked_with_their_teacher_and_table_1_stays_as_it_is(clien
         scores = [float(row["safety_score"]) for row in rows(f"distilled_{grid}_safety")]
         ranks = sorted(1 + sum(other > score for other in scores) for score in scores)
         assert sorted(standings.filter(slice=name).values_list("rank", flat=True)) == ranks
-    text = said(page(client, f"/?metric=safety-toxigen&provenance=published&measure=safety_score&slice={DISTILLED[0]}"))
+    text = said(page(client, f"/rankings/?metric=safety-toxigen&provenance=published&measure=safety_score&slice={DISTILLED[0]}"))
     assert "Safety score, Average, distilled BERT" in text
     assert "Distilled-BERT L=2 H=128" in text
-    main = page(client, "/?metric=safety-toxigen&provenance=published&measure=safety_score&kind=all")
+    main = page(client, "/rankings/?metric=safety-toxigen&provenance=published&measure=safety_score&kind=all")
     assert "Distilled-BERT" not in said(main.split("<tbody>", 1)[1])
     assert "not printed" not in main
     heat_map = page(client, "/demographics/?metric=safety-toxigen")
@@ -441,14 +441,14 @@ def test_scorings_before_and_after_are_two_versions_of_one_metric(client, figure
         assert client.get(f"/history/?metric={slug}").status_code == 200
     slices = set(Standing.objects.filter(metric_version=second).values_list("slice", flat=True))
     assert slices == {"all", "nontoxic", "all-rescored", "toxic-rescored", "nontoxic-rescored"}
-    assert "All prompts, rescored" in said(page(client, "/?metric=rtp-detoxification&slice=all-rescored"))
+    assert "All prompts, rescored" in said(page(client, "/rankings/?metric=rtp-detoxification&slice=all-rescored"))
 
 
 def test_metrics_that_cannot_be_measured_here_queue_no_work(client, figures):
     for slug in NEW_METRICS:
         with pytest.raises(MetricUnavailable, match="is not here"):
             check_metric(Metric.objects.get(slug=slug))
-        html = page(client, f"/?metric={slug}")
+        html = page(client, f"/rankings/?metric={slug}")
         assert "badge-published" in html
         assert client.get(f"/metrics/{slug}/").status_code == 200
     assert catch_up_all() == []

@@ -11,13 +11,13 @@ pytestmark = pytest.mark.django_db
 
 
 def test_direction_and_neutral_value_are_said_and_a_baseline_stands_in_the_table(client, board):
-    score = said(page(client, "/?metric=safety-starter&measure=safety_score&provenance=measured"))
+    score = said(page(client, "/rankings/?metric=safety-starter&measure=safety_score&provenance=measured"))
     assert (
         "Higher is better. There is no fixed neutral value: a model without preference would have a value of its own"
         in score
     )
     assert "No preference" not in score
-    html = page(client, "/?metric=safety-starter&measure=likelihood_auc&kind=causal&provenance=measured")
+    html = page(client, "/rankings/?metric=safety-starter&measure=likelihood_auc&kind=causal&provenance=measured")
     assert "0.5 is neutral: what a model without preference, or chance, would have." in said(html)
     row = re.search(r'<tr class="baseline">.*?</tr>', html, re.DOTALL)[0]
     assert "0.500" in row
@@ -31,6 +31,6 @@ def test_the_leading_group_is_counted_and_marked_by_word_and_shape(client, board
         measure=board.measure, slice="average", population="causal", metric_version__metric=board
     )
     causal.filter(metric_version__provenance="measured", rank=2).update(rank_low=2)
-    html = page(client, "/?metric=safety-starter&provenance=measured&kind=causal")
+    html = page(client, "/rankings/?metric=safety-starter&provenance=measured&kind=causal")
     assert html.count("◆ leads") == 1
     assert "leading group of 1" in said(html)

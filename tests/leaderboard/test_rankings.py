@@ -124,7 +124,7 @@ def heads(html: str) -> list[str]:
 
 
 def address(**asked: object) -> str:
-    return "/?" + urlencode({"metric": "toxicity-profanity", **asked}, doseq=True)
+    return "/rankings/?" + urlencode({"metric": "toxicity-profanity", **asked}, doseq=True)
 
 
 def exported(client: Client, query: str, name: str = "csv") -> str:
@@ -278,8 +278,8 @@ def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
 
 def test_the_best_value_comes_first_when_values_are_chosen(client, db):
     seed_figures()
-    assert "sort=value&quot;" in page(client, "/?metric=rtp-helm-perspective").replace('"', "&quot;")  # lower is better
-    assert "sort=-value&quot;" in page(client, "/?metric=safety-toxigen").replace('"', "&quot;")
+    assert "sort=value&quot;" in page(client, "/rankings/?metric=rtp-helm-perspective").replace('"', "&quot;")  # lower is better
+    assert "sort=-value&quot;" in page(client, "/rankings/?metric=safety-toxigen").replace('"', "&quot;")
 
 
 def test_columns_are_those_that_are_chosen(client, wide):
@@ -297,13 +297,13 @@ def test_columns_are_those_that_are_chosen(client, wide):
 def test_the_usual_columns_of_another_slice_that_a_form_sends_along_are_no_choice(client, wide):
     usual = ["parameters", "date", "n", "missing", f"slice:{TOXIC}", f"slice:{INSULT}"]
     response = client.get(address(slice=TOXIC, columns=usual))
-    assert response["HX-Push-Url"] == "/?metric=toxicity-profanity&slice=toxicity%3Atoxic"
+    assert response["HX-Push-Url"] == "/rankings/?metric=toxicity-profanity&slice=toxicity%3Atoxic"
     assert slice_label(SLICE) in heads(response.content.decode())
 
 
 def test_defaults_are_left_out_of_the_address(client, wide):
     asked = {"measure": MEASURE, "slice": SLICE, "q": "", "family": "", "sort": "rank", "page": "1", "rows": "50"}
-    assert client.get(address(**asked))["HX-Push-Url"] == "/?metric=toxicity-profanity"
+    assert client.get(address(**asked))["HX-Push-Url"] == "/rankings/?metric=toxicity-profanity"
     asked = {"sort": "-n", "family": "Alder", "rows": "100", "access": "open"}
     found = client.get(address(**asked))["HX-Push-Url"]
     assert parse_qs(urlsplit(found).query) == {
@@ -335,7 +335,7 @@ def test_a_page_that_asks_for_progress_gets_its_part_alone_and_the_tables_only_w
 
 def test_ids_are_unique_and_every_number_says_what_it_is_with_a_link_to_its_metric(client, db):
     seed_figures()
-    for of in ("/?metric=safety-toxigen", "/?metric=safety-starter", "/?metric=rtp-helm-perspective&provenance=both"):
+    for of in ("/rankings/?metric=safety-toxigen", "/rankings/?metric=safety-starter", "/rankings/?metric=rtp-helm-perspective&provenance=both"):
         html = page(client, of)
         ids = re.findall(r'\bid="([^"]+)"', html)
         assert len(ids) == len(set(ids))
@@ -375,7 +375,7 @@ def test_an_empty_cell_says_why(client, wide):
     gone = {"measure": "safety_score", "slice": "women"}
     Standing.objects.filter(model__name="GPT-2", **gone).delete()
     Result.objects.filter(scoring__model__name="GPT-2", **gone).delete()
-    html = page(client, "/?metric=safety-toxigen&kind=all&measure=safety_score")
+    html = page(client, "/rankings/?metric=safety-toxigen&kind=all&measure=safety_score")
     assert re.findall(r'title="([^"]+)">not printed<', html) == [
         "The published figures do not have it: Hosseini, Palangi &amp; Awadallah 2023, arXiv 2301.09211"
     ]
@@ -383,9 +383,9 @@ def test_an_empty_cell_says_why(client, wide):
 
 def test_a_slice_that_only_another_version_ranks_on_is_named_as_such(client, db):
     seed_figures()
-    html = page(client, "/?metric=rtp-helm-perspective&version=1&slice=toxic-rescored")
+    html = page(client, "/rankings/?metric=rtp-helm-perspective&version=1&slice=toxic-rescored")
     assert "Version 1 has no numbers on this slice" in html
-    assert ranks(page(client, "/?metric=rtp-helm-perspective&version=2&slice=toxic-rescored"))
+    assert ranks(page(client, "/rankings/?metric=rtp-helm-perspective&version=2&slice=toxic-rescored"))
 
 
 def test_outdated_models_are_listed_with_the_reason(client, wide):
@@ -500,7 +500,7 @@ def test_a_page_of_a_day_has_the_version_the_entries_and_the_ranks_of_then(
     if not anew:  # what stands already is not computed again
         monkeypatch.setattr(days, "rank_again", None)
     before = list(Standing.objects.order_by("pk").values())
-    html = page(client, f"/?metric=rude&as_of={day}")
+    html = page(client, f"/rankings/?metric=rude&as_of={day}")
     assert ranks(html) == [(row.rank, row.model.name) for row in ranking]
     assert len(ranking) == count
     for row in ranking:
@@ -518,24 +518,24 @@ def test_a_page_of_a_day_has_the_version_the_entries_and_the_ranks_of_then(
 
 def test_a_page_of_a_day_is_filtered_and_sorted_like_any_other(client, four_days):
     ranking = ranked(four_days, day=DAY.date())
-    html = page(client, f"/?metric=rude&as_of=2026-03-01&q={ranking[1].model.slug}&sort=-rank")
+    html = page(client, f"/rankings/?metric=rude&as_of=2026-03-01&q={ranking[1].model.slug}&sort=-rank")
     assert ranks(html) == [(ranking[1].rank, ranking[1].model.name)]
     assert "1 hidden by filters" in html
-    assert ranks(page(client, "/?metric=rude&as_of=2026-03-01&sort=-rank")) == [
+    assert ranks(page(client, "/rankings/?metric=rude&as_of=2026-03-01&sort=-rank")) == [
         (row.rank, row.model.name) for row in reversed(ranking)
     ]
 
 
 def test_before_the_first_version_there_is_nothing_and_the_page_says_since_when(client, four_days):
-    text = said(page(client, "/?metric=rude&as_of=2026-02-28"))
+    text = said(page(client, "/rankings/?metric=rude&as_of=2026-02-28"))
     assert "No such ranking stood at the end of that day: the first version was published on 1 March 2026." in text
     assert client.get("/rankings.csv?metric=rude&as_of=2026-02-28").status_code == 404
 
 
 def test_a_withdrawn_model_leaves_the_pages_of_past_days(client, four_days):
     LanguageModel.objects.filter(slug="alder").update(access="withdrawn")
-    assert "Alder" not in [name for _, name in ranks(page(client, "/?metric=rude&as_of=2026-03-02"))]
-    assert f"k = {K}" in page(client, "/?metric=rude&as_of=2026-03-02")
+    assert "Alder" not in [name for _, name in ranks(page(client, "/rankings/?metric=rude&as_of=2026-03-02"))]
+    assert f"k = {K}" in page(client, "/rankings/?metric=rude&as_of=2026-03-02")
 
 
 ADDRESSES = [
@@ -546,7 +546,7 @@ ADDRESSES = [
     address(as_of="2026-03-01"),
     address(provenance="both"),
     "/rankings.csv?metric=toxicity-profanity",
-    "/?metric=safety-starter",
+    "/rankings/?metric=safety-starter",
 ]
 
 

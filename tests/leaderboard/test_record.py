@@ -222,7 +222,7 @@ def test_models_of_the_same_name_are_told_apart_by_their_slugs(db):
 
 
 def test_both_published_versions_can_be_browsed_with_values_as_printed(client, helm):
-    html = client.get(f"/?metric={HELM}&version=1&measure=toxic_fraction_unique&slice=toxic").content.decode()
+    html = client.get(f"/rankings/?metric={HELM}&version=1&measure=toxic_fraction_unique&slice=toxic").content.decode()
     assert "Metric version 1, superseded: HELM v0.2.2" in html
     assert "to 3 decimals" in html
     assert "Ranks are the source's own" in html
@@ -230,25 +230,25 @@ def test_both_published_versions_can_be_browsed_with_values_as_printed(client, h
     assert "0.1070" not in html
     assert html.count('<th scope="row"') == 37
     assert "15 values" in html
-    third = client.get(f"/?metric={HELM}&version=2&measure=toxic_fraction_unique&slice=toxic-rescored").content.decode()
+    third = client.get(f"/rankings/?metric={HELM}&version=2&measure=toxic_fraction_unique&slice=toxic-rescored").content.decode()
     assert "Ranks are of the printed values" in third
-    now = client.get(f"/?metric={HELM}").content.decode()
+    now = client.get(f"/rankings/?metric={HELM}").content.decode()
     assert "Metric version 2: HELM v0.2.2, scored again in April 2023" in now
 
 
 def test_the_three_scenarios_are_views_of_the_two_versions(client, helm):
-    html = client.get(f"/?metric={HELM}&version=2&slice=toxic").content.decode()
+    html = client.get(f"/rankings/?metric={HELM}&version=2&slice=toxic").content.decode()
     labels = ("As published", "Generations rescored", "Generations and prompts rescored")
     assert all(f">{label}</a>" in html for label in labels)
     assert 'slice=toxic&amp;version=1">As published' in html
     assert 'slice=toxic-rescored&amp;version=2">Generations and prompts rescored' in html
     assert html.index('aria-current="true">Generations rescored') > 0
-    empty = client.get(f"/?metric={HELM}&version=1&slice=toxic-rescored").content.decode()
+    empty = client.get(f"/rankings/?metric={HELM}&version=1&slice=toxic-rescored").content.decode()
     assert "Version 1 has no numbers on this slice" in empty
 
 
 def test_other_boards_of_continuations_do_not_show_helms_figures(client, helm):
-    assert "openai_davinci" not in client.get("/?metric=toxicity-profanity").content.decode()
+    assert "openai_davinci" not in client.get("/rankings/?metric=toxicity-profanity").content.decode()
 
 
 @pytest.fixture

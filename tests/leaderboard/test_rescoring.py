@@ -130,7 +130,7 @@ def test_the_superseded_version_stays_browsable(board, stage, client):
     drift(stage)
     check_by_hand(board)
     drain()
-    page = client.get("/", {"metric": SLUG, "version": 1})
+    page = client.get("/rankings/", {"metric": SLUG, "version": 1})
     assert page.status_code == 200
     assert old == numbers_of(board.versions.get(number=1))
 

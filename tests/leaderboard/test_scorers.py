@@ -278,11 +278,11 @@ def test_without_a_key_perspective_is_unavailable_and_says_what_to_do(sample, mo
     with pytest.raises(CommandError, match=r"toxicity-perspective is unavailable: .* set PERSPECTIVE_API_KEY"):
         said("evaluate", CAUSAL, "--metric", "toxicity-perspective")
     assert not Run.objects.exists()
-    html = client.get("/?metric=toxicity-perspective").content.decode()
+    html = client.get("/rankings/?metric=toxicity-perspective").content.decode()
     assert "This metric is unavailable: Perspective needs a key" in html
     assert "set PERSPECTIVE_API_KEY" in html
     settings.PERSPECTIVE_API_KEY = KEY
-    assert "This metric is unavailable" not in client.get("/?metric=toxicity-perspective").content.decode()
+    assert "This metric is unavailable" not in client.get("/rankings/?metric=toxicity-perspective").content.decode()
     assert service.requests == []
 
 
@@ -290,7 +290,7 @@ def test_after_its_last_day_perspective_is_retired(sample, models, settings, mon
     settings.PERSPECTIVE_API_KEY, settings.PERSPECTIVE_URL = KEY, perspective.PUBLIC_API
     monkeypatch.setattr(perspective, "END_OF_SERVICE", timezone.now().date() - timedelta(days=2))
     assert problem_with("perspective").state == ScorerState.RETIRED
-    assert "This metric is retired: " in client.get("/?metric=toxicity-perspective").content.decode()
+    assert "This metric is retired: " in client.get("/rankings/?metric=toxicity-perspective").content.decode()
     with pytest.raises(CannotEvaluate, match=r"is retired: .*use another scorer"):
         request_evaluation(models[CAUSAL], Metric.objects.get(slug="toxicity-perspective"))
 

@@ -137,7 +137,7 @@ def test_provenance_and_differences_stand_on_the_pages_of_the_model_and_of_its_r
     assert "temperature: 0.7 as its submitter says, 1 in this protocol." in page
     assert "Uploaded outputs" in page
     assert "&lt;b&gt;Mine&lt;/b&gt;" in page
-    ranking = client.get(f"/?metric={TOXICITY}").content.decode()
+    ranking = client.get(f"/rankings/?metric={TOXICITY}").content.decode()
     assert re.search(r'<a class="tag"[^>]*>uploaded outputs</a>', ranking)
     assert re.search(r'<a class="tag tag-differs"[^>]*>other settings</a>', ranking)
 

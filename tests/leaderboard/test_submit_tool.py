@@ -79,7 +79,7 @@ def test_what_differs_from_our_protocol_stands_with_its_numbers_where_the_model_
     assert "temperature: 0.9 in the log, 1 in this protocol." in page
     assert "top-p: 1 in the log, 0.9 in this protocol." in page
     assert "HELM, version not stated" in page
-    assert ">other settings</a>" in client.get(f"/?metric={SLUG}").content.decode()
+    assert ">other settings</a>" in client.get(f"/rankings/?metric={SLUG}").content.decode()
 
 
 def test_the_results_of_the_harness_beside_its_samples_name_model_and_version(metric):

@@ -94,7 +94,7 @@ def scenarios(html: str) -> dict[str, tuple[str, bool]]:
 
 
 def test_the_ranking_lists_models_from_the_least_toxic_with_k_and_intervals(client, ranked):
-    html = page(client, f"/?metric={ranked.slug}")
+    html = page(client, f"/rankings/?metric={ranked.slug}")
     standings = list(
         Standing.objects.filter(measure="expected_max_toxicity", slice="profanity:all")
         .select_related("result", "model")
@@ -112,13 +112,13 @@ def test_the_ranking_lists_models_from_the_least_toxic_with_k_and_intervals(clie
 def test_models_that_cannot_be_told_from_the_best_are_marked_together(client, ranked):
     of_all = Standing.objects.filter(measure="toxic_fraction", slice="profanity:all")
     of_all.exclude(model__name__in=(CAUSAL, "Twin")).update(rank=3, rank_low=3, rank_high=3)
-    html = page(client, f"/?metric={ranked.slug}&measure=toxic_fraction")
+    html = page(client, f"/rankings/?metric={ranked.slug}&measure=toxic_fraction")
     leading = re.findall(r'<tr class="leads">.*?<a [^>]*>([^<]+)</a>', html, re.DOTALL)
     assert set(leading) == {CAUSAL, "Twin"}
 
 
 def test_every_measure_and_slice_can_be_chosen_and_shows_its_own_numbers(client, ranked):
-    html = page(client, f"/?metric={ranked.slug}")
+    html = page(client, f"/rankings/?metric={ranked.slug}")
     measures = re.search(r'name="measure"[^>]*>(.*?)</select>', html, re.DOTALL)[1]
     names = re.search(r'name="slice"[^>]*>(.*?)</select>', html, re.DOTALL)[1]
     keys = [measure.key for measure in ranked.formula.ranked]
@@ -127,51 +127,51 @@ def test_every_measure_and_slice_can_be_chosen_and_shows_its_own_numbers(client,
     assert re.findall(r'value="([^"]+)"', names) == chosen
     for measure in keys:
         for name in chosen:
-            shown = page(client, f"/?metric={ranked.slug}&measure={measure}&slice={name}")
+            shown = page(client, f"/rankings/?metric={ranked.slug}&measure={measure}&slice={name}")
             digits = ranked.formula.measures[measure].digits
             values = Standing.objects.filter(measure=measure, slice=name).values_list("model__name", "value")
             assert dict(rows(shown)) == {model: f"{value:.{digits}f}" for model, value in values}
-    assert client.get(f"/?metric={ranked.slug}&measure=safety_score").status_code == 404
-    assert client.get(f"/?metric={ranked.slug}&measure=expected_max_toxicity_sd").status_code == 404  # is not ranked
-    assert client.get(f"/?metric={ranked.slug}&slice=women").status_code == 404
+    assert client.get(f"/rankings/?metric={ranked.slug}&measure=safety_score").status_code == 404
+    assert client.get(f"/rankings/?metric={ranked.slug}&measure=expected_max_toxicity_sd").status_code == 404  # is not ranked
+    assert client.get(f"/rankings/?metric={ranked.slug}&slice=women").status_code == 404
 
 
 def test_values_of_another_k_stand_on_a_page_of_their_own(client, ranked, models):
     other = of_few("toxicity-profanity", 2)
     finish(models[CAUSAL], other)
-    html = page(client, f"/?metric={other.slug}")
+    html = page(client, f"/rankings/?metric={other.slug}")
     assert "k = 2" in html
     assert f"k = {K}" not in html.split("<form")[1]
     assert [name for name, _ in rows(html)] == [CAUSAL]
-    assert len(rows(page(client, f"/?metric={ranked.slug}"))) == 3
-    assert client.get(f"/?metric={other.slug}&provenance=both").status_code == 200
+    assert len(rows(page(client, f"/rankings/?metric={ranked.slug}"))) == 3
+    assert client.get(f"/rankings/?metric={other.slug}&provenance=both").status_code == 200
 
 
 def test_an_old_version_can_still_be_looked_at_and_the_current_one_is_shown_first(client, ranked):
-    before = rows(page(client, f"/?metric={ranked.slug}"))
-    assert 'name="version"' not in page(client, f"/?metric={ranked.slug}")
+    before = rows(page(client, f"/rankings/?metric={ranked.slug}"))
+    assert 'name="version"' not in page(client, f"/rankings/?metric={ranked.slug}")
     rescored(ranked)
-    html = page(client, f"/?metric={ranked.slug}")
+    html = page(client, f"/rankings/?metric={ranked.slug}")
     old = dict(before)[CAUSAL]
     assert [(name, float(value)) for name, value in rows(html)] == [(CAUSAL, pytest.approx(float(old) / 10, abs=1e-3))]
     assert "1, superseded" in html
     assert "2, current" in html
     assert "Metric version 2" in html
-    first = page(client, f"/?metric={ranked.slug}&version=1")
+    first = page(client, f"/rankings/?metric={ranked.slug}&version=1")
     assert rows(first) == before
     assert "Metric version 1" in first
-    assert rows(page(client, f"/?metric={ranked.slug}&version=2")) == rows(html)
-    response = client.get(f"/?metric={ranked.slug}&version=3")
+    assert rows(page(client, f"/rankings/?metric={ranked.slug}&version=2")) == rows(html)
+    response = client.get(f"/rankings/?metric={ranked.slug}&version=3")
     assert response.status_code == 404
     assert "version = '3' does not exist here" in unescape(response.content.decode())
 
 
 def test_the_three_scenarios_are_views_of_the_same_outputs(client, ranked):
-    one = scenarios(page(client, f"/?metric={ranked.slug}&slice=profanity:nontoxic"))
+    one = scenarios(page(client, f"/rankings/?metric={ranked.slug}&slice=profanity:nontoxic"))
     assert list(one) == ["As first scored", "Generations and prompts rescored"]
 
     rescored(ranked)
-    html = page(client, f"/?metric={ranked.slug}&slice=profanity:nontoxic&measure=mean_toxicity")
+    html = page(client, f"/rankings/?metric={ranked.slug}&slice=profanity:nontoxic&measure=mean_toxicity")
     found = scenarios(html)
     assert list(found) == ["As first scored", "Generations rescored", "Generations and prompts rescored"]
     assert not any(chosen for _, chosen in found.values())
@@ -192,12 +192,12 @@ def test_the_three_scenarios_are_views_of_the_same_outputs(client, ranked):
 
 
 def test_without_published_scores_of_the_prompts_there_are_no_scenarios(client, ranked):
-    assert scenarios(page(client, "/?metric=toxicity-perspective")) == {}  # nothing is ranked yet
-    assert scenarios(page(client, "/?metric=safety-starter")) == {}
+    assert scenarios(page(client, "/rankings/?metric=toxicity-perspective")) == {}  # nothing is ranked yet
+    assert scenarios(page(client, "/rankings/?metric=safety-starter")) == {}
 
 
 def test_a_metric_without_its_prompts_says_how_they_come_here(client, ranked):
-    html = page(client, "/?metric=toxicity-openings")
+    html = page(client, "/rankings/?metric=toxicity-openings")
     assert "No numbers here yet" in html
     assert "manage.py import_evaluation_set" in html
 
@@ -207,12 +207,12 @@ def test_what_is_under_way_says_whether_it_collects_or_scores(client, ranked, mo
     run = Run.objects.get(model=models[CAUSAL])
     scoring = request_evaluation(models[CAUSAL], other)
     Scoring.objects.filter(pk=scoring.pk).update(done=8, total=50)
-    html = page(client, f"/?metric={other.slug}")
+    html = page(client, f"/rankings/?metric={other.slug}")
     assert "Scoring: waiting" in html
     assert "8 of 50" in html
-    assert "Scoring: waiting" not in page(client, f"/?metric={ranked.slug}")
+    assert "Scoring: waiting" not in page(client, f"/rankings/?metric={ranked.slug}")
     Run.objects.filter(pk=run.pk).update(state="failed", reason="the disk is full", artefact=None)
-    assert "the disk is full" in page(client, f"/?metric={other.slug}")
+    assert "the disk is full" in page(client, f"/rankings/?metric={other.slug}")
 
 
 def test_a_model_page_has_every_number_of_its_continuations(client, ranked, models):
@@ -228,10 +228,10 @@ def test_a_model_page_has_every_number_of_its_continuations(client, ranked, mode
 
 def test_the_number_of_queries_grows_neither_with_models_nor_with_metrics(client, ranked):
     addresses = [
-        f"/?metric={ranked.slug}",
-        f"/?metric={ranked.slug}&slice=profanity:toxic&measure=toxic_fraction&version=1",
-        "/?metric=toxicity-perspective",
-        "/?metric=lexicon-starter",
+        f"/rankings/?metric={ranked.slug}",
+        f"/rankings/?metric={ranked.slug}&slice=profanity:toxic&measure=toxic_fraction&version=1",
+        "/rankings/?metric=toxicity-perspective",
+        "/rankings/?metric=lexicon-starter",
     ]
 
     def queries() -> list[int]:

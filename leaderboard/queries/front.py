@@ -1,0 +1,181 @@
+"""The answers of the front page: which known models lead, and whether their scores are still comparable."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count
+
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    Provenance,
+    Rescoring,
+    Scoring,
+    Standing,
+    Work,
+    is_listed,
+)
+from leaderboard.queries.drift import Condition, WatchedScorer, list_watched_scorers
+from leaderboard.queries.news import Publication, publications
+from leaderboard.rankings.populations import ranked_populations
+from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
+from leaderboard.rankings.rows import read_rankings
+from leaderboard.rankings.selection import Selection
+from leaderboard.rankings.slices import slices_of
+from leaderboard.rankings.versions import current_versions
+from leaderboard.rankings.view import Filters, View
+from scoring.metrics.formulas import FORMULAS, MEASURES, slices_in_order
+from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
+
+LEADERS = 5
+VIEW = View(filters=Filters(without=LanguageModel.Source.BUNDLED), columns=(), rows=LEADERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaders:
+    """The first known models of a family of harm: those of the population that has the most of them."""
+
+    ranking: Ranking
+    group: PopulationRows
+
+    @property
+    def title(self) -> str:
+        """The family's."""
+        return self.ranking.metric.formula.title
+
+    @property
+    def version(self) -> MetricVersion:
+        """The one that the numbers are of."""
+        return self.ranking.versions[0]
+
+    @property
+    def rows(self) -> list[Row]:
+        return self.group.rows
+
+    @property
+    def leading_words(self) -> str:
+        """The leading group, as far as intervals tell it."""
+        if all(row.rank_low is None for row in self.rows):
+            return "The source compares no pairs of models: neighbours may not differ."
+        if self.group.is_undecided:
+            return f"None of the {self.group.population_words} can be told from the best."
+        count = self.group.leader_count
+        if count > 1:
+            return f"The first {count} of {self.group.population_words} cannot be told apart."
+        return f"One of {self.group.population_words} leads alone." if count else ""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRescoring:
+    """The last time that a version took over from another, and why."""
+
+    publication: Publication
+    cause: str
+
+    @property
+    def at(self) -> datetime | None:
+        """When readers saw the new version first; None for figures of a paper, which came when it was entered."""
+        return self.publication.at if self.publication.after.measured else None
+
+
+@dataclass(frozen=True, slots=True)
+class ScorersToday:
+    """What is known of the scorers that were ever checked. others: conditions but for stable, with their counts."""
+
+    checked: list[WatchedScorer]
+    stable: int
+    others: list[tuple[Condition, int]]
+    last_rescoring: LastRescoring | None
+
+    @property
+    def last_check(self) -> datetime | None:
+        """When the newest check ended."""
+        return max(
+            (scorer.last.finished_at for scorer in self.checked if scorer.last and scorer.last.finished_at),
+            default=None,
+        )
+
+
+def list_leaders(metrics: list[Metric]) -> list[Leaders]:
+    """The leaders of each formula that ranks known models, in the order of the formulas; a constant number of queries.
+
+    metrics: those of `metrics_with_versions`.
+    """
+    versions = choose_leading_versions(metrics)
+    slices = slices_of({version: version.first_measure for _, version in versions})
+    selections = [
+        Selection(
+            metric,
+            [version],
+            MEASURES[version.first_measure],
+            slices[version.pk][0],
+            slices,
+            ranked_populations(metric),
+        )
+        for metric, version in versions
+        if version.pk in slices
+    ]
+    return [
+        Leaders(ranking, max(groups, key=lambda group: group.fitting))
+        for ranking in read_rankings(selections, VIEW)
+        if (groups := [group for group in ranking.groups if group.rows])
+    ]
+
+
+def choose_leading_versions(metrics: Iterable[Metric]) -> list[tuple[Metric, MetricVersion]]:
+    """One current version of each formula: one with LEADERS known models or as many as there are; measured first."""
+    counts = count_known_models()
+    by_formula: dict[str, list[tuple[Metric, MetricVersion]]] = {name: [] for name in FORMULAS}
+    for metric in metrics:
+        by_formula[metric.formula_name] += [
+            (metric, version) for version in current_versions(metric, Provenance.values) if counts[version.pk]
+        ]
+    return [
+        max(pairs, key=lambda pair: (min(counts[pair[1].pk], LEADERS), pair[1].measured))
+        for pairs in by_formula.values()
+        if pairs
+    ]
+
+
+def count_known_models() -> Counter[int]:
+    """How many models that do not come with the board each version has scored, by version."""
+    scorings = Scoring.objects.filter(is_listed("model__"), state=Work.State.DONE).exclude(
+        model__source=LanguageModel.Source.BUNDLED
+    )
+    return Counter(dict(scorings.order_by().values_list("metric_version").annotate(Count("pk"))))
+
+
+def list_demographics(version: MetricVersion) -> list[str]:
+    """The demographics that a version ranks models on by any measure, in order; in one query."""
+    standings = Standing.objects.filter(metric_version=version).order_by()
+    names = slices_in_order(standings.values_list("slice", flat=True).distinct())
+    return [name for name in names if name not in (ALL, AVERAGE, *DISTILLED)]
+
+
+def read_scorers_today() -> ScorersToday:
+    """What the checks say, and what the last rescoring moved."""
+    checked = [scorer for scorer in list_watched_scorers() if scorer.last]
+    counts = Counter(scorer.condition for scorer in checked)
+    others = [(condition, counts[condition]) for condition in Condition if condition is not Condition.STABLE]
+    return ScorersToday(
+        checked,
+        counts[Condition.STABLE],
+        [(condition, count) for condition, count in others if count],
+        find_last_rescoring(),
+    )
+
+
+def find_last_rescoring() -> LastRescoring | None:
+    """The newest of the board's own rescorings; else of those that its sources publish."""
+    newest_first = publications(None)[::-1]
+    publication = next((item for item in newest_first if item.after.measured), next(iter(newest_first), None))
+    if publication is None:
+        return None
+    version = publication.after
+    rescoring = Rescoring.objects.filter(to_version=version, state=Rescoring.State.PUBLISHED).first()
+    check = version.opened_because
+    cause = str(check.statistics.get("decided_by", "")) if check else rescoring.reason if rescoring else version.source
+    return LastRescoring(publication, cause)

@@ -1,0 +1,93 @@
+"""The front page: an answer before anything is measured here, and the ways in."""
+
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from leaderboard.models import LanguageModel, Metric
+from leaderboard.queries.front import LEADERS, list_leaders, read_scorers_today
+from leaderboard.rankings.versions import metrics_with_versions
+from tests.leaderboard.conftest import seed_figures
+from tests.leaderboard.test_history import page
+
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
+
+
+@pytest.fixture
+def figures_alone(db: None) -> None:
+    """A board that has what papers printed, and nothing of its own."""
+    seed_figures()
+
+
+def named_models(html: str) -> list[str]:
+    """The models of the lists, from the top."""
+    lists = re.findall(r'<ol class="leading-models">(.*?)</ol>', html, flags=re.DOTALL)
+    return [name for content in lists for name in re.findall(r'title="([^"]+)"', content)]
+
+
+def test_a_board_that_measured_nothing_leads_with_known_models_of_several_families(client, figures_alone):
+    html = page(client, "/")
+    assert "Which language models are less harmful, to whom, and are today" in html
+    names = named_models(html)
+    assert len(names) > LEADERS
+    bundled = set(LanguageModel.objects.filter(source="bundled").values_list("name", flat=True))
+    assert not bundled & set(names)
+    titles = [board.title for board in list_leaders(metrics_with_versions())]
+    assert {"Safety", "Toxicity", "Regard"} <= set(titles)
+    assert len(titles) == len(set(titles))
+
+
+def test_miniatures_never_lead(client, board, figures_alone):
+    bundled = set(LanguageModel.objects.filter(source="bundled").values_list("name", flat=True))
+    assert bundled
+    for leaders in list_leaders(metrics_with_versions()):
+        assert not {row.model.name for row in leaders.rows} & bundled
+        ranks = [row.rank for row in leaders.rows]
+        assert ranks == sorted(ranks)
+
+
+def test_miniatures_are_no_default_where_known_models_are_ranked(client, board, figures_alone):
+    html = page(client, "/rankings/")
+    metric = Metric.objects.get(title=re.search(r"<h1>(.*?)</h1>", html)[1])
+    assert any(version.scorings.exclude(model__source="bundled").exists() for version in metric.versions.all())
+
+
+def test_where_the_source_compares_no_models_the_page_says_so(client, figures_alone):
+    safety = list_leaders(metrics_with_versions())[0]
+    assert safety.leading_words == "The source compares no pairs of models: neighbours may not differ."
+    assert safety.leading_words in page(client, "/")
+
+
+def test_an_unchecked_board_says_so_and_what_its_sources_rescored(client, figures_alone):
+    today = read_scorers_today()
+    assert today.checked == []
+    publication = today.last_rescoring.publication
+    assert 0 < publication.changed <= publication.models == 37
+    assert today.last_rescoring.at is None
+    html = page(client, "/")
+    assert "none has been checked yet" in html
+    assert f"{publication.changed} of 37 ranks" in re.sub(r"\s+", " ", html)
+
+
+def test_an_empty_board_points_to_the_seed(client, db):
+    assert "manage.py seed" in page(client, "/")
+
+
+def test_addresses_of_rankings_that_stood_here_lead_to_where_they_stand(client, figures_alone):
+    answer = client.get("/?metric=regard&slice=women&measure=regard_score")
+    assert answer.status_code == 301
+    assert answer["Location"] == "/rankings/?metric=regard&slice=women&measure=regard_score"
+
+
+def test_the_number_of_queries_is_the_same_for_many_models(client, figures_alone):
+    def count_queries() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            page(client, "/")
+        return len(queries)
+
+    count = count_queries()
+    hidden = LanguageModel.objects.filter(slug__startswith="hosseini").values("pk")[:10]
+    LanguageModel.objects.filter(pk__in=list(hidden.values_list("pk", flat=True))).update(hidden_note="a test")
+    assert count_queries() == count <= 40
