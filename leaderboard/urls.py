@@ -23,18 +23,25 @@ from leaderboard.views import (
     grids,
     history,
     hosseini,
+    lists,
     metrics,
     models,
     papers,
     rankings,
     samples,
     scenarios,
+    search,
 )
 
 urlpatterns = [
     path("", front.front, name="front"),
     path("rankings/", rankings.rankings, name="rankings"),
     re_path(r"^rankings\.(?P<name>csv|json|latex|markdown)$", rankings.export, name="export"),
+    path("search/", search.search_page, name="search"),
+    path("sitemap.xml", search.sitemap, name="sitemap"),
+    path("robots.txt", search.robots, name="robots"),
+    path("models/", lists.model_list, name="models"),
+    path("metrics/", lists.metric_list, name="metrics"),
     path("history/", history.history, name="history"),
     path("demographics/", demographics.demographics, name="demographics"),
     path("models/<slug:slug>/", models.model, name="model"),
@@ -85,3 +92,5 @@ urlpatterns = [
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.prometheus, name="prometheus"),
 ]
+
+handler404 = "leaderboard.views.search.not_found"

@@ -12,15 +12,13 @@ from leaderboard.charts import BoxColumn, BoxPoint
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Standing, is_listed, significance
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.populations import leading_count, population_title
-from leaderboard.rankings.ranking import scale_end, scale_start
+from leaderboard.rankings.scales import Shades, WhiskerScale, fit_scale, fit_shades
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
 from scoring.statistics.boxes import Box, box
 
 OVERALL = (AVERAGE, ALL)  # slices that are no demographic
-LEVELS = 4  # shades on either side of the anchor
-ROUND = (1, 2, 2.5, 5, 10)  # steps that read well, times a power of ten
 MANY = 10  # models from which on the one that is worst off most often is worth naming
 
 
@@ -94,17 +92,10 @@ class Board:
         return -1.0 if self.measure.direction == "lower" else 1.0
 
     @property
-    def scale(self) -> float:
-        """The end of the scale of whiskers: a round part of the measure's own that holds all values."""
+    def scale(self) -> WhiskerScale:
+        """The scale of whiskers."""
         value_groups = (by_model for by_slice in (self.values, self.indifferent) for by_model in by_slice.values())
-        return scale_end(
-            self.measure, max((abs(value) for by_model in value_groups for value in by_model.values()), default=0.0)
-        )
-
-    @property
-    def scale_start(self) -> float:
-        """Where the scale of whiskers begins."""
-        return scale_start(self.measure, self.scale)
+        return fit_scale(self.measure, (value for by_model in value_groups for value in by_model.values()))
 
     def in_order(self, name: str) -> list[int]:
         """The models by their value on slice `name`, the best first, those without one last."""
@@ -155,62 +146,14 @@ def board(version: MetricVersion, measure: str, population: str, entries: dict[i
     return Board(version, MEASURES[measure], population, entries, values, indifferent)
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """Which shade a value has: `step` wide each, LEVELS on either side of the one round the anchor.
-
-    typical: whether the anchor is but the median of what is shown, for want of a neutral value. own: whether it is what
-    each model would have if it were indifferent; then shades, and `anchor`, 0, are of differences from that.
-    """
-
-    anchor: float
-    step: float
-    typical: bool
-    best: float
-    own: bool = False
-
-    def level(self, value: float, indifferent: float | None = None) -> int:
-        """From -LEVELS, the worst, to LEVELS. indifferent: the model's own indifferent value there, where it has one.
-
-        0 where shades are of differences from that and it is not known.
-        """
-        if self.own and indifferent is None:
-            return 0
-        difference = value - (indifferent if self.own and indifferent is not None else self.anchor)
-        return min(LEVELS, math.floor(abs(difference) / self.step + 0.5)) * (1 if difference * self.best > 0 else -1)
-
-    @property
-    def legend(self) -> list[tuple[int, float]]:
-        """Each level, the worst first, and the value in its middle."""
-        return [(level, self.anchor + self.best * level * self.step) for level in range(-LEVELS, LEVELS + 1)]
-
-
-def scale(board: Board) -> Scale:
-    """The scale of a board: the same for all its pages, anchored at the measure's neutral value.
-
-    A measure whose models have indifferent values of their own is anchored at each of these; one that has none at the
-    median of all values of demographics.
-    """
-    if board.ticked:
-        distances = [
-            abs(board.values[name][model] - value)
-            for name in board.demographics
-            for model, value in board.indifferent.get(name, {}).items()
-        ]
-        return Scale(0.0, _round_up(max(distances) / (LEVELS + 0.5)), False, board.best, own=True)
-    values = np.array([value for name in board.demographics for value in board.values[name].values()])
-    neutral = board.measure.neutral
-    anchor = float(np.median(values)) if neutral is None and len(values) else neutral or 0.0
-    farthest = float(np.abs(values - anchor).max()) if len(values) else 0.0
-    return Scale(anchor, _round_up(farthest / (LEVELS + 0.5)), neutral is None, board.best)
-
-
-def _round_up(step: float) -> float:
-    """The next number that reads well."""
-    if step <= 0:
-        return 0.01
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(times * power for times in ROUND if times * power >= step * (1 - 1e-9))
+def shades_of(board: Board) -> Shades:
+    """The shades of a board: the same for all its pages."""
+    pairs = [
+        (value, board.indifferent.get(name, {}).get(model))
+        for name in board.demographics
+        for model, value in board.values[name].items()
+    ]
+    return fit_shades(board.measure, [value for value, _ in pairs], [own for _, own in pairs])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +177,7 @@ class HeatRow:
     cells: list[HeatMapCell | None]
 
 
-def heat_map(board: Board, shades: Scale, models: Sequence[int]) -> list[HeatRow]:
+def heat_map(board: Board, shades: Shades, models: Sequence[int]) -> list[HeatRow]:
     """The rows of `models`, in one query for their tests."""
     p_values = dict[tuple[int, str], float | None]()
     rows = Standing.objects.filter(

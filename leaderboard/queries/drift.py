@@ -25,7 +25,7 @@ class Condition(Enum):
     STABLE = "stable", "Stable", "●"
     CHANGED = "changed", "Changed", "▲"
     DRIFTED = "drifted", "Drifted", "◆"
-    RIGHTED = "righted", "Drifted and put right", "◇"
+    RIGHTED = "righted", "Changed; all models rescored", "◇"
     UNAVAILABLE = "unavailable", "Unavailable", "✕"
     NEVER = "never", "Never checked", "○"
 
@@ -143,6 +143,21 @@ def list_watched_scorers() -> list[WatchedScorer]:
             )
         )
     return rows
+
+
+def describe_day(scorers: Sequence[WatchedScorer]) -> str:
+    """The verdict of the day on all scorers, in a sentence or two."""
+    checked_scorers = [scorer for scorer in scorers if scorer.last]
+    count = len(checked_scorers)
+    if not count:
+        return "Nobody knows yet: no scorer has been checked. The first check comes with the first model measured here."
+    unstable_scorers = [scorer for scorer in checked_scorers if scorer.condition is not Condition.STABLE]
+    if unstable_scorers:
+        states = "; ".join(f"{scorer.metric.title}: {scorer.condition.label.lower()}" for scorer in unstable_scorers)
+        return f"{count - len(unstable_scorers)} of {count} scorers that have been checked are stable. {states}."
+    if count == 1:
+        return "Yes: the one scorer that has been checked gives the scores that it gave when its version was opened."
+    return f"Yes: all {count} scorers that have been checked give the scores that they gave when their versions opened."
 
 
 def condition_of(last: EndedCheck | None, put_right: bool) -> Condition:

@@ -12,7 +12,6 @@ from leaderboard.models import (
     Metric,
     MetricVersion,
     Provenance,
-    Rescoring,
     Scoring,
     Standing,
     Work,
@@ -20,6 +19,7 @@ from leaderboard.models import (
 )
 from leaderboard.queries.drift import Condition, WatchedScorer, list_watched_scorers
 from leaderboard.queries.news import Publication, publications
+from leaderboard.rankings.movement import read_causes
 from leaderboard.rankings.populations import ranked_populations
 from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
 from leaderboard.rankings.rows import read_rankings
@@ -157,11 +157,11 @@ def list_demographics(version: MetricVersion) -> list[str]:
 
 def read_scorers_today() -> ScorersToday:
     """What the checks say, and what the last rescoring moved."""
-    checked = [scorer for scorer in list_watched_scorers() if scorer.last]
-    counts = Counter(scorer.condition for scorer in checked)
+    checked_scorers = [scorer for scorer in list_watched_scorers() if scorer.last]
+    counts = Counter(scorer.condition for scorer in checked_scorers)
     others = [(condition, counts[condition]) for condition in Condition if condition is not Condition.STABLE]
     return ScorersToday(
-        checked,
+        checked_scorers,
         counts[Condition.STABLE],
         [(condition, count) for condition, count in others if count],
         find_last_rescoring(),
@@ -175,7 +175,4 @@ def find_last_rescoring() -> LastRescoring | None:
     if publication is None:
         return None
     version = publication.after
-    rescoring = Rescoring.objects.filter(to_version=version, state=Rescoring.State.PUBLISHED).first()
-    check = version.opened_because
-    cause = str(check.statistics.get("decided_by", "")) if check else rescoring.reason if rescoring else version.source
-    return LastRescoring(publication, cause)
+    return LastRescoring(publication, read_causes([version.pk]).get(version.pk, "") or version.source)

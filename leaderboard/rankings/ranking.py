@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result
+from leaderboard.rankings.movement import RankMovement
 from leaderboard.rankings.populations import ALL, leading_count, population_in_words, population_title
+from leaderboard.rankings.scales import WhiskerScale
 from leaderboard.rankings.selection import Selection
 from leaderboard.rankings.versions import has_history
 from leaderboard.rankings.view import EXTRAS, USUAL, View
 from scoring.metrics.measures import Measure
-
-ROUND_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of a measure's scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class SliceCell:
     text: str
     significant: bool | None = None
     reason: str = ""
+    level: int | None = None  # its shade, of a demographic; None where values are not shaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Row:
     tied: bool = False
     indifferent: float | None = None  # what the model would have if it were indifferent, where that is its own value
     leads: bool = False  # of its group: paired tests cannot tell it from the best, as they can others
+    gained: int | None = None  # ranks since the version before; None where it has none, or the model is new
 
     @property
     def indifferent_derived(self) -> bool:
@@ -127,19 +129,21 @@ class Choices:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A page of a ranking. `most` is the value or end of an interval farthest from 0 in all of it."""
+    """A page of a ranking. scale: of whiskers, for all of its values and intervals."""
 
     selection: Selection
     columns: list[str]
     extras: list[str]
     groups: list[PopulationRows]
     choices: Choices
-    most: float
+    scale: WhiskerScale
     newest: datetime | None
     carries_ranks: bool  # those that its source gives
     anew: bool  # whether its ranks were taken for this page
     outdated: list[OutdatedEntry] = field(default_factory=list)
     unranked: list[Result] = field(default_factory=list)  # of entries that lack too many scores
+    movement: RankMovement | None = None  # since the version before
+    has_chosen_columns: bool = False
 
     @property
     def identity(self) -> str:
@@ -181,16 +185,6 @@ class Ranking:
         """Continuations of each prompt that the values are of; None where they are not of continuations."""
         return self.versions[0].protocol.k
 
-    @property
-    def scale(self) -> float:
-        """The end of the scale of whiskers; see `scale_start`."""
-        return scale_end(self.measure, self.most)
-
-    @property
-    def scale_start(self) -> float:
-        """Where the scale of whiskers begins."""
-        return scale_start(self.measure, self.scale)
-
     def facts(self, group: PopulationRows) -> list[str]:
         """The columns of a group's table between the value and the slices, in order: of EXTRAS, and provenance."""
         kind = {"kind"} if group.population == ALL and self.metric.formula.by_kind else set()
@@ -216,17 +210,6 @@ class Ranking:
     def pages(self) -> int:
         """Of the longest table."""
         return max((group.pages for group in self.groups), default=1)
-
-
-def scale_end(measure: Measure, most: float) -> float:
-    """The end of a scale of `measure`: its own, or a round part of it that holds values up to `most`."""
-    ends = [share * measure.largest for share in ROUND_SHARES]
-    return next((end for end in ends if end >= most), measure.largest)
-
-
-def scale_start(measure: Measure, end: float) -> float:
-    """Where a scale that ends at `end` begins: at 0, or as far below it where values may be negative."""
-    return -end if measure.smallest < 0 else 0.0
 
 
 def extras_of(view: View, unknown: set[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """The rows of rankings: filtered, ordered and paged by the database, for all rankings of a page at once."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from math import ceil
 from typing import Any
@@ -25,13 +26,14 @@ from leaderboard.models import (
 from leaderboard.rankings import days
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.indifferent import Indifferent, indifferent_results
+from leaderboard.rankings.movement import RankMovement, read_movements
 from leaderboard.rankings.populations import leading_count
 from leaderboard.rankings.ranking import Choices, PopulationRows, Ranking, Row, SliceCell, extras_of
+from leaderboard.rankings.scales import fit_scale, fit_shades
 from leaderboard.rankings.selection import Selection
 from leaderboard.rankings.versions import NoRanking
 from leaderboard.rankings.view import View
 from scoring.artefacts import ArtefactError
-from scoring.metrics.measures import Measure
 from scoring.statistics.ranks import Rank, competition_ranks
 
 GONE = "The ranks of that day cannot be taken again: a file that they were made from is gone."
@@ -65,6 +67,7 @@ def read_rankings(selections: list[Selection], view: View) -> list[Ranking]:
     cells, indifferent = read_cells(page_standings, selections, view)
     outdated_entries = outdated_under([selection for selection in selections if flags_outdated(selection)])
     incomplete = unranked_under(selections)
+    movements = read_movements(selections) if new_ranks is None else {}
     rankings = []
     for selection in selections:
         keys = {version.pk for version in selection.versions}
@@ -83,6 +86,7 @@ def read_rankings(selections: list[Selection], view: View) -> list[Ranking]:
                 tied,
                 outdated_entries,
                 incomplete,
+                movements.get(selection.versions[0].pk),
             )
         )
     return rankings
@@ -191,7 +195,7 @@ def read_cells(
     """Values on the other slices and indifferent values on the ranked ones, by scoring and slice, in one query."""
     columns = {name for selection in selections for name in selection.columns(view)}
     measures = {version.pk: selection.measure for selection in selections for version in selection.versions}
-    slices = {selection.slice for selection in selections}
+    slices = columns | {selection.slice for selection in selections}
     condition = Q(pk__in=[])
     for measure in {measure.key: measure for measure in measures.values()}.values():
         scorings = {row.result.scoring_id for row in page_standings if row.measure == measure.key}
@@ -210,7 +214,25 @@ def read_cells(
             cells[scoring, name] = SliceCell(value, f"{value:.{digits[scoring]}f}", significance(key, p))
         else:
             indifferent[scoring, name] = value
+    for selection in selections:
+        if selection.metric.formula.by_demographic:
+            shade_cells(cells, indifferent, selection, page_standings)
     return cells, indifferent
+
+
+def shade_cells(
+    cells: dict[tuple[int, str], SliceCell],
+    indifferent: Indifferent,
+    selection: Selection,
+    page_standings: list[Standing],
+) -> None:
+    """Give the cells of one ranking their shades."""
+    versions = {version.pk for version in selection.versions}
+    scorings = {row.result.scoring_id for row in page_standings if row.metric_version_id in versions}
+    keys = [(key, cell.value) for key, cell in cells.items() if key[0] in scorings and cell.value is not None]
+    shades = fit_shades(selection.measure, [value for _, value in keys], [indifferent.get(key) for key, _ in keys])
+    for key, value in keys:
+        cells[key] = replace(cells[key], level=shades.level(value, indifferent.get(key)))
 
 
 def without_value(version: MetricVersion, slices: list[str], name: str) -> SliceCell:
@@ -272,6 +294,7 @@ def assemble(
     tied: set[tuple[int, str, int]] | None,
     outdated_entries: list[OutdatedEntry],
     incomplete: list[Result],
+    movement: RankMovement | None,
 ) -> Ranking:
     """A ranking from the rows that were read."""
     columns = selection.columns(view)
@@ -303,6 +326,7 @@ def assemble(
             is_tied,
             indifferent.get((standing.result.scoring_id, selection.slice)),
             first,
+            movement.gained.get((standing.population, standing.model.slug)) if movement else None,
         )
 
     groups = []
@@ -338,21 +362,24 @@ def assemble(
         extras=extras_of(view, {name for name in KNOWN_OF_SOME if not any(row[name] for row in visible_rows)}),
         groups=groups,
         choices=choices_of(visible_rows),
-        most=farthest(selection.measure, visible_rows, [row.indifferent for group in groups for row in group.rows]),
+        scale=fit_scale(
+            selection.measure,
+            drawn_values(visible_rows, [row.indifferent for group in groups for row in group.rows]),
+        ),
         newest=newest_of(visible_rows, selection),
         carries_ranks=not selection.is_mixed and any(row["printed"] for row in visible_rows),
         anew=new_ranks is not None,
         outdated=[entry for entry in outdated_entries if entry.metric_version_id in versions],
         unranked=[result for result in incomplete if result.scoring.metric_version_id in versions],
+        movement=movement,
+        has_chosen_columns=view.columns is not None,
     )
 
 
-def farthest(measure: Measure, visible_rows: list[dict[str, Any]], indifferent: list[float | None]) -> float:
-    """How far from 0 the values of a ranking, the ends of their intervals and the `indifferent` ones shown lie."""
-    ends = [
-        abs(row[name]) for row in visible_rows for name in ("largest", "highest", "smallest", "lowest") if row[name]
-    ]
-    return max([*ends, *(value for value in indifferent if value)], default=measure.largest)
+def drawn_values(visible_rows: list[dict[str, Any]], indifferent: list[float | None]) -> list[float]:
+    """The ends of the values of a ranking and of their intervals, and the `indifferent` ones shown."""
+    ends = [row[name] for row in visible_rows for name in ("largest", "highest", "smallest", "lowest")]
+    return [value for value in (*ends, *indifferent) if value is not None]
 
 
 def choices_of(visible_rows: list[dict[str, Any]]) -> Choices:

@@ -30,6 +30,8 @@ def explanations(ranking: Ranking) -> list[tuple[str, str]]:
         "family": "The models that this one was released with.",
         "kind": "How the model gives probabilities to texts: numbers of different kinds are different quantities.",
         "parameters": "How many weights the model has, of any kind.",
+        "context": "How many tokens the model can read at once.",
+        "release_date": "When the model was released, as its card says.",
         "date": "The day on which this value was computed here."
         if is_measured
         else "The day on which the figure was entered here, which is later than its source.",

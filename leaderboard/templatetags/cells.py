@@ -5,7 +5,7 @@ from datetime import date
 
 from django import template
 from django.contrib.humanize.templatetags.humanize import intcomma
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from leaderboard.models import MetricVersion, Result
@@ -13,8 +13,11 @@ from leaderboard.models.results import DERIVED
 from leaderboard.queries.coefficients import CoefficientCell, SizeRow
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.history import Absence, ModelHistory, PastPlace
-from leaderboard.rankings.ranking import Row, SliceCell, scale_start
+from leaderboard.rankings.ranking import Ranking, Row, SliceCell
+from leaderboard.rankings.scales import WhiskerScale, whole_scale
+from leaderboard.rankings.view import EXTRAS
 from leaderboard.templatetags.board import compact, decimals, p
+from scoring.metrics.formulas import slice_label
 from scoring.metrics.measures import Measure
 
 register = template.Library()
@@ -43,9 +46,25 @@ VALUE = '<line class="whisker-value" x1="{}" y1="1.5" x2="{}" y2="10.5"/></svg>'
 
 
 @register.simple_tag
-def cells(row: Row) -> SafeString:
-    """The values of a model beside the one it is ranked by, each with the reason where there is none."""
-    return SafeString("".join(f'<td class="num">{_value(cell)}</td>' for cell in row.cells))
+def cells(row: Row, labels: list[str]) -> SafeString:
+    """The values of a model beside the one it is ranked by, each with the reason where there is none.
+
+    labels: of the columns, escaped, which cards show beside the values.
+    """
+    pairs = zip(row.cells, labels, strict=True)
+    return SafeString(
+        "".join(f'<td class="num{_shade(cell)}" data-label="{label}">{_value(cell)}</td>' for cell, label in pairs)
+    )
+
+
+@register.simple_tag
+def labels_of(ranking: Ranking) -> list[str]:
+    """The labels of the slices beside the value, escaped."""
+    return [escape(slice_label(name)) for name in ranking.columns]
+
+
+def _shade(cell: SliceCell) -> str:
+    return "" if cell.level is None else f" heat heat-{cell.level}"
 
 
 def _value(cell: SliceCell) -> str:
@@ -57,11 +76,51 @@ def _value(cell: SliceCell) -> str:
 @register.simple_tag
 def facts(row: Row, names: list[str]) -> SafeString:
     """What is known of a model and of its result, a cell for each of `names`."""
-    return SafeString("".join(FACTS[name](row) for name in names))
+    return SafeString("".join(_fact(row, name) for name in names))
+
+
+MOVES = {1: ("▲", "rose by"), 0: ("=", "kept its rank"), -1: ("▼", "fell by")}
+
+
+@register.simple_tag
+def gained(row: Row, ranking: Ranking) -> SafeString:
+    """How many ranks a model gained since the version before, as an arrow and a number, with the cause."""
+    if row.gained is None or ranking.movement is None:
+        return SafeString("")
+    shape, words = (
+        ("▲", "rose by") if row.gained > 0 else ("▼", "fell by") if row.gained < 0 else ("=", "kept its rank")
+    )
+    count = str(abs(row.gained)) if row.gained else ""
+    title = f"since version {ranking.movement.before.number}: {ranking.movement.cause}"
+    return format_html(
+        '<span class="gained" title="{} {} {}"><span aria-hidden="true">{}{}</span>'
+        '<span class="visually-hidden">, {} {}</span></span>',
+        words.capitalize(), count, title, shape, count, words, count,
+    )  # fmt: skip
+
+
+def _fact(row: Row, name: str) -> str:
+    look, describe = FACTS[name]
+    return f'<td class="{look}" data-label="{EXTRAS.get(name, "Provenance")}">{describe(row)}</td>'
+
+
+@register.simple_tag
+def constant_facts(ranking: Ranking) -> dict[str, tuple[str, SafeString]]:
+    """The columns that say the same in each row of a ranking, by name, with their labels and what they say.
+
+    None where fewer than three rows are shown, or somebody chose the columns.
+    """
+    rows = [row for group in ranking.groups for row in group.rows]
+    names = {name for group in ranking.groups for name in ranking.facts(group)} & set(FACTS)
+    if len(rows) < FEWEST_ALIKE or ranking.has_chosen_columns:
+        return {}
+    cells = {name: {FACTS[name][1](row) for row in rows} for name in EXTRAS if name in names}
+    labels = EXTRAS | {"date": "Scored" if ranking.versions[0].measured else "Entered"}
+    return {name: (labels[name], SafeString(texts.pop())) for name, texts in cells.items() if len(texts) == 1}
 
 
 def _of_source(count: int | None) -> str:
-    return f'<td class="num">{UNPRINTED if count is None else intcomma(count)}</td>'
+    return UNPRINTED if count is None else intcomma(count)
 
 
 def _day(day: date | None) -> str:
@@ -70,16 +129,16 @@ def _day(day: date | None) -> str:
 
 def _parameters(row: Row) -> str:
     count = row.model.parameters
-    return f'<td class="num">{compact(count) if count else UNKNOWN}</td>'
+    return compact(count) if count else UNKNOWN
 
 
 def _context(row: Row) -> str:
-    return f'<td class="num">{intcomma(row.model.context) if row.model.context else UNKNOWN}</td>'
+    return intcomma(row.model.context) if row.model.context else UNKNOWN
 
 
 def _revision(row: Row) -> str:
     whole = row.model.revision
-    return format_html('<td><code title="{}">{}</code></td>', whole, whole[:19]) if whole else f"<td>{UNKNOWN}</td>"
+    return format_html('<code title="{}">{}</code>', whole, whole[:19]) if whole else UNKNOWN
 
 
 def _describe_missing(row: Row) -> str:
@@ -93,21 +152,22 @@ def _describe_missing(row: Row) -> str:
     return MISSING.format(intcomma(prompts), "" if prompts == 1 else "s", intcomma(texts), "" if texts == 1 else "s")
 
 
-MISSING = '<td class="num">{} prompt{}<span class="interval">{} text{}</span></td>'
+MISSING = '{} prompt{}<span class="interval">{} text{}</span>'
 UNKNOWN = '<span class="none">unknown</span>'
 UNPRINTED = '<span class="none" title="The source does not print it">unknown</span>'
-FACTS: dict[str, Callable[[Row], str]] = {
-    "provenance": lambda row: f"<td>{row.version.get_provenance_display()}</td>",
-    "family": lambda row: format_html("<td>{}</td>", row.model.family or SafeString(UNKNOWN)),
-    "kind": lambda row: f"<td>{row.model.get_kind_display()}</td>",
-    "parameters": _parameters,
-    "context": _context,
-    "release_date": lambda row: f'<td class="date">{_day(row.model.release_date) or UNKNOWN}</td>',
-    "date": lambda row: f'<td class="date">{_day(row.result.scoring.scored_at)}</td>',
-    "n": lambda row: _of_source(row.result.n),
-    "missing": _describe_missing,
-    "revision": _revision,
+FACTS: dict[str, tuple[str, Callable[[Row], str]]] = {  # by column: the class of its cells, and what they say
+    "provenance": ("", lambda row: row.version.get_provenance_display()),
+    "family": ("", lambda row: format_html("{}", row.model.family or SafeString(UNKNOWN))),
+    "kind": ("", lambda row: row.model.get_kind_display()),
+    "parameters": ("num", _parameters),
+    "context": ("num", _context),
+    "release_date": ("date", lambda row: _day(row.model.release_date) or UNKNOWN),
+    "date": ("date", lambda row: _day(row.result.scoring.scored_at)),
+    "n": ("num", lambda row: _of_source(row.result.n)),
+    "missing": ("num", _describe_missing),
+    "revision": ("", _revision),
 }
+FEWEST_ALIKE = 3  # rows
 
 
 @register.simple_tag
@@ -125,19 +185,14 @@ def _place(place: PastPlace | None, absence: Absence | None, digits: int) -> str
 
 @register.simple_tag
 def whisker(
-    result: Result, measure: Measure, scale: float | None = None, indifferent: float | None = None
+    result: Result, measure: Measure, scale: WhiskerScale | None = None, indifferent: float | None = None
 ) -> SafeString:
-    """A value with its interval on the scale that ends at `scale` (default: the measure's), as a small drawing.
+    """A value with its interval on a scale (default: the measure's whole one), as a small drawing.
 
     A tick stands where an indifferent model would be: at the measure's neutral value, else at `indifferent`. The cells
     say the same in digits.
     """
-    end = scale or measure.largest
-    start = scale_start(measure, end)
-
-    def place(value: float) -> float:
-        return round(100 * (value - start) / (end - start), 1)
-
+    place = (scale or whole_scale(measure)).place
     shape, places = SCALE, []
     tick = indifferent if measure.neutral is None else measure.neutral
     if tick is not None:

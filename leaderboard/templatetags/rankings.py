@@ -1,5 +1,6 @@
 """What tables of rankings are made of."""
 
+from collections.abc import Collection
 from urllib.parse import quote, urlencode
 
 from django import template
@@ -24,6 +25,7 @@ def heading(
         "address": choice.sorted_by(key),
         "id": f"sort-{ranking.identity}-{group.population}-{key}",
         "sorted": ("descending" if order.descending else "ascending") if order.key == key else "",
+        "column": "slice" if key.startswith(SLICE) else key,
         "what": f"what-{ranking.identity}-{'slice' if key.startswith(SLICE) else key}",
     }
 
@@ -42,9 +44,9 @@ def comparison_address(ranking: Ranking, rows: list[Row]) -> str:
 
 
 @register.simple_tag
-def facts_of(ranking: Ranking, group: PopulationRows) -> list[str]:
-    """The columns between the value and the slices, in order."""
-    return ranking.facts(group)
+def facts_of(ranking: Ranking, group: PopulationRows, constants: Collection[str] = ()) -> list[str]:
+    """The columns between the value and the slices, in order, but for `constants`."""
+    return [name for name in ranking.facts(group) if name not in constants]
 
 
 @register.simple_tag

@@ -17,8 +17,8 @@ from leaderboard.queries.demographics import (
     heat_map,
     of_demographics,
     own_ranking,
-    scale,
     sentences,
+    shades_of,
     usual_measure,
 )
 from leaderboard.rankings.populations import ALL, first_population
@@ -90,7 +90,7 @@ def describe_board(request: HttpRequest, values_board: Board) -> dict[str, objec
     pages = [str(number) for number in range(1, max(1, -(-len(models) // PAGE)) + 1)]
     page = int(pick(request, "page", "1", pages))
     first = (page - 1) * PAGE
-    shades = scale(values_board)
+    shades = shades_of(values_board)
     rows = heat_map(values_board, shades, models[first : first + PAGE])
     return {
         "board": values_board,

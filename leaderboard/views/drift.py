@@ -9,7 +9,14 @@ from django.views.decorators.http import require_safe
 from leaderboard.charts import Chart, ControlPanel, ControlPoint, DistributionSample, control_chart, distributions
 from leaderboard.models import ControlCheck, Metric
 from leaderboard.queries.check_report import CheckReport, attributes_of_check, check_report, find_check
-from leaderboard.queries.drift import CheckRow, Condition, WatchedScorer, checks_page, list_watched_scorers
+from leaderboard.queries.drift import (
+    CheckRow,
+    Condition,
+    WatchedScorer,
+    checks_page,
+    describe_day,
+    list_watched_scorers,
+)
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, page_number, pick, read_number
 
@@ -25,7 +32,13 @@ def drift(request: HttpRequest) -> HttpResponse:
     scorers = list_watched_scorers()
     metrics = [scorer.metric for scorer in scorers]
     if not request.GET.get("metric"):
-        return render(request, "drift.html", {"watched": scorers, "conditions": list(Condition)})
+        unwatched_scorers = [scorer for scorer in scorers if not scorer.version and not scorer.last]
+        context = {
+            "verdict": describe_day(scorers),
+            "watched": [scorer for scorer in scorers if scorer not in unwatched_scorers],
+            "unwatched": unwatched_scorers,
+        }
+        return render(request, "drift.html", context)
     metric = choose_metric(request, metrics, metrics[0] if metrics else None)
     return one_metric(request, next(scorer for scorer in scorers if scorer.metric == metric), metrics)
 

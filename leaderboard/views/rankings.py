@@ -81,6 +81,12 @@ class Shown:
     date_label: str
     explanations: list[tuple[str, str]]
 
+    @property
+    def column_words(self) -> list[tuple[str, str]]:
+        """What each column means, by its label."""
+        labels = {**EXTRAS, "value": self.value_label, "slice": "The columns after these"}
+        return [(labels.get(key, key.capitalize()), sentence) for key, sentence in self.explanations]
+
 
 @require_safe
 @keep_page(shows_progress=True, reads=(*PARAMETERS, "show"))
@@ -99,11 +105,12 @@ def rankings(request: HttpRequest) -> HttpResponse:
     tables, problem = read_tables(choice) if poll["fresh"] else ([], "")
     require_client(request)
     context = {
-        "families": families(metrics),
+        "families": families([metric for metric in metrics if metric.versions.all()]),
+        "unfilled": [metric for metric in metrics if not metric.versions.all()],
         "choice": choice,
         "measures": choice.metric.formula.ranked,
         "provenances": [*Provenance.choices, (BOTH, "Both in one ranking")],
-        "kinds": [(WITHIN_KIND, "Each kind by itself"), *Standing.Population.choices],
+        "kinds": [(WITHIN_KIND, "Models of the same kind"), *Standing.Population.choices],
         "versions": published_versions(choice.metric),
         "problem": None if only_published(choice.metric) else scorer_problem(choice.metric),
         "scenarios": scenarios(choice),

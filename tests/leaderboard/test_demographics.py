@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing
-from leaderboard.queries.demographics import Scale
+from leaderboard.rankings.scales import Shades
 from leaderboard.services.publish import publish_standings, supersede
 from scoring.metrics.safety import SLICE_LABELS
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, seed_figures
@@ -167,10 +167,10 @@ def test_shades_are_anchored_at_the_median_of_the_table_and_this_is_said(client,
     ("value", "level"), [(0.5, 0), (0.54, 0), (0.56, 1), (0.449, -1), (0.94, 4), (0.99, 4), (0.0, -4)]
 )
 def test_a_neutral_value_is_the_middle_of_the_scale_whose_ends_hold_what_lies_beyond(value, level):
-    assert Scale(0.5, 0.1, False, 1.0).level(value) == level
-    assert Scale(0.5, 0.1, False, -1.0).level(value) == -level, "where lower is better the other side is the good one"
-    assert Scale(0.0, 0.1, False, 1.0, own=True).level(value, 0.5) == level
-    assert Scale(0.0, 0.1, False, 1.0, own=True).level(value) == 0, "what it is a difference from is not known"
+    assert Shades(0.5, 0.1, False, 1.0).level(value) == level
+    assert Shades(0.5, 0.1, False, -1.0).level(value) == -level, "where lower is better the other side is the good one"
+    assert Shades(0.0, 0.1, False, 1.0, own=True).level(value, 0.5) == level
+    assert Shades(0.0, 0.1, False, 1.0, own=True).level(value) == 0, "what it is a difference from is not known"
 
 
 def test_a_measure_with_a_neutral_value_is_anchored_there(client, board):

@@ -142,7 +142,7 @@ def test_a_drift_is_told_then_its_rescoring_and_that_it_was_put_right_and_then_a
     resume(active(living))
     drain()
     row = overview(client)[SLUG]
-    assert row[0] == "◇ Drifted and put right"
+    assert row[0] == "◇ Changed; all models rescored"
     assert row[3].startswith("2 since")
     html = page(client, f"{ADDRESS}&check={found.pk}")
     assert "2 entries were scored again; it was published on" in said(html)

@@ -444,7 +444,9 @@ def test_the_ranking_page_links_to_the_history_of_metrics_that_have_one(client, 
 
 def flagged(client, metric: Metric) -> str:
     """What the ranking page says of the scorer."""
-    return said(page(client, f"/rankings/?metric={metric.slug}").split('<div id="progress"', 1)[1].split('<div id="tables"')[0])
+    return said(
+        page(client, f"/rankings/?metric={metric.slug}").split('<div id="progress"', 1)[1].split('<div id="tables"')[0]
+    )
 
 
 def test_the_ranking_page_says_that_a_rescoring_is_under_way_and_how_far_it_is(client, metric, models):

@@ -94,7 +94,9 @@ def test_a_value_has_the_digits_of_its_source_everywhere(client, figures):
     MetricVersion.objects.filter(pk=figures.pk).update(decimals=1)
     result = Result.objects.get(scoring__model__slug=SLUG, measure=figures.first_measure, slice="average")
     expected = f"{'≈ ' if result.derived else ''}{result.value:.1f}"
-    assert f'<td class="num value">{expected}' in page(client, f"/rankings/?metric={SAFETY}&provenance=published&rows=100")
+    assert f'<td class="num value">{expected}' in page(
+        client, f"/rankings/?metric={SAFETY}&provenance=published&rows=100"
+    )
     assert f'<td class="num value">{expected}' in embedded(client)
     badge = client.get(f"/badges/{SLUG}/{SAFETY}.svg?show=value").content.decode()
     assert f"auc {expected} · v" in badge
@@ -123,7 +125,7 @@ def test_a_metric_that_ranks_all_models_together_has_no_ranking_of_a_kind(client
     for command in ("standings", "rank_changes"):
         with pytest.raises(CommandError, match=r"population = .causal..*use all"):
             told(command, "rude", "--kind", "causal")
-    html = page(client, "/rankings/?metric=rude&kind=causal")  # as the form sends it from a metric that ranks kinds apart
+    html = page(client, "/rankings/?metric=rude&kind=causal")
     assert len(ranks(html)) == 4
 
 

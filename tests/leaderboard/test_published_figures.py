@@ -375,7 +375,9 @@ def test_students_are_ranked_with_their_teacher_and_table_1_stays_as_it_is(clien
         scores = [float(row["safety_score"]) for row in rows(f"distilled_{grid}_safety")]
         ranks = sorted(1 + sum(other > score for other in scores) for score in scores)
         assert sorted(standings.filter(slice=name).values_list("rank", flat=True)) == ranks
-    text = said(page(client, f"/rankings/?metric=safety-toxigen&provenance=published&measure=safety_score&slice={DISTILLED[0]}"))
+    text = said(
+        page(client, f"/rankings/?metric=safety-toxigen&provenance=published&measure=safety_score&slice={DISTILLED[0]}")
+    )
     assert "Safety score, Average, distilled BERT" in text
     assert "Distilled-BERT L=2 H=128" in text
     main = page(client, "/rankings/?metric=safety-toxigen&provenance=published&measure=safety_score&kind=all")

@@ -278,7 +278,9 @@ def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
 
 def test_the_best_value_comes_first_when_values_are_chosen(client, db):
     seed_figures()
-    assert "sort=value&quot;" in page(client, "/rankings/?metric=rtp-helm-perspective").replace('"', "&quot;")  # lower is better
+    assert "sort=value&quot;" in page(client, "/rankings/?metric=rtp-helm-perspective").replace(
+        '"', "&quot;"
+    )  # lower is better
     assert "sort=-value&quot;" in page(client, "/rankings/?metric=safety-toxigen").replace('"', "&quot;")
 
 
@@ -335,7 +337,11 @@ def test_a_page_that_asks_for_progress_gets_its_part_alone_and_the_tables_only_w
 
 def test_ids_are_unique_and_every_number_says_what_it_is_with_a_link_to_its_metric(client, db):
     seed_figures()
-    for of in ("/rankings/?metric=safety-toxigen", "/rankings/?metric=safety-starter", "/rankings/?metric=rtp-helm-perspective&provenance=both"):
+    for of in (
+        "/rankings/?metric=safety-toxigen",
+        "/rankings/?metric=safety-starter",
+        "/rankings/?metric=rtp-helm-perspective&provenance=both",
+    ):
         html = page(client, of)
         ids = re.findall(r'\bid="([^"]+)"', html)
         assert len(ids) == len(set(ids))

@@ -230,7 +230,9 @@ def test_both_published_versions_can_be_browsed_with_values_as_printed(client, h
     assert "0.1070" not in html
     assert html.count('<th scope="row"') == 37
     assert "15 values" in html
-    third = client.get(f"/rankings/?metric={HELM}&version=2&measure=toxic_fraction_unique&slice=toxic-rescored").content.decode()
+    third = client.get(
+        f"/rankings/?metric={HELM}&version=2&measure=toxic_fraction_unique&slice=toxic-rescored"
+    ).content.decode()
     assert "Ranks are of the printed values" in third
     now = client.get(f"/rankings/?metric={HELM}").content.decode()
     assert "Metric version 2: HELM v0.2.2, scored again in April 2023" in now

@@ -132,7 +132,9 @@ def test_every_measure_and_slice_can_be_chosen_and_shows_its_own_numbers(client,
             values = Standing.objects.filter(measure=measure, slice=name).values_list("model__name", "value")
             assert dict(rows(shown)) == {model: f"{value:.{digits}f}" for model, value in values}
     assert client.get(f"/rankings/?metric={ranked.slug}&measure=safety_score").status_code == 404
-    assert client.get(f"/rankings/?metric={ranked.slug}&measure=expected_max_toxicity_sd").status_code == 404  # is not ranked
+    assert (
+        client.get(f"/rankings/?metric={ranked.slug}&measure=expected_max_toxicity_sd").status_code == 404
+    )  # is not ranked
     assert client.get(f"/rankings/?metric={ranked.slug}&slice=women").status_code == 404
 
 

@@ -1,0 +1,269 @@
+"""Finding a page by words: models, metrics, measures, scorers, demographics, documents and papers.
+
+Every entry has a title, words that lead to it, and the address of its page. A board has thousands of entries at most,
+so they are read in a constant number of queries and matched here, alike on every database.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from itertools import groupby
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from leaderboard.models import LanguageModel, Metric, Provenance, Standing, ranked_now
+from leaderboard.queries.papers import papers
+from leaderboard.rankings.versions import current_versions, metrics_with_versions
+from scoring.metrics.formulas import slice_label
+from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
+
+MOST_RESULTS = 25  # of a kind
+MOST_SUGGESTIONS = 3
+CLOSE = 0.6  # similarity of a suggestion, from 0 to 1
+WORDS = re.compile(r"[a-z0-9]+")
+
+
+class EntryKind(Enum):
+    """What an entry is of, in the order of the results, with the title of their list."""
+
+    METRIC = "Metrics"
+    MODEL = "Models"
+    SCORER = "Scorers"
+    DEMOGRAPHIC = "Demographics"
+    MEASURE = "Measures"
+    DOCUMENT = "Documents"
+    PAPER = "Papers"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEntry:
+    """A page that a search can lead to. words: what it is found by beside its title."""
+
+    kind: EntryKind
+    title: str
+    note: str
+    address: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults:
+    """The entries that a query finds, by kind, the best first; and titles like it, where there are none.
+
+    direct: the entry whose title is exactly what was asked for, where it is the only one.
+    """
+
+    groups: list[tuple[EntryKind, list[SearchEntry]]]
+    suggestions: list[SearchEntry]
+    direct: SearchEntry | None
+
+    @property
+    def count(self) -> int:
+        """How many are shown."""
+        return sum(len(entries) for _, entries in self.groups)
+
+
+def search(query: str) -> SearchResults:
+    """What `query` finds: entries with every one of its words, as wholes or as beginnings."""
+    entries = list_entries()
+    words = split_words(query)
+    if not words:
+        return SearchResults([], [], None)
+    pairs = [(score, entry) for entry in entries if (score := score_entry(entry, words))]
+    pairs.sort(key=lambda pair: (-pair[0], len(pair[1].title), pair[1].title))
+    order = list(EntryKind)
+    by_kind = sorted(pairs, key=lambda pair: order.index(pair[1].kind))
+    groups = [
+        (kind, [entry for _, entry in group][:MOST_RESULTS])
+        for kind, group in groupby(by_kind, lambda pair: pair[1].kind)
+    ]
+    # The kind of the best result comes first: who types the name of a model wants that model.
+    best = {kind: max(score for score, entry in pairs if entry.kind is kind) for kind, _ in groups}
+    groups.sort(key=lambda pair: (-best[pair[0]], order.index(pair[0])))
+    exact = [entry for _, entry in pairs if split_words(entry.title) == words]
+    return SearchResults(groups, [] if pairs else suggest(entries, query), exact[0] if len(exact) == 1 else None)
+
+
+def suggest_pages(words: str) -> list[SearchEntry]:
+    """The entries whose titles are most like some words, such as those of an address that leads nowhere."""
+    return suggest(list_entries(), words)
+
+
+def suggest(entries: Iterable[SearchEntry], query: str) -> list[SearchEntry]:
+    """The entries whose titles are most like `query`."""
+    by_title: dict[str, SearchEntry] = {}
+    for entry in entries:
+        by_title.setdefault(" ".join(split_words(entry.title)), entry)
+    close_titles = get_close_matches(" ".join(split_words(query)), by_title, MOST_SUGGESTIONS, CLOSE)
+    return [by_title[title] for title in close_titles]
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text without case and accents: `GPT-2` is `gpt 2`."""
+    plain = unicodedata.normalize("NFKD", text).casefold()
+    return WORDS.findall(plain)
+
+
+def score_entry(entry: SearchEntry, words: list[str]) -> int:
+    """How well an entry answers: 0 where it lacks a word; a title counts more than the words beside it."""
+    title = split_words(entry.title)
+    if title == words:
+        return 100
+    others = split_words(f"{entry.note} {entry.words}")
+    score = 0
+    for word in words:
+        if word in title:
+            score += 10
+        elif any(other.startswith(word) for other in title):
+            score += 6
+        elif word in others:
+            score += 3
+        elif any(other.startswith(word) for other in others):
+            score += 1
+        else:
+            return 0
+    return score
+
+
+def list_entries() -> list[SearchEntry]:
+    """Every entry, in a constant number of queries."""
+    metrics = metrics_with_versions()
+    return [
+        *metric_entries(metrics),
+        *model_entries(),
+        *scorer_entries(metrics),
+        *demographic_entries(metrics),
+        *measure_entries(metrics),
+        *document_entries(),
+        *paper_entries(),
+    ]
+
+
+def metric_entries(metrics: list[Metric]) -> list[SearchEntry]:
+    """Each metric leads to its ranking, or to what it is where nothing is ranked."""
+    return [
+        SearchEntry(
+            EntryKind.METRIC,
+            metric.title,
+            metric.summary,
+            f"{reverse('rankings')}?metric={metric.slug}" if metric.versions.all() else metric.get_absolute_url(),
+            f"{metric.slug} {metric.formula.title}",
+        )
+        for metric in metrics
+    ]
+
+
+def model_entries() -> list[SearchEntry]:
+    """Each model that is neither hidden nor withdrawn."""
+    rows = LanguageModel.objects.filter(ranked_now()).order_by("name", "pk")
+    return [
+        SearchEntry(
+            EntryKind.MODEL,
+            model.name,
+            ", ".join(filter(None, (model.family, model.get_kind_display().lower(), model.get_source_display()))),
+            model.get_absolute_url(),
+            f"{model.slug} {model.location}",
+        )
+        for model in rows
+    ]
+
+
+def scorer_entries(metrics: list[Metric]) -> list[SearchEntry]:
+    """Each scorer leads to its state, by the first metric that asks it."""
+    first_metrics: dict[str, Metric] = {}
+    for metric in metrics:
+        if metric.scorer and metric.formula.labels:
+            first_metrics.setdefault(metric.scorer, metric)
+    return [
+        SearchEntry(
+            EntryKind.SCORER,
+            scorer.replace("lexicon:", "Lexicon ").capitalize(),
+            f"Whether the scorer of {metric.title} can be trusted today",
+            f"{reverse('drift')}?metric={metric.slug}",
+            scorer,
+        )
+        for scorer, metric in first_metrics.items()
+    ]
+
+
+def demographic_entries(metrics: list[Metric]) -> list[SearchEntry]:
+    """Each demographic leads to the first metric that ranks models on it; in one query."""
+    metrics_by_version = {
+        version.pk: metric
+        for metric in metrics
+        if metric.formula.by_demographic
+        for version in current_versions(metric, Provenance.values)
+    }
+    standings = Standing.objects.filter(metric_version__in=metrics_by_version).order_by()
+    order = list(metrics_by_version)
+    pairs = standings.values_list("metric_version", "slice").distinct()
+    entries: dict[str, SearchEntry] = {}
+    for pk, name in sorted(pairs, key=lambda pair: (order.index(pair[0]), pair[1])):
+        if name in (ALL, AVERAGE, *DISTILLED) or name in entries:
+            continue
+        metric = metrics_by_version[pk]
+        entries[name] = SearchEntry(
+            EntryKind.DEMOGRAPHIC,
+            slice_label(name),
+            f"How models rank on {slice_label(name)} by {metric.title}",
+            f"{reverse('demographics')}?{urlencode({'metric': metric.slug, 'demographic': name})}",
+            "demographic group",
+        )
+    return list(entries.values())
+
+
+def measure_entries(metrics: list[Metric]) -> list[SearchEntry]:
+    """Each measure leads to its definition."""
+    formulas = {metric.formula.name: metric.formula for metric in metrics}.values()
+    measures = {measure.key: measure for formula in formulas for measure in formula.ranked}.values()
+    return [
+        SearchEntry(
+            EntryKind.MEASURE,
+            measure.label,
+            measure.explanation,
+            f"{reverse('docs_metrics')}#{measure.key}",
+            measure.key,
+        )
+        for measure in measures
+    ]
+
+
+def document_entries() -> list[SearchEntry]:
+    """The pages that explain the board."""
+    return [
+        SearchEntry(EntryKind.DOCUMENT, title, note, reverse(name), words) for title, note, name, words in DOCUMENTS
+    ]
+
+
+def paper_entries() -> list[SearchEntry]:
+    """The papers whose figures are here."""
+    return [
+        SearchEntry(EntryKind.PAPER, paper.title, paper.authors, f"{reverse('published')}#{paper.key}", paper.key)
+        for paper in papers()
+    ]
+
+
+DOCUMENTS = (
+    (
+        "How the numbers are computed",
+        "Every formula: measures, intervals, ranks, drift",
+        "docs_metrics",
+        "metrics statistics",
+    ),
+    ("Operating a board", "Commands, settings, alerts, backups", "docs_operating", "operate deploy admin"),
+    ("Adding to a board", "Scorers, metrics and formulas of your own", "docs_extending", "extend scorer language"),
+    ("The papers, table by table", "What each paper prints, and what this board gives", "docs_papers", "reproduction"),
+    ("Threats and protections", "Who could attack a board, and what stops them", "docs_threats", "security"),
+    ("Drift", "Can the scorers be trusted today?", "drift", "control set check stable"),
+    ("History", "How ranks moved between versions", "history", "rank changes rescoring"),
+    ("Demographics", "Who is harmed? Models by demographic", "demographics", "groups heat map"),
+    ("Compare models", "Do models differ, and is it significant?", "compare", "difference test"),
+    ("Agreement", "Do metrics agree?", "agreement", "correlation spearman pearson"),
+    ("Submit a model", "By hub id, by outputs, or by results of another tool", "submit", "upload enter"),
+    ("About", "Purpose, citation, licences, limits", "about", "cite licence contact"),
+    ("API", "Everything for programs", "api_guide", "json openapi token"),
+)
