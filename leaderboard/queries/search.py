@@ -104,8 +104,8 @@ def suggest(entries: Iterable[SearchEntry], query: str) -> list[SearchEntry]:
 
 def split_words(text: str) -> list[str]:
     """The words of a text without case and accents: `GPT-2` is `gpt 2`."""
-    plain = unicodedata.normalize("NFKD", text).casefold()
-    return WORDS.findall(plain)
+    letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    return WORDS.findall("".join(letters).casefold())
 
 
 def score_entry(entry: SearchEntry, words: list[str]) -> int:

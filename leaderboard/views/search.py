@@ -26,6 +26,7 @@ PAGES = (
     *("drift", "about", "changes", "docs", "docs_metrics", "docs_papers", "docs_operating", "docs_extending"),
     *("docs_threats", "api_guide"),
 )
+DJANGO_ENDING = "matches the given query."  # of a sentence that names a class
 CLOSED = ("operate", "admin:index", "account", "submit", "search", "compare_scorers")
 
 
@@ -64,9 +65,8 @@ def robots(request: HttpRequest) -> HttpResponse:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """The page of an address that leads nowhere, with the pages whose names are most like it."""
-    reason = (
-        str(exception) if isinstance(getattr(exception, "args", [None])[0] if exception.args else None, str) else ""
-    )
+    sentences = (argument for argument in exception.args if isinstance(argument, str))
+    reason = next((sentence for sentence in sentences if not sentence.endswith(DJANGO_ENDING)), "")
     words = request.path.replace("/", " ").strip()
     context = {"reason": reason, "suggestions": suggest_pages(words.rpartition(" ")[2]) if words else []}
     return render(request, "404.html", context, status=404)

@@ -1,0 +1,68 @@
+"""Every model and every metric on a page each."""
+
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils.html import escape
+
+from leaderboard.models import LanguageModel, Metric
+from tests.leaderboard.conftest import seed_figures
+from tests.leaderboard.test_history import page
+
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
+
+
+def names(html: str) -> list[str]:
+    return re.findall(r'name="m" value="[^"]+" aria-label="Compare ([^"]+)"', html)
+
+
+def test_models_are_listed_narrowed_and_sorted(client, db):
+    seed_figures()
+    assert "DistilGPT-2" in names(page(client, "/models/?q=distil"))
+    masked = names(page(client, "/models/?kind=masked&family=BERT"))
+    assert masked
+    assert set(masked) == set(LanguageModel.objects.filter(kind="masked", family="BERT").values_list("name", flat=True))
+    largest = names(page(client, "/models/?sort=-parameters"))[0]
+    assert LanguageModel.objects.get(name=largest).parameters == max(
+        filter(None, LanguageModel.objects.values_list("parameters", flat=True))
+    )
+    assert "No model here is like that" in page(client, "/models/?q=nothing-is-called-so")
+    assert client.get("/models/?size=enormous").status_code == 404
+
+
+def test_hidden_models_are_left_out(client, db):
+    seed_figures()
+    LanguageModel.objects.filter(name="DistilGPT-2").update(hidden_note="a test")
+    assert "DistilGPT-2" not in names(page(client, "/models/?q=distil"))
+
+
+def test_ticked_models_are_compared(client, db):
+    seed_figures()
+    answer = client.get("/compare/?m=hosseini-2023-gpt-2&m=hosseini-2023-gpt-2-xl")
+    assert answer.status_code == 200
+
+
+def test_the_lists_take_as_many_queries_for_any_number_of_models(client, board):
+    def count_queries(address: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            page(client, address)
+        return len(queries)
+
+    counts = {address: count_queries(address) for address in ("/models/", "/metrics/")}
+    LanguageModel.objects.bulk_create(
+        LanguageModel(slug=f"copy-{number}", name=f"Copy {number}", kind="masked", source="published")
+        for number in range(30)
+    )
+    for address, count in counts.items():
+        assert count_queries(address) == count <= 15
+
+
+def test_every_metric_is_listed_and_those_without_numbers_come_last(client, board):
+    html = page(client, "/metrics/")
+    first, last = html.split('id="unfilled-title"')
+    assert board.title in first
+    for metric in Metric.objects.all():
+        assert escape(metric.title) in html
+    assert "Stereotypes in CrowS-Pairs" in last

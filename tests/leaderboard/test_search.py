@@ -1,0 +1,106 @@
+"""Finding things: one box, results by kind, and suggestions where an address leads nowhere."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from leaderboard.models import LanguageModel
+from leaderboard.queries.search import EntryKind, search, split_words
+from tests.leaderboard.conftest import seed_figures
+from tests.leaderboard.test_history import page
+
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
+
+
+@pytest.fixture(autouse=True)
+def figures_of_papers(db: None) -> None:
+    seed_figures()
+
+
+def test_the_exact_name_of_one_page_leads_straight_to_it(client):
+    answer = client.get("/search/?q=gpt-2")
+    assert answer.status_code == 302
+    assert answer["Location"] == "/models/hosseini-2023-gpt-2/"
+    assert client.get("/search/?q=women")["Location"] == "/demographics/?metric=safety-toxigen&demographic=women"
+    assert client.get(client.get("/search/?q=women")["Location"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "address"),
+    [
+        ("misogyny", EntryKind.METRIC, "/rankings/?metric=rtp-lexicon-farrell"),
+        ("Perspective", EntryKind.METRIC, "/metrics/toxicity-perspective/"),
+        ("HELM", EntryKind.METRIC, "/rankings/?metric=rtp-helm-perspective"),
+    ],
+)
+def test_the_first_result_is_the_page_that_is_meant(client, query, kind, address):
+    found_kind, entries = search(query).groups[0]
+    assert found_kind is kind
+    assert entries[0].address == address
+    assert client.get(address).status_code == 200
+
+
+def test_every_result_of_a_wide_search_leads_to_a_page(client):
+    addresses = {entry.address for _, entries in search("a").groups for entry in entries}
+    assert len(addresses) > 20
+    for address in addresses:
+        assert client.get(address.partition("#")[0]).status_code == 200, address
+
+
+def test_a_word_misspelt_is_answered_with_what_is_like_it(client):
+    html = page(client, "/search/?q=distilbret base cased")
+    assert "Did you mean" in html
+    assert "DistilBERT-base-cased" in html
+
+
+def test_an_address_that_leads_nowhere_names_pages_like_it(client):
+    answer = client.get("/models/gpt-2/")
+    assert answer.status_code == 404
+    html = answer.content.decode()
+    assert "Did you mean" in html
+    assert "/models/hosseini-2023-gpt-2/" in html
+    assert "No LanguageModel matches" not in html
+
+
+def test_hidden_models_are_not_found():
+    assert search("DistilGPT-2").direct is not None
+    LanguageModel.objects.filter(name="DistilGPT-2").update(hidden_note="a test")
+    assert search("DistilGPT-2").direct is None
+
+
+@pytest.mark.parametrize("query", ["", " ", "<script>alert(1)</script>", "%00", "ﷺ" * 400, "a" * 1000, "' OR 1=1 --"])
+def test_odd_words_are_answered_politely_and_escaped(client, query):
+    answer = client.get("/search/", {"q": query})
+    assert answer.status_code == 200
+    assert b"<script>alert" not in answer.content
+
+
+def test_case_accents_and_signs_make_no_difference():
+    assert split_words("GPT‑2, Émile") == split_words("gpt 2 emile") == ["gpt", "2", "emile"]
+
+
+def test_a_search_takes_as_many_queries_for_any_number_of_models(client):
+    def count_queries(query: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            page(client, f"/search/?q={query}")
+        return len(queries)
+
+    count = count_queries("bert")
+    LanguageModel.objects.bulk_create(
+        LanguageModel(slug=f"bert-{number}", name=f"BERT copy {number}", kind="masked", source="published")
+        for number in range(30)
+    )
+    assert count_queries("bert") == count <= 12
+
+
+def test_the_sitemap_names_pages_that_answer_and_robots_points_to_it(client):
+    root = ElementTree.fromstring(client.get("/sitemap.xml").content)  # noqa: S314 (our own)
+    addresses = [element.text for element in root.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]
+    assert "http://testserver/models/hosseini-2023-gpt-2/" in addresses
+    for address in [*addresses[:25], *addresses[-3:]]:
+        assert client.get(address.removeprefix("http://testserver")).status_code == 200, address
+    robots = client.get("/robots.txt").content.decode()
+    assert "Sitemap: http://testserver/sitemap.xml" in robots
+    assert "Disallow: /operate/" in robots
