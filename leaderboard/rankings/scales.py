@@ -34,6 +34,8 @@ def whole_scale(measure: Measure) -> WhiskerScale:
 def fit_scale(measure: Measure, values: Iterable[float]) -> WhiskerScale:
     """The shortest scale with round ends that holds `values` and the measure's neutral value; its whole one for none.
 
+    That of a measure whose values may be negative has 0 in its middle.
+
     values: all that is to be drawn, ends of intervals and indifferent values among it.
     """
     places = list(values)
@@ -42,6 +44,8 @@ def fit_scale(measure: Measure, values: Iterable[float]) -> WhiskerScale:
     if measure.neutral is not None:
         places.append(measure.neutral)
     low, high = min(places), max(places)
+    if measure.smallest < 0:  # its zero stays in the middle
+        low, high = min(low, -high), max(high, -low)
     step = round_up((high - low) / STEPS) if high > low else round_up(abs(high) / STEPS)
     whole = whole_scale(measure)
     # Rounded, lest 0.30000000000000004 be the end of a scale.

@@ -79,7 +79,11 @@ def choice_at(request: HttpRequest, url: str) -> RankingChoice:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
-    if parts.netloc != request.get_host() or parts.path not in (reverse("rankings"), reverse("embed")):
+    if parts.netloc != request.get_host() or parts.path not in (
+        reverse("rankings"),
+        reverse("front"),
+        reverse("embed"),
+    ):
         address = request.build_absolute_uri(reverse("rankings"))
         raise Http404(f"url = {url[:200]!r} is no ranking of this board: use {address}?metric=...")
     page_request = HttpRequest()

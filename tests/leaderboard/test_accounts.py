@@ -390,7 +390,7 @@ def test_a_forged_form_is_refused_everywhere(name):
 
 def test_only_who_is_signed_in_has_a_menu_and_a_form_in_the_header(client, board):
     anonymous = client.get("/rankings/").content.decode()
-    assert 'href="/accounts/login/?next=%2F"' in anonymous
+    assert 'href="/accounts/login/?next=%2Frankings%2F"' in anonymous
     assert "csrfmiddlewaretoken" not in anonymous
     client.force_login(person("grace"))
     own = client.get("/rankings/").content.decode()

@@ -288,7 +288,7 @@ def test_a_metric_is_cited_with_its_version_date_and_address(client, living):
     version = living.current_version()
     text = said(page(client, f"/about/?metric={SLUG}"))
     assert f"{SLUG}, metric version 1, published {version.published_at:%-d %B %Y}" in text
-    assert f"http://testserver/?metric={SLUG}&version=1" in text
+    assert f"http://testserver/rankings/?metric={SLUG}&version=1" in text
     assert f"@misc{{plumbline-{version.published_at:%Y}-{SLUG}-v1," in text
     assert f"year = {{{version.published_at:%Y}}}," in text.replace("  ", " ")
 

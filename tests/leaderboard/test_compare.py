@@ -158,7 +158,7 @@ def test_a_withdrawn_model_has_no_value(client, board):
 
 
 def test_without_models_the_first_of_the_ranking_are_offered(client, board):
-    html = page(client, "/compare/")
+    html = page(client, "/compare/?metric=safety-starter")
     assert "Choose two to six models" in said(html)
     assert f'href="?m={CAUSAL}&amp;metric=safety-starter' in html
     assert "rank 1 of 2 causal models" in said(html)

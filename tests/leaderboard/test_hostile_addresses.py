@@ -33,7 +33,14 @@ HOSTILE = (
         "../../etc/passwd",
         "a" * 3000,
     ),
-    *("http://[", "http://testserver/?as_of=9999-12-31", "slice:", "-slice:", "toxicity@" + "9" * 5000, "safety_score"),
+    *(
+        "http://[",
+        "http://testserver/rankings/?as_of=9999-12-31",
+        "slice:",
+        "-slice:",
+        "toxicity@" + "9" * 5000,
+        "safety_score",
+    ),
 )
 PATHS = [
     *addresses(),
@@ -66,10 +73,12 @@ def test_no_address_makes_a_page_fail(operator, path, query):
     assert operator.get(f"{path}?{encoded(query)}").status_code != 500
 
 
-@pytest.mark.parametrize("path", ["/", "/embed/", "/rankings.csv", "/oembed", f"/api/v1/metrics/{METRIC}/standings"])
+@pytest.mark.parametrize(
+    "path", ["/rankings/", "/embed/", "/rankings.csv", "/oembed", f"/api/v1/metrics/{METRIC}/standings"]
+)
 @pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01"])
 def test_a_day_that_no_ranking_can_be_of_is_refused_with_the_days_that_can_be(client, path, day):
-    query = {"url": f"http://testserver/?as_of={day}"} if path == "/oembed" else {"as_of": day}
+    query = {"url": f"http://testserver/rankings/?as_of={day}"} if path == "/oembed" else {"as_of": day}
     answer = client.get(path, query)
     assert answer.status_code in (404, 422)
     assert ("2999-12-31" if day > "2999" else "2000-01-01") in answer.content.decode()

@@ -38,9 +38,9 @@ def test_the_ranking_has_it_beneath_the_value_and_as_a_tick_in_the_whisker(clien
     for name in (CAUSAL, OTHER_CAUSAL, MASKED):
         row = cells(html, name)
         assert f", if indifferent {own(name):.3f}" in said(row).replace("┆ ", "")
-        end = float(re.search(r"<span>0</span>.*?<span>([\d.]+)</span>", html)[1])
+        start, end = map(float, re.search(r"<span>([\d.]+)</span>.*? to .*?<span>([\d.]+)</span>", html).groups())
         tick = float(re.search(r'whisker-neutral" x1="([\d.]+)"', row)[1])
-        assert tick == pytest.approx(100 * own(name) / end, abs=0.06)
+        assert tick == pytest.approx(100 * (own(name) - start) / (end - start), abs=0.06)
     assert "as a tick in its whisker" in said(html)
     assert "if indifferent" not in page(client, SCORE.replace("safety_score", "likelihood_auc"))
 
@@ -95,7 +95,7 @@ def test_compare_draws_it_where_scores_are_drawn(client, board):
 
 
 def test_files_and_the_api_have_it_beside_the_interval(client, board):
-    path = SCORE.removeprefix("/")
+    path = SCORE.removeprefix("/rankings/")
     rows = csv.DictReader(io.StringIO(client.get(f"/rankings.csv{path}").content.decode("utf-8-sig")))
     assert {row["slug"]: float(row["indifferent"]) for row in rows} == {
         of: own(of) for of in (CAUSAL, OTHER_CAUSAL, MASKED)

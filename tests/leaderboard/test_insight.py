@@ -101,7 +101,7 @@ def test_the_address_of_a_request_is_logged_without_its_query_and_its_keys(clien
     assert "sEcReT" not in written.text()
     assert "some" not in written.text()
     assert TOKEN not in written.text()
-    assert next(line["request"] for line in written.json() if line["event"] == "request_finished") == "GET /"
+    assert next(line["request"] for line in written.json() if line["event"] == "request_finished") == "GET /rankings/"
 
 
 def test_an_error_is_logged_with_its_place_and_the_id_and_without_what_it_quotes(client, written, monkeypatch):

@@ -42,7 +42,7 @@ def figures(db: None) -> MetricVersion:
 
 def embedded(client: Client) -> str:
     """The frame that oEmbed offers for the ranking."""
-    address = f"http://testserver/?metric={SAFETY}"
+    address = f"http://testserver/rankings/?metric={SAFETY}"
     html = client.get(f"/oembed?{urlencode({'url': address})}").json()["html"]
     return page(client, unescape(re.search(r'src="http://testserver([^"]+)"', html)[1]))
 

@@ -208,7 +208,7 @@ def test_any_view_shows_those_that_fit_in_order_with_their_ranks_among_all(clien
         assert ranks(html) == wanted[(number - 1) * size : number * size]
         assert (f"{130 - len(wanted)} hidden by filters" in html) == (len(wanted) < 130)
     assert client.get(address(**asked, page=pages + 1)).status_code == 404
-    rows = list(csv.DictReader(io.StringIO(exported(client, address(**asked)[1:]))))
+    rows = list(csv.DictReader(io.StringIO(exported(client, address(**asked).removeprefix("/rankings/")))))
     assert [(int(row["rank"]), row["model"]) for row in rows] == wanted
 
 
@@ -227,7 +227,7 @@ def test_what_filters_hide_is_counted_with_a_link_that_clears_them_and_keeps_the
     assert f"{130 - len(wanted)} hidden by filters" in html
     link = unescape(re.search(r'<p class="hidden-count">.*?href="([^"]+)"', html)[1])
     assert parse_qs(link[1:]) == {"metric": ["toxicity-profanity"], "sort": ["-value"], "columns": ["n"]}
-    assert "hidden by filters" not in page(client, f"/{link}")
+    assert "hidden by filters" not in page(client, f"/rankings/{link}")
 
 
 def test_where_nothing_fits_the_page_says_so_and_has_nothing_to_show_in_the_files(client, wide):
@@ -258,7 +258,7 @@ def test_an_address_that_asks_for_what_is_not_there_is_a_404_with_a_sentence(cli
     assert response.status_code == 404
     assert name in response.content.decode()
     assert next(iter(asked.values())) in unescape(response.content.decode())
-    assert client.get("/rankings.csv" + address(**asked)[1:]).status_code == 404
+    assert client.get("/rankings.csv" + address(**asked).removeprefix("/rankings/")).status_code == 404
 
 
 def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
@@ -267,7 +267,7 @@ def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
     links = [unescape(link) for link in re.findall(r'href="(\?[^"]+)"', head)]
     assert len(links) == 10
     for link in links:
-        once = page(client, f"/{link}")
+        once = page(client, f"/rankings/{link}")
         sort = parse_qs(link[1:]).get("sort", ["rank"])[0]
         assert ranks(once) == expected({}, sort)[:50]
         marked = re.search(r'aria-sort="(\w+)"><span class="sorter"><a [^>]*href="([^"]+)"', once)
@@ -424,7 +424,9 @@ def test_a_citation_names_version_day_and_an_address_that_shows_the_same(client,
 
 
 def test_files_have_exactly_what_is_shown(client, wide):
-    query = address(family="birch", sort=f"-slice:{TOXIC}", columns=f"parameters,slice:{TOXIC}")[1:]
+    query = address(family="birch", sort=f"-slice:{TOXIC}", columns=f"parameters,slice:{TOXIC}").removeprefix(
+        "/rankings/"
+    )
     wanted = expected({"family": "birch"}, f"-slice:{TOXIC}")
     rows = list(csv.DictReader(io.StringIO(exported(client, query))))
     assert list(rows[0]) == [

@@ -90,7 +90,7 @@ def rows(html: str) -> list[tuple[str, str]]:
 def scenarios(html: str) -> dict[str, tuple[str, bool]]:
     """Address of each scenario by its label, and whether it is the one that is shown."""
     found = re.findall(r'<a href="(\?[^"]*version=[^"]*)"( aria-current="true")?>([^<]+)</a>', html)
-    return {label: ("/" + address, bool(chosen)) for address, chosen, label in found}
+    return {label: ("/rankings/" + address, bool(chosen)) for address, chosen, label in found}
 
 
 def test_the_ranking_lists_models_from_the_least_toxic_with_k_and_intervals(client, ranked):
@@ -143,7 +143,7 @@ def test_values_of_another_k_stand_on_a_page_of_their_own(client, ranked, models
     finish(models[CAUSAL], other)
     html = page(client, f"/rankings/?metric={other.slug}")
     assert "k = 2" in html
-    assert f"k = {K}" not in html.split("<form")[1]
+    assert f"k = {K}" not in html.split("<form")[2]
     assert [name for name, _ in rows(html)] == [CAUSAL]
     assert len(rows(page(client, f"/rankings/?metric={ranked.slug}"))) == 3
     assert client.get(f"/rankings/?metric={other.slug}&provenance=both").status_code == 200
@@ -151,7 +151,7 @@ def test_values_of_another_k_stand_on_a_page_of_their_own(client, ranked, models
 
 def test_an_old_version_can_still_be_looked_at_and_the_current_one_is_shown_first(client, ranked):
     before = rows(page(client, f"/rankings/?metric={ranked.slug}"))
-    assert 'name="version"' not in page(client, f"/rankings/?metric={ranked.slug}")
+    assert 'id="version"' not in page(client, f"/rankings/?metric={ranked.slug}")
     rescored(ranked)
     html = page(client, f"/rankings/?metric={ranked.slug}")
     old = dict(before)[CAUSAL]
