@@ -6,6 +6,7 @@ The year is that of the numbers that are cited, so a citation says for ever what
 import re
 from dataclasses import dataclass
 from datetime import date
+from urllib.parse import urljoin
 
 from leaderboard.formats import latex
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance
@@ -56,7 +57,7 @@ def cite_board(address: str, metric: Metric | None) -> Citation:
         if metric:
             note = f"{metric.title}, metric version {version.number}, published {version.published_at:%-d %B %Y}"
             key += f"-{metric.slug}-v{version.number}"
-            address = f"{address.rstrip('/')}{metric.ranking_url}&version={version.number}"
+            address = f"{urljoin(address, metric.ranking_url)}&version={version.number}"
     text = ". ".join(filter(None, (TITLE, note, year, address)))
     return Citation(text, bibtex(key, TITLE, year, note, address))
 

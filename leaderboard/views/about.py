@@ -24,7 +24,7 @@ def about(request: HttpRequest) -> HttpResponse:
     context = {
         "families": families(metrics),
         "chosen": by_slug.get(slug),
-        "citation": cite_board(request.build_absolute_uri(reverse("rankings")), by_slug.get(slug)),
+        "citation": cite_board(request.build_absolute_uri(reverse("front")), by_slug.get(slug)),
         "sets": EvaluationSet.objects.filter(artefact__isnull=False).order_by("title", "version"),
         "changes": latest(LATEST, metrics),
     }

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from scipy import stats
 
-from leaderboard.models import ControlCheck, ControlSet
+from leaderboard.models import ControlCheck, ControlSet, Metric
 from leaderboard.queries.drift import CHECKS_A_PAGE, list_watched_scorers
 from leaderboard.services import artefacts
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check
