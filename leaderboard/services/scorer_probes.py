@@ -31,7 +31,8 @@ def due_probes() -> list[str]:
 def probe_scorers() -> int:
     """Load each scorer that is due, one after the other, and note the outcome; returns the number of probes.
 
-    A worker that has to stop leaves the rest to the next worker.
+    Nothing is downloaded: a scorer that would have to be cannot be loaded. A worker that has to stop leaves the rest to
+    the next worker.
     """
     count = 0
     for name in due_probes():
@@ -40,7 +41,7 @@ def probe_scorers() -> int:
         count += 1
         problem = ""
         try:
-            scorers.scorer_for(name, "probe")
+            scorers.scorer_for(name, "probe", may_fetch=False)
         except (ScorerUnavailable, UnknownScorer, LexiconError) as error:
             problem = str(error)
         except Exception as error:

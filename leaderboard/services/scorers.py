@@ -108,12 +108,19 @@ def scorer_of(version: MetricVersion, work: Work | None = None) -> Scorer:
     return scorer_for(version.scorer, str(version.number), work, version.metric.declared_labels)
 
 
-def scorer_for(name: str, epoch: str, work: Work | None = None, labels: Mapping[str, Meaning] | None = None) -> Scorer:
+def scorer_for(
+    name: str,
+    epoch: str,
+    work: Work | None = None,
+    labels: Mapping[str, Meaning] | None = None,
+    *,
+    may_fetch: bool = True,
+) -> Scorer:
     """The scorer called `name`, kept until another is asked for; `epoch` marks a version of what cannot be looked into.
 
     Answers of a remote scorer are kept for `work`, so that it can go on where it was interrupted, and for nothing else.
-    labels: what is declared of a classifier's. Raises ScorerUnavailable, with what to do; UnknownScorer; LexiconError;
-    UndeclaredLabel.
+    labels: what is declared of a classifier's. may_fetch: whether what this host lacks may be downloaded. Raises
+    ScorerUnavailable, with what to do; UnknownScorer; LexiconError; UndeclaredLabel.
     """
     if retirement := find_retirement(name):
         raise retirement
@@ -124,7 +131,7 @@ def scorer_for(name: str, epoch: str, work: Work | None = None, labels: Mapping[
     folder = folder_here(name)
     if declaration.quick:
         return declaration.build_in(name, surroundings_of(name, folder))
-    return _load(declaration, name, folder, _signature(folder), tuple(sorted((labels or {}).items())))
+    return _load(declaration, name, folder, _signature(folder), tuple(sorted((labels or {}).items())), may_fetch)
 
 
 def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -140,8 +147,9 @@ def _load(
     folder: Path,
     _files: tuple[tuple[str, int, int], ...],
     labels: tuple[tuple[str, Meaning], ...],
+    may_fetch: bool,
 ) -> Scorer:
-    return declaration.build_in(name, surroundings_of(name, folder, meanings=dict(labels)))
+    return declaration.build_in(name, surroundings_of(name, folder, meanings=dict(labels), may_fetch=may_fetch))
 
 
 def fingerprint_under(name: str, number: int, fingerprint: str) -> str:

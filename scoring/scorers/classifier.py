@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification, PretrainedConfig, P
 from scoring.attributes import Attribute, Meaning
 from scoring.language_models import HubUnavailable, ModelRefused
 from scoring.language_models.configuration import read_configuration
-from scoring.language_models.hub import PUBLIC_HUB, fetch, pin
+from scoring.language_models.hub import PUBLIC_HUB, fetch, find_fetched, pin
 from scoring.language_models.loading import quiet, read_tokenizer
 from scoring.language_models.package import read_package
 from scoring.scorers.base import ScorerUnavailable
@@ -38,6 +38,7 @@ class ClassifierScorer(EncoderScorer):
         revision: str | None = None,
         endpoint: str = PUBLIC_HUB,
         token: str | None = None,
+        may_fetch: bool = True,
         precision: str = Precision.FLOAT32,
         device: torch.device | None = None,
     ) -> None:
@@ -48,7 +49,7 @@ class ClassifierScorer(EncoderScorer):
         UndeclaredLabel where it is not known what one of its labels means.
         """
         try:
-            folder, self.revision = _files(ref, revision, endpoint, token)
+            folder, self.revision = _files(ref, revision, endpoint, token, may_fetch)
             with quiet(), read_package(folder, ref).staged() as folder:
                 config = read_configuration(folder, ref)
                 activation = _activation(ref, config)
@@ -67,7 +68,7 @@ def read_attributes(folder: str, meanings: Mapping[str, Meaning]) -> tuple[Attri
     Raises ScorerUnavailable where there is no classifier; UndeclaredLabel as the classifier itself does.
     """
     try:
-        path, _ = _files(folder, None, PUBLIC_HUB, None)
+        path, _ = _files(folder, None, PUBLIC_HUB, None, may_fetch=False)
         with quiet(), read_package(path, folder).staged() as stage_folder:
             config = read_configuration(stage_folder, folder)
         return _attributes(folder, config, meanings)
@@ -80,7 +81,7 @@ def _attributes(ref: str, config: PretrainedConfig, meanings: Mapping[str, Meani
     return declare_labels(_labels(ref, config), meanings, f"config.json of {ref}", exclusive=exclusive)
 
 
-def _files(ref: str, revision: str | None, endpoint: str, token: str | None) -> tuple[Path, str]:
+def _files(ref: str, revision: str | None, endpoint: str, token: str | None, may_fetch: bool) -> tuple[Path, str]:
     """The folder of the classifier's files, and the commit where they come from a hub."""
     path = Path(ref).expanduser()
     if path.is_dir():
@@ -94,6 +95,8 @@ def _files(ref: str, revision: str | None, endpoint: str, token: str | None) -> 
     with TemporaryDirectory(prefix="plumbline-") as folder:
         pin_result = pin(ref, revision, endpoint, token, Path(folder))
         read_configuration(Path(folder), ref)  # refuses what is unsafe before its weights are fetched
+    if not may_fetch and find_fetched(ref, pin_result.commit) is None:
+        raise ModelRefused(f"{ref} is not on this machine: it is fetched when something is to be scored")
     return fetch(ref, pin_result.commit, endpoint, token), pin_result.commit
 
 

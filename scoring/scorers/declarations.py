@@ -16,7 +16,8 @@ class Surroundings:
 
     folder: where the scorer's own files are, if there are any. is_stored: whether the board keeps such files in its
     storage, to be fetched. epoch: marks a version of what cannot be looked into. meanings: what an operator declares of
-    labels. replies: keeps the answers of a service, so that interrupted work goes on.
+    labels. replies: keeps the answers of a service, so that interrupted work goes on. may_fetch: whether what the
+    machine lacks may be downloaded.
     """
 
     folder: Path
@@ -24,6 +25,7 @@ class Surroundings:
     epoch: str = ""
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
     replies: ReplyStore | None = None
+    may_fetch: bool = True
     hub_endpoint: str = ""
     hub_token: str | None = None
     perspective_key: str = ""

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from detoxify import Detoxify
+from detoxify.detoxify import MODEL_URLS
 from transformers import AutoConfig
 
 from scoring.language_models.loading import quiet
@@ -35,16 +36,21 @@ class DetoxifyScorer(EncoderScorer):
         *,
         checkpoint: Path | None = None,
         config_folder: Path | None = None,
+        may_fetch: bool = True,
         precision: str = Precision.FLOAT32,
         device: torch.device | None = None,
     ) -> None:
         """Load `checkpoint` with the configuration and tokenizer in `config_folder`; without them, fetch `variant`.
 
-        Raises ScorerUnavailable when it cannot be fetched or read, ValueError when only one of the two is given or a
-        class is of no known harm.
+        Raises ScorerUnavailable when it cannot be fetched or read, or would have to be fetched and may not be;
+        ValueError when only one of the two is given or a class is of no known harm.
         """
         if (checkpoint is None) != (config_folder is None):
             raise ValueError("checkpoint and config_folder go together: give both, or neither to fetch the published")
+        if not (checkpoint or may_fetch or _cached_checkpoint(variant).is_file()):
+            raise ScorerUnavailable(
+                f"detoxify-{variant} is not on this machine: it is fetched when something is to be scored"
+            )
         try:
             with quiet():
                 detoxify = _local(checkpoint, config_folder) if checkpoint and config_folder else Detoxify(variant)
@@ -89,6 +95,11 @@ def _local(checkpoint: Path, config_folder: Path) -> Any:
     if strange:
         raise ValueError(f"{len(strange)} parameters are in one and not in the other, {', '.join(strange[:3])}")
     return detoxify
+
+
+def _cached_checkpoint(variant: str) -> Path:
+    """Where the package's download of a variant lies, once it was made."""
+    return Path(torch.hub.get_dir(), "checkpoints", str(MODEL_URLS[variant]).rpartition("/")[2])
 
 
 def _remedy(variant: str, checkpoint: Path | None, config_folder: Path | None, error: Exception) -> str:

@@ -52,6 +52,7 @@ def _classifier_options(surroundings: Surroundings) -> dict[str, Any]:
         "meanings": dict(surroundings.meanings),
         "endpoint": surroundings.hub_endpoint,
         "token": surroundings.hub_token,
+        "may_fetch": surroundings.may_fetch,
     }
 
 
@@ -68,7 +69,7 @@ def _detoxify(variant: str, _choice: str, **options: Any) -> Scorer:
 def _detoxify_options(surroundings: Surroundings) -> dict[str, Any]:
     folder = surroundings.folder
     if not folder.is_dir():
-        return {}
+        return {"may_fetch": surroundings.may_fetch}
     checkpoints = sorted(folder.glob("*.ckpt"))
     if len(checkpoints) != 1:
         raise ScorerUnavailable(

@@ -4,10 +4,12 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from threading import Barrier, Thread
+from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
 from allauth.account.models import EmailAddress
+from detoxify.detoxify import MODEL_URLS
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.db import connection
@@ -59,6 +61,8 @@ from tests.leaderboard.submitting import (
     submit_of_the_board,
 )
 from tests.leaderboard.test_accounts import _quick_hashes, posted
+from tests.standin_hub import StandInHub
+from tests.tiny_classifiers import save_classifier
 
 __all__ = ["_quick_hashes", "ada", "small", "small_rows", "stage"]
 
@@ -199,13 +203,31 @@ def test_a_submission_that_is_ranked_where_it_could_be_is_finished_and_frees_its
 def test_a_scorer_that_workers_cannot_load_is_known_before_its_metric_can_be_chosen(small, monkeypatch):
     assert not list_choices("causal", 1000, None)[0].obstacle
     with monkeypatch.context() as patch:
-        patch.setattr(scorers, "scorer_for", lambda *_: (_ for _ in ()).throw(ScorerUnavailable("its file is gone")))
+        patch.setattr(scorers, "scorer_for", Mock(side_effect=ScorerUnavailable("its file is gone")))
         assert scorer_probes.probe_scorers() == 1
     assert "the workers could not load it" in list_choices("causal", 1000, None)[0].obstacle
     assert scorer_probes.due_probes() == []
     ScorerProbe.objects.update(probed_at=timezone.now() - timedelta(minutes=11))
     assert scorer_probes.probe_scorers() == 1  # somebody mended it
     assert not list_choices("causal", 1000, None)[0].obstacle
+
+
+def test_a_probe_downloads_no_scorer(db, settings, monkeypatch, tmp_path):
+    settings.SCORERS = tmp_path / "scorers"
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    with StandInHub() as hub:
+        settings.HUB_ENDPOINT = hub.endpoint
+        hub.add("sasha/regardv3", save_classifier(tmp_path / "model"))
+        for variant in MODEL_URLS:
+            monkeypatch.setitem(MODEL_URLS, variant, f"{hub.endpoint}/{variant}.ckpt")
+        seed_metrics()
+        scorer_probes.probe_scorers()
+        assert not any(path.endswith((".ckpt", ".safetensors")) for path in hub.requests)
+    unloadable = scorer_probes.unloadable_scorers()
+    for name in (*(f"detoxify-{variant}" for variant in MODEL_URLS), "classifier:sasha/regardv3"):
+        assert "it is fetched when something is to be scored" in unloadable[name]
+    assert "profanity" not in unloadable
 
 
 def drain_but_held() -> None:

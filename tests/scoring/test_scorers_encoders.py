@@ -328,6 +328,22 @@ def test_without_a_connection_a_published_checkpoint_is_unavailable_and_says_wha
         get_scorer("detoxify-original")
 
 
+def test_a_published_checkpoint_that_may_not_be_fetched_is_used_where_it_was_fetched_before(
+    checkpoint, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setitem(detoxify.detoxify.MODEL_URLS, "original", "http://127.0.0.1:9/original.ckpt")
+    with pytest.raises(ScorerUnavailable, match="detoxify-original is not on this machine"):
+        get_scorer("detoxify-original", may_fetch=False)
+    path = tmp_path / "hub" / "checkpoints" / "original.ckpt"
+    path.parent.mkdir(parents=True)
+    content = torch.load(checkpoint[0], weights_only=False)
+    content["config"]["arch"]["args"]["model_type"] = str(checkpoint[1])  # so that no hub is asked for it
+    torch.save(content, path)
+    scorer = get_scorer("detoxify-original", may_fetch=False, device=CPU)
+    np.testing.assert_array_equal(scorer.score(TEXTS).values, detoxify_scorer(checkpoint).score(TEXTS).values)
+
+
 def test_an_unknown_precision_is_refused_by_name(checkpoint):
     with pytest.raises(ValueError, match="precision = 'float8': use one of float32, bfloat16, int8"):
         detoxify_scorer(checkpoint, precision="float8")
@@ -351,6 +367,19 @@ def test_a_hubs_classifier_is_pinned_to_a_commit(tmp_path, monkeypatch):
             get_scorer("classifier:org/none", endpoint=hub.endpoint)
     with pytest.raises(ScorerUnavailable, match="did not answer"):
         get_scorer("classifier:org/other", endpoint=hub.endpoint)
+
+
+def test_a_hubs_classifier_that_may_not_be_fetched_is_used_where_it_was_fetched_before(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    folder = save_classifier(tmp_path / "model", id2label={0: "negative", 1: "neutral", 2: "other", 3: "positive"})
+    with StandInHub() as hub:
+        hub.add("org/regard", folder)
+        with pytest.raises(ScorerUnavailable, match="org/regard is not on this machine"):
+            get_scorer("classifier:org/regard", endpoint=hub.endpoint, may_fetch=False)
+        assert not any("safetensors" in path for path in hub.requests)
+        get_scorer("classifier:org/regard", endpoint=hub.endpoint, device=CPU)
+        scorer = get_scorer("classifier:org/regard", endpoint=hub.endpoint, may_fetch=False, device=CPU)
+    assert scorer.fingerprint() == classifier(folder).fingerprint()
 
 
 def test_pickled_weights_and_code_of_the_models_own_are_refused(tmp_path):

@@ -1,6 +1,7 @@
 """Pairs: how corpora are cleaned, what the models learn and what the report says."""
 
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 from scoring.language_models import resolve
 from scoring.refusals import Refused
 from scoring.training.finetuning import clean_corpus, compare_parameters, cut_repeats, finetune_pair
+from scoring.training.loop import trainer_arguments
 from scoring.training.near_duplicates import _trigrams, drop_near_duplicates
 from scoring.training.settings import FineTuning
 from tests.scoring.families import tiny_folder
@@ -167,6 +169,17 @@ def test_a_deepspeed_configuration_needs_the_file_and_the_package(tmp_path):
     (tmp_path / "ds.json").write_text("{}")
     with pytest.raises(Refused, match="the package is missing; pip install deepspeed"):
         FineTuning(deepspeed=tmp_path / "ds.json")
+
+
+def test_a_deepspeed_configuration_is_handed_to_trainer(monkeypatch, tmp_path):
+    (tmp_path / "ds.json").write_text("{}")
+    monkeypatch.setattr("scoring.training.settings.find_spec", lambda name: name)
+    options = Mock()
+    monkeypatch.setattr("scoring.training.loop.TrainingArguments", options)
+    trainer_arguments(FineTuning(deepspeed=tmp_path / "ds.json").loop(rows=320), tmp_path)
+    assert options.call_args.kwargs["deepspeed"] == str(tmp_path / "ds.json")
+    trainer_arguments(FineTuning().loop(rows=320), tmp_path)
+    assert options.call_args.kwargs["deepspeed"] is None
 
 
 def test_the_defaults_are_those_of_the_paper():
