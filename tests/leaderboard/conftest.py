@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +14,13 @@ from django.http import HttpResponse
 from django.test import Client
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Scoring, Work
-from leaderboard.services import collect, evaluate, leases, score
+from leaderboard.services import cages, collect, evaluate, language_models, leases, score
 from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_starter, get
+from scoring.language_models import ResolvedModel
 from scoring.metrics import instruments
 from tests.pages import read_page
 from tests.rows import Board, Rows, keep_board, load_board
@@ -89,9 +91,16 @@ def metric(db: None) -> Metric:
     return starter_metric()
 
 
+@cache
+def resolve_once(*folders: Path) -> list[ResolvedModel]:
+    """What the folders of bundled models hold, read by each process once: opening a cage takes a second."""
+    return cages.resolve_folders(list(folders))
+
+
 @pytest.fixture
-def models(db: None) -> dict[str, LanguageModel]:
+def models(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, LanguageModel]:
     """The bundled models by name."""
+    monkeypatch.setattr(language_models, "resolve_folders", lambda folders: resolve_once(*folders))
     return {model.name: model for model in add_bundled()}
 
 

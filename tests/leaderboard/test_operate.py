@@ -6,7 +6,6 @@ from django.urls import reverse
 
 from leaderboard.models import AuditEvent, ControlCheck, Rescoring
 from leaderboard.services import checks, rescore
-from tests.leaderboard.conftest import CAUSAL, finish
 
 pytestmark = pytest.mark.django_db
 
@@ -19,9 +18,8 @@ def operator(client) -> User:
 
 
 @pytest.fixture
-def measured(metric, models):
-    finish(models[CAUSAL], metric)
-    return metric
+def measured(measured_board):
+    return measured_board
 
 
 ACTIONS = ["check_now", "rescore"]
@@ -75,7 +73,7 @@ def test_rescoring_shows_its_cost_asks_for_a_reason_and_begins(client, operator,
     assert "reason: it is empty" in refused.content.decode()
     client.post(address, {"reason": "a new formula is tried"})
     rescoring = Rescoring.objects.get()
-    assert (rescoring.reason, rescoring.requested_by, rescoring.total) == ("a new formula is tried", operator, 1)
+    assert (rescoring.reason, rescoring.requested_by, rescoring.total) == ("a new formula is tried", operator, 3)
     assert AuditEvent.objects.get(verb="open rescoring").actor == operator
 
 
