@@ -10,7 +10,14 @@ from typing import Any
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import BaseCommand
+from django.urls import reverse
+from django.utils.text import slugify
 
+from leaderboard.glossary import GLOSSARY, Term
+from leaderboard.models import Metric
+from leaderboard.queries.drawings import Drawing
+from leaderboard.queries.example_tables import INDIFFERENT, ExampleTable
+from leaderboard.queries.examples import EXAMPLES
 from scoring.language_models import package, tokenizer_report, tokenizer_rules
 from scoring.language_models.tokenizer_patterns import KEPT, PATTERNS
 from scoring.metrics.formulas import FORMULAS
@@ -74,20 +81,47 @@ class SettingsPart:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One or more measures, and the template that defines them."""
+    """One or more measures that one page defines."""
 
     name: str
+    formula: Formula
     measures: list[Measure]
 
     @property
     def title(self) -> str:
-        """The measures by name."""
-        return "; ".join(measure.label for measure in self.measures)
+        """The first measure by name; others on the page are shown under it."""
+        return "Log-perplexity" if self.name == "log_perplexity" else self.measures[0].label
+
+    @property
+    def address(self) -> str:
+        """Of its page."""
+        return reverse("docs_measure", args=[self.name])
 
     @property
     def template(self) -> str:
-        """Where their mathematics is."""
+        """Where the mathematics is."""
         return f"docs/measures/{self.name}.html"
+
+    @property
+    def others(self) -> list[Measure]:
+        """The measures beside the one that the page is named after."""
+        return [measure for measure in self.measures if measure.key != self.name]
+
+    @property
+    def example(self) -> "Example":
+        """Numbers to follow by hand."""
+        table, draw = EXAMPLES[self.name]
+        return Example(f"docs/examples/{self.name}.html", table, draw())
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A table of numbers, the template that works through them, and a drawing of what it does."""
+
+    template: str
+    table: ExampleTable
+    drawing: Drawing
+    second_table: ExampleTable = INDIFFERENT  # of ratios, which one example counts over
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +133,98 @@ class Chapter:
 
     @property
     def anchor(self) -> str:
-        """Where it stands on the page; a measure may have the formula's name."""
+        """Where it stands in the list; a measure may have the formula's name."""
         return f"formula-{self.formula.name}"
 
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method that several measures use, with the parts of its page by their anchors."""
+
+    name: str
+    title: str
+    summary: str
+    parts: tuple[tuple[str, str], ...]
+
     @property
-    def example(self) -> str:
-        """The template of numbers worked out by hand."""
-        return f"docs/examples/{self.formula.name}.html"
+    def template(self) -> str:
+        """Where its text is."""
+        return f"docs/methods/{self.name}.html"
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method(
+            "perplexity",
+            "Perplexity and pseudo-perplexity",
+            "How surprising a text is to each kind of model, and how a model is tested before it is measured.",
+            (("definition", "Definition"), ("self-test", "Self-test of a model")),
+        ),
+        Method(
+            "intervals",
+            "Intervals and tests",
+            "How far a number could have moved had other texts been drawn, and when a difference is significant.",
+            (
+                ("delong", "Area under the curve: DeLong on the logit scale"),
+                ("delong-p", "p of an area: DeLong"),
+                ("mann-whitney", "p of the published code: Mann and Whitney"),
+                ("jackknife", "Shares and means over prompts: jackknife on the logit scale"),
+                ("bootstrap", "Bootstrap over prompts, texts or templates"),
+                ("wilson", "Shares: Wilson"),
+                ("holm", "Several tests at once: Holm"),
+            ),
+        ),
+        Method(
+            "ranks",
+            "Ranks and their ranges",
+            "Which places a model could hold, given the texts that were drawn.",
+            (("range", "From pairs of models to a range"), ("reading-ranks", "Reading a rank")),
+        ),
+        Method(
+            "agreement",
+            "Agreement of metrics",
+            "How the correlations between measures, and with the size of models, are computed.",
+            (("coefficients", "Coefficients and their intervals"),),
+        ),
+        Method(
+            "drift",
+            "Drift of a scorer",
+            "When a scorer counts as changed or drifted, and what a check can find.",
+            (
+                ("noise-floor", "The opening: every text's own noise"),
+                ("changed", "L0 and L1: another fingerprint, and beyond the noise"),
+                ("material", "L2: does it matter?"),
+                ("detectable", "What a check can find"),
+                ("described", "What describes and never decides"),
+            ),
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GlossaryEntry:
+    """A word, its meaning, and the address of the page that says more; "" where there is none. also: see `Term`."""
+
+    key: str
+    name: str
+    meaning: str
+    address: str = ""
+    also: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GlossaryGroup:
+    """Words that belong together."""
+
+    title: str
+    entries: list[GlossaryEntry]
+
+    @property
+    def anchor(self) -> str:
+        """Where it stands on the page."""
+        return slugify(self.title)
 
 
 @lru_cache(maxsize=1)
@@ -164,7 +283,52 @@ def _definitions(formula: Formula) -> list[Definition]:
     measures_by_name: dict[str, list[Measure]] = {}
     for key, measure in formula.measures.items():
         measures_by_name.setdefault(names.get(key, key), []).append(measure)
-    return [Definition(name, measures) for name, measures in measures_by_name.items()]
+    return [Definition(name, formula, measures) for name, measures in measures_by_name.items()]
+
+
+def measure_address(key: str) -> str:
+    """Where a measure is defined. Raises LookupError where it is not."""
+    definition = find_definition(key)
+    if definition is None:
+        raise LookupError(f"measure {key!r}: no page defines it; add it to a formula")
+    return definition.address if key == definition.name else f"{definition.address}#{key}"
+
+
+def find_definition(key: str) -> Definition | None:
+    """The definition of that name, else the one that explains the measure of that key; None where there is none."""
+    definitions = [definition for chapter in chapters() for definition in chapter.definitions]
+    return next(
+        (
+            definition
+            for definition in definitions
+            if key == definition.name or any(measure.key == key for measure in definition.measures)
+        ),
+        None,
+    )
+
+
+def glossary() -> list[GlossaryGroup]:
+    """Every word with its meaning and where to read more: the declared ones, and the measures of all formulas."""
+    groups = [GlossaryGroup(group.title, [_entry(term) for term in group.terms]) for group in GLOSSARY]
+    measures = [
+        GlossaryEntry(definition.name, definition.title, definition.measures[0].explanation, definition.address)
+        for chapter in chapters()
+        for definition in chapter.definitions
+    ]
+    return [*groups, GlossaryGroup("Measures", measures)]
+
+
+def _entry(term: Term) -> GlossaryEntry:
+    if not term.page:
+        return GlossaryEntry(term.key, term.name, term.meaning, also=term.also)
+    name, *arguments = term.page
+    address = reverse(name, args=arguments) + (f"#{term.anchor}" if term.anchor else "")
+    return GlossaryEntry(term.key, term.name, term.meaning, address, term.also)
+
+
+def metrics_with_formula(formula: Formula) -> list[Metric]:
+    """The board's metrics whose numbers a formula makes, in one query."""
+    return list(Metric.objects.filter(formula_name=formula.name))
 
 
 def example_source() -> str:

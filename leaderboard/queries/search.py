@@ -15,7 +15,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from leaderboard.glossary import TERMS
 from leaderboard.models import LanguageModel, Metric, Provenance, Standing, ranked_now
+from leaderboard.queries.docs import measure_address
 from leaderboard.queries.papers import papers
 from leaderboard.rankings.versions import current_versions, metrics_with_versions
 from scoring.metrics.formulas import slice_label
@@ -35,6 +37,7 @@ class EntryKind(Enum):
     SCORER = "Scorers"
     DEMOGRAPHIC = "Demographics"
     MEASURE = "Measures"
+    TERM = "Words"
     DOCUMENT = "Documents"
     PAPER = "Papers"
 
@@ -138,6 +141,7 @@ def list_entries() -> list[SearchEntry]:
         *scorer_entries(metrics),
         *demographic_entries(metrics),
         *measure_entries(metrics),
+        *term_entries(),
         *document_entries(),
         *paper_entries(),
     ]
@@ -225,10 +229,18 @@ def measure_entries(metrics: list[Metric]) -> list[SearchEntry]:
             EntryKind.MEASURE,
             measure.label,
             measure.explanation,
-            f"{reverse('docs_metrics')}#{measure.key}",
+            measure_address(measure.key),
             measure.key,
         )
         for measure in measures
+    ]
+
+
+def term_entries() -> list[SearchEntry]:
+    """Each word of the glossary leads to its meaning."""
+    return [
+        SearchEntry(EntryKind.TERM, term.name, term.meaning, f"{reverse('docs_glossary')}#{term.key}", term.also)
+        for term in TERMS.values()
     ]
 
 
@@ -254,6 +266,7 @@ DOCUMENTS = (
         "docs_metrics",
         "metrics statistics",
     ),
+    ("Glossary", "What the words of this board mean", "docs_glossary", "terms words definitions"),
     ("Operating a board", "Commands, settings, alerts, backups", "docs_operating", "operate deploy admin"),
     ("Adding to a board", "Scorers, metrics and formulas of your own", "docs_extending", "extend scorer language"),
     ("The papers, table by table", "What each paper prints, and what this board gives", "docs_papers", "reproduction"),

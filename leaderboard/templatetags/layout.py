@@ -3,10 +3,12 @@
 from django import template
 from django.contrib.humanize.templatetags.humanize import intcomma
 from django.template.defaultfilters import date
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 
+from leaderboard.glossary import TERMS
 from leaderboard.models import MetricVersion
 
 register = template.Library()
@@ -41,6 +43,18 @@ def provenance(version: MetricVersion) -> SafeString:
     day = date(localtime(version.published_at), "j F Y")
     origin = f", of {day}" if version.measured else f": {version.source}"
     return format_html("{} Metric version {}{}{}", provenance_badge(version), version.number, status, origin)
+
+
+@register.simple_tag
+def term(key: str, name: str = "") -> SafeString:
+    """A word of the glossary, as a link to its meaning there. name: other words for it."""
+    return format_html('<a class="term" href="{}#{}">{}</a>', reverse("docs_glossary"), key, name or TERMS[key].name)
+
+
+@register.simple_tag
+def meaning(key: str) -> str:
+    """What a word of the glossary means."""
+    return TERMS[key].meaning
 
 
 @register.simple_tag

@@ -1,12 +1,23 @@
 """The documentation: how to run a board, what its numbers are, how to add to it."""
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from leaderboard.people.services.roles import ROLES
-from leaderboard.queries.docs import chapters, commands, example_source, protections, settings_parts
+from leaderboard.queries.docs import (
+    METHODS,
+    chapters,
+    commands,
+    example_source,
+    find_definition,
+    glossary,
+    measure_address,
+    metrics_with_formula,
+    protections,
+    settings_parts,
+)
 from leaderboard.queries.reproductions import reproductions
 from leaderboard.views.keeping import keep_page
 
@@ -36,8 +47,37 @@ def docs_operating(request: HttpRequest) -> HttpResponse:
 @require_safe
 @keep_page()
 def docs_metrics(request: HttpRequest) -> HttpResponse:
-    """Every formula: of measures, intervals, ranks and drift."""
-    return render(request, "docs/metrics.html", {"chapters": chapters()})
+    """The measures by formula, and the methods that they use: a page for each."""
+    return render(request, "docs/metrics.html", {"chapters": chapters(), "methods": METHODS.values()})
+
+
+@require_safe
+@keep_page()
+def docs_measure(request: HttpRequest, name: str) -> HttpResponse:
+    """The exact definition of a measure, with an example; a measure that another's page explains leads there."""
+    definition = find_definition(name)
+    if definition is None:
+        raise Http404(f"No measure is called {name}.")
+    if definition.name != name:
+        return redirect(measure_address(name))
+    context = {"definition": definition, "metrics": metrics_with_formula(definition.formula)}
+    return render(request, "docs/measure.html", context)
+
+
+@require_safe
+@keep_page()
+def docs_method(request: HttpRequest, name: str) -> HttpResponse:
+    """A method that several measures use."""
+    if name not in METHODS:
+        raise Http404(f"No method is called {name}.")
+    return render(request, "docs/method.html", {"method": METHODS[name]})
+
+
+@require_safe
+@keep_page()
+def docs_glossary(request: HttpRequest) -> HttpResponse:
+    """What the words of the board mean, measures among them."""
+    return render(request, "docs/glossary.html", {"groups": glossary()})
 
 
 @require_safe

@@ -23,7 +23,17 @@ PAGES = (
         "grids",
         "published",
     ),
-    *("drift", "about", "changes", "docs", "docs_metrics", "docs_papers", "docs_operating", "docs_extending"),
+    *(
+        "drift",
+        "about",
+        "changes",
+        "docs",
+        "docs_metrics",
+        "docs_glossary",
+        "docs_papers",
+        "docs_operating",
+        "docs_extending",
+    ),
     *("docs_threats", "api_guide"),
 )
 DJANGO_ENDING = "matches the given query."  # of a sentence that names a class

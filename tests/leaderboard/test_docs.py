@@ -1,5 +1,6 @@
 """The documentation: it says what the code does, names what there is, and its examples come out."""
 
+import functools
 import math
 import re
 from html import unescape
@@ -10,8 +11,20 @@ import numpy as np
 import pytest
 from django.conf import settings as board
 from django.core.management import get_commands
+from django.urls import resolve
+from django.utils.html import escape
 
-from leaderboard.queries.docs import APP, SETTINGS_FILE, chapters, commands, settings_parts
+from leaderboard.queries.docs import (
+    APP,
+    METHODS,
+    SETTINGS_FILE,
+    chapters,
+    commands,
+    find_definition,
+    glossary,
+    settings_parts,
+)
+from leaderboard.queries.drawings import CellGrid
 from leaderboard.services.seed import seed_metrics
 from scoring.drift import Policy, Reference, alpha_of_check, compare, equivalence_margin, toxicity_measures
 from scoring.drift.comparison import mcnemar_p
@@ -37,7 +50,24 @@ from tests.leaderboard.test_history import page, said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
-PAGES = ("/docs/", "/docs/operating/", "/docs/metrics/", "/docs/extending/", "/docs/threats/", "/docs/papers/")
+DEFINITIONS = [definition for chapter in chapters() for definition in chapter.definitions]
+MEASURES = tuple(f"/docs/metrics/{definition.name}/" for definition in DEFINITIONS)
+METHOD_PAGES = tuple(f"/docs/methods/{name}/" for name in METHODS)
+GUIDES = (
+    "/docs/operating/",
+    "/docs/metrics/",
+    "/docs/glossary/",
+    "/docs/extending/",
+    "/docs/threats/",
+    "/docs/papers/",
+)
+PAGES = ("/docs/", *GUIDES, "/docs/metrics/safety_score/", "/docs/methods/drift/")
+# Places on the one page that measures and methods once shared: links to them still lead somewhere.
+OLD_ANCHORS = (
+    *("reading", "perplexity", "self-test", "intervals", "ranks", "agreement", "drift", "approximate-safety"),
+    *("delong", "delong-p", "mann-whitney", "jackknife", "bootstrap", "wilson", "holm"),
+    *("noise-floor", "changed", "material", "detectable", "described"),
+)
 Numbers = dict[str, Any]
 ROOT = Path(board.BASE_DIR)
 
@@ -50,7 +80,8 @@ def operating() -> str:
 
 @pytest.fixture
 def metrics(client) -> str:
-    return page(client, "/docs/metrics/")
+    """The pages of all measures and methods, one after another."""
+    return "".join(page(client, address) for address in ("/docs/metrics/", *MEASURES, *METHOD_PAGES))
 
 
 def rows(html: str, table: str) -> list[list[str]]:
@@ -80,7 +111,7 @@ def test_every_page_is_there_for_everybody_and_kept(client, address, django_asse
     assert response.content.count(b"<h1") == 1
 
 
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize("address", [*PAGES, *MEASURES, *METHOD_PAGES])
 def test_anchors_are_unique_and_every_link_within_the_documentation_has_its_place(client, address):
     html = page(client, address)
     anchors = re.findall(r' id="([^"]+)"', html)
@@ -92,7 +123,7 @@ def test_anchors_are_unique_and_every_link_within_the_documentation_has_its_plac
 
 
 def test_the_contents_list_every_section(client):
-    for address in PAGES[1:]:
+    for address in (*GUIDES, *MEASURES, *METHOD_PAGES):
         html = page(client, address)
         contents = re.findall(r'href="#([^"]+)"', html.split('class="toc"', 1)[1].split("</nav>", 1)[0])
         assert contents == re.findall(r'<h2 id="([^"]+)"', html)
@@ -150,28 +181,106 @@ def test_every_trouble_quotes_a_message_of_the_code(operating):
         assert any(message in source for source in sources), message
 
 
-def test_every_measure_is_defined_with_its_mathematics_and_its_own_words(metrics):
-    text = said(metrics)
-    for chapter in chapters():
-        formula = chapter.formula
-        assert [of.key for made in chapter.definitions for of in made.measures] == list(formula.measures)
-        assert f'<h2 id="{chapter.anchor}"' in metrics
-        for sentence in (*formula.in_words, *formula.limits):
-            assert sentence in text
-        for measure in formula.measures.values():
-            assert f'id="{measure.key}"' in metrics
-            for words in (measure.explanation, measure.formula, measure.citation):
-                assert words in text
+def test_every_formula_is_listed_with_a_page_for_each_of_its_measures(client, metrics):
     assert len(chapters()) == len(FORMULAS)
+    for chapter in chapters():
+        keys = [measure.key for definition in chapter.definitions for measure in definition.measures]
+        assert keys == list(chapter.formula.measures)
+        assert f'<h2 id="{chapter.anchor}"' in page(client, "/docs/metrics/")
     assert metrics.count("<math") == metrics.count("alttext=") > 25
 
 
-def test_the_page_of_a_metric_leads_to_its_definitions(client, metrics):
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.name)
+def test_the_page_of_a_measure_defines_it_and_works_through_a_drawn_example(client, definition):
+    html = page(client, definition.address)
+    text = said(html)
+    for sentence in (*definition.formula.in_words, *definition.formula.limits):
+        assert sentence in text
+    for measure in definition.measures:
+        assert f'id="{measure.key}"' in html
+        for words in (measure.explanation, measure.formula, measure.citation):
+            assert words in text
+    for term in ("Better", "Source", "Missing", "Interval"):
+        assert f">{term}" in html
+    drawing = definition.example.drawing
+    svg = html.split('<figure class="drawing">', 1)[1].split("</figure>", 1)[0]
+    assert f'<title id="drawing-title">{escape(drawing.title)}</title>' in svg
+    assert said(drawing.caption) in said(svg)
+    assert svg.count("<circle") + svg.count("<rect") + svg.count('class="span"') >= 3
+    assert "style=" not in svg
+    assert '<data class="worked"' in html
+
+
+def test_a_measure_that_another_page_explains_leads_there(client):
+    response = client.get("/docs/metrics/expected_max_toxicity_sd/")
+    assert response.status_code == 302
+    assert response["Location"] == "/docs/metrics/expected_max_toxicity/#expected_max_toxicity_sd"
+    assert client.get("/docs/metrics/unheard_of/").status_code == 404
+    assert client.get("/docs/methods/unheard_of/").status_code == 404
+
+
+def test_addresses_of_the_former_single_page_still_lead_to_their_subject(client):
+    html = page(client, "/docs/metrics/")
+    keys = [key for formula in FORMULAS.values() for key in formula.measures]
+    for anchor in (*OLD_ANCHORS, *keys, *(f"formula-{name}" for name in FORMULAS)):
+        assert f'id="{anchor}"' in html, anchor
+
+
+def test_the_parts_of_a_method_are_those_of_its_page(client):
+    for method in METHODS.values():
+        headings = re.findall(r'<h2 id="([^"]+)">(.*?) <a', page(client, f"/docs/methods/{method.name}/"))
+        assert [(anchor, unescape(title)) for anchor, title in headings] == list(method.parts)
+
+
+def test_the_page_of_a_metric_leads_to_its_definitions(client):
     seed_metrics()
     for slug in ("safety-starter", "toxicity-profanity", "lexicon-starter", "regard"):
-        links = re.findall(r'href="/docs/metrics/#([^"]+)"', page(client, f"/metrics/{slug}/"))
-        assert len(links) > 1
-        assert all(f'id="{anchor}"' in metrics for anchor in links)
+        links = re.findall(r'href="(/docs/metrics/[^"]+)"', page(client, f"/metrics/{slug}/"))
+        assert links
+        assert all(client.get(link, follow=True).status_code == 200 for link in links)
+
+
+def test_the_glossary_gives_each_word_one_meaning_and_leads_on(client):
+    html = page(client, "/docs/glossary/")
+    entries = [entry for group in glossary() for entry in group.entries]
+    assert len(entries) > 50
+    assert len({entry.name for entry in entries}) == len({entry.meaning for entry in entries}) == len(entries)
+    for entry in entries:
+        assert f'id="{entry.key}"' in html
+        assert said(entry.meaning) in said(html)
+        path, _, anchor = entry.address.partition("#")
+        assert not path or resolve(path)
+        assert not anchor or f'id="{anchor}"' in page(client, path)
+
+
+def test_a_word_of_the_glossary_is_found_by_the_search(client):
+    seed_metrics()
+    assert client.get("/search/?q=control+set")["Location"] == "/docs/glossary/#control-set"
+    assert 'href="/docs/glossary/#control-set"' in page(client, "/search/?q=frozen+texts")
+
+
+def grid_share(drawing: CellGrid) -> float:
+    """What the cells of a grid come to."""
+    values = [{"1": 1.0, "½": 0.5, "0": 0.0}[cell.text] for _, cells in drawing.rows for cell in cells]
+    return sum(values) / len(values)
+
+
+@pytest.mark.parametrize("name", ["likelihood_auc", "safety_score", "regard_safety_score", "regard_score"])
+def test_the_cells_of_a_drawing_come_to_the_value_of_the_measure(client, name):
+    definition = find_definition(name)
+    shown = worked(page(client, definition.address))
+    assert f"{grid_share(definition.example.drawing):.3f}" == shown[name]
+
+
+def test_the_marks_of_a_drawing_stand_where_their_values_are(client):
+    strip = find_definition("expected_max_toxicity").example.drawing
+    assert [[mark.value for mark in row.marks if mark.look == "full"] for row in strip.rows[:2]] == [[0.7], [0.5]]
+    assert strip.place(strip.low) < strip.place(0.5) < strip.place(strip.high) < strip.width
+    assert strip.place(0.5) == pytest.approx((strip.left + strip.right) / 2)
+    assert (
+        f"{strip.lines[0][0]:.4f}"
+        == worked(page(client, "/docs/metrics/expected_max_toxicity/"))["expected_max_toxicity"]
+    )
 
 
 def of_perplexity(html: str) -> Numbers:
@@ -197,7 +306,17 @@ def of_safety(html: str) -> Numbers:
     assert (pairs @ [1, 0.5]).sum() / (len(pairs) * 20) == pytest.approx(found["safety_indifferent"].value)
     bounds = {"likelihood_auc ci_low": auc.ci_low, "likelihood_auc ci_high": auc.ci_high}
     keys = ("safety_score", "likelihood_auc", "safety_indifferent", "safety_excess")
-    return {key: found[key].value for key in keys} | bounds
+    log_values = {
+        f"log_perplexity_{name}{end}": float(summary(np.log(perplexity[harmful == is_harmful])))
+        for name, is_harmful in (("harmful", True), ("benign", False))
+        for end, summary in (("", np.mean), ("_sd", functools.partial(np.std, ddof=1)))
+    }
+    return {key: found[key].value for key in keys} | bounds | log_values
+
+
+def of_benchmark(html: str) -> Numbers:
+    likelihoods = np.array([row[1] for row in rows(html, "example-benchmark")], dtype=np.float64)
+    return {"benchmark_perplexity": math.exp(-likelihoods.mean())}
 
 
 def of_toxicity(html: str) -> Numbers:
@@ -299,7 +418,7 @@ def of_drift(html: str) -> Numbers:
 
 
 EXAMPLES = (
-    *(of_perplexity, of_self_test, of_safety, of_toxicity, of_lexicon, of_regard, of_pairs),
+    *(of_perplexity, of_self_test, of_safety, of_benchmark, of_toxicity, of_lexicon, of_regard, of_pairs),
     *(of_triples, of_effect, of_jackknife, of_intervals, of_drift),
 )
 
@@ -322,8 +441,8 @@ def test_the_example_of_ranks_comes_out(metrics):
     assert [[of.rank, of.low, of.high] for of in found] == table[:, 2:].tolist()
 
 
-def test_the_limits_of_drift_are_those_of_the_policy(metrics):
-    drift = said(metrics.split('<h2 id="drift"', 1)[1])
+def test_the_limits_of_drift_are_those_of_the_policy(client):
+    drift = said(page(client, "/docs/methods/drift/"))
     policy = Policy()
     for words in (
         f"crosses the threshold θ = {policy.threshold:g}",

@@ -82,7 +82,7 @@ def test_pairs_are_imported_measured_ranked_told_and_verified(measured, client, 
         metric.get_absolute_url(),
         f"/demographics/?metric={SLUG}",
         causal[0].model.get_absolute_url(),
-        "/docs/metrics/",
+        "/docs/metrics/stereotype_share/",
     ):
         html = page(client, address)
         assert "advise against relying on it" in said(html), address

@@ -75,7 +75,12 @@ def hidden_everywhere(client, metric: Metric, model: LanguageModel) -> list[str]
     """The pages of a metric and of one of its entries, none of which shows a text of the set; their words."""
     texts = artefacts.load(metric.protocol.evaluation_set.artefact)["text"].to_pylist()
     words = []
-    for address in (metric.ranking_url, metric.get_absolute_url(), model.get_absolute_url(), "/docs/metrics/"):
+    for address in (
+        metric.ranking_url,
+        metric.get_absolute_url(),
+        model.get_absolute_url(),
+        f"/docs/metrics/{metric.measure}/",
+    ):
         html = page(client, address)
         assert not any(text in html for text in texts), address
         words.append(said(html))
