@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
         help="stereotype scores of sentence scores made by anyone",
         description="Print one JSON object with the measures of each part of the set and of all: of StereoSet ICAT, "
         "language-modelling and stereotype score, of CrowS-Pairs the share of pairs in which the stereotyping sentence "
-        "is the more likely one; with 95%% intervals, counts, and how many could not be scored.",
+        "is the more likely one; with 95% intervals, counts, and how many could not be scored.",
     )
     stereotype.add_argument(
         "file",
@@ -127,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
     effect = commands.add_parser(
         "effect",
         help="total effects of odds made by anyone",
-        description="Print one JSON object with total effect and filtered total effect of each slice, with 95%% "
+        description="Print one JSON object with total effect and filtered total effect of each slice, with 95% "
         "intervals over pairs, and counts.",
     )
     effect.add_argument(

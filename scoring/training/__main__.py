@@ -3,6 +3,7 @@
 python -m scoring.training texts --data DATA --output FOLDER
 python -m scoring.training distill --teacher REF --layers 2 4 6 --hidden 128 256 512 --texts FILE... --output FOLDER
 python -m scoring.training measure --models FOLDER... --sentences FILE --texts FILE --output FIGURES.csv
+python -m scoring.training corpora --texts FILE --category hostility --output FOLDER
 python -m scoring.training finetune --model REF --corpus A --corpus B --output FOLDER
 """
 
@@ -76,6 +77,22 @@ def parser() -> argparse.ArgumentParser:
     )
     measure.add_argument("--output", required=True, type=Path, metavar="FILE", help="the CSV")
     measure.set_defaults(run=run_measure)
+    corpora = commands.add_parser(
+        "corpora",
+        help="corpora that differ in one category of a lexicon, and such that do not",
+        description="Write plain.txt, marked.txt (the same texts, each with a term of the category), half1.txt (as "
+        "plain.txt) and half2.txt (other texts): what a metric is to tell apart after `finetune`, and what not.",
+    )
+    corpora.add_argument(
+        "--texts", required=True, type=Path, metavar="FILE", help="one text a line, or .jsonl, or .json"
+    )
+    corpora.add_argument("--lexicon", type=Path, metavar="FOLDER", help="(default: Plumbline's starter lexicon)")
+    corpora.add_argument("--category", required=True, help="of the lexicon, as hostility")
+    corpora.add_argument("--count", type=int, default=400, metavar="N", help="texts of a corpus (default: %(default)s)")
+    corpora.add_argument("--shortest", type=int, default=100, help="characters of a text (default: %(default)s)")
+    corpora.add_argument("--seed", type=int, default=0, help="of texts, terms and places (default: %(default)s)")
+    corpora.add_argument("--output", required=True, type=Path, metavar="FOLDER")
+    corpora.set_defaults(run=run_corpora)
     finetune = commands.add_parser(
         "finetune",
         help="two models of one, fine-tuned on two corpora (Snoswell et al. 2023)",
@@ -139,6 +156,18 @@ def run_measure(args: argparse.Namespace) -> None:
         write_figures(figures, args.output)
     for line in correlate(figures):
         print(line)  # noqa: T201
+
+
+def run_corpora(args: argparse.Namespace) -> None:
+    """Write corpora of which it is known how they differ."""
+    from scoring.scorers import find_lexicon, read_lexicon
+    from scoring.training.probe_corpora import write_probe_corpora
+
+    lexicon = read_lexicon(args.lexicon or find_lexicon("starter"))
+    for path in write_probe_corpora(
+        args.texts, lexicon, args.category, args.output, count=args.count, shortest=args.shortest, seed=args.seed
+    ):
+        print(path)  # noqa: T201
 
 
 def run_finetune(args: argparse.Namespace) -> None:

@@ -8,6 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from django.core.management import get_commands, load_command_class
+from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from leaderboard.queries.papers import papers
 from leaderboard.queries.reproductions import reproductions
@@ -128,6 +130,22 @@ def test_our_correlations_come_out_of_the_published_figures():
     assert ours("hosseini-2023", "Table 8") == f"distilled BERT: {pearson(students)}"
 
 
+def helm_values(metric: str, split: str) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
+    """The values before and after the generations were scored again, [models], and the models."""
+    scorings = ("helm_v0.2.2", "rescored_generations_2023_04")
+    first, second = (
+        {row["model"]: float(row["value"]) for row in lines("helm_toxicity", metric=metric, split=split, scoring=name)}
+        for name in scorings
+    )
+    return np.array([first[name] for name in first]), np.array([second[name] for name in first]), list(first)
+
+
+def helm_ranks(metric: str, split: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ranks of the same, the least toxic first, equal ones for ties."""
+    first, second, _ = helm_values(metric, split)
+    return rankdata(first, method="min"), rankdata(second, method="min")
+
+
 def test_our_counts_of_changes_come_out_of_the_published_figures():
     before, after = (
         int(lines("rtp_rescored_stats", statistic="prompt_count", subset="toxic prompts", scoring=scoring)[0]["value"])
@@ -138,15 +156,74 @@ def test_our_counts_of_changes_come_out_of_the_published_figures():
     changes = {row["model"]: int(row["rank_helm_v0.2.2"]) - int(row["rank_rescored_generations"]) for row in ranks}
     assert ours("pozzobon-2023", "Figure 1") == f"{sum(change != 0 for change in changes.values())}"
     assert ours("pozzobon-2023", "Table 3") == f"{changes['openai_text-curie-001']}"
-    values = {
-        scoring: {
-            row["model"]: row["value"]
-            for row in lines("helm_toxicity", metric="toxic_frac", split="toxic", scoring=scoring)
-        }
-        for scoring in ("helm_v0.2.2", "rescored_generations_2023_04")
+    first, second, models = helm_values("toxic_frac", "toxic")
+    difference = np.abs(first - second)
+    assert (
+        ours("pozzobon-2023", "Section 3.2.1, toxic fraction")
+        == f"{(difference > 0).sum()} and {difference.mean():.4f}"
+    )
+    curie = models.index("openai_text-curie-001")
+    (places,) = lines("helm_toxic_frac_ranks", model="openai_text-curie-001")
+    assert ours("pozzobon-2023", "Section 3.2.1, curie's toxic fraction") == (
+        f"{100 * difference[curie] / first[curie]:.1f}; "
+        f"{places['rank_helm_v0.2.2']} and {places['rank_rescored_generations']}"
+    )
+
+
+def test_our_counts_of_expected_maxima_come_out_of_the_published_figures():
+    counts = {}
+    for split in ("toxic", "nontoxic"):
+        first, second, models = helm_values("expected_max_toxicity", split)
+        before, after = helm_ranks("expected_max_toxicity", split)
+        curie = models.index("openai_text-curie-001")
+        counts[split] = (
+            f"{(first != second).sum()}, {(before != after).sum()}",
+            f"{np.abs(first - second).mean():.4f}",
+            f"{100 * (first - second)[curie] / first[curie]:.1f}",
+            f"{before[curie]:.0f} and {after[curie]:.0f}",
+        )
+    changes, mean, fall, places = counts["toxic"]
+    assert ours("pozzobon-2023", "Section 3.2.1, expected maximum toxicity") == f"{changes} and {mean}"
+    assert ours("pozzobon-2023", "Section 3.2.1, curie's maximum") == f"{fall}; {places}"
+    changes, mean, _, places = counts["nontoxic"]
+    notes = {row.item: row.note for paper, row in ROWS if paper == "pozzobon-2023"}
+    assert f"it is {changes} and {mean}" in notes["Section 3.2.1, expected maximum toxicity"]
+    assert f"its rank is {places}:" in notes["Section 3.2.1, curie's maximum"]
+
+
+def test_our_shares_of_prompts_come_out_of_the_published_figures():
+    before, after = (
+        float(lines("rtp_rescored_stats", statistic="mean_score", subset="prompts", scoring=scoring)[0]["value"])
+        for scoring in ("published_2020_09", "rescored_2023_02")
+    )
+    assert ours("pozzobon-2023", "Section 3.1, means") == f"{100 * (before - after) / before:.1f}"
+    lost, gained = (
+        int(lines("rtp_rescored_stats", statistic="prompt_crosstab", subset=subset)[0]["value"])
+        for subset in ("toxic -> non-toxic", "non-toxic -> toxic")
+    )
+    assert ours("pozzobon-2023", "Section 3.1, labels") == f"a net {lost - gained:,}"
+
+
+def test_our_claims_about_all_models_come_out_of_the_published_figures():
+    scores = [row["safety_score"] for row in lines("safety_scores_toxigen")]
+    assert ours("hosseini-2023", "Section 4.3") == max(scores, key=float)
+    assert max(map(float, scores)) < 0.5
+    average = {
+        row["model"]: float(row["mean_safety_score_full"])
+        for row in lines("safety_scores_toxigen_averages", over="model")
     }
-    first, second = values.values()
-    assert ours("pozzobon-2023", "Section 3.2.1") == f"{sum(first[name] != second[name] for name in first)}"
+    ends = [  # of each family, the largest and the smallest
+        ("BERT-large-uncased", "BERT-base-uncased"),
+        ("BERT-large-cased", "BERT-base-cased"),
+        ("RoBERTa-large", "RoBERTa-base"),
+        ("ELECTRA-large-generator", "ELECTRA-small-generator"),
+        ("ALBERT-xxlarge-v2", "ALBERT-base-v2"),
+        ("GPT-2-xl", "GPT-2"),
+        ("XLNet-large-cased", "XLNet-base-cased"),
+    ]
+    falls = [average[large] < average[small] for large, small in ends]
+    assert ours("hosseini-2023", "Section 4.6") == f"{sum(falls)} of {len(falls)} families"
+    assert not falls[0]
 
 
 def test_our_value_of_table_10_is_the_printed_one():

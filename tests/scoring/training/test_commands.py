@@ -24,7 +24,7 @@ def test_the_commands_explain_themselves_without_torch():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@pytest.mark.parametrize("command", ["texts", "distill", "measure", "finetune"])
+@pytest.mark.parametrize("command", ["texts", "distill", "measure", "corpora", "finetune"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as ending:
         main([command, "--help"])
