@@ -101,7 +101,7 @@ def inspect(config: PretrainedConfig) -> Architecture:
     if config.model_type in TEXT_ALONE:
         return inspect(text)
     try:
-        layers = int(text.num_hidden_layers)
+        layers = int(getattr(text, "num_hidden_layers", 0))
         if not 0 < layers <= MOST_LAYERS:
             raise ValueError(f"it has {layers} layers, not 1 to {MOST_LAYERS}")
         parameters, stored_count = _count(config, kind, class_name)
@@ -112,7 +112,7 @@ def inspect(config: PretrainedConfig) -> Architecture:
             family=FAMILIES.get(config.model_type, config.model_type),
             parameters=parameters,
             layers=layers,
-            heads=int(getattr(text, "num_attention_heads", 0)),
+            heads=heads_of(text),
             hidden_size=int(text.hidden_size),
             context=context_of(text),
             vocabulary=int(text.vocab_size),
@@ -140,7 +140,10 @@ def classify(config: PretrainedConfig) -> tuple[Kind, str]:
             "Enter the generator it was trained with"
         )
     if config.is_encoder_decoder or getattr(config.get_text_config(decoder=True), "is_encoder_decoder", False):
-        raise ModelRefused(f"{label} is an encoder-decoder, which has no likelihood of a text alone: {ACCEPTED}")
+        raise ModelRefused(
+            f"{label} is an encoder-decoder, which has no likelihood of a text alone; that of a text after an empty "
+            f"source is not offered: {ACCEPTED}"
+        )
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model_type)
     masked_class = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(model_type)
     vision_class = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.get(model_type)
@@ -168,6 +171,12 @@ def context_of(config: PretrainedConfig) -> int:
         if isinstance(context, int) and context > 0:
             return context - first_position(config)
     return UNLIMITED_CONTEXT
+
+
+def heads_of(config: PretrainedConfig) -> int:
+    """Attention heads of a layer: the first, where they differ by layer; 0 without attention."""
+    first_layer = config.per_layer_config[0] if getattr(config, "per_layer_config", None) else config
+    return int(getattr(first_layer, "num_attention_heads", 0))
 
 
 def first_position(config: PretrainedConfig) -> int:
