@@ -128,10 +128,7 @@
       start(target);
     }
   }, { rootMargin: NEAR });
-  const watch = () => document.querySelectorAll("[data-chart]:not([data-watched])").forEach((box) => {
-    box.dataset.watched = "";
-    watcher.observe(box);
-  });
-  document.addEventListener("htmx:load", watch);
+  const watch = () => document.querySelectorAll("[data-chart]:not([data-drawn])").forEach((box) => watcher.observe(box));
+  document.addEventListener("htmx:oobAfterSwap", watch);
   watch();
 })();

@@ -5,18 +5,38 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from ninja import Schema
 from ninja.pagination import paginate
 from pydantic import Field
 
 from leaderboard.api.cards import CardShown
 from leaderboard.api.problems import ANY
 from leaderboard.api.reading import ModelSlug, Pages, parameter, reading_router, text
-from leaderboard.models import LanguageModel
+from leaderboard.models import LanguageModel, ModelIdentity
 from leaderboard.models.language_models import Access, ModelKind, Source
+from leaderboard.queries.identities import identities_with_entries
 from leaderboard.rankings.view import match_words
 from scoring.refusals import Missing
 
 router = reading_router("Models")
+
+
+class Identity(Schema):
+    """A model as its makers know it. What papers and this board have of it are its entries, which `/models` lists."""
+
+    slug: str
+    name: str
+    organisation: str
+    family: str
+    parameters: int | None = Field(description="As its makers state them.")
+    licence: str
+    hub_id: str
+    aliases: list[str] = Field(description="What else it is called.")
+    url: str = Field(description="Its page, with the numbers of all its entries side by side.")
+
+    @staticmethod
+    def resolve_url(identity: ModelIdentity, context: dict[str, Any]) -> str:
+        return str(context["request"].build_absolute_uri(identity.get_absolute_url()))
 
 
 class Model(CardShown):
@@ -32,6 +52,8 @@ class Model(CardShown):
     heads: int | None
     hidden_size: int | None
     access: Access
+    source_name: str = Field(description="What its source calls it; empty where that is its name.")
+    identity: str | None = Field(description="The slug of the model that it is evidence about, in `/identities`.")
     created_at: datetime
     url: str = Field(description="Its page.")
 
@@ -39,6 +61,10 @@ class Model(CardShown):
     def resolve_hub_id(model: LanguageModel) -> str | None:
         """Folders and addresses of servers are the operators' own."""
         return model.location if model.source == Source.HUB else None
+
+    @staticmethod
+    def resolve_identity(model: LanguageModel) -> str | None:
+        return model.identity.slug if model.identity else None
 
     @staticmethod
     def resolve_url(model: LanguageModel, context: dict[str, Any]) -> str:
@@ -54,10 +80,12 @@ def models(
     kind: ModelKind | None = parameter("How the model gives probabilities to texts."),
     source: Source | None = parameter("Where it comes from."),
     access: Access | None = parameter("Whether it may be run and ranked."),
+    identity: str | None = text("Exactly the entries of the model of that slug, as in `/identities`."),
 ) -> QuerySet[LanguageModel]:
     """Every model of the board, by name. Filters hold all at once."""
     exact = {"family": family, "kind": kind, "source": source, "access": access}
-    matches = LanguageModel.objects.listed().filter(match_words(search or ""))
+    exact["identity__slug"] = identity
+    matches = LanguageModel.objects.listed().select_related("identity").filter(match_words(search or ""))
     return matches.filter(**{name: value for name, value in exact.items() if value is not None})
 
 
@@ -69,7 +97,7 @@ def model(request: HttpRequest, slug: ModelSlug) -> LanguageModel:
 
 def find_model(slug: str) -> LanguageModel:
     """The model of that slug. Raises Missing."""
-    model = LanguageModel.objects.listed().filter(slug=slug).first()
+    model = LanguageModel.objects.listed().select_related("identity").filter(slug=slug).first()
     if model is None:
         raise Missing(
             f"There is no model {slug!r}.",
@@ -78,3 +106,26 @@ def find_model(slug: str) -> LanguageModel:
             remedy="GET /api/v1/models?search=... finds slugs.",
         )
     return model
+
+
+@router.get("/identities", response={200: list[Identity], **ANY}, summary="Models by name", operation_id="identities")
+@paginate(Pages)
+def identities(
+    request: HttpRequest, search: str | None = text("Words, each in the name, the family, the maker or the slug.")
+) -> QuerySet[ModelIdentity]:
+    """Every model that entries here are evidence about, by name: of papers, of HELM, measured here."""
+    return identities_with_entries(search or "")
+
+
+@router.get("/identities/{slug}", response={200: Identity, **ANY}, summary="A model by name", operation_id="identity")
+def identity(request: HttpRequest, slug: ModelSlug) -> ModelIdentity:
+    """One model, by its slug."""
+    match = identities_with_entries().filter(slug=slug).first()
+    if match is None:
+        raise Missing(
+            f"There is no identity {slug!r}.",
+            field="slug",
+            value=slug,
+            remedy="GET /api/v1/identities?search=... finds slugs; /api/v1/models has the entries.",
+        )
+    return match

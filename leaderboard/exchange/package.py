@@ -35,8 +35,15 @@ class BoardPackage:
     description: dict[str, Any]
     sha256: str
 
+    @property
+    def format(self) -> int:
+        """The number of its format."""
+        return format_of(self.description)
+
     def batches(self, table: PackageTable) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         """Yield the rows of a table in parts, each with the number of its first row, from 1."""
+        if table.since > self.format:
+            return
         first = 1
         with pq.ParquetFile(self.folder / table.path) as file:
             columns = [name for name in table.columns if name in file.schema_arrow.names]
@@ -99,7 +106,8 @@ def read_package(folder: Path) -> BoardPackage:
     for resource in list_resources(description):
         verify_file(folder, resource)
     for table in TABLES:
-        verify_columns(folder, table)
+        if table.since <= format_of(description):
+            verify_columns(folder, table)
     return BoardPackage(folder, description, sha256)
 
 
@@ -124,9 +132,14 @@ def read_description(folder: Path) -> tuple[dict[str, Any], str]:
     return description, hashlib.sha256(content).hexdigest()
 
 
+def format_of(description: dict[str, Any]) -> int:
+    """The number of the format that a description states."""
+    return int(description["plumbline_board"]["format"])
+
+
 def list_resources(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the resources of the package. Raises Refused if one is missing, foreign or incomplete."""
-    names_by_path = {table.path: table.name for table in TABLES}
+    names_by_path = {table.path: table.name for table in TABLES if table.since <= format_of(description)}
     entries = description.get("resources")
     for number, resource in enumerate(entries if isinstance(entries, list) else [], start=1):
         path = resource.get("path") if isinstance(resource, dict) else None

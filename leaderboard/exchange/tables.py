@@ -25,6 +25,7 @@ from leaderboard.models import (
     LanguageModel,
     Metric,
     MetricVersion,
+    ModelIdentity,
     OutdatedEntry,
     Protocol,
     Rescoring,
@@ -68,7 +69,7 @@ class PackageTable:
     `own`: fields of the model that are columns by the same name; `links` give the other columns. `constant`: what an
     import sets without being told. `paths`: where a column's value comes from, where not from the field. `added`:
     columns that packages of an earlier Plumbline lack; `earlier`: what stands for such a column where that is not the
-    default of its field.
+    default of its field. `since`: the format of packages that has the table; earlier ones lack it whole.
     """
 
     name: str
@@ -82,6 +83,7 @@ class PackageTable:
     paths: tuple[tuple[str, str], ...] = ()
     added: tuple[str, ...] = ()
     earlier: tuple[tuple[str, Any], ...] = ()
+    since: int = 1
 
     @cached_property
     def columns(self) -> list[str]:
@@ -126,6 +128,8 @@ class PackageTable:
 
     def stand_in(self, column: str) -> Any:
         """Return the value of a column that the package lacks."""
+        if column not in self.own:
+            return None
         default = dict(self.earlier).get(column, self.field(column).get_default())
         return json.dumps(default) if isinstance(default, (dict, list)) else default
 
@@ -191,6 +195,12 @@ def models_without_places() -> QuerySet[LanguageModel]:
     replacement = Concat(Value(ELSEWHERE), F("slug"), output_field=models.TextField())
     place = Case(When(public, then=F("location")), default=replacement, output_field=models.TextField())
     return LanguageModel.objects.listed().annotate(place=place)
+
+
+def identities_of_listed() -> QuerySet[ModelIdentity]:
+    """Return the models that listed entries are evidence about."""
+    entries = LanguageModel.objects.listed().filter(identity__isnull=False)
+    return ModelIdentity.objects.filter(pk__in=entries.values("identity"))
 
 
 def public_events() -> QuerySet[AuditEvent]:
@@ -265,6 +275,15 @@ TABLES = (
         added=("flag_policy", "most_missing", "labels"),
     ),
     PackageTable(
+        "identities",
+        "Models as their makers know them, which rows of `models` are evidence about",
+        ModelIdentity,
+        identities_of_listed,
+        ("slug",),
+        ("slug", "name", "organisation", "family", "parameters", "licence", "hub_id", "aliases", "created_at"),
+        since=2,
+    ),
+    PackageTable(
         "models",
         "Language models, a row a revision",
         LanguageModel,
@@ -272,10 +291,11 @@ TABLES = (
         ("slug",),
         (
             *("slug", *FIELDS, "kind", "source", "location", "revision", "parameters", "layers", "heads"),
-            *("hidden_size", "access", "created_at"),
+            *("hidden_size", "access", "created_at", "source_name"),
         ),
+        (PackageLink("identity", "identities", ("identity",)),),
         paths=(("location", "place"),),
-        added=tuple(name for name in FIELDS if name not in FIRST_FIELDS),
+        added=(*(name for name in FIELDS if name not in FIRST_FIELDS), "source_name", "identity"),
     ),
     PackageTable(
         "versions",

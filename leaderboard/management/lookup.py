@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db.models import Q
 
-from leaderboard.models import LanguageModel, Metric, Run, Scoring
+from leaderboard.models import LanguageModel, Metric, ModelIdentity, Run, Scoring
 from leaderboard.operations.queries.work import STEERED
 from leaderboard.rankings.days import parse_day
 
@@ -27,6 +27,14 @@ def model_called(slug: str) -> LanguageModel:
     if model is None:
         raise CommandError(f"there is no model {slug!r}: enter it with `manage.py add_model REF`")
     return model
+
+
+def identity_called(slug: str) -> ModelIdentity:
+    """The model that entries are evidence about, by its slug or that of an entry. Raises CommandError."""
+    identity = ModelIdentity.objects.filter(Q(slug=slug) | Q(entries__slug=slug)).first()
+    if identity is None:
+        raise CommandError(f"no model and no entry of one is called {slug!r}: /models/ lists them with their slugs")
+    return identity
 
 
 def user_called(name: str) -> User:

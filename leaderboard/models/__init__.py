@@ -6,6 +6,7 @@ from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replic
 from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.folders import FolderFile, StoredFolder
+from leaderboard.models.identities import ModelIdentity
 from leaderboard.models.language_models import LanguageModel, is_listed, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.operations import CacheEntry, Incident, Pulse, Release, Worker
@@ -35,6 +36,7 @@ __all__ = [
     "LanguageModel",
     "Metric",
     "MetricVersion",
+    "ModelIdentity",
     "Opening",
     "OutboxMessage",
     "OutdatedEntry",

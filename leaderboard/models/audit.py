@@ -42,6 +42,8 @@ class AuditVerb(StrEnum):
     HIDE_MODEL = "hide model", LogSection.ACCESS
     SHOW_MODEL_AGAIN = "show model again", LogSection.ACCESS
     CORRECT_MODEL = "correct model", LogSection.CORRECTED
+    JOIN_MODEL = "join model", LogSection.CORRECTED
+    SPLIT_MODEL = "split model", LogSection.CORRECTED
     OPEN_RESCORING = "open rescoring", LogSection.RESCORED
     CANCEL_RESCORING = "cancel rescoring", LogSection.RESCORED
     SCORE_ENTRY_AGAIN = "score entry again", LogSection.RESCORED

@@ -36,6 +36,8 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
         Where it has a place it comes from, all from there; of outputs that somebody uploaded, theirs of that name.
         """
         same = self.filter(source=model.source)
+        if model.source == LanguageModel.Source.PUBLISHED:  # figures, of no revision that anybody knows
+            return same.filter(pk=model.pk)
         if model.location:
             return same.filter(location=model.location)
         same = same.filter(name=model.name)
@@ -76,6 +78,17 @@ class LanguageModel(models.Model):
 
     slug = models.SlugField(max_length=120, unique=True)
     name = models.CharField(max_length=200)
+    source_name = models.CharField(
+        max_length=200, blank=True, help_text="What its source calls it; empty where that is its name."
+    )
+    identity = models.ForeignKey(
+        "ModelIdentity",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="entries",
+        help_text="The model that it is evidence about; empty where that is nobody else's.",
+    )
     family = models.CharField(max_length=80, blank=True)
     kind = models.CharField(max_length=20, choices=ModelKind)
     source = models.CharField(max_length=20, choices=Source)

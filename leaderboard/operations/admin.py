@@ -105,6 +105,14 @@ class LanguageModelAdmin(AuditedAdmin):
     date_hierarchy = "created_at"
 
 
+@admin.register(board.ModelIdentity)
+class ModelIdentityAdmin(AuditedAdmin):
+    editable = ("name", "organisation", "family", "parameters", "licence", "hub_id", "aliases")
+    list_display = ("name", "slug", "organisation", "family", "parameters", "hub_id")
+    list_filter = ("organisation", "family")
+    search_fields = ("name", "slug", "organisation", "family", "hub_id")
+
+
 @admin.register(board.Metric)
 class MetricAdmin(AuditedAdmin):
     editable = ("title", "summary", "position")

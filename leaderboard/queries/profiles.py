@@ -199,11 +199,13 @@ def list_outdated(model: LanguageModel) -> list[OutdatedEntry]:
 
 
 def other_revisions(model: LanguageModel) -> list[LanguageModel]:
-    """Other entries of the same name, the newest first, in one query; but for those of `newer_and_older`."""
-    of_name = (
-        LanguageModel.objects.listed().filter(name=model.name).exclude(pk__in=LanguageModel.objects.lineage(model))
-    )
-    return list(of_name.order_by("-created_at", "-pk"))
+    """Other entries of the same model, or else of the same name; the newest first, in one query.
+
+    Without those of `newer_and_older`.
+    """
+    same = {"identity": model.identity_id} if model.identity_id else {"name": model.name}
+    others = LanguageModel.objects.listed().filter(**same).exclude(pk__in=LanguageModel.objects.lineage(model))
+    return list(others.order_by("-created_at", "-pk"))
 
 
 def newer_and_older(model: LanguageModel) -> tuple[list[LanguageModel], list[LanguageModel]]:

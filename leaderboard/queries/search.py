@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from leaderboard.glossary import TERMS
-from leaderboard.models import LanguageModel, Metric, Provenance, Standing, ranked_now
+from leaderboard.models import LanguageModel, Metric, ModelIdentity, Provenance, Standing, ranked_now
 from leaderboard.queries.docs import measure_address
 from leaderboard.queries.papers import papers
 from leaderboard.rankings.versions import current_versions, metrics_with_versions
@@ -44,13 +44,14 @@ class EntryKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SearchEntry:
-    """A page that a search can lead to. words: what it is found by beside its title."""
+    """A page that a search can lead to. names: what it is called beside its title; words: what else it is found by."""
 
     kind: EntryKind
     title: str
     note: str
     address: str
     words: str = ""
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def search(query: str) -> SearchResults:
     # The kind of the best result comes first: who types the name of a model wants that model.
     best = {kind: max(score for score, entry in pairs if entry.kind is kind) for kind, _ in groups}
     groups.sort(key=lambda pair: (-best[pair[0]], order.index(pair[0])))
-    exact = [entry for _, entry in pairs if split_words(entry.title) == words]
+    exact = [entry for _, entry in pairs if is_called(entry, words)]
     return SearchResults(groups, [] if pairs else suggest(entries, query), exact[0] if len(exact) == 1 else None)
 
 
@@ -111,12 +112,17 @@ def split_words(text: str) -> list[str]:
     return WORDS.findall("".join(letters).casefold())
 
 
+def is_called(entry: SearchEntry, words: list[str]) -> bool:
+    """Whether the words are the title of an entry, or another of its names."""
+    return any(split_words(name) == words for name in (entry.title, *entry.names))
+
+
 def score_entry(entry: SearchEntry, words: list[str]) -> int:
     """How well an entry answers: 0 where it lacks a word; a title counts more than the words beside it."""
     title = split_words(entry.title)
-    if title == words:
+    if is_called(entry, words):
         return 100
-    others = split_words(f"{entry.note} {entry.words}")
+    others = split_words(f"{entry.note} {entry.words} {' '.join(entry.names)}")
     score = 0
     for word in words:
         if word in title:
@@ -162,9 +168,24 @@ def metric_entries(metrics: list[Metric]) -> list[SearchEntry]:
 
 
 def model_entries() -> list[SearchEntry]:
-    """Each model that is neither hidden nor withdrawn."""
-    rows = LanguageModel.objects.filter(ranked_now()).order_by("name", "pk")
-    return [
+    """Each model of which an entry may be shown, and each such entry that is of no other model."""
+    sources: dict[int, set[str]] = {}
+    rows = list(LanguageModel.objects.filter(ranked_now()).order_by("name", "pk"))
+    for row in rows:
+        if row.identity_id:
+            sources.setdefault(row.identity_id, set()).update((row.source_name, row.slug, row.location))
+    identities = [
+        SearchEntry(
+            EntryKind.MODEL,
+            identity.name,
+            ", ".join(filter(None, (identity.family, identity.organisation))),
+            identity.get_absolute_url(),
+            identity.slug,
+            tuple(filter(None, (*identity.aliases, identity.hub_id, *sorted(sources[identity.pk])))),
+        )
+        for identity in ModelIdentity.objects.filter(pk__in=sources)
+    ]
+    return identities + [
         SearchEntry(
             EntryKind.MODEL,
             model.name,
@@ -173,6 +194,7 @@ def model_entries() -> list[SearchEntry]:
             f"{model.slug} {model.location}",
         )
         for model in rows
+        if not model.identity_id
     ]
 
 
@@ -269,7 +291,6 @@ DOCUMENTS = (
     ("Glossary", "What the words of this board mean", "docs_glossary", "terms words definitions"),
     ("Operating a board", "Commands, settings, alerts, backups", "docs_operating", "operate deploy admin"),
     ("Adding to a board", "Scorers, metrics and formulas of your own", "docs_extending", "extend scorer language"),
-    ("Models that can enter", "Which types of models are scored here", "docs_model_types", "architecture families types"),
     ("The papers, table by table", "What each paper prints, and what this board gives", "docs_papers", "reproduction"),
     ("Threats and protections", "Who could attack a board, and what stops them", "docs_threats", "security"),
     ("Drift", "Can the scorers be trusted today?", "drift", "control set check stable"),

@@ -13,6 +13,7 @@ from leaderboard.models import (
     LanguageModel,
     Metric,
     MetricVersion,
+    ModelIdentity,
     OutdatedEntry,
     Rescoring,
     Result,
@@ -24,7 +25,10 @@ from leaderboard.models import (
 # here is made of names of ours.)
 NEWEST = [
     (table, "id")
-    for table in (AuditEvent, EvaluationSet, LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Standing)
+    for table in (
+        *(AuditEvent, EvaluationSet, LanguageModel, Metric, MetricVersion, ModelIdentity, OutdatedEntry, Result),
+        Standing,
+    )
 ]
 RECENT = 200  # keys below the newest, among which rows may still come of transactions that are late to commit
 ENDED = [(ControlCheck, "finished_at"), (Rescoring, "finished_at")]

@@ -33,13 +33,17 @@ class BoardKey(NamedTuple):
 
 
 class BoardEntry(NamedTuple):
-    """A model on a board; printed_rank: the one that its source gives, None where it gives none."""
+    """A model on a board; printed_rank: the one that its source gives, None where it gives none.
+
+    source_name: what its source calls it, where that is another name.
+    """
 
     slug: str
     name: str
     value: float
     rank: int
     printed_rank: int | None
+    source_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -199,6 +203,7 @@ def read_sides(keys: Iterable[BoardKey], versions: Iterable[MetricVersion]) -> d
     for pk, measure, name, population, *entry in rows.values_list(
         *("metric_version_id", "measure", "slice", "population"),
         *("model__slug", "model__name", "value", "rank", "result__published_rank"),
+        "model__source_name",
     ):
         key = BoardKey(pk, measure, name, population)
         if key not in sides:
@@ -222,7 +227,7 @@ def compare_sides(old_side: Side, new_side: Side, tie_rule: TieRule = "equal") -
         raise NoRanking(message, field="measure", value=new_side.measure.key)
     labels = label_models(old_side, new_side)
     first, second = (
-        {labels[entry.slug]: Entry(entry.value, entry.printed_rank) for entry in side.entries}
+        {labels[entry.slug]: Entry(entry.value, entry.printed_rank, entry.source_name) for entry in side.entries}
         for side in (old_side, new_side)
     )
     return rank_changes(first, second, direction, tie_rule, shared_decimals(old_side.version, new_side.version))

@@ -6,7 +6,7 @@ that has no standing there has no place, whatever it is ranked on elsewhere: a r
 out for the rank in the metric.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from django.db.models import Count, OuterRef, Q, Subquery
@@ -64,21 +64,27 @@ class Place:
 
 def places_of(model: LanguageModel, versions: Iterable[MetricVersion]) -> dict[int, Place]:
     """Where the model stands under each of `versions`, by version, in two queries; not under those without it."""
-    by_pk = {version.pk: version for version in versions}
+    places = places_of_pairs([(model, version) for version in versions])
+    return {version: place for (_, version), place in places.items()}
+
+
+def places_of_pairs(pairs: Collection[tuple[LanguageModel, MetricVersion]]) -> dict[tuple[int, int], Place]:
+    """Where models stand under versions, by the keys of both, in two queries; not where a version lacks the model."""
+    by_pk = {version.pk: version for _, version in pairs}
     slices = ranked_slices({version: version.first_measure for version in by_pk.values()})
     ranking = Q(pk__in=[])
-    for pk, version in by_pk.items():
+    for model, version in pairs:
         population = own_population(model, version.metric)
-        names = overall_slices(version, slices[pk])
+        names = overall_slices(version, slices[version.pk])
         exact = {"measure": version.first_measure, "slice__in": names, "population": population}
-        ranking |= Q(metric_version=version, **exact)
+        ranking |= Q(metric_version=version, model=model, **exact)
     same = {name: OuterRef(name) for name in ("metric_version", "measure", "slice", "population")}
     group_sizes = Standing.objects.filter(**same).order_by().values("metric_version").annotate(entries=Count("pk"))
-    standings = Standing.objects.filter(ranking, model=model).annotate(among=Subquery(group_sizes.values("entries")))
+    standings = Standing.objects.filter(ranking).annotate(among=Subquery(group_sizes.values("entries")))
     places = {}
     for standing in standings.select_related("result"):
         standing.metric_version = by_pk[standing.metric_version_id]
-        places[standing.metric_version_id] = Place(standing, standing.among)
+        places[standing.model_id, standing.metric_version_id] = Place(standing, standing.among)
     return places
 
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from leaderboard.models import LanguageModel
+from leaderboard.services.identities import declared_models, enter_identity, take_over
 
 FOLDER = Path(__file__).parent.parent / "published"
 PERCENT = Decimal(100)
@@ -69,7 +70,11 @@ def enter_model(
     hidden_size: int | None = None,
     parameters: int | None = None,
 ) -> LanguageModel:
-    """The model of that slug; entered where there is none, else with what was not known of its architecture."""
+    """The entry of that slug, which its source calls `name`; entered where there is none, and joined to its model.
+
+    One that was entered before gets what was not known of its architecture. One that no operator gave to another model
+    gets the display name and the family of the declared one.
+    """
     architecture = {"layers": layers, "heads": heads, "hidden_size": hidden_size, "parameters": parameters}
     model, is_new = LanguageModel.objects.get_or_create(
         slug=slug,
@@ -82,8 +87,27 @@ def enter_model(
         },
     )
     news = [field for field, value in architecture.items() if value is not None and getattr(model, field) is None]
-    if news and not is_new:
+    if not is_new:
         for field in news:
             setattr(model, field, architecture[field])
+    if model.identity_id is None:
+        news += join_declared(model, name)
+    if news:
         model.save(update_fields=news)
     return model
+
+
+def join_declared(model: LanguageModel, name: str) -> list[str]:
+    """Make an entry one of the declared model that is called `name`, where there is one; not saved.
+
+    Returns the fields that changed.
+    """
+    declaration = declared_models().get(name)
+    if declaration is None:
+        return []
+    fields = take_over(model, enter_identity(declaration))
+    model.family = declaration.family
+    display_name = declaration.names.get(name, declaration.name)
+    if model.name == name != display_name:
+        model.name, model.source_name = display_name, name
+    return list(dict.fromkeys([*fields, "family", "name", "source_name"]))

@@ -1,17 +1,16 @@
 """Entering language models: a reference becomes a row with its revision pinned."""
 
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from django.db import transaction
-from django.utils.text import slugify
 
 from leaderboard.card.form import clean_field, clean_or_empty
 from leaderboard.models import AuditVerb, LanguageModel
 from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
 from leaderboard.services.folders import name_of_model, store_folder
+from leaderboard.services.identities import free_slug, identity_on_hub, take_over
 from scoring.generation import CompletionsServer
 from scoring.language_models import ResolvedModel, list_bundled
 from scoring.refusals import Refused
@@ -32,12 +31,20 @@ def add_model(ref: str, revision: str | None = None, name: str = "", family: str
     """
     resolved_model = resolve_model(ref, revision)
     location = resolved_model.location
-    title = clean_field("name", name or (location if resolved_model.source == "hub" else Path(location).stem))
+    title = clean_field("name", name or title_of(resolved_model))
     card = {"family": clean_field("family", family)} if family else {}
     model, new = enter(resolved_model, SOURCES[resolved_model.source], location, title, **card)
     if model.source == LanguageModel.Source.LOCAL:
         store_folder(name_of_model(model), Path(location))
     return model, new
+
+
+def title_of(resolved_model: ResolvedModel) -> str:
+    """What a model is called where nobody says: as its identity, its hub id, or its folder or file."""
+    if resolved_model.source != "hub":
+        return Path(resolved_model.location).stem
+    identity = identity_on_hub(resolved_model.location)
+    return identity.name if identity else resolved_model.location
 
 
 def add_served(ref: str, server: str, revision: str, name: str = "", family: str = "") -> tuple[LanguageModel, bool]:
@@ -100,15 +107,9 @@ def enter(
             **card,
         },
     )
+    identity = identity_on_hub(location) if new and source == LanguageModel.Source.HUB else None
+    if identity:
+        model.save(update_fields=take_over(model, identity))
     if new:
         record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": source, "revision": resolved_model.revision})
     return model, new
-
-
-def free_slug(name: str, revision: str) -> str:
-    """A slug from the name; where that is taken, with the start of the revision; where that is too, with a number."""
-    slug = slugify(name.replace("/", "-").replace(".", "-"))[:90] or "model"
-    longer = f"{slug}-{slugify(revision.removeprefix('sha256:'))[:12]}".strip("-")
-    taken_slugs = set(LanguageModel.objects.filter(slug__startswith=slug).values_list("slug", flat=True))
-    candidates = chain((slug, longer), (f"{longer}-{number}" for number in count(2)))
-    return next(candidate for candidate in candidates if candidate not in taken_slugs)

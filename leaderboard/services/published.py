@@ -34,6 +34,7 @@ def publish(publication: SourceFigures) -> MetricVersion:
         metric=metric, provenance=Provenance.PUBLISHED, source=source
     ).first()
     if existing_version:
+        publication.models()  # which are joined to what became known of them
         complete(existing_version, publication)
         return existing_version
     version = MetricVersion.objects.create(

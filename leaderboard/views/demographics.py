@@ -51,8 +51,7 @@ def demographics(request: HttpRequest) -> HttpResponse:
     )
     choice, entries = parse(request, metric)
     context = {
-        "metrics": [candidate for candidate in metrics if published_versions(candidate)],
-        "unfilled": [candidate for candidate in metrics if not published_versions(candidate)],
+        "metrics": metrics,
         "choice": choice,
         "provenances": [(value, label) for value, label in Provenance.choices if value in provenances(metric)],
         "kinds": [(value, label) for value, label in Standing.Population.choices if value in populations(entries)],

@@ -13,7 +13,7 @@ from leaderboard.card.form import describe_facts
 from leaderboard.charts import Chart, RankPoint, distributions, rank_history_chart
 from leaderboard.citations import Citation, cite_result
 from leaderboard.formats import markdown
-from leaderboard.models import LanguageModel, MetricVersion
+from leaderboard.models import LanguageModel, MetricVersion, ModelIdentity
 from leaderboard.queries.entry_checks import checks_of, readings
 from leaderboard.queries.likelihoods import LabelLikelihoods, has_likelihoods, likelihoods
 from leaderboard.queries.profiles import (
@@ -24,6 +24,7 @@ from leaderboard.queries.profiles import (
     profiles,
     why_not_open,
 )
+from leaderboard.views.identities import identity_page
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick, read_number
 from leaderboard.views.polling import describe_polling, render_polled
@@ -57,8 +58,13 @@ class Snippets:
 @require_safe
 @keep_page(shows_progress=True, reads=("metric", "version"))
 def model(request: HttpRequest, slug: str) -> HttpResponse:
-    """A model's card, its numbers under the newest version of each metric, its history, its files and its runs."""
-    language_model = get_object_or_404(LanguageModel, slug=slug)
+    """An entry's card, its numbers under the newest version of each metric, its history, its files and its runs.
+
+    Or the page of the model that entries are evidence about, where the address is that one's.
+    """
+    language_model = LanguageModel.objects.select_related("identity").filter(slug=slug).first()
+    if language_model is None:
+        return identity_page(request, get_object_or_404(ModelIdentity, slug=slug))
     if language_model.hidden_note:
         return hidden_page(request, language_model)
     poll = describe_polling(request, language_model.is_evaluated())

@@ -18,10 +18,14 @@ TieRule = Literal["equal", "first"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model's value on a board; `rank` where the source gives exact ranks beside rounded values."""
+    """A model's value on a board; `rank` where the source gives exact ranks beside rounded values.
+
+    source_name: what its source calls the model, where that is another name; equal values are ordered by it.
+    """
 
     value: float
     rank: int | None = None
+    source_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +141,9 @@ def rank_changes(
     """Compare two boards, each a mapping from the model's name to its entry.
 
     direction: which values are better.
-    tie_rule: "equal" gives equal values the same rank, as everywhere on the board; "first" orders them by name (in
-      code points), as Pozzobon et al. 2023 did by pandas' rank(method="first"). A board that carries ranks has these
-      under either rule.
+    tie_rule: "equal" gives equal values the same rank, as everywhere on the board; "first" orders them by name (that
+      of the source, in code points), as Pozzobon et al. 2023 did by pandas' rank(method="first"). A board that carries
+      ranks has these under either rule.
     decimals: the number of digits that the values were printed with; it decides which values count as changed. None
       where the values are exact.
 
@@ -209,7 +213,7 @@ def _board_ranks(board: Mapping[str, Entry], direction: Direction, tie_rule: Tie
     own_ranks = {name: entry.rank for name, entry in board.items() if entry.rank is not None}
     if own_ranks:
         return own_ranks
-    names = sorted(board)
+    names = sorted(board, key=lambda name: board[name].source_name or name)
     order = _order([board[name] for name in names], direction)
     board_ranks = (
         competition_ranks(order, "lower") if tie_rule == "equal" else scipy.stats.rankdata(order, method="ordinal")

@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 HELM = "/history/?metric=rtp-helm-perspective&measure=toxic_fraction_unique&slice=toxic"
-CURIE, CURIE_SLUG = "openai_text-curie-001", "helm-openai-text-curie-001"
+CURIE, CURIE_SLUG = "text-curie-001", "helm-openai-text-curie-001"
 NO_HISTORY = "/history/?metric=safety-starter"
 
 

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"),
 ]
 
-CURIE, CURIES = "openai_text-curie-001", ["openai_text-curie-001", "openai_curie"]
+CURIE, CURIES = "text-curie-001", ["text-curie-001", "GPT-3 curie"]
 
 
 class Visitor:

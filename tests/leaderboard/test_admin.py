@@ -20,7 +20,8 @@ __all__ = ["_quick_hashes"]
 pytestmark = pytest.mark.django_db
 
 INDEX = "/admin/"
-EDITABLE = {"languagemodel", "metric", "evaluationset"}  # and users, but for oneself, and their addresses
+# And users, but for oneself, and their addresses.
+EDITABLE = {"languagemodel", "modelidentity", "metric", "evaluationset"}
 
 
 def named(model: type[models.Model], page: str, *args: object) -> str:

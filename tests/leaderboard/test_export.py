@@ -35,6 +35,7 @@ from leaderboard.models import (
     LanguageModel,
     Metric,
     MetricVersion,
+    ModelIdentity,
     OutdatedEntry,
     Protocol,
     Rescoring,
@@ -57,7 +58,12 @@ ADDRESS, NAME, SECRET = "ada@board.example", "ada-the-operator", "plumb_" + "s3c
 ENTRANTS = 3
 # Every field of what readers see, by natural keys, told apart from how the package tells it.
 SEEN: tuple[tuple[Any, str], ...] = (
-    (LanguageModel, "slug name family kind source revision licence parameters layers heads context access created_at"),
+    (ModelIdentity, "slug name organisation family parameters licence hub_id aliases created_at"),
+    (
+        LanguageModel,
+        "slug name family kind source revision licence parameters layers heads context access created_at source_name"
+        " identity__slug",
+    ),
     (EvaluationSet, "slug version title kind licence citation notice artefact__sha256 counts created_at"),
     (Protocol, "sha256 evaluation_set__slug method parameters"),
     (Metric, "slug title summary protocol__sha256 scorer formula_name measure position drift_policy outdated_policy"),
@@ -175,6 +181,7 @@ def test_the_board_that_is_tested_with_has_all_that_can_be_exported(exported):
     assert states == {"current", "superseded", "retired"}
     assert {row[2] for row in exported.seen["MetricVersion"]} == {"measured", "published"}
     assert {row[11] for row in exported.seen["LanguageModel"]} == {"open", "withdrawn"}
+    assert {row[14] for row in exported.seen["LanguageModel"]} > {None, "gpt-2"}
     assert [row[1] for row in exported.seen["OutdatedEntry"]] == ["entrant-2"]
     assert {"drifted", "stable"} <= {row[4] for row in exported.seen["ControlCheck"]}
     assert {row[3] for row in exported.seen["Rescoring"]} == {"published", "cancelled"}
@@ -386,9 +393,9 @@ def refused(path: Path) -> str:
 
 def test_a_package_of_a_newer_format_is_refused(package):
     described = json.loads((package / "datapackage.json").read_text())
-    described["plumbline_board"]["format"] = 2
+    described["plumbline_board"]["format"] = 3
     (package / "datapackage.json").write_text(json.dumps(described))
-    assert "format = 2: this Plumbline reads 1; upgrade it" in refused(package)
+    assert "format = 3: this Plumbline reads 2; upgrade it" in refused(package)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"resources": []}', '{"plumbline_board": {"format": "1"}}'])
@@ -503,6 +510,20 @@ def test_a_package_of_older_code_lacks_what_was_added_since_and_is_read(package)
     run("import_results", str(edit(package, "control_sets", None)))
     assert set(Rescoring.objects.values_list("by_upgrade", flat=True)) == {False}
     assert set(ControlSet.objects.values_list("check_version", flat=True)) == {1}
+
+
+def test_a_package_of_the_first_format_has_no_identities_and_is_read(package):
+    path = package / "tables" / "models.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["identity", "source_name"]), path)
+    edit(package, "models", None)
+    (package / "tables" / "identities.parquet").unlink()
+    description = json.loads((package / "datapackage.json").read_text())
+    description["plumbline_board"]["format"] = 1
+    description["resources"] = [entry for entry in description["resources"] if entry["name"] != "identities"]
+    (package / "datapackage.json").write_text(json.dumps(description))
+    run("import_results", str(package))
+    assert LanguageModel.objects.filter(slug="entrant-1", identity=None, source_name="").exists()
+    assert not ModelIdentity.objects.exists()
 
 
 # The download

@@ -123,7 +123,7 @@ def test_the_rescoring_of_helm_shows_24_changed_ranks_and_curie_from_35_to_23(cl
     assert "the paper counted 13 on unrounded values" in text
     rows = {row[0]: row[1:] for row in table(html, "Table of changes")}
     assert len(rows) == 37
-    assert rows["openai_text-curie-001"][:3] == ["35", "23", "+12"]
+    assert rows["text-curie-001"][:3] == ["35", "23", "+12"]
 
 
 @pytest.mark.parametrize("measure", ["toxic_fraction_unique", "expected_max_toxicity", "toxicity_probability"])
@@ -197,7 +197,7 @@ def test_an_address_that_names_nothing_is_a_404_that_lists_what_there_is(client,
     response = client.get(f"{HELM}&{name}=nonsense")
     assert response.status_code == 404
     text = said(response.content.decode())
-    known = {"from": "1, 2", "family": "openai", "top": "10, 20, 50", "kind": "all", "slice": "toxic"}.get(name, "")
+    known = {"from": "1, 2", "family": "GPT-3", "top": "10, 20, 50", "kind": "all", "slice": "toxic"}.get(name, "")
     assert f"{name} = 'nonsense' does not exist here. Known: " in text
     assert known in text
 

@@ -414,7 +414,7 @@ def test_the_page_of_a_student_has_its_safety_first_and_its_perplexities_last(cl
 
 
 def test_models_of_table_13_get_the_architecture_that_they_lack(figures):
-    models = LanguageModel.objects.filter(name="GPT-2-xl")
+    models = LanguageModel.objects.filter(slug="hosseini-2023-gpt-2-xl")
     models.update(layers=None, heads=None, hidden_size=7)
     take_back(MetricVersion.objects.filter(metric__slug="regard"))
     seed_published()

@@ -11,7 +11,7 @@ from leaderboard.models import AuditVerb, LanguageModel, Metric, Protocol, Run, 
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
-from leaderboard.services.language_models import free_slug
+from leaderboard.services.identities import free_slug
 from leaderboard.services.versions import newest_version
 from leaderboard.submissions.services.refusals import SubmissionRefused
 from leaderboard.submissions.services.upload_contents import UploadContents, limits
