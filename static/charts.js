@@ -128,7 +128,10 @@
       start(target);
     }
   }, { rootMargin: NEAR });
-  const watch = () => document.querySelectorAll("[data-chart]:not([data-drawn])").forEach((box) => watcher.observe(box));
-  document.addEventListener("htmx:oobAfterSwap", watch);
+  const watch = () => document.querySelectorAll("[data-chart]:not([data-watched])").forEach((box) => {
+    box.dataset.watched = "";
+    watcher.observe(box);
+  });
+  document.addEventListener("htmx:load", watch);
   watch();
 })();

@@ -16,7 +16,7 @@ from leaderboard.services.scorers import folder_of
 from scoring.evaluation_sets import build_regard
 
 K, EVERY = 5, 5  # continuations of every so many-th opening
-PATIENCE_SECONDS = 900.0
+PATIENCE_SECONDS, WORD_SECONDS = 900.0, 15.0  # the longest wait for one thing, and how often it is said how far it is
 SERVICE, LEXICON = "toxicity-demo", "lexicon-demo"
 TERMS = {"work": ("job", "office", "work"), "home": ("family", "house")}
 ADDED_TERM = "the"  # in everything a miniature writes: an editor's slip that nobody would notice in the file
@@ -58,7 +58,7 @@ def play(metrics: list[Metric], models: list[LanguageModel], scorer: RetrainedSc
     """Evaluate all models but the last; change both scorers; submit the last; wait until the board has put it right."""
     *first, latecomer = models
     say(f"evaluating {', '.join(model.slug for model in first)} under {', '.join(metric.slug for metric in metrics)}")
-    wait_for([request_evaluation(model, metric) for metric in metrics for model in first])
+    wait_for([request_evaluation(model, metric) for metric in metrics for model in first], say)
     for metric in metrics:
         say(f"{metric.current_version()} is published")
     scorer.train(strength=30.0)
@@ -69,7 +69,8 @@ def play(metrics: list[Metric], models: list[LanguageModel], scorer: RetrainedSc
     for metric in metrics:
         request_evaluation(latecomer, metric)
     for metric in metrics:
-        wait_until(partial(put_right, metric, len(models)), f"a second version of {metric.slug}")
+        is_put_right, describe = partial(put_right, metric, len(models)), partial(describe_rescoring, metric)
+        wait_until(is_put_right, f"a second version of {metric.slug}", describe, say)
         version = metric.current_version()
         check = version.opened_because if version else None
         say(f"{version}: {check.statistics['decided_by'] if check else 'opened by hand'}")
@@ -82,17 +83,42 @@ def put_right(metric: Metric, models: int) -> bool:
     return version is not None and version.number > 1 and count == models
 
 
-def wait_for(scorings: list[Scoring]) -> None:
+def describe_rescoring(metric: Metric) -> str:
+    """How far the board is with the second version."""
+    rescoring = metric.rescorings.first()
+    if rescoring:
+        state = rescoring.get_state_display().lower()
+        return f"the rescoring is {state}, {rescoring.done} of {rescoring.total} models scored again"
+    checks = metric.checks.exclude(verdict="").count()
+    return f"checks of its scorer so far: {checks}; no rescoring is open yet"
+
+
+def wait_for(scorings: list[Scoring], say: Say) -> None:
     """Wait until all of them are done."""
     keys = [scoring.pk for scoring in scorings]
-    unfinished_scorings = Scoring.objects.filter(pk__in=keys).exclude(state=Work.State.DONE)
-    wait_until(lambda: not unfinished_scorings.all().exists(), f"{len(keys)} evaluations")
+
+    def count_done() -> int:
+        return Scoring.objects.filter(pk__in=keys, state=Work.State.DONE).count()
+
+    wait_until(
+        lambda: count_done() == len(keys), f"{len(keys)} evaluations", lambda: f"{count_done()} of them are done", say
+    )
 
 
-def wait_until(condition: Callable[[], bool], subject: str) -> None:
-    """Poll until `condition` holds. Raises DemonstrationFailed when it does not in time."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_until(condition: Callable[[], bool], subject: str, describe: Callable[[], str], say: Say) -> None:
+    """Poll until `condition` holds, and say now and then what is waited for and what `describe` knows of it.
+
+    Raises DemonstrationFailed when it does not hold in time.
+    """
+    say(f"waiting for {subject}, at most {PATIENCE_SECONDS / 60:g} minutes")
+    began, words = time.monotonic(), 0
     while not condition():
-        if time.monotonic() > deadline:
-            raise DemonstrationFailed(f"{subject} did not come within {PATIENCE_SECONDS:g} s: see {settings.VAR}")
+        seconds = time.monotonic() - began
+        if seconds > PATIENCE_SECONDS:
+            raise DemonstrationFailed(
+                f"{subject} did not come within {PATIENCE_SECONDS:g} s: {describe()}; see {settings.VAR}"
+            )
+        if seconds > (words + 1) * WORD_SECONDS:
+            words += 1
+            say(f"still waiting for {subject} after {seconds:.0f} s: {describe()}")
         time.sleep(0.5)

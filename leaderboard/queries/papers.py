@@ -3,7 +3,6 @@
 import tomllib
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 from leaderboard.services.figures import FOLDER, rows
@@ -98,10 +97,14 @@ def find_table(name: str) -> tuple[FigurePaper, FigureTable] | None:
     return next((pair for pair in pairs if pair[1].file == name), None)
 
 
+def find_tables(metric: str) -> list[tuple[FigurePaper, FigureTable]]:
+    """The tables whose numbers the metric of that slug holds, each with its paper."""
+    return [(paper, table) for paper in papers() for table in paper.tables if metric in table.metrics]
+
+
 def find_contradictions(metric: str) -> list[str]:
     """Where the papers whose numbers the metric of that slug holds disagree with their own data."""
-    tables = chain.from_iterable(paper.tables for paper in papers())
-    return [sentence for table in tables if metric in table.metrics for sentence in table.contradictions]
+    return [sentence for _, table in find_tables(metric) for sentence in table.contradictions]
 
 
 def read_contents(table: FigureTable) -> FigureContents:

@@ -4,10 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from django.db.models import Q, QuerySet
 
-from leaderboard.models import MetricVersion, Result, Standing, Work, is_unranked
+from leaderboard.models import Metric, MetricVersion, Result, Standing, Work, is_unranked
 from scoring.metrics.agreement import matching_attributes
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
-from scoring.metrics.measures import slice_of
+from scoring.metrics.measures import Measure, slice_of
+
+
+def ranked_measures(metric: Metric) -> list[Measure]:
+    """The measures that any version of a metric ranks models by, in order; in one query."""
+    keys = set(Standing.objects.filter(metric_version__metric=metric).order_by().values_list("measure", flat=True))
+    return [measure for measure in metric.formula.ranked if measure.key in keys]
 
 
 def rankings_of(measures: Mapping[MetricVersion, str]) -> dict[int, set[tuple[str, str]]]:

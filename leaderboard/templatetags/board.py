@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from leaderboard.models import Metric, MetricVersion, Result
 from leaderboard.people.services.roles import moderates, operates
 from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
-from leaderboard.queries.papers import find_contradictions
+from leaderboard.queries.papers import find_contradictions, find_tables
 from leaderboard.queries.profiles import ProfileCell
 from leaderboard.rankings.digits import digits_of, print_value
 from scoring.drift import MeasureChange
@@ -190,6 +190,12 @@ def lost_files() -> dict[str, object]:
 def contradictions(version: MetricVersion) -> dict[str, object]:
     """Where the paper whose figures a version has disagrees with itself or its data; nothing of measured numbers."""
     return {"sentences": [] if version.measured else find_contradictions(version.metric.slug)}
+
+
+@register.inclusion_tag("partials/printed_tables.html")
+def printed_tables(metric: Metric) -> dict[str, object]:
+    """The tables of papers that have the published figures of a metric."""
+    return {"pairs": find_tables(metric.slug)}
 
 
 @register.inclusion_tag("partials/equivalence.html")

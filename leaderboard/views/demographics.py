@@ -51,7 +51,8 @@ def demographics(request: HttpRequest) -> HttpResponse:
     )
     choice, entries = parse(request, metric)
     context = {
-        "metrics": metrics,
+        "metrics": [candidate for candidate in metrics if published_versions(candidate)],
+        "unfilled": [candidate for candidate in metrics if not published_versions(candidate)],
         "choice": choice,
         "provenances": [(value, label) for value, label in Provenance.choices if value in provenances(metric)],
         "kinds": [(value, label) for value, label in Standing.Population.choices if value in populations(entries)],

@@ -20,6 +20,7 @@ from leaderboard.queries.docs import (
 )
 from leaderboard.queries.reproductions import reproductions
 from leaderboard.views.keeping import keep_page
+from scoring.language_models.model_types import read_model_types
 
 
 @require_safe
@@ -78,6 +79,22 @@ def docs_method(request: HttpRequest, name: str) -> HttpResponse:
 def docs_glossary(request: HttpRequest) -> HttpResponse:
     """What the words of the board mean, measures among them."""
     return render(request, "docs/glossary.html", {"groups": glossary()})
+
+
+@require_safe
+@keep_page()
+def docs_model_types(request: HttpRequest) -> HttpResponse:
+    """Which types of models enter, and which are refused, and why."""
+    verdicts = read_model_types()
+    context = {
+        "refused": [verdict for verdict in verdicts if not verdict.accepted],
+        "accepted": [
+            (likelihood, [verdict for verdict in verdicts if verdict.accepted and verdict.likelihood == likelihood])
+            for likelihood in dict.fromkeys(verdict.likelihood for verdict in verdicts)
+        ],
+        "count": len(verdicts),
+    }
+    return render(request, "docs/model_types.html", context)
 
 
 @require_safe

@@ -18,6 +18,7 @@ from leaderboard.rankings.exports import CONTENT_TYPES, file_name, sheet_of, wri
 from leaderboard.rankings.ranking import Ranking
 from leaderboard.rankings.rows import read_rankings
 from leaderboard.rankings.selection import BOTH, usual_columns
+from leaderboard.rankings.slices import ranked_measures
 from leaderboard.rankings.versions import NoRanking, has_history, metrics_with_versions, published_versions
 from leaderboard.rankings.view import CONTEXTS, EXTRAS, ROWS, SIZES, SLICE, UNKNOWN
 from leaderboard.rankings.words import explanations, order_in_words
@@ -28,7 +29,7 @@ from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import families
 from leaderboard.views.polling import SEEN, STILL, describe_polling, render_polled
 from leaderboard.views.ranking_address import PARAMETERS, WITHIN_KIND, RankingChoice, parse
-from scoring.metrics.formulas import slice_label, slice_parts
+from scoring.metrics.formulas import MEASURES, slice_label, slice_parts
 from scoring.metrics.measures import slice_of
 from scoring.scorers import ScorerUnavailable
 
@@ -117,6 +118,8 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "reading": f"reading/{choice.metric.formula_name}.html",
         "tables": [present_ranking(request, choice, table) for table in tables],
         "why_empty": problem,
+        "measure_label": MEASURES[choice.measure].label,
+        "with_numbers": [] if tables or problem else list_other_measures(choice),
         "narrowing": list_filters(choice, tables),
         "columns": columns(choice),
         "row_choices": ROWS,
@@ -180,6 +183,14 @@ def before_all(choice: RankingChoice) -> str:
     ordinal, version = ("that", choice.version) if choice.version else ("the first", versions[0])
     day = f"{version.published_at:%-d %B %Y}"
     return f"No such ranking stood at the end of that day: {ordinal} version was published on {day}."
+
+
+def list_other_measures(choice: RankingChoice) -> list[tuple[str, str]]:
+    """The measures that have numbers where the chosen one has none: label and address of each."""
+    anywhere = dict.fromkeys(("slice", "version", "as_of", "provenance", "sort", "columns"), "")
+    return [
+        (measure.label, choice.address(measure=measure.key, **anywhere)) for measure in ranked_measures(choice.metric)
+    ]
 
 
 def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Ranking) -> Shown:

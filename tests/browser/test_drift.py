@@ -108,7 +108,6 @@ def test_a_visitor_goes_from_the_ranking_to_what_is_measured_to_the_check_and_to
     page.get_by_role("navigation", name="Site").get_by_role("link", name="About").click()
     page.get_by_role("link", name="The whole change log").click()
     page.get_by_label("Kind of event").select_option("drift")
-    page.get_by_role("button", name="Show").click()
     page.wait_for_url("**kind=drift**")
     expect(page.locator(".log > li")).to_have_count(1)
     page.get_by_role("link", name="The check in full").click()

@@ -16,7 +16,7 @@ import pytest
 from django.db import connection
 
 from scoring.language_models import list_bundled
-from tests.faults.worker import ROOT, stretch
+from tests.faults.worker import ROOT, list_processes, stretch
 
 pytestmark = [
     pytest.mark.faults,
@@ -68,13 +68,7 @@ class Board:
 
     def children(self) -> list[int]:
         """Processes whose environment names this board's folder, the command itself left out."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                mine = entry.name.isdigit() and f"PLUMBLINE_VAR={self.var}".encode() in (entry / "environ").read_bytes()
-                if mine and int(entry.name) != self.process.pid:
-                    found.append(int(entry.name))
-        return found
+        return [pid for pid in list_processes(self.var) if pid != self.process.pid]
 
     def pid_of(self, *words: str) -> int:
         """The oldest process of this board whose command line holds all `words`."""

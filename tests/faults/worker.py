@@ -18,6 +18,17 @@ ALL_QUEUES = "default,gpu,readings,downloads"
 NO_CAGES = "default,downloads"  # a worker for these runs nothing of strangers: it starts without a zygote
 
 
+def list_processes(folder: Path) -> list[int]:
+    """Processes of the board in `folder`: their environment says so, or their command line names something in it."""
+    pids = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            is_ours = f"PLUMBLINE_VAR={folder}\0".encode() in (entry / "environ").read_bytes()
+            if is_ours or f"{folder}/".encode() in (entry / "cmdline").read_bytes():
+                pids.append(int(entry.name))
+    return pids
+
+
 def database_url() -> str:
     """The address of the database that the tests write to."""
     if connection.vendor == "sqlite":

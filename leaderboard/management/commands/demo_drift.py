@@ -1,10 +1,12 @@
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from leaderboard.demo.board import DemonstrationFailed, play, prepare
 from leaderboard.demo.scorer import RetrainedScorer, serve
+from leaderboard.supervision import ending_signals
 
 FOLDER = "demo-drift"
 START_SECONDS = 600.0
@@ -49,7 +52,10 @@ class Command(BaseCommand):
         os.execve(sys.executable, arguments, environment)  # noqa: S606
 
     def play(self, scorer: RetrainedScorer, port: int, ends: bool) -> None:
-        """Start the board beside the scorer and play the demonstration on it."""
+        """Start the board beside the scorer and play the demonstration on it. However it ends, the board ends too."""
+        for number in ending_signals():
+            signal.signal(number, end)
+        self.say("preparing a board of its own")
         call_command("migrate", verbosity=0)
         metrics, models = prepare()
         command = [sys.executable, "manage.py", "up", "--port", str(port), "--no-seed"]
@@ -65,20 +71,35 @@ class Command(BaseCommand):
         board = subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment)  # noqa: S603
         try:
             self.wait_for_site(board, port)
-            play(metrics, models, scorer, lambda line: self.stdout.write(self.style.SUCCESS(f"demo: {line}")))
+            play(metrics, models, scorer, self.say)
             for metric in metrics:
                 call_command("rank_changes", metric.slug, stdout=self.stdout)
-                self.stdout.write(f"demo: see http://127.0.0.1:{port}/history/?metric={metric.slug}")
+                self.say(f"see http://127.0.0.1:{port}/history/?metric={metric.slug}")
             if not ends:
+                self.say("all is put right. The board goes on until Ctrl-C ends it")
                 board.wait()
         except DemonstrationFailed as error:
             raise CommandError(str(error)) from error
         finally:
-            board.terminate()
-            board.wait()
+            self.stop(board)
+
+    def stop(self, board: "subprocess.Popen[bytes]") -> None:
+        """End the board, which ends its own processes; nothing interrupts that."""
+        for number in ending_signals():
+            signal.signal(number, signal.SIG_IGN)
+        with suppress(OSError):  # a terminal that was closed
+            self.say("waiting for the board's processes to end, each at most 20 seconds")
+        board.terminate()
+        board.wait()
+
+    def say(self, line: str) -> None:
+        """A line of the demonstration's own, among those of the board."""
+        self.stdout.write(self.style.SUCCESS(f"demo: {line}"))
+        self.stdout.flush()
 
     def wait_for_site(self, board: "subprocess.Popen[bytes]", port: int) -> None:
         """Until the site answers."""
+        self.say(f"waiting for the board on port {port}, at most {START_SECONDS / 60:g} minutes")
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and board.poll() is None:
             try:
@@ -87,3 +108,8 @@ class Command(BaseCommand):
             except (urllib.error.URLError, OSError):
                 time.sleep(0.2)
         raise CommandError(f"the board did not start on port {port}: see the lines above, or choose another --port")
+
+
+def end(number: int, _frame: object) -> None:
+    """Unwind, so that what was started is ended, and leave with the status that the signal would have given."""
+    sys.exit(128 + number)

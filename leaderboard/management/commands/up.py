@@ -5,6 +5,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from typing import Any, TextIO
 
 from django.conf import settings
@@ -13,7 +14,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.output import RefusableCommand
 from leaderboard.private_files import hold_folder, restrict_all
-from leaderboard.supervision import write_configuration
+from leaderboard.supervision import ending_signals, write_configuration
 
 PATIENCE_SECONDS = 60.0
 
@@ -30,7 +31,8 @@ class Command(RefusableCommand):
         with hold_folder(settings.VAR, settings.EMBEDDED_REDIS_SOCKET) as lock:
             self.prepare(no_seed)
             self.supervise(host, port, lock)
-        self.stdout.write("stopped; the data stays in " + str(settings.VAR))
+        with suppress(OSError):  # a terminal that was closed
+            self.stdout.write("stopped; the data stays in " + str(settings.VAR))
 
     def prepare(self, no_seed: bool) -> None:
         """Close the folder to others, and bring database, static files and seed to this version's state."""
@@ -49,17 +51,21 @@ class Command(RefusableCommand):
         self.stdout.write("starting web, workers and beat; Ctrl-C stops them")
         self.stdout.flush()
         configuration = write_configuration(host, port)
-        supervisor = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "--configuration", str(configuration)],
-            stdin=lock,  # it closes whatever else it inherits
-        )
-        # Ctrl-C reaches the supervisor too, a signal to this process alone does not: pass every kind on.
-        for number in (signal.SIGINT, signal.SIGTERM):
+        command = [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "--configuration", str(configuration)]
+        errors = settings.VAR / "supervisord.log"
+        with errors.open("ab") as stderr:
+            supervisor = subprocess.Popen(  # noqa: S603
+                command,
+                stdin=lock,  # it closes whatever else it inherits
+                stderr=stderr,  # a terminal that was closed would end it here, before it has ended what it started
+                start_new_session=True,  # and its signal would have it begin again
+            )
+        for number in ending_signals():
             signal.signal(number, lambda *_: supervisor.terminate())
         self.announce(supervisor, f"http://{host}:{port}/")
         supervisor.wait()
         if supervisor.returncode:
-            raise CommandError(f"the supervisor ended with status {supervisor.returncode}: see the lines above")
+            raise CommandError(f"the supervisor ended with status {supervisor.returncode}: see {errors} and above")
 
     def announce(self, supervisor: subprocess.Popen[bytes], address: str) -> None:
         """Print the address once the site answers there; say once that it is late when it is."""
