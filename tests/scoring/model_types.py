@@ -10,7 +10,7 @@ from transformers import AutoConfig, PretrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from scoring.language_models import FailedSelfTest, LoadedModel, ModelRefused, inspect
-from scoring.language_models.architecture import TEXT_ALONE, attention_of, auto_class_of
+from scoring.language_models.architecture import ACCEPTED, TEXT_ALONE, attention_of, auto_class_of
 from scoring.language_models.model_types import TypeVerdict, write_model_types
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
 from scoring.self_test import self_test
@@ -203,7 +203,7 @@ def judge(model_type: ModelType) -> TypeVerdict:
     try:
         model = tiny_model(model_type)
     except ModelRefused as refusal:
-        return TypeVerdict(*model_type, model_type.class_name, False, str(refusal))
+        return TypeVerdict(*model_type, model_type.class_name, False, str(refusal).removesuffix(f": {ACCEPTED}"))
     try:
         if greatest_difference(model) < TOLERANCE:
             return TypeVerdict(*model_type, model_type.class_name, True, "")
