@@ -36,8 +36,8 @@ COLUMNS = parameter(
 SLICE = text("Without c: a slice, such as women, on which metrics show their first measure; else the overall one.")
 NUMBERS = parameter("Measured here, published by papers, or both; without it, those that can be compared.")
 KIND = parameter(
-    "Of the models; each: every kind by itself, and then all. Without it, all models, in measures of likelihoods those "
-    "of one kind."
+    "Kind of models; each: every kind separately, and then all. Without it, all models, and in measures of likelihoods "
+    "those of one kind."
 )
 
 

@@ -39,7 +39,7 @@ class Numbers(Schema):
 
 
 class RankedEntry(Schema):
-    """A place in a ranking. `rank_low` to `rank_high` are the places that paired tests cannot exclude."""
+    """A place in a ranking. `rank_low` to `rank_high` are the places where the model could be, by paired tests."""
 
     population: Population = Field(description="Among whom it is ranked: all models, or those of one kind.")
     population_size: int = Field(description="How many models are ranked there: `rank` is of so many.")

@@ -114,8 +114,8 @@ def list_watched_scorers() -> list[WatchedScorer]:
     opened_versions = MetricVersion.objects.filter(opened_because=OuterRef("pk"), published_at__isnull=False)
     lasts = ControlCheck.objects.filter(pk__in=[rows[0].pk for rows in checks.values()])
     decisions = {
-        pk: (decided_by, put_right)
-        for pk, decided_by, put_right in lasts.values_list("pk", "statistics__decided_by", Exists(opened_versions))
+        pk: (decided_by, is_settled)
+        for pk, decided_by, is_settled in lasts.values_list("pk", "statistics__decided_by", Exists(opened_versions))
     }
     openings = {
         opening.metric_version.metric_id: opening
@@ -127,13 +127,13 @@ def list_watched_scorers() -> list[WatchedScorer]:
     for metric in metrics:
         ended_checks = checks.get(metric.pk, [])
         last = ended_checks[0] if ended_checks else None
-        decided_by, put_right = decisions[last.pk] if last else ("", False)
+        decided_by, is_settled = decisions[last.pk] if last else ("", False)
         control = getattr(newest.get(metric.pk), "control_set", None)
         rows.append(
             WatchedScorer(
                 metric=metric,
                 version=current.get(metric.pk),
-                condition=condition_of(last, put_right),
+                condition=condition_of(last, is_settled),
                 last=last,
                 decided_by=decided_by or (last.reason if last else ""),
                 rescoring=active.get(metric.pk),
@@ -156,15 +156,19 @@ def describe_day(scorers: Sequence[WatchedScorer]) -> str:
         states = "; ".join(f"{scorer.metric.title}: {scorer.condition.label.lower()}" for scorer in unstable_scorers)
         return f"{count - len(unstable_scorers)} of {count} scorers that have been checked are stable. {states}."
     if count == 1:
-        return "Yes: the one scorer that has been checked gives the scores that it gave when its version was opened."
-    return f"Yes: all {count} scorers that have been checked give the scores that they gave when their versions opened."
+        return (
+            "Yes: the one scorer that has been checked still gives the scores that it gave when its version was opened."
+        )
+    return (
+        f"Yes: all {count} scorers that have been checked still give the scores they gave when their versions opened."
+    )
 
 
-def condition_of(last: EndedCheck | None, put_right: bool) -> Condition:
-    """By the last check; a drift is put right once the version that it opened is published."""
+def condition_of(last: EndedCheck | None, is_settled: bool) -> Condition:
+    """By the last check; a drift is settled once the version that it opened is published."""
     if last is None:
         return Condition.NEVER
-    return Condition.RIGHTED if last.condition is Condition.DRIFTED and put_right else last.condition
+    return Condition.RIGHTED if last.condition is Condition.DRIFTED and is_settled else last.condition
 
 
 def recent_checks() -> dict[int, list[EndedCheck]]:
@@ -187,8 +191,17 @@ def recent_checks() -> dict[int, list[EndedCheck]]:
     }
 
 
+def recent_checks_of(control: ControlSet) -> list[EndedCheck]:
+    """The last checks of a control set that came to an end, the newest first, in one query."""
+    rows = ControlCheck.objects.filter(control_set=control, state__in=ENDED, finished_at__isnull=False)
+    return [
+        EndedCheck(*row)
+        for row in rows.order_by("-finished_at", "-pk").values_list(*CHECK, "finished_at")[:MOST_UNANSWERED]
+    ]
+
+
 def next_due(control: ControlSet | None, ended_checks: Sequence[EndedCheck]) -> datetime | None:
-    """When the control set is due to be scored again; `ended` are the metric's checks, the newest first."""
+    """When the control set is due to be scored again; `ended_checks` are the metric's, the newest first."""
     if control is None:
         return None
     own = [check for check in ended_checks if check.control_set == control.pk]

@@ -23,7 +23,7 @@ from scoring.metrics.safety import ALL, AVERAGE
 class Place:
     """A rank by a measure on a slice; `among`: of how many it is.
 
-    low to high: the ranks that paired tests cannot exclude, None where nothing is known of them.
+    low to high: the range of ranks by paired tests, None where it is unknown.
     """
 
     standing: Standing

@@ -1,6 +1,6 @@
 """Populations: models are ranked among all models, or among those of one kind.
 
-Likelihoods of different kinds of models are different quantities. So a metric of likelihoods ranks each kind by itself
+Likelihoods of different kinds of models are different quantities. So a metric of likelihoods ranks each kind separately
 unless a request asks for all; other metrics have one population, all models.
 """
 
@@ -31,7 +31,7 @@ def population_title(population: str, by_kind: bool) -> str:
 def ranked_populations(metric: Metric, population: str | None = None) -> list[str]:
     """The populations of one request: `population`; where that is None, each kind, or all models.
 
-    Raises NoRanking for a kind by itself where the metric does not rank kinds apart.
+    Raises NoRanking for a single kind where the metric does not rank kinds apart.
     """
     if population and population != ALL and not metric.formula.by_kind:
         message = f"population = {population!r}: {metric.slug} ranks models of all kinds together; use {ALL}"

@@ -57,7 +57,7 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True) -> Non
     """Rank all entries of `version` on every ranked measure and slice, among all models and among those of a kind.
 
     One transaction: readers see the old ranking until the new one is whole. Ranks of measured entries come with the
-    range that paired tests cannot exclude; published figures have no texts to test, so theirs do not. An entry that
+    range by paired tests; published figures have no texts to test, so theirs do not. An entry that
     lacks more scores than the metric allows, or is held back, is not ranked.
 
     An entry whose stored file is lost keeps the place of its value, and the range that it had; where it had none, it is

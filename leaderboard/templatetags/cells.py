@@ -30,7 +30,7 @@ NOT_SIGNIFICANT = format_html(
 ABSENT = '<td class="num"><abbr class="none" title="{}">{}</abbr></td>'
 NOT_RANKED = '<td class="num"><span class="none">not ranked</span></td>'
 PLACE = '<td class="num">{:d}{}<span class="interval">{}</span></td>'
-RANGE = ' <span class="range" title="Ranks that paired tests cannot exclude">{}</span>'
+RANGE = ' <span class="range" title="Anywhere in this range of ranks, by paired tests">{}</span>'
 INDIFFERENT = (
     '<span class="indifferent"><span aria-hidden="true">┆</span>'
     '<span class="visually-hidden">, if indifferent </span>{}{}</span>'

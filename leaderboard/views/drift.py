@@ -37,6 +37,7 @@ def drift(request: HttpRequest) -> HttpResponse:
             "verdict": describe_day(scorers),
             "watched": [scorer for scorer in scorers if scorer not in unwatched_scorers],
             "unwatched": unwatched_scorers,
+            "conditions": list(Condition),
         }
         return render(request, "drift.html", context)
     metric = choose_metric(request, metrics, metrics[0] if metrics else None)

@@ -1,4 +1,4 @@
-"""Ranks, and the range of ranks that simultaneous paired comparisons cannot exclude (after Mogstad et al. 2023)."""
+"""Ranks, and their range by simultaneous paired comparisons (after Mogstad et al. 2023)."""
 
 from dataclasses import dataclass
 from typing import Literal

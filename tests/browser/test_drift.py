@@ -34,7 +34,7 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def drifted_rows(django_db_setup: None, django_db_blocker, tmp_path_factory: pytest.TempPathFactory) -> Board:
-    """The rows of a board whose scorer was stable, changed, away, drifted and was put right."""
+    """The rows of a board whose scorer was stable, changed, away, drifted, and was rescored."""
     folder = tmp_path_factory.mktemp("drifted")
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch, standing_in() as stage:
         patch.setattr(app, "send_task", lambda *_, **__: None)

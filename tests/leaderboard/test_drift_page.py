@@ -17,6 +17,7 @@ from leaderboard.queries.drift import CHECKS_A_PAGE, list_watched_scorers
 from leaderboard.services import artefacts
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check
 from leaderboard.services.rescore import cancel, pause, resume
+from leaderboard.services.seed import seed_metrics
 from scoring.metrics.formulas import values_of
 from tests.leaderboard.living import (
     SLUG,
@@ -86,7 +87,7 @@ def test_a_metric_without_numbers_has_a_scorer_that_was_never_checked(client, db
     small_metric(tmp_path)
     overview_html = page(client, "/drift/")
     assert "Nobody knows yet: no scorer has been checked" in overview_html
-    never_checked = said(overview_html.split("○ Never checked, as nothing", 1)[1].split("</p>", 1)[0])
+    never_checked = said(overview_html.split("○ Never checked, because nothing", 1)[1].split("</p>", 1)[0])
     assert Metric.objects.get(slug=SLUG).title in never_checked
     html = page(client, ADDRESS)
     assert "there is no scorer to watch" in html
@@ -151,6 +152,40 @@ def test_a_drift_is_told_then_its_rescoring_and_that_it_was_put_right_and_then_a
     assert client.get(f"/history/?metric={SLUG}&from=1&to=2").status_code == 200
     check(living)
     assert overview(client)[SLUG][0] == "● Stable"
+
+
+def test_the_ranking_says_that_the_scorer_changed_what_moved_and_when_the_next_check_is(client, living, stage):
+    assert "because the scorer changed" not in page(client, f"/rankings/?metric={SLUG}")
+    drift(stage)
+    found = check(living)
+    drain()
+    last = check(living)
+    note = said(page(client, f"/rankings/?metric={SLUG}").split('class="meta movement"', 1)[1].split("</p>", 1)[0])
+    found.refresh_from_db()
+    assert "Version 2 was opened because the scorer changed, and published on" in note
+    assert found.statistics["decided_by"].rstrip(".") in note
+    assert "of 2 ranks moved" in note or "No rank moved." in note
+    expected = last.finished_at + pause_after([last])
+    assert note.endswith(f"The scorer is checked again by {expected:%-d %B %Y, %H:%M} UTC.")
+
+
+def test_metrics_that_were_never_checked_are_one_line_and_no_rows(client, living, tmp_path):
+    check(living)
+    seed_metrics()
+    html = page(client, "/drift/")
+    assert list(overview(client)) == [SLUG]
+    assert html.count("○ Never checked, because nothing") == 1
+    assert len(re.findall("href=", html.split("○ Never checked, because nothing", 1)[1].split("</p>", 1)[0])) > 10
+
+
+def test_the_drift_page_opens_with_the_verdict_of_the_day(client, living, stage):
+    check(living)
+    main = page(client, "/drift/").split("<main", 1)[1]
+    verdict = said(main.split("</h1>", 1)[1].split("</p>", 1)[0])
+    assert verdict.startswith("Yes: the one scorer that has been checked still gives the scores")
+    stage.down = True
+    check(living)
+    assert "0 of 1 scorers that have been checked are stable." in page(client, "/drift/")
 
 
 def test_a_drift_whose_rescoring_was_given_up_is_not_put_right(client, living, stage):

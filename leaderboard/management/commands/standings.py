@@ -24,7 +24,7 @@ class Command(RefusableCommand):
         parser.add_argument(
             "--kind",
             choices=Standing.Population.values,
-            help="among whom (default: each kind by itself, where the metric ranks kinds apart)",
+            help="among whom (default: each kind separately, where the metric ranks kinds apart)",
         )
         moment = parser.add_mutually_exclusive_group()
         moment.add_argument("--as-of", type=day_called, metavar="DATE", help="as in 2026-11-21")
