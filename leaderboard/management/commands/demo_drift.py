@@ -76,7 +76,7 @@ class Command(BaseCommand):
                 call_command("rank_changes", metric.slug, stdout=self.stdout)
                 self.say(f"see http://127.0.0.1:{port}/history/?metric={metric.slug}")
             if not ends:
-                self.say("all is put right. The board goes on until Ctrl-C ends it")
+                self.say("every model is rescored. The board goes on until Ctrl-C ends it")
                 board.wait()
         except DemonstrationFailed as error:
             raise CommandError(str(error)) from error
