@@ -3,6 +3,7 @@
 import logging
 import os
 import socket
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -227,11 +228,22 @@ STORAGES = {
 }
 STATIC_URL = "static/"
 STATIC_ROOT = VAR / "static"
-# Plotly's own script lies in its package, which need not be imported for that.
+# Plotly's script: the part that `manage.py fetch_plotly` brought into this environment, a third of the whole; else the
+# whole one, which lies in its package. That need not be imported.
+PLOTLY_ARCHIVE = env.str(
+    "PLOTLY_ARCHIVE",
+    "https://packages.example.org/plotly.js-cartesian-dist-min/-/plotly.js-cartesian-dist-min-4.1.1.tgz",
+    validate=ADDRESS,
+)
+PLOTLY_PART = Path(sys.prefix) / "share" / "plumbline"
 PLOTLY = find_spec("plotly")
 if PLOTLY is None or PLOTLY.origin is None:
     raise ImproperlyConfigured("plotly is not installed: install what requirements.lock pins")
-STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", Path(PLOTLY.origin).parent / "package_data")]
+if (PLOTLY_PART / "plotly-cartesian.min.js").exists():
+    PLOTLY_SCRIPT, PLOTLY_FOLDER = "plotly/plotly-cartesian.min.js", PLOTLY_PART
+else:
+    PLOTLY_SCRIPT, PLOTLY_FOLDER = "plotly/plotly.min.js", Path(PLOTLY.origin).parent / "package_data"
+STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", PLOTLY_FOLDER)]
 
 # Models from a hub, and from completions servers
 HUB_ENDPOINT = env.str("HF_ENDPOINT", "https://huggingface.co")

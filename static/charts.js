@@ -1,137 +1,123 @@
-// Charts: draws the figures that a page carries as JSON, in the reader's theme, once they come near to being seen.
+// Charts: follows a line under the pointer, and on request puts Plotly's interactive form in a drawing's place.
 "use strict";
 
 (() => {
-  const NEAR = "400px";
-  const NAMED_WIDTH = 510; // pixels of a chart that has room for the names of its points
   const { nonce } = document.currentScript; // by which the page may run a script
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, showTips: false };
   let plotly = null;
 
-  // Plotly's script, fetched once, when the first chart needs it.
+  // Plotly's script, fetched once, when somebody means to explore a chart.
   function load(address) {
     plotly ??= new Promise((resolve, reject) => {
       const script = document.createElement("script");
       script.src = address;
       script.nonce = nonce;
       script.onload = () => resolve(window.Plotly);
-      script.onerror = () => reject(new Error(`${address} did not load`));
+      script.onerror = () => { plotly = null; reject(new Error(`${address} did not load`)); };
       document.head.append(script);
     });
     return plotly;
   }
 
   // The figure with the colours that the stylesheet's tokens have now.
-  function themed(figure) {
+  function colour(json) {
     const style = getComputedStyle(document.documentElement);
-    return JSON.parse(figure, (_key, value) => {
+    return JSON.parse(json, (_key, value) => {
       const token = typeof value === "string" ? /^var\((--[a-z-]+)\)$/.exec(value) : null;
       return token ? style.getPropertyValue(token[1]).trim() : value;
     });
   }
 
-  // Of a bump chart: the points of a model's line, and a null wherever it breaks off.
-  function pointsOf(figure, key) {
-    for (const trace of figure.data) {
-      if (trace.meta !== "lines") continue;
-      const found = [];
-      trace.customdata.forEach((of, place) => {
-        if (of === key) found.push([trace.x[place], trace.y[place]]);
+  const chosen = () => document.querySelector("select[data-highlight]")?.value ?? "";
+
+  // Bring the series of `key` to the fore, in drawings and in tables; none for "".
+  function follow(key) {
+    document.querySelectorAll(".chart svg").forEach((svg) => {
+      let any = false;
+      svg.querySelectorAll("g[data-key]").forEach((group) => {
+        const same = key !== "" && group.dataset.key === key;
+        group.classList.toggle("followed", same);
+        any ||= same;
       });
-      if (found.length) return found;
-    }
-    return [];
-  }
-
-  // Draw over all others the line of one model, its names bold, the other lines faint.
-  function highlighted(figure, key) {
-    const points = key ? pointsOf(figure, key) : [];
-    for (const trace of figure.data) {
-      if (trace.meta === "lines" && points.length) trace.opacity = 0.4;
-      if (trace.meta === "highlight") {
-        trace.x = points.map(([x]) => x);
-        trace.y = points.map(([, y]) => y);
-      }
-      if (trace.meta === "names" && points.length) {
-        trace.text = trace.text.map((text, place) => (trace.customdata[place] === key ? `<b>${text}</b>` : text));
-      }
-    }
-    return points;
-  }
-
-  // Names stand beside points where there is room for them; a pointer names each.
-  function withoutNames(figure) {
-    figure.data.forEach((trace) => { if (trace.mode === "markers+text") trace.mode = "markers"; });
-  }
-
-  function start(box) {
-    const json = document.getElementById(`chart-${box.dataset.chart}`).textContent;
-    const bar = box.closest("figure").querySelector(".chart-bar");
-    const said = bar.querySelector("[role=status]");
-    const select = document.querySelector("select[data-highlight]");
-    const rows = document.querySelectorAll("tr[data-model]");
-    const config = { displayModeBar: false, responsive: true, doubleClick: false, showTips: false };
-    let Plotly = null;
-    let shown = null; // the key of the line that is highlighted now
-
-    function draw(key) {
-      shown = key;
-      const figure = themed(json);
-      if (box.clientWidth < NAMED_WIDTH) withoutNames(figure);
-      const points = highlighted(figure, key);
-      rows.forEach((row) => row.classList.toggle("chosen", key !== "" && row.dataset.model === key));
-      return Plotly.react(box, figure.data, figure.layout, config).then(() => [figure, points]);
-    }
-
-    async function choose() {
-      const [figure, points] = await draw(select ? select.value : "");
-      const ranks = points
-        .filter(([, rank]) => rank !== null)
-        .map(([column, rank]) => {
-          const { words, among } = figure.layout.meta;
-          return `${rank} of ${among[column]} under ${words[column]}`;
-        });
-      said.textContent = ranks.length ? `${select.selectedOptions[0].textContent}: rank ${ranks.join(", ")}.` : "";
-    }
-
-    function over(event) {
-      const [{ customdata: key, data }] = event.points;
-      if (["lines", "names"].includes(data.meta) && key && key !== shown) draw(key);
-    }
-
-    load(box.dataset.plotly).then(async (loaded) => {
-      Plotly = loaded;
-      await choose();
-      box.dataset.drawn = "";
-      bar.dataset.ready = "";
-      box.on("plotly_hover", over);
-      box.addEventListener("mouseleave", () => draw(select ? select.value : ""));
-      select?.addEventListener("change", choose);
-      dark.addEventListener("change", () => draw(shown));
-      bar.querySelectorAll("button[data-format]").forEach((button) => {
-        button.addEventListener("click", () => {
-          const { width, height } = box.getBoundingClientRect();
-          const { format } = button.dataset;
-          Plotly.downloadImage(box, { format, filename: box.dataset.chart, width, height, scale: format === "png" ? 2 : 1 });
-        });
-      });
-    }, (error) => {
-      bar.dataset.ready = "";
-      said.textContent = `The chart cannot be drawn: ${error.message}. The table has its numbers.`;
+      svg.classList.toggle("followed", any);
+    });
+    document.querySelectorAll("tr[data-model]").forEach((row) => {
+      row.classList.toggle("chosen", key !== "" && row.dataset.model === key);
     });
   }
 
-  const watcher = new IntersectionObserver((entries) => {
-    for (const { isIntersecting, target } of entries) {
-      if (!isIntersecting) continue;
-      watcher.unobserve(target);
-      start(target);
+  // What the points of a series say, for who does not see them.
+  function say(figure, key) {
+    const group = `.chart-whole g[data-key="${CSS.escape(key)}"]`;
+    const titles = key ? [...figure.querySelectorAll(`${group} :is(circle, path) > title`)] : [];
+    const sentences = titles.map(({ textContent: text }, place) => (place ? text.slice(text.indexOf(": ") + 2) : text));
+    figure.querySelector("[role=status]").textContent = sentences.join(", ");
+  }
+
+  async function draw(figure) {
+    const box = figure.querySelector(".chart-plot");
+    const { data, layout, height } = colour(box.dataset.figure);
+    box.style.height = `${height}px`;
+    await window.Plotly.react(box, data, layout, CONFIG);
+  }
+
+  async function explore(figure, button) {
+    const box = figure.querySelector(".chart-plot");
+    const [answer] = await Promise.all([fetch(button.dataset.explore), load(button.dataset.script)]);
+    if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+    box.dataset.figure = await answer.text();
+    box.hidden = false;
+    figure.querySelector(".chart-picture").hidden = true;
+    await draw(figure);
+    box.on("plotly_click", ({ points: [{ customdata }] }) => { if (customdata?.[0]) window.location.assign(customdata[0]); });
+    box.on("plotly_hover", ({ points: [{ customdata }] }) => { if (customdata?.[1]) follow(customdata[1]); });
+    box.on("plotly_unhover", () => follow(chosen()));
+  }
+
+  async function toggle(button) {
+    const figure = button.closest("figure");
+    const box = figure.querySelector(".chart-plot");
+    const status = figure.querySelector("[role=status]");
+    const wanted = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(wanted));
+    if (!wanted) {
+      box.hidden = true;
+      figure.querySelector(".chart-picture").hidden = false;
+      return;
     }
-  }, { rootMargin: NEAR });
-  const watch = () => document.querySelectorAll("[data-chart]:not([data-watched])").forEach((box) => {
-    box.dataset.watched = "";
-    watcher.observe(box);
+    status.textContent = "Loading the interactive chart …";
+    try {
+      await explore(figure, button);
+      status.textContent = "";
+    } catch (error) {
+      button.setAttribute("aria-pressed", "false");
+      status.textContent = `The interactive chart cannot be shown: ${error.message}. The drawing and the table have its numbers.`;
+    }
+  }
+
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest?.("button[data-explore]");
+    if (button) toggle(button);
   });
-  document.addEventListener("htmx:load", watch);
-  watch();
+  // Who moves a mouse to the button is about to press it: the script is on its way by then.
+  document.addEventListener("pointerover", ({ target, pointerType }) => {
+    const button = pointerType === "mouse" && target.closest?.("button[data-explore]");
+    if (button) load(button.dataset.script).catch(() => {});
+    const group = target.closest?.(".chart svg g[data-key]");
+    if (group) follow(group.dataset.key);
+  });
+  document.addEventListener("pointerout", ({ target, relatedTarget }) => {
+    if (target.closest?.("g[data-key]") && !relatedTarget?.closest?.("g[data-key]")) follow(chosen());
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (!target.matches("select[data-highlight]")) return;
+    follow(target.value);
+    document.querySelectorAll("figure.chart").forEach((figure) => say(figure, target.value));
+  });
+  dark.addEventListener("change", () => {
+    document.querySelectorAll("figure.chart").forEach((figure) => {
+      if (!figure.querySelector(".chart-plot").hidden) draw(figure);
+    });
+  });
 })();

@@ -1,30 +1,32 @@
 """Box plots: how the values of many models spread, a box a group."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
 
-from leaderboard.charts.look import FIRST, INK, QUIET, RAISED, RULE, SMALL, Chart, Trace, figure_of, trace
+from leaderboard.charts.figure import Axis, Block, Chart, Ink, Key, Line, Mark, Panel, Spot, Tick
+from leaderboard.charts.ticks import UNLIMITED, Limits, fit_axis
 from scoring.statistics.boxes import Box
 
-HEIGHT, COLUMN, MARGIN = 420, 58, 48  # pixels: of all, of a box at least, and left of the boxes
+ROW = 38  # pixels a group
+HALF, CAP, TICK = 0.3, 0.14, 0.42  # of a row: half of a box, of the end of a whisker, and of a tick
 MANY = 100  # models; where there are more, those within the whiskers are not drawn one by one
 SYMBOLS = {"causal": "circle", "masked": "square", "permutation": "diamond"}
+GOLDEN = 0.6180339887  # its multiples, whole parts left out, fill an interval evenly, and the same way each time
 
 
 @dataclass(frozen=True, slots=True)
 class BoxPoint:
-    """A model in a group."""
+    """A model in a group. link: its page."""
 
     name: str
     value: float
     kind: str
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxColumn:
-    """A group: what stands under it, its five numbers, and the models that they are of, in the order of its values.
+    """A group: what it is called, its five numbers, and the models that they are of, in the order of its values.
 
     indifferent: the median of what these models would have if they were indifferent, where each has a value of its own.
     """
@@ -41,95 +43,64 @@ class BoxColumn:
 
 
 def box_plots(
-    name: str, columns: Sequence[BoxColumn], title: str, digits: int, neutral: float | None, alternative: str
+    name: str,
+    columns: Sequence[BoxColumn],
+    title: str,
+    digits: int,
+    neutral: float | None,
+    alternative: str,
+    limits: Limits = UNLIMITED,
 ) -> Chart:
-    """A box from quartile to quartile with the median in it, whiskers, and each model as a point whose hover names it.
+    """A box from quartile to quartile with the median in it, whiskers, and each model as a point that says its name.
 
-    title: of the axis of values. A dotted line at the `neutral` value, where there is one; else a dotted tick across
-    each group that has an indifferent value. Points have the shape of the model's kind; of many models only those
-    beyond the whiskers are drawn.
+    One row a group, as names of groups are long. title: of the axis of values. A dotted line at the `neutral` value,
+    where there is one; else a dotted tick across each group that has an indifferent value. Points have the shape of the
+    model's kind and are scattered over the height of the box, so that they do not hide one another; of many models only
+    those beyond the whiskers are drawn. limits: the least and the largest value that there can be.
     """
     boxes = [column.box for column in columns]
-    box_trace = trace(
-        "box",
-        x=list(range(len(columns))),
-        q1=round_values([box.lower for box in boxes]),
-        median=round_values([box.median for box in boxes]),
-        q3=round_values([box.upper for box in boxes]),
-        lowerfence=round_values([box.low for box in boxes]),
-        upperfence=round_values([box.high for box in boxes]),
-        boxpoints=False,
-        fillcolor=RAISED,
-        line={"color": INK, "width": 1.25},
-        whiskerwidth=0.5,
-        hoverinfo="skip",  # Plotly writes five labels over one another; the points and the table say them
+    values = [point.value for column in columns for point in column.points]
+    values += [end for box in boxes for end in (box.low, box.high)]
+    values += [tick for column in columns if (tick := column.indifferent) is not None]
+    marks: list[Mark] = []
+    if neutral is not None:
+        values.append(neutral)
+        marks.append(Line([neutral] * 2, [len(columns) - 0.5, -0.5], Ink.INK, 1, "dot"))
+    for row, column in enumerate(columns):
+        marks += _draw_box(column, row, digits)
+    y = Axis(
+        len(columns) - 0.5, -0.5, tuple(Tick(row, (column.label,)) for row, column in enumerate(columns)), grid=False
     )
-    figure = figure_of(
-        [box_trace, _points(columns, digits)],
-        xaxis={
-            "tickvals": list(range(len(columns))),
-            "ticktext": [_lines(column.label) for column in columns],
-            "range": [-0.6, len(columns) - 0.4],
-            "tickangle": 0,
-        },
-        yaxis={"title": {"text": escape(title), "font": {"size": SMALL}}, "showgrid": True, "gridcolor": RULE},
-        margin={"l": MARGIN + 8, "r": 8, "t": 12, "b": 52},
-        shapes=_ticks(columns) if neutral is None else [_line_at(neutral)],
-    )
-    return Chart(name, figure, HEIGHT, MARGIN + 16 + COLUMN * len(columns), alternative)
+    panel = Panel(fit_axis(values, title, limits), y, tuple(marks), ROW * len(columns))
+    kinds = dict.fromkeys(point.kind for column in columns for point in column.points if point.kind in SYMBOLS)
+    legend = tuple(Key(f"{kind} models", Ink.FIRST, f"{SYMBOLS[kind]}-open") for kind in SYMBOLS if kind in kinds)
+    return Chart(name, alternative, (panel,), legend if len(legend) > 1 else ())
 
 
-def _points(columns: Sequence[BoxColumn], digits: int) -> Trace:
-    """Each model in each group; the ones beyond the whiskers larger and dark."""
-    points_drawn = [
-        (number, point, position in column.box.outside)
-        for number, column in enumerate(columns)
-        for position, point in enumerate(column.points)
-        if len(column.points) <= MANY or position in column.box.outside
-    ]
-    return trace(
-        "scatter",
-        x=[number for number, _, _ in points_drawn],
-        y=round_values([point.value for _, point, _ in points_drawn]),
-        mode="markers",
-        text=[f"{escape(point.name)}<br>{escape(columns[number].label)}" for number, point, _ in points_drawn],
-        hovertemplate=f"%{{text}} %{{y:.{digits}f}}<extra></extra>",
-        cliponaxis=False,
-        marker={
-            "symbol": [SYMBOLS.get(point.kind, "circle") + ("" if out else "-open") for _, point, out in points_drawn],
-            "size": [7 if out else 5 for _, _, out in points_drawn],
-            "color": [INK if out else FIRST for _, _, out in points_drawn],
-            "line": {"width": 1},
-        },
-    )
+def _draw_box(column: BoxColumn, row: int, digits: int) -> Iterator[Mark]:
+    box = column.box
+    for end, quartile in ((box.low, box.lower), (box.high, box.upper)):
+        yield Line([end, quartile], [row] * 2, Ink.INK, 1.25)
+        yield Line([end] * 2, [row - CAP, row + CAP], Ink.INK, 1.25)
+    words = f"{column.label}: median {box.median:.{digits}f}, half of the models from {box.lower:.{digits}f} to "
+    yield Block((box.lower, box.upper), (row - HALF, row + HALF), Ink.RAISED, Ink.INK, f"{words}{box.upper:.{digits}f}")
+    yield Line([box.median] * 2, [row - HALF, row + HALF], Ink.INK, 3)
+    if column.indifferent is not None:
+        title = f"{column.label}: {column.indifferent:.{digits}f} if the models were indifferent"
+        yield Line([column.indifferent] * 2, [row - TICK, row + TICK], Ink.INK, 2, "dot", title)
+    for position, point in enumerate(column.points):
+        is_outside = position in box.outside
+        if len(column.points) <= MANY or is_outside:
+            yield _draw_model(point, column.label, row + _scatter(position), digits, is_outside)
 
 
-def _line_at(value: float) -> dict[str, Any]:
-    line = {"color": QUIET, "width": 1, "dash": "dot"}
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
+def _draw_model(point: BoxPoint, label: str, level: float, digits: int, is_outside: bool) -> Spot:
+    symbol = SYMBOLS.get(point.kind, "circle") + ("" if is_outside else "-open")
+    title = f"{point.name}, {label}: {point.value:.{digits}f}"
+    ink, size = (Ink.INK, 4.0) if is_outside else (Ink.FIRST, 2.75)
+    return Spot(point.value, level, symbol, ink, size, title, point.link)
 
 
-def _ticks(columns: Sequence[BoxColumn]) -> list[dict[str, Any]]:
-    """Across each group where indifferent models would be, and a little beyond its box."""
-    line = {"color": INK, "width": 2, "dash": "dot"}
-    return [
-        {
-            "type": "line",
-            "x0": number - 0.42,
-            "x1": number + 0.42,
-            "y0": round(tick, 5),
-            "y1": round(tick, 5),
-            "line": line,
-        }
-        for number, column in enumerate(columns)
-        if (tick := column.indifferent) is not None
-    ]
-
-
-def _lines(label: str) -> str:
-    """A label in as many lines as it has words, so that neighbours do not touch."""
-    return "<br>".join(escape(word) for word in label.split())
-
-
-def round_values(values: Sequence[float]) -> list[float]:
-    return [round(value, 5) for value in values]
+def _scatter(position: int) -> float:
+    """How far a point stands from the middle of its row."""
+    return round((position * GOLDEN % 1 - 0.5) * 1.6 * HALF, 4)

@@ -1,59 +1,61 @@
 """The bump chart: ranks over the versions of a metric."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import scipy
 
-from leaderboard.charts.look import (
-    CHARACTER,
-    FIRST,
-    INK,
-    LINE,
-    LONGEST_NAME,
-    QUIET,
-    RULE,
-    SECOND,
-    SMALL,
-    Chart,
-    Trace,
-    figure_of,
-    short,
-    trace,
-)
+from leaderboard.charts.figure import Axis, Chart, Ink, Line, Mark, Panel, Ribbon, Spot, Tick
 
-ROW, CLOSE_ROW, MANY_ROWS = 18, 14, 40  # pixels a name needs; where there are more than MANY_ROWS, CLOSE_ROW
+ROW, CLOSE_ROW, MANY_ROWS = 20, 16, 40  # pixels a name needs; where there are more than MANY_ROWS, CLOSE_ROW
 LEAST_HEIGHT = 160  # pixels
-COLUMN, LEAST_COLUMNS = 64, 3  # pixels between two versions at least, and between the first and the last in such
-LEAD = 16  # pixels from a point to its name, at least
-HEADING = 52  # pixels of the three lines over a column
+LEAD = 0.07  # of the width of all columns: from a point to its name
+FEW_COLUMNS, FEW_LINES = 3, 12  # all lines are in colour where there are no more of either
+LEADERS = 3  # lines in colour at the top of many, and as many that moved most
+FEW_WIDE = 4  # columns that a chart of usual width has room for
 
 
 @dataclass(frozen=True, slots=True)
 class BumpLine:
-    """A model's ranks, one a column, None where it has none. change: ranks gained between the columns compared."""
+    """A model's ranks, one a column, None where it has none.
+
+    moves: ranks gained from each column to the next among the models of both, None where it is not on both. ranges: the
+    ranks that cannot be excluded, a pair a column, None where nothing is known. link: the page of the model.
+    """
 
     key: str
     name: str
     ranks: Sequence[int | None]
-    change: int | None
+    moves: Sequence[int | None]
+    ranges: Sequence[tuple[int, int] | None] = ()
+    link: str = ""
+
+    @property
+    def last(self) -> int:
+        """The last column that has a rank of it."""
+        return max(number for number, rank in enumerate(self.ranks) if rank is not None)
+
+    @property
+    def distance(self) -> int:
+        """All ranks gained and lost."""
+        return sum(abs(move or 0) for move in self.moves)
 
 
 @dataclass(frozen=True, slots=True)
 class BumpColumn:
-    """A version: its number, what stands under it on the axis, and a note where something was replaced before it.
+    """A version: its number, what stands under it (its date, and why it was opened), and whom its ranks are among.
 
-    among: whom its ranks are of, as in "5 causal models". title: what stands over it where it is no version.
+    among: as in "5 causal models". title: what it is called where it is no version. renewed: whether another scorer
+    judges from here on.
     """
 
     number: int
-    caption: str
-    note: str = ""
+    captions: tuple[str, ...]
     among: str = ""
     title: str = ""
+    renewed: bool = False
 
     @property
     def words(self) -> str:
@@ -61,70 +63,59 @@ class BumpColumn:
         return f"“{self.title}”" if self.title else f"version {self.number}"
 
 
-def bump_chart(name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLine], alternative: str) -> Chart:
-    """Ranks over versions, the best on top; a line a model, with names at both ends.
+def bump_chart(
+    name: str, columns: Sequence[BumpColumn], lines: Sequence[BumpLine], alternative: str, front: str = ""
+) -> Chart:
+    """Ranks over versions, the best on top; a line a model, with names at both ends that lead to its page.
 
-    Points stand at ranks as they are, so models of equal rank share one; their names are spread and led to it.
-    Triangles point up for models that rose and down for those that fell; a cross ends a line that later versions do not
-    go on with.
+    Each stretch of a line is coloured by the movement between its two versions, and its point has the shape of it:
+    upwards, downwards, or a circle; a cross ends a line that later versions do not go on with. Of many lines over many
+    versions only `focus_lines` are coloured. The ranks that cannot be excluded are shaded, of as many as that stays
+    legible for. Points stand at ranks as they are, so models of equal rank share one; their names are spread.
+
+    front: the key of a line to draw in front.
     """
     ranks = [rank for line in lines for rank in line.ranks if rank is not None]
     top, bottom = min(ranks, default=1), max(ranks, default=1)
     rows = min(bottom - top + 1, 2 * len(lines))
     row = ROW if rows <= MANY_ROWS else CLOSE_ROW
-    height = max(LEAST_HEIGHT, row * rows)
+    height = max(LEAST_HEIGHT, row * rows, row * len(lines))
     gap = row * (bottom - top + 1) / height  # in ranks: how far apart two names must be
-    steps = max(LEAST_COLUMNS, len(columns) - 1)
-    lead = LEAD / (COLUMN * steps) * (len(columns) - 1)
-    margin = 8 + CHARACTER * (4 + max((min(len(line.name), LONGEST_NAME) for line in lines), default=0))
-    traces = [_leads(columns, lines, gap, (top, bottom), lead)]
-    for symbol, colour, width, group_lines in (
-        ("circle", QUIET, 1.25, [line for line in lines if not line.change]),
-        ("triangle-down", SECOND, 1.75, [line for line in lines if line.change and line.change < 0]),
-        ("triangle-up", FIRST, 1.75, [line for line in lines if line.change and line.change > 0]),
-    ):
-        traces.append(_lines(columns, group_lines, symbol, colour, width))
-    traces += [_names(columns, lines, gap, (top, bottom), lead, end) for end in (0, len(columns) - 1)]
-    traces.append(
-        trace(
-            "scatter",
-            x=[],
-            y=[],
-            mode="lines+markers",
-            meta="highlight",
-            hoverinfo="skip",
-            line={"color": INK, "width": 3.5},
-            marker={"color": INK, "size": 9},
-        )
+    lead = LEAD * max(1, len(columns) - 1)
+    focus = focus_lines(lines, len(columns), front)
+    ends = [_place_names(lines, end, gap, (top, bottom)) for end in (0, len(columns) - 1)]
+    marks: list[Mark] = [*_mark_renewals(columns, (top, bottom))]
+    marks += _lead_names(ends, len(columns) - 1, lead)
+    in_order = sorted(lines, key=lambda line: (line.key in focus, line.key == front))
+    ranged_lines = [line for line in lines if line.key == front] or [line for line in lines if line.key in focus][
+        :LEADERS
+    ]
+    for line in ranged_lines:
+        marks += _shade_ranges(line)
+    for line in in_order:
+        marks += _draw_line(line, columns, line.key in focus, line.key == front)
+    x = Axis(-lead, len(columns) - 1 + lead, tuple(map(_head, range(len(columns)), columns)), on_top=True, upright=True)
+    left_ticks, right_ticks = (
+        tuple(Tick(slot, (line.name,), str(rank), line.key == front, line.link, line.key) for line, rank, slot in names)
+        for names in ends
     )
-    heading = HEADING + (LINE if any(column.note for column in columns) else 0)
-    figure = figure_of(
-        traces,
-        xaxis={
-            "range": [-lead, len(columns) - 1 + lead],
-            "tickvals": list(range(len(columns))),
-            "ticktext": [f"<b>{column.number}</b><br>{column.caption}" for column in columns],
-            "side": "top",
-            "tickangle": 0,
-            "showgrid": True,
-            "gridcolor": RULE,
-        },
-        yaxis={"range": [bottom + 0.75 * gap, top - 0.75 * gap], "visible": False},
-        margin={"l": margin, "r": margin, "t": heading, "b": 4},
-        shapes=[_mark(number) for number, column in enumerate(columns) if column.note],
-        annotations=[_note(number, column.note) for number, column in enumerate(columns) if column.note],
-        meta={
-            "versions": [column.number for column in columns],
-            "words": [column.words for column in columns],
-            "among": [column.among for column in columns],
-        },
+    y = Axis(bottom + 0.75 * gap, top - 0.75 * gap, left_ticks, grid=False)
+    return Chart(
+        name, alternative, (Panel(x, y, tuple(marks), height, right_ticks),), long_names=len(columns) > FEW_WIDE
     )
-    least_width = 2 * round(margin) + COLUMN * steps
-    return Chart(name, figure, height + heading + 4, least_width, alternative)
+
+
+def focus_lines(lines: Sequence[BumpLine], columns: int, front: str = "") -> set[str]:
+    """The keys of the lines in colour: all of few; else those that lead, that moved most, and the one in front."""
+    if columns <= FEW_COLUMNS or len(lines) <= FEW_LINES:
+        return {line.key for line in lines}
+    leaders = lines[:LEADERS]
+    movers = sorted(lines, key=lambda line: -line.distance)[:LEADERS]
+    return {front, *(line.key for line in (*leaders, *movers))}
 
 
 def spread(targets: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places at least `gap` apart within low..high, the nearest to `wanted` (ascending) by least squares.
+    """Places at least `gap` apart within low..high, the nearest to `targets` (ascending) by least squares.
 
     Where low..high cannot hold them all they are evenly closer.
     """
@@ -137,41 +128,71 @@ def spread(targets: Sequence[float], gap: float, low: float, high: float) -> lis
     return places
 
 
-def _lines(columns: Sequence[BumpColumn], lines: list[BumpLine], symbol: str, colour: str, width: float) -> Trace:
-    """Lines of one look as one trace, with a gap after each."""
-    x: list[int | None] = []
-    y: list[int | None] = []
-    symbols, keys, texts = [], [], []
-    for line in lines:
-        last = max(number for number, rank in enumerate(line.ranks) if rank is not None)
-        for number, (column, rank) in enumerate(zip(columns, line.ranks, strict=True)):
-            x.append(number)
-            y.append(rank)
-            symbols.append("x" if number == last < len(columns) - 1 else symbol)
-            keys.append(line.key)
-            texts.append(_describe_rank(line, rank, column))
-        x.append(None)
-        y.append(None)
-        symbols.append(symbol)
-        keys.append("")
-        texts.append("")
-    return trace(
-        "scatter",
-        x=x,
-        y=y,
-        mode="lines+markers",
-        meta="lines",
-        connectgaps=False,
-        customdata=keys,
-        text=texts,
-        hovertemplate="%{text}<extra></extra>",
-        cliponaxis=False,
-        line={"color": colour, "width": width},
-        marker={"color": colour, "size": 6, "symbol": symbols},
+def _head(place: int, column: BumpColumn) -> Tick:
+    return Tick(place, (str(column.number), *column.captions), strong=True)
+
+
+def _draw_line(line: BumpLine, columns: Sequence[BumpColumn], in_focus: bool, is_chosen: bool) -> Iterator[Mark]:
+    """The stretches of a line, those of one colour joined, and over them its points."""
+    width = 3.5 if is_chosen else 2.0 if in_focus else 1.0
+    places: list[tuple[int, int]] = []
+    colour = Ink.FAINT
+    for (start, first), (end, second) in pairwise(enumerate(line.ranks)):
+        if first is None or second is None:
+            yield from _join(places, colour, width, line.key)
+            places = []
+            continue
+        stretch = _colour(line.moves[start]) if in_focus else Ink.FAINT
+        if places and stretch != colour:
+            yield from _join(places, colour, width, line.key)
+            places = []
+        colour, places = stretch, [*(places or [(start, first)]), (end, second)]
+    yield from _join(places, colour, width, line.key)
+    for number, rank in enumerate(line.ranks):
+        if rank is not None:
+            yield _draw_rank(line, number, rank, columns, in_focus)
+
+
+def _join(places: Sequence[tuple[int, int]], colour: Ink, width: float, key: str) -> Iterator[Line]:
+    if len(places) > 1:
+        yield Line([x for x, _ in places], [y for _, y in places], colour, width, key=key)
+
+
+def _draw_rank(line: BumpLine, number: int, rank: int, columns: Sequence[BumpColumn], in_focus: bool) -> Spot:
+    move = line.moves[number - 1] if number else None
+    symbol = "circle" if not move or not in_focus else "triangle-up" if move > 0 else "triangle-down"
+    if number == line.last < len(columns) - 1:
+        symbol = "x"
+    colour = _colour(move) if in_focus else Ink.FAINT
+    title = describe_rank(line, number, columns)
+    return Spot(number, rank, symbol, colour, 4.0 if in_focus else 2.0, title, line.link, line.key)
+
+
+def _colour(move: int | None) -> Ink:
+    return Ink.QUIET if not move else Ink.FIRST if move > 0 else Ink.SECOND
+
+
+def describe_rank(line: BumpLine, number: int, columns: Sequence[BumpColumn]) -> str:
+    """A rank in words, with those that cannot be excluded and how it moved."""
+    column = columns[number]
+    words = (
+        f"{line.name}: rank {line.ranks[number]}{f' of {column.among}' if column.among else ''} under {column.words}"
     )
+    limits = line.ranges[number] if line.ranges else None
+    if limits and limits[0] != limits[1]:
+        words += f", anywhere from {limits[0]} to {limits[1]}"
+    move = line.moves[number - 1] if number else None
+    return f"{words}; {'up' if move > 0 else 'down'} {abs(move)}" if move else words
 
 
-def _ends(
+def _shade_ranges(line: BumpLine) -> Iterator[Ribbon]:
+    """The ranks that cannot be excluded, between neighbouring columns that both know them."""
+    for (start, first), (end, second) in pairwise(enumerate(line.ranges)):
+        if first and second:
+            yield Ribbon([start, end], [first[1], second[1]], [first[0], second[0]], Ink.QUIET, 0.14, line.key)
+
+
+def _place_names(
     lines: Sequence[BumpLine], end: int, gap: float, limits: tuple[int, int]
 ) -> list[tuple[BumpLine, int, float]]:
     """The lines with a rank in column `end`, that rank, and where their name stands."""
@@ -181,60 +202,15 @@ def _ends(
     return [(line, rank, slot) for (rank, line), slot in zip(ranks, slots, strict=True)]
 
 
-def _leads(
-    columns: Sequence[BumpColumn], lines: Sequence[BumpLine], gap: float, limits: tuple[int, int], lead: float
-) -> Trace:
+def _lead_names(ends: Sequence[list[tuple[BumpLine, int, float]]], last: int, lead: float) -> Iterator[Line]:
     """From the first and last points to the names."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for end, margin_x in ((0, -lead), (len(columns) - 1, len(columns) - 1 + lead)):
-        for _, rank, slot in _ends(lines, end, gap, limits):
-            x += [end, margin_x, None]
-            y += [rank, slot, None]
-    return trace(
-        "scatter", x=x, y=y, mode="lines", hoverinfo="skip", line={"color": RULE, "width": 1}, cliponaxis=False
-    )
+    for names, place, edge in zip(ends, (0, last), (-lead, last + lead), strict=True):
+        for line, rank, slot in names:
+            yield Line([place, edge], [rank, slot], Ink.RULE, 1, key=line.key)
 
 
-def _names(
-    columns: Sequence[BumpColumn],
-    lines: Sequence[BumpLine],
-    gap: float,
-    limits: tuple[int, int],
-    lead: float,
-    end: int,
-) -> Trace:
-    """Names with their ranks, left of the first column or right of the last."""
-    is_left = end == 0
-    ends = _ends(lines, end, gap, limits)
-    return trace(
-        "scatter",
-        x=[-lead if is_left else len(columns) - 1 + lead] * len(ends),
-        y=[slot for _, _, slot in ends],
-        mode="text",
-        meta="names",
-        customdata=[line.key for line, _, _ in ends],
-        text=[f"{short(line.name)}  {rank}" if is_left else f"{rank}  {short(line.name)}" for line, rank, _ in ends],
-        textposition="middle left" if is_left else "middle right",
-        textfont={"size": SMALL, "color": INK},
-        hovertext=[_describe_rank(line, rank, columns[end]) for line, rank, _ in ends],
-        hovertemplate="%{hovertext}<extra></extra>",
-        cliponaxis=False,
-    )
-
-
-def _describe_rank(line: BumpLine, rank: int | None, column: BumpColumn) -> str:
-    suffix = f" of {column.among}" if column.among else ""
-    return f"{escape(line.name)}: rank {rank}{suffix} under {escape(column.words)}"
-
-
-def _mark(column: int) -> dict[str, Any]:
-    """A dotted line before a column."""
-    line = {"color": INK, "width": 1, "dash": "dot"}
-    return {"type": "line", "x0": column - 0.5, "x1": column - 0.5, "yref": "paper", "y0": 0, "y1": 1, "line": line}
-
-
-def _note(column: int, text: str) -> dict[str, Any]:
-    """What the dotted line is for, above it."""
-    place = {"x": column - 0.5, "yref": "paper", "y": 1, "yshift": HEADING - 6, "yanchor": "bottom"}
-    return {**place, "text": escape(text), "showarrow": False, "font": {"size": SMALL, "color": INK}}
+def _mark_renewals(columns: Sequence[BumpColumn], limits: tuple[int, int]) -> Iterator[Line]:
+    """A dotted line before each column from which another scorer judges."""
+    for number, column in enumerate(columns):
+        if column.renewed:
+            yield Line([number - 0.5] * 2, list(limits), Ink.INK, 1, "dot")

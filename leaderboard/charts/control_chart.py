@@ -1,31 +1,31 @@
 """The control chart: how far a scorer's scores of known texts had moved at each check, against what is let pass."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
-from leaderboard.charts.look import FIRST, INK, QUIET, RULE, SECOND, SMALL, Chart, Trace, figure_of, trace
+from leaderboard.charts.figure import Axis, Chart, Ink, Key, Label, Line, Mark, Panel, Spot, Tick
+from leaderboard.rankings.scales import round_up
 
-PANEL, GAP, HEAD, FOOT = 120, 44, 44, 40  # pixels: a panel, between two, over the first, under the last
-LEFT, RIGHT = 56, 16
-STEP, LEAST = 11, 260  # pixels a check needs, and all of them at least
+HEIGHT, HEAD = 120, 14  # pixels of a panel, and over the first one for the numbers of versions
 DECADES = 3  # below a bound; smaller differences, and 0, are drawn there
 MOST_DATES = 6
 SYMBOLS = {"stable": "circle", "changed": "triangle-up", "drifted": "diamond", "unavailable": "x"}
-COLOURS = {"stable": QUIET, "changed": FIRST, "drifted": SECOND, "unavailable": INK}
+COLOURS = {"stable": Ink.QUIET, "changed": Ink.FIRST, "drifted": Ink.SECOND, "unavailable": Ink.INK}
+WORDS = {"stable": "stable", "changed": "changed", "drifted": "drifted", "unavailable": "no answer"}
 
 
 @dataclass(frozen=True, slots=True)
 class ControlPoint:
-    """A check: its verdict, a caption for the axis, what to say of it, and the version it watched.
+    """A check: its verdict, captions for the axis, all of it in words, and the version it watched.
 
     `values` and `bounds` are in the order of the panels, None where there is none.
     """
 
     verdict: str
-    caption: str
-    said: str
+    captions: tuple[str, ...]
+    title: str
     version: int | None
     values: Sequence[float | None]
     bounds: Sequence[float | None]
@@ -46,139 +46,89 @@ def control_chart(name: str, panels: Sequence[ControlPanel], points: Sequence[Co
     Verdicts differ by shape: circles are stable, triangles changed, diamonds drifted, crosses had no answer. A dotted
     line stands between checks of two versions, which have each a reference of their own.
     """
-    inner = PANEL * len(panels) + GAP * (len(panels) - 1)
-    traces: list[Trace] = []
-    annotations: list[dict[str, Any]] = []
-    axes: dict[str, dict[str, Any]] = {}
-    for row, panel in enumerate(panels):
-        top = 1 - row * (PANEL + GAP) / inner
-        suffix = str(row + 1) if row else ""
-        scale = _scale(panel, points, row)
-        axes[f"yaxis{suffix}"] = scale | {"domain": [max(0.0, top - PANEL / inner), top], "gridcolor": RULE}
-        traces += _panel(panel, points, row, f"y{suffix}", _floor(panel, points, row))
-        annotations.append(_words(panel.title, 0.0, top, INK, "left"))
-    changes = _changes(points)
-    figure = figure_of(
-        traces,
-        xaxis=_dates(points) | {"anchor": f"y{len(panels)}" if len(panels) > 1 else "y"},
-        margin={"l": LEFT, "r": RIGHT, "t": HEAD, "b": FOOT},
-        shapes=[_mark(place) for place, _ in changes if place],
-        annotations=annotations + [_version(place, version) for place, version in changes],
-        **axes,
-    )
-    height = HEAD + inner + FOOT
-    return Chart(name, figure, height, LEFT + RIGHT + max(LEAST, STEP * len(points)), alternative)
+    changes = _find_changes(points)
+    verdicts = {point.verdict for point in points}
+    legend = [Key(WORDS[verdict], COLOURS[verdict], SYMBOLS[verdict]) for verdict in SYMBOLS if verdict in verdicts]
+    legend.append(Key("limit, or what noise explains", Ink.SECOND, dash="dash"))
+    plots = tuple(_plot(panel, points, row, changes, row == len(panels) - 1) for row, panel in enumerate(panels))
+    return Chart(name, alternative, plots, tuple(legend))
 
 
-def _panel(panel: ControlPanel, points: Sequence[ControlPoint], row: int, axis: str, floor: float) -> list[Trace]:
-    """The bound, and the checks; one without an answer stands on the floor of the first panel."""
-    panel_points = [
-        (place, point)
+def _plot(
+    panel: ControlPanel, points: Sequence[ControlPoint], row: int, changes: list[tuple[int, int]], is_last: bool
+) -> Panel:
+    """The bound, the changes of version, and the checks; one without an answer stands low in the first panel."""
+    axis, floor = _fit(panel, points, row)
+    checks = [
+        (place, point, max(floor, point.values[row] or 0))
         for place, point in enumerate(points)
-        if point.values[row] is not None or (not row and _no(point))
+        if point.values[row] is not None or (not row and _is_unanswered(point))
     ]
-    bound_trace = trace(
-        "scatter",
-        x=list(range(len(points))),
-        y=[point.bounds[row] for point in points],
-        yaxis=axis,
-        mode="lines",
-        meta="bound",
-        line={"color": SECOND, "width": 1.5, "dash": "dash", "shape": "hvh"},
-        connectgaps=True,
-        text=[panel.bound] * len(points),
-        hovertemplate="%{text}: %{y}<extra></extra>",
-    )
-    checks = trace(
-        "scatter",
-        x=[place for place, _ in panel_points],
-        y=[max(floor, point.values[row] or 0) for _, point in panel_points],
-        yaxis=axis,
-        mode="lines+markers",
-        meta="checks",
-        line={"color": RULE, "width": 1},
-        marker={
-            "symbol": [SYMBOLS[point.verdict] for _, point in panel_points],
-            "color": [COLOURS[point.verdict] for _, point in panel_points],
-            "opacity": 1,
-            "size": [7 if point.verdict == "stable" else 10 for _, point in panel_points],
-        },
-        cliponaxis=False,
-        text=[point.said for _, point in panel_points],
-        hovertemplate="%{text}<extra></extra>",
-    )
-    return [bound_trace, checks]
+    marks: list[Mark] = [*_draw_bound(panel, points, row)]
+    marks += [Line([place - 0.5] * 2, [axis.low, axis.high], Ink.INK, 1, "dot") for place, _ in changes if place]
+    marks.append(Line([place for place, _, _ in checks], [value for _, _, value in checks], Ink.RULE, 1))
+    for place, point, value in checks:
+        size = 3.5 if point.verdict == "stable" else 5
+        marks.append(Spot(place, value, SYMBOLS[point.verdict], COLOURS[point.verdict], size, point.title))
+    if not row:
+        marks += [Label(place - 0.45, axis.high, f"v{version}", dy=-8) for place, version in changes]
+    dates = _mark_dates(points) if is_last else ()
+    return Panel(Axis(-0.7, len(points) - 0.3, dates, grid=False), axis, tuple(marks), HEIGHT, head=0 if row else HEAD)
 
 
-def _no(point: ControlPoint) -> bool:
-    """Whether a check had no answer."""
+def _is_unanswered(point: ControlPoint) -> bool:
     return all(value is None for value in point.values)
 
 
-def _floor(panel: ControlPanel, points: Sequence[ControlPoint], row: int) -> float:
-    """The least that is drawn: a thousandth of the least bound, on a scale of powers of ten."""
-    if panel.counted:
-        return 0.0
-    bounds = [limit for point in points if (limit := point.bounds[row])]
-    return 10.0 ** (math.floor(math.log10(min(bounds, default=1e-4))) - DECADES)
+def _draw_bound(panel: ControlPanel, points: Sequence[ControlPoint], row: int) -> Iterator[Line]:
+    """The bound as steps half-way between checks, with a break where there was none."""
+    x: list[float] = []
+    y: list[float] = []
+    for place, point in enumerate(points):
+        limit = point.bounds[row]
+        if limit is None:
+            continue
+        x += [place - 0.5, place + 0.5]
+        y += [limit, limit]
+    if x:
+        yield Line(x, y, Ink.SECOND, 1.5, "dash", panel.bound)
 
 
-def _scale(panel: ControlPanel, points: Sequence[ControlPoint], row: int) -> dict[str, Any]:
-    """The axis of a panel, from its floor to a little above whatever is highest."""
+def _fit(panel: ControlPanel, points: Sequence[ControlPoint], row: int) -> tuple[Axis, float]:
+    """The axis of a panel, from the least that is drawn to a little above whatever is highest; and that least value.
+
+    That is a thousandth of the least bound, on a scale of powers of ten; 0 of what is counted.
+    """
     values = [value for point in points for value in (point.values[row], point.bounds[row]) if value is not None]
     most = max(values, default=1.0)
     if panel.counted:
-        return {
-            "range": [-0.06 * most, 1.1 * most],
-            "nticks": 4,
-            "tickformat": "d",
-            "showgrid": True,
-            "rangemode": "nonnegative",
-        }
-    lowest = round(math.log10(_floor(panel, points, row)))
+        most = max(1.0, most)
+        return Axis(-0.06 * most, 1.1 * most, _count(most), panel.title), 0.0
+    bounds = [limit for point in points if (limit := point.bounds[row])]
+    lowest = math.floor(math.log10(min(bounds, default=1e-4))) - DECADES
     highest = max(lowest + 1, math.ceil(math.log10(most))) if most > 0 else lowest + 1
-    ticks = list(range(lowest, highest + 1, 2 if highest - lowest > DECADES else 1))
-    texts = [f"{10.0**power:g}" for power in ticks]
-    return {
-        "type": "log",
-        "range": [lowest - 0.2, highest + 0.1],
-        "tickvals": [10.0**power for power in ticks],
-        "ticktext": [f"≤{texts[0]}", *texts[1:]],
-        "showgrid": True,
-    }
+    powers = range(lowest, highest + 1, 2 if highest - lowest > DECADES else 1)
+    texts = [f"{10.0**power:g}" for power in powers]
+    ticks = tuple(
+        Tick(10.0**power, (f"≤{text}" if power == lowest else text,)) for power, text in zip(powers, texts, strict=True)
+    )
+    return Axis(10.0 ** (lowest - 0.2), 10.0 ** (highest + 0.1), ticks, panel.title, logarithmic=True), 10.0**lowest
 
 
-def _changes(points: Sequence[ControlPoint]) -> list[tuple[int, int]]:
+def _count(most: float) -> tuple[Tick, ...]:
+    """Marks at whole numbers from 0."""
+    step = math.ceil(round_up(most / 3))
+    return tuple(Tick(number, (f"{number:,}",)) for number in range(0, math.floor(most) + 1, step))
+
+
+def _find_changes(points: Sequence[ControlPoint]) -> list[tuple[int, int]]:
     """The places at which checks of another version begin, with its number."""
-    places: list[tuple[int, int]] = []
-    for place, point in enumerate(points):
-        if point.version is not None and (not places or places[-1][1] != point.version):
-            places.append((place, point.version))
-    return places
+    versions = [(place, point.version) for place, point in enumerate(points) if point.version is not None]
+    first = [(place, version) for place, version in versions[:1]]
+    return first + [(place, version) for (_, previous), (place, version) in pairwise(versions) if version != previous]
 
 
-def _dates(points: Sequence[ControlPoint]) -> dict[str, Any]:
-    """The axis of checks: evenly spaced, as many come in an hour and then none for a day; some of them dated."""
+def _mark_dates(points: Sequence[ControlPoint]) -> tuple[Tick, ...]:
+    """Some of the checks dated: they stand evenly, as many come in an hour and then none for a day."""
     every = max(1, math.ceil(len(points) / MOST_DATES))
-    places = list(range(0, len(points), every))
-    return {
-        "range": [-0.7, len(points) - 0.3],
-        "tickvals": places,
-        "ticktext": [points[place].caption for place in places],
-        "tickangle": 0,
-    }
-
-
-def _mark(place: int) -> dict[str, Any]:
-    line = {"color": INK, "width": 1, "dash": "dot"}
-    return {"type": "line", "x0": place - 0.5, "x1": place - 0.5, "yref": "paper", "y0": 0, "y1": 1, "line": line}
-
-
-def _version(place: int, version: int) -> dict[str, Any]:
-    """The number of a version, over the first of its checks."""
-    return _words(f"v{version}", place - 0.4, 1.0, INK, "left") | {"xref": "x", "yshift": 20}
-
-
-def _words(text: str, x: float, y: float, colour: str, anchor: str) -> dict[str, Any]:
-    place = {"x": x, "xref": "paper", "xanchor": anchor, "y": y, "yref": "paper", "yanchor": "bottom", "yshift": 2}
-    return {**place, "text": text, "showarrow": False, "font": {"size": SMALL, "color": colour}}
+    return tuple(Tick(place, points[place].captions) for place in range(0, len(points), every))

@@ -1,14 +1,13 @@
 """Distributions: two samples as histograms over the same bins, their medians marked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
 
-from leaderboard.charts.look import FIRST, INK, RULE, SECOND, SMALL, Chart, figure_of, trace
+from leaderboard.charts.figure import Axis, Chart, Dash, Ink, Key, Line, Mark, Panel
+from leaderboard.charts.ticks import mark_numbers
 
-HEIGHT, LEAST_WIDTH = 280, 320  # pixels
-LOOKS = ((SECOND, "solid"), (FIRST, "dash"))  # by colour, and by dash for those who do not tell colours
+HEIGHT = 220  # pixels
+LOOKS: tuple[tuple[Ink, Dash], ...] = ((Ink.SECOND, ""), (Ink.FIRST, "dash"))  # dashes for who sees no colours
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,49 +27,23 @@ def distributions(
     alternative: str,
 ) -> Chart:
     """The outlines of two histograms over bins with those `edges`; title: of the axis of values."""
-    traces = []
-    for sample, (colour, dash) in zip(samples, LOOKS, strict=True):
-        heights = [0, *(round(share, 5) for share in sample.shares)]  # the outline begins and ends on the axis
-        places = [round(edge, 4) for edge in edges]
-        traces.append(
-            trace(
-                "scatter",
-                x=[places[0], *places, places[-1]],
-                y=[*heights, heights[-1], 0],
-                mode="lines",
-                name=escape(sample.label),
-                line={"shape": "hv", "color": colour, "width": 2, "dash": dash},
-                hovertemplate=f"{escape(sample.label)}: %{{y:.1%}} from %{{x:.2f}} on<extra></extra>",
-            )
-        )
-    tops = sorted(samples, key=lambda sample: sample.median)
-    figure = figure_of(
-        traces,
-        xaxis={"title": {"text": escape(title), "font": {"size": SMALL}}, "showline": True, "linecolor": RULE},
-        yaxis={"tickformat": ".0%", "showgrid": True, "gridcolor": RULE, "rangemode": "tozero"},
-        margin={"l": 44, "r": 12, "t": 44, "b": 44},
-        shapes=[_median(sample, look) for sample, look in zip(samples, LOOKS, strict=True)],
-        annotations=[_describe_bin(tops[0], "right"), _describe_bin(tops[1], "left")],
+    most = max(share for sample in samples for share in sample.shares)
+    marks: list[Mark] = []
+    for sample, look in zip(samples, LOOKS, strict=True):
+        marks += _outline(edges, sample, look, most)
+    x = Axis(edges[0], edges[-1], mark_numbers(edges[0], edges[-1]), title, grid=False)
+    y = Axis(0.0, 1.05 * most, mark_numbers(0.0, min(1.0, 1.05 * most), percent=True), "Share of the texts")
+    legend = tuple(
+        Key(f"{sample.label}, median {sample.median:.2f}", ink, dash=dash)
+        for sample, (ink, dash) in zip(samples, LOOKS, strict=True)
     )
-    return Chart(name, figure, HEIGHT, LEAST_WIDTH, alternative)
+    return Chart(name, alternative, (Panel(x, y, tuple(marks), HEIGHT),), legend)
 
 
-def _median(sample: DistributionSample, look: tuple[str, str]) -> dict[str, Any]:
-    line = {"color": look[0], "width": 1.5, "dash": look[1]}
-    return {"type": "line", "x0": sample.median, "x1": sample.median, "yref": "paper", "y0": 0, "y1": 1, "line": line}
-
-
-def _describe_bin(sample: DistributionSample, anchor: str) -> dict[str, Any]:
-    """The name of a sample over its median: of two, which may be close, one to the left and one to the right."""
-    return {
-        "x": sample.median,
-        "yref": "paper",
-        "y": 1,
-        "yanchor": "bottom",
-        "xanchor": anchor,
-        "xshift": 6 if anchor == "right" else -6,
-        "text": f"<b>{escape(sample.label)}</b><br>median {sample.median:.2f}",
-        "align": anchor,
-        "showarrow": False,
-        "font": {"size": SMALL, "color": INK},
-    }
+def _outline(edges: Sequence[float], sample: DistributionSample, look: tuple[Ink, Dash], most: float) -> Iterator[Line]:
+    """From the axis up, along the tops of the bins and down again; and the median as a thin line."""
+    ink, dash = look
+    x = [edge for edge in edges for _ in range(2)]
+    y = [0.0, *(share for share in sample.shares for _ in range(2)), 0.0]
+    yield Line(x, y, ink, 2, dash, sample.label)
+    yield Line([sample.median] * 2, [0.0, 1.05 * most], ink, 1.25, dash, f"{sample.label}: median {sample.median:.2f}")

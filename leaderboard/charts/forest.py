@@ -1,19 +1,17 @@
 """The forest chart: values or differences with their intervals, one a line."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
 
-from leaderboard.charts.look import CHARACTER, FIRST, INK, QUIET, RULE, SMALL, Chart, figure_of, short, trace
+from leaderboard.charts.figure import Axis, Chart, Ink, Line, Mark, Panel, Spot, Tick
+from leaderboard.charts.ticks import UNLIMITED, Limits, fit_axis
 
-TICK = {"color": INK, "width": 2, "dash": "dot"}
-ROW, FRAME, WIDTH = 30, 64, 200  # pixels: of a line, of the axis with its title, and of the scale at least
+ROW, CAP, TICK = 36, 0.12, 0.35  # pixels a line; of a line: half of a whisker's end, and of a tick
 
 
 @dataclass(frozen=True, slots=True)
 class ForestLine:
-    """One line: what it is of, its value and interval (None where there is none), and what is said of it on hover.
+    """One line: what it is of, its value and interval (None where there is none), and all of that in words.
 
     firm: drawn filled; else hollow, as what may be nothing. tick: where an indifferent model would be, if that is
     another place on each line.
@@ -23,66 +21,45 @@ class ForestLine:
     value: float
     low: float | None
     high: float | None
-    said: str
+    title: str
     firm: bool = True
     tick: float | None = None
+    link: str = ""
 
 
 def forest_chart(
-    name: str, lines: Sequence[ForestLine], title: str, alternative: str, reference: float | None = None
+    name: str,
+    lines: Sequence[ForestLine],
+    title: str,
+    alternative: str,
+    reference: float | None = None,
+    limits: Limits = UNLIMITED,
 ) -> Chart:
     """Values with whiskers, the first on top, on an axis called `title`; `reference` is marked by a line.
 
     Filled points stand for what is firm and hollow ones for what is not: shape and fill say it, and colour repeats it.
+    limits: the least and the largest value that there can be.
     """
-    places = list(range(len(lines)))
-    traces = []
-    for firm, symbol, colour in ((True, "square", FIRST), (False, "square-open", QUIET)):
-        firm_lines = [(place, line) for place, line in zip(places, lines, strict=True) if line.firm == firm]
-        traces.append(
-            trace(
-                "scatter",
-                x=[line.value for _, line in firm_lines],
-                y=[place for place, _ in firm_lines],
-                mode="markers",
-                text=[escape(line.said) for _, line in firm_lines],
-                hovertemplate="%{text}<extra></extra>",
-                marker={"color": colour, "size": 10, "symbol": symbol, "line": {"color": colour, "width": 2}},
-                error_x=_whiskers([line for _, line in firm_lines], colour),
-            )
-        )
-    ticks = [(place, line.tick) for place, line in zip(places, lines, strict=True) if line.tick is not None]
-    mark = {"type": "line", "x0": reference, "x1": reference, "yref": "paper", "y0": 0, "y1": 1}
-    labels = [short(part) for line in lines for part in line.label.split("\n")]
-    figure = figure_of(
-        traces,
-        xaxis={"title": {"text": title, "font": {"size": SMALL}}, "showgrid": True, "gridcolor": RULE, "nticks": 6},
-        yaxis={
-            "range": [len(lines) - 0.5, -0.5],
-            "tickvals": places,
-            "ticktext": ["<br>".join(short(part) for part in line.label.split("\n")) for line in lines],
-        },
-        margin={"l": 16 + CHARACTER * max((len(label) for label in labels), default=0), "r": 12, "t": 4, "b": 48},
-        shapes=[
-            *([] if reference is None else [{**mark, "line": {"color": INK, "width": 1, "dash": "dot"}}]),
-            *(
-                {"type": "line", "x0": tick, "x1": tick, "y0": y - 0.35, "y1": y + 0.35, "line": TICK}
-                for y, tick in ticks
-            ),
-        ],
-    )
-    least_width = round(figure["layout"]["margin"]["l"]) + WIDTH
-    return Chart(name, figure, ROW * len(lines) + FRAME, least_width, alternative)
+    values = [line.value for line in lines]
+    ends = [end for line in lines for end in (line.low, line.high, line.tick, reference) if end is not None]
+    marks: list[Mark] = []
+    if reference is not None:
+        marks.append(Line([reference] * 2, [len(lines) - 0.5, -0.5], Ink.INK, 1, "dot"))
+    for place, line in enumerate(lines):
+        marks += _draw_line(line, place)
+    rows = tuple(Tick(place, tuple(line.label.split("\n")), link=line.link) for place, line in enumerate(lines))
+    y = Axis(len(lines) - 0.5, -0.5, rows, grid=False)
+    x = fit_axis([*values, *ends], title, limits)
+    return Chart(name, alternative, (Panel(x, y, tuple(marks), ROW * len(lines)),))
 
 
-def _whiskers(lines: Sequence[ForestLine], colour: str) -> dict[str, Any]:
-    """From each value to the ends of its interval; of no length where there is none."""
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [0 if line.high is None else line.high - line.value for line in lines],
-        "arrayminus": [0 if line.low is None else line.value - line.low for line in lines],
-        "color": colour,
-        "thickness": 2,
-        "width": 4,
-    }
+def _draw_line(line: ForestLine, place: int) -> Iterator[Mark]:
+    colour = Ink.FIRST if line.firm else Ink.QUIET
+    if line.low is not None and line.high is not None:
+        yield Line([line.low, line.high], [place] * 2, colour, 2, title=line.title)
+        for end in (line.low, line.high):
+            yield Line([end] * 2, [place - CAP, place + CAP], colour, 2)
+    if line.tick is not None:
+        yield Line([line.tick] * 2, [place - TICK, place + TICK], Ink.INK, 2, "dot", "If it were indifferent")
+    symbol = "square" if line.firm else "square-open"
+    yield Spot(line.value, place, symbol, colour, 5, line.title, line.link)

@@ -1,41 +1,37 @@
-"""Names beside the points of a scatter: as many as fit without covering a point or one another."""
+"""Names beside the points of a plot: as many as fit without covering a point or one another."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.charts.look import CHARACTER, LINE
+from leaderboard.charts.figure import Anchor
+from leaderboard.charts.text import LINE, measure_text
 
 Array = NDArray[np.float64]
-POINT = 5  # pixels from the middle of a point to where its name begins
-# Where a name may stand, in the order of preference: as Plotly calls it, and its middle in widths and heights of it.
+POINT = 6  # pixels from the middle of a point to where its name begins
+# Where a name may stand, in the order of preference, as Plotly calls it: to which side of its point, above or below.
 POSITIONS = {
-    "middle right": (0.5, 0.0, 1, 0),
-    "middle left": (-0.5, 0.0, -1, 0),
-    "top center": (0.0, -0.5, 0, -1),
-    "bottom center": (0.0, 0.5, 0, 1),
-    "top right": (0.5, -0.5, 1, -1),
-    "bottom right": (0.5, 0.5, 1, 1),
-    "top left": (-0.5, -0.5, -1, -1),
-    "bottom left": (-0.5, 0.5, -1, 1),
+    "middle right": (1, 0),
+    "middle left": (-1, 0),
+    "top center": (0, -1),
+    "bottom center": (0, 1),
+    "top right": (1, -1),
+    "bottom right": (1, 1),
+    "top left": (-1, -1),
+    "bottom left": (-1, 1),
 }
+ANCHORS: dict[int, Anchor] = {1: "start", 0: "middle", -1: "end"}
 Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels
 
 
-def place_names(
-    x: Array, y: Array, names: Sequence[str], size: tuple[float, float], heights: tuple[float, float]
-) -> list[str | None]:
+def place_names(points: Array, names: Sequence[str], size: tuple[float, float]) -> list[str | None]:
     """The position of each name, of POSITIONS; None where there is no room for it.
 
-    x and y on the scale that they are drawn on. size: width and height of the plot in pixels. heights: the smallest and
-    the largest y of all that is drawn. Those with the fewest neighbours come first.
+    points [names, 2]: where they stand in pixels, from the top left of a plot of that `size`. Those with the fewest
+    neighbours come first.
     """
-    if not names:
-        return []
     width, height = size
-    widths = float(x.min()), float(x.max())
-    points = np.column_stack([_pixels(x, widths, width), height - _pixels(y, heights, height)])
     boxes: list[Box] = [
         (across - POINT, down - POINT, across + POINT, down + POINT) for across, down in points.tolist()
     ]
@@ -44,7 +40,7 @@ def place_names(
     positions: list[str | None] = [None] * len(names)
     for number in np.argsort(neighbours, kind="stable").tolist():
         for position in POSITIONS:
-            box = _box(points[number], names[number], position)
+            box = surround_name(points[number], names[number], position)
             is_whole = box[0] >= 0 and box[2] <= width and box[1] >= -LINE and box[3] <= height
             others = (other for place, other in enumerate(boxes) if place != number)
             if is_whole and not any(_overlap(box, other) for other in others):
@@ -54,17 +50,12 @@ def place_names(
     return positions
 
 
-def _pixels(values: Array, ends: tuple[float, float], length: float) -> Array:
-    """Places on an axis that Plotly chooses: a twentieth of it stays free at each end."""
-    places: Array = (0.05 + 0.9 * (values - ends[0]) / ((ends[1] - ends[0]) or 1.0)) * length
-    return places
-
-
-def _box(point: Array, name: str, position: str) -> Box:
-    across, down, side, level = POSITIONS[position]
-    width = CHARACTER * len(name)
-    centre_x = float(point[0]) + across * width + side * POINT
-    centre_y = float(point[1]) + down * LINE + level * POINT / 2
+def surround_name(point: Array, name: str, position: str) -> Box:
+    """The box of a name at a position of a point."""
+    side, level = POSITIONS[position]
+    width = measure_text(name)
+    centre_x = float(point[0]) + side * (width / 2 + POINT)
+    centre_y = float(point[1]) + level * (LINE / 2 + POINT / 2)
     return centre_x - width / 2, centre_y - LINE / 2, centre_x + width / 2, centre_y + LINE / 2
 
 

@@ -1,12 +1,14 @@
 """The ranks of one model over the versions of a metric."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from leaderboard.charts.look import FIRST, RULE, Chart, figure_of, trace
+from leaderboard.charts.figure import Axis, Chart, Ink, Line, Mark, Panel, Spot, Tick
+from leaderboard.charts.ticks import fit_ranks
 
-HEIGHT, COLUMN, LEAST_WIDTH = 200, 34, 280  # pixels
-TICKS = 4  # marked ranks, at most about
+HEIGHT = 150  # pixels
+CAP = 0.06  # of a column: half of the end of a bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,51 +27,26 @@ class RankPoint:
 
 def rank_history_chart(name: str, points: Sequence[RankPoint], alternative: str) -> Chart:
     """A line of ranks, the best on top, each with the range of ranks that cannot be excluded."""
-    limits = [end for point in points for end in (point.rank, point.low, point.high) if end is not None]
-    top, bottom = min(limits, default=1), max(limits, default=1)
-    room = max(0.6, 0.08 * (bottom - top))
-    ranks = [point.rank for point in points]
-    figure = figure_of(
-        [
-            trace(
-                "scatter",
-                x=list(range(len(points))),
-                y=ranks,
-                mode="lines+markers",
-                connectgaps=False,
-                cliponaxis=False,
-                line={"color": FIRST, "width": 2},
-                marker={"color": FIRST, "size": 7},
-                error_y={
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [
-                        0 if point.rank is None or point.high is None else point.high - point.rank for point in points
-                    ],
-                    "arrayminus": [
-                        0 if point.rank is None or point.low is None else point.rank - point.low for point in points
-                    ],
-                    "color": FIRST,
-                    "thickness": 1,
-                    "width": 3,
-                },
-                text=[f"of {point.among} under version {point.number}" for point in points],
-                hovertemplate="Rank %{y} %{text}<extra></extra>",
-            )
-        ],
-        xaxis={
-            "tickvals": list(range(len(points))),
-            "ticktext": [str(point.number) for point in points],
-            "range": [-0.5, len(points) - 0.5],
-            "title": {"text": "Version", "standoff": 4},
-        },
-        yaxis={
-            "range": [bottom + room, top - room],
-            "tickvals": list(range(top, bottom + 1, max(1, -(-(bottom - top) // TICKS)))),
-            "showgrid": True,
-            "gridcolor": RULE,
-            "title": {"text": "Rank", "standoff": 4},
-        },
-        margin={"l": 44, "r": 12, "t": 8, "b": 40},
-    )
-    return Chart(name, figure, HEIGHT, max(LEAST_WIDTH, 56 + COLUMN * len(points)), alternative)
+    best, worst, marked_ranks = fit_ranks(end for point in points for end in (point.rank, point.low, point.high) if end)
+    room = max(0.6, 0.08 * (worst - best))
+    marks: list[Mark] = [
+        Line([place, place + 1], [first.rank, second.rank], Ink.FIRST, 2)
+        for place, (first, second) in enumerate(pairwise(points))
+        if first.rank is not None and second.rank is not None
+    ]
+    for place, point in enumerate(points):
+        marks += _draw_rank(place, point)
+    versions = tuple(Tick(place, (str(point.number),)) for place, point in enumerate(points))
+    x = Axis(-0.5, len(points) - 0.5, versions, "Version", grid=False)
+    y = Axis(worst + room, best - room, tuple(Tick(rank, (str(rank),)) for rank in marked_ranks), "Rank")
+    return Chart(name, alternative, (Panel(x, y, tuple(marks), HEIGHT),))
+
+
+def _draw_rank(place: int, point: RankPoint) -> Iterator[Mark]:
+    if point.rank is None:
+        return
+    if point.low is not None and point.high is not None:
+        yield Line([place] * 2, [point.low, point.high], Ink.FIRST, 1)
+        for end in (point.low, point.high):
+            yield Line([place - CAP, place + CAP], [end] * 2, Ink.FIRST, 1)
+    yield Spot(place, point.rank, title=f"Rank {point.rank} of {point.among} under version {point.number}")

@@ -1,202 +1,101 @@
 """Scatter charts: models as points, each family by a symbol of its own, alone or in panels side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import Any
 
 import numpy as np
 
-from leaderboard.charts.look import FIRST, INK, LINE, QUIET, RULE, SECOND, SMALL, Chart, figure_of, short
-from leaderboard.charts.names import place_names
+from leaderboard.charts.figure import Axis, Chart, Dots, Ink, Key, Line, Mark, Panel, Ribbon, Spot, Tick
+from leaderboard.charts.symbols import SYMBOLS
+from leaderboard.charts.ticks import UNLIMITED, Limits, fit_axis, fit_logarithmic, write_compact
 from scoring.statistics.regression import RegressionLine
 
-SYMBOLS = [
-    f"{shape}{fill}"
-    for fill in ("", "-open")
-    for shape in (
-        "circle",
-        "square",
-        "diamond",
-        "triangle-up",
-        "cross",
-        "x",
-        "star",
-        "triangle-down",
-        "pentagon",
-        "bowtie",
-        "hourglass",
-        "hexagram",
-    )
-]
-COLOURS = (FIRST, SECOND, QUIET)
+COLOURS = (Ink.FIRST, Ink.SECOND, Ink.QUIET)
 MOST_GROUPS = len(SYMBOLS)  # which can be told apart
-PLOT, LEAST_WIDTH, PANEL = 360, 300, 240  # pixels: height of the plot; width of a chart and of a panel at least
-NAMED_WIDTH = 440  # pixels of a plot in which names stand; narrower ones leave them out (static/charts.js)
-LEGEND_COLUMNS, LEGEND_ROW = 3, 20
-GAP = 0.07  # between panels, of the chart's width
+HEIGHT, PANEL_HEIGHT = 340, 280  # pixels: of a plot alone, and of one of several
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """Points of one group, drawn by one symbol.
 
-    joined: whether a line leads from one to the next. small: of many points.
-    said: shown at a point that is pointed at. names: written beside the points where there is room; empty for none.
+    titles: each point in words. joined: whether a line leads from one to the next. small: of many points.
+    names: written beside the points where there is room; empty for none. links: the page of each; empty for none.
     """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    said: Sequence[str]
+    titles: Sequence[str]
     joined: bool = False
     names: Sequence[str] = ()
+    links: Sequence[str] = ()
     small: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
-    """One plot: what its axis is called and what stands in it. ticks: where the axis is marked, None where it may."""
+class ScatterPanel:
+    """One plot: what its axis is called and what stands in it. ticks: where the axis is marked, None where it may.
+
+    limits: the least and the largest value that there can be across.
+    """
 
     title: str
     series: Sequence[Series]
     logarithmic: bool = False
     ticks: Sequence[float] | None = None
     line: RegressionLine | None = None
+    limits: Limits = UNLIMITED
 
 
-def scatter_chart(name: str, panels: Sequence[Panel], title: str, alternative: str) -> Chart:
+def scatter_chart(
+    name: str, panels: Sequence[ScatterPanel], title: str, alternative: str, limits: Limits = UNLIMITED
+) -> Chart:
     """Panels side by side on one vertical axis called `title`; a group has the same symbol in each.
 
-    A regression line comes with the band that it lies in.
+    A regression line comes with the band that it lies in, as far as that is within `limits`: the least and the largest
+    value that there can be upwards.
     """
     groups = list(dict.fromkeys(series.name for panel in panels for series in panel.series))
-    legend_names: set[str] = set()
-    traces: list[Any] = []
-    for number, panel in enumerate(panels):
-        axis = "x" if number == 0 else f"x{number + 1}"
-        band, lines = _line(panel, axis)
-        traces += band
-        names = _names(panel)
-        for place, series in enumerate(panel.series):
-            trace = _points(series, axis, groups.index(series.name), series.name not in legend_names)
-            traces.append(trace | names.get(place, {}))
-            legend_names.add(series.name)
-        traces += lines
-    rows = -(-len(groups) // LEGEND_COLUMNS)
-    legend_height = 52 + LEGEND_ROW * rows
-    figure = figure_of(
-        traces,
-        **_axes(panels),
-        yaxis={"title": {"text": title, "font": {"size": SMALL}}, "showgrid": True, "gridcolor": RULE, "nticks": 7},
-        margin={"l": 60, "r": 12, "t": 8, "b": legend_height},
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "y": -52 / PLOT,
-            "yanchor": "top",
-            "font": {"size": SMALL},
-            "itemclick": False,
-            "itemdoubleclick": False,
-        },
-    )
-    figure["layout"]["showlegend"] = len(groups) > 1
-    return Chart(name, figure, PLOT + legend_height + LINE, max(LEAST_WIDTH, 72 + PANEL * len(panels)), alternative)
+    values = [value for panel in panels for series in panel.series for value in series.y]
+    y = fit_axis(values, title, limits)
+    height = PANEL_HEIGHT if len(panels) > 1 else HEIGHT
+    looks = {group: (SYMBOLS[place % MOST_GROUPS], COLOURS[place % len(COLOURS)]) for place, group in enumerate(groups)}
+    legend = tuple(Key(group, ink, symbol) for group, (symbol, ink) in looks.items()) if len(groups) > 1 else ()
+    plots = tuple(Panel(_fit(panel), y, tuple(_draw(panel, looks, y)), height) for panel in panels)
+    return Chart(name, alternative, plots, legend, beside=len(panels) > 1)
 
 
-def _axes(panels: Sequence[Panel]) -> dict[str, Any]:
-    """The horizontal axes, each with its share of the width."""
-    width = (1 - GAP * (len(panels) - 1)) / len(panels)
-    axes = {}
-    for number, panel in enumerate(panels):
-        start = number * (width + GAP)
-        key = "xaxis" if number == 0 else f"xaxis{number + 1}"
-        axes[key] = _axis(panel) | {"domain": [round(start, 4), round(min(1, start + width), 4)], "anchor": "y"}
-    return axes
-
-
-def _axis(panel: Panel) -> dict[str, Any]:
+def _fit(panel: ScatterPanel) -> Axis:
     """The horizontal axis of a panel."""
-    axis = {
-        "title": {"text": escape(panel.title), "font": {"size": SMALL}},
-        "tickfont": {"size": SMALL},
-        "fixedrange": True,
-        "zeroline": False,
-        "showgrid": True,
-        "gridcolor": RULE,
-        "nticks": 6,
-    }
+    values = [value for series in panel.series for value in series.x]
     if panel.logarithmic:
-        axis["type"] = "log"
-    if panel.ticks is not None:
-        axis["tickvals"] = list(panel.ticks)
-    return axis
+        return fit_logarithmic(values, panel.title, panel.ticks)
+    axis = fit_axis(values, panel.title, panel.limits)
+    if panel.ticks is None:
+        return axis
+    ticks = tuple(Tick(value, (write_compact(value),)) for value in panel.ticks)
+    return Axis(axis.low, axis.high, ticks, panel.title)
 
 
-def _points(series: Series, axis: str, group: int, in_legend: bool) -> dict[str, Any]:
-    symbol = SYMBOLS[group % MOST_GROUPS]
-    colour = COLOURS[group % len(COLOURS)]
-    return {
-        "type": "scatter",
-        "x": list(series.x),
-        "y": list(series.y),
-        "xaxis": axis,
-        "mode": "lines+markers" if series.joined else "markers",
-        "name": short(series.name),
-        "legendgroup": str(group),
-        "showlegend": in_legend,
-        "hovertext": [escape(caption) for caption in series.said],
-        "hovertemplate": "%{hovertext}<extra></extra>",
-        "cliponaxis": False,
-        "line": {"color": colour, "width": 1.25},
-        "marker": {
-            "color": colour,
-            "size": 4 if series.small else 8,
-            "opacity": 0.5 if series.small else 1,
-            "symbol": symbol,
-            "line": {"color": colour, "width": 0 if series.small else 1},
-        },
-    }
+def _draw(panel: ScatterPanel, looks: dict[str, tuple[str, Ink]], y: Axis) -> Iterator[Mark]:
+    """The band under the points, joined points, and the line of the regression over them."""
+    if panel.line is not None:
+        low, high = (np.clip(edge, y.low, y.high).tolist() for edge in (panel.line.low, panel.line.high))
+        yield Ribbon(panel.line.at.tolist(), low, high, Ink.RULE, 0.6)
+    for series in panel.series:
+        yield from _draw_series(series, *looks[series.name])
+    if panel.line is not None:
+        is_inside = (panel.line.fitted_values >= y.low) & (panel.line.fitted_values <= y.high)
+        yield Line(panel.line.at[is_inside].tolist(), panel.line.fitted_values[is_inside].tolist())
 
 
-def _names(panel: Panel) -> dict[int, dict[str, Any]]:
-    """The names beside the points of each series, by its place; nothing where series have none."""
-    if not all(series.names for series in panel.series):
-        return {}
-    x = np.array([value for series in panel.series for value in series.x], dtype=np.float64)
-    y = np.array([value for series in panel.series for value in series.y], dtype=np.float64)
-    extents = np.concatenate([y, panel.line.low, panel.line.high]) if panel.line else y
-    texts = [short(name) for series in panel.series for name in series.names]
-    heights = float(extents.min(initial=np.inf)), float(extents.max(initial=-np.inf))
-    positions = place_names(np.log10(x) if panel.logarithmic else x, y, texts, (NAMED_WIDTH, PLOT), heights)
-    properties: dict[int, dict[str, Any]] = {}
-    start = 0
-    for place, series in enumerate(panel.series):
-        part = slice(start, start + len(series.names))
-        properties[place] = {
-            "mode": "markers+text",
-            "text": [text if position else "" for text, position in zip(texts[part], positions[part], strict=True)],
-            "textposition": [position or "middle right" for position in positions[part]],
-            "textfont": {"size": SMALL, "color": INK},
-        }
-        start = part.stop
-    return properties
-
-
-def _line(panel: Panel, axis: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The band of the regression line, which is drawn under the points, and the line, which is drawn over them."""
-    if panel.line is None:
-        return [], []
-    positions = panel.line.at.tolist()
-    quiet = {"type": "scatter", "xaxis": axis, "hoverinfo": "skip", "showlegend": False, "mode": "lines"}
-    edges = [*panel.line.high.round(6).tolist(), *panel.line.low[::-1].round(6).tolist()]
-    band = {
-        "x": [*positions, *positions[::-1]],
-        "y": edges,
-        "fill": "toself",
-        "fillcolor": RULE,
-        "opacity": 0.6,
-        "line": {"width": 0},
-    }
-    line_trace = {"x": positions, "y": panel.line.fitted_values.round(6).tolist(), "line": {"color": INK, "width": 1.5}}
-    return [quiet | band], [quiet | line_trace]
+def _draw_series(series: Series, symbol: str, ink: Ink) -> Iterator[Mark]:
+    if series.small:
+        yield Dots(series.x, series.y, series.titles, ink)
+        return
+    if series.joined:
+        yield Line(series.x, series.y, ink, 1.25)
+    names, links = series.names or [""] * len(series.x), series.links or [""] * len(series.x)
+    for x, y, title, name, link in zip(series.x, series.y, series.titles, names, links, strict=True):
+        yield Spot(x, y, symbol, ink, 4.0, title, link, name=name)

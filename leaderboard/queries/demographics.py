@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from django.db.models import Count, Q
+from django.urls import reverse
 
 from leaderboard.charts import BoxColumn, BoxPoint
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Standing, is_listed, significance
@@ -177,7 +178,7 @@ class HeatRow:
     cells: list[HeatMapCell | None]
 
 
-def heat_map(board: Board, shades: Shades, models: Sequence[int]) -> list[HeatRow]:
+def heat_rows(board: Board, shades: Shades, models: Sequence[int]) -> list[HeatRow]:
     """The rows of `models`, in one query for their tests."""
     p_values = dict[tuple[int, str], float | None]()
     rows = Standing.objects.filter(
@@ -203,7 +204,12 @@ def boxes(board: Board) -> list[tuple[str, BoxColumn]]:
     columns = []
     for name in board.demographics:
         values = board.values[name]
-        points = [BoxPoint(board.name(model), value, board.entries[model].kind) for model, value in values.items()]
+        points = [
+            BoxPoint(
+                board.name(model), value, board.entries[model].kind, reverse("model", args=[board.entries[model].slug])
+            )
+            for model, value in values.items()
+        ]
         own = list(board.indifferent.get(name, {}).values())
         indifferent = float(np.median(own)) if own else None
         columns.append(

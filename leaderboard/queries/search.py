@@ -291,7 +291,12 @@ DOCUMENTS = (
     ("Glossary", "What the words of this board mean", "docs_glossary", "terms words definitions"),
     ("Operating a board", "Commands, settings, alerts, backups", "docs_operating", "operate deploy admin"),
     ("Adding to a board", "Scorers, metrics and formulas of your own", "docs_extending", "extend scorer language"),
-    ("Models that can enter", "Which types of models are scored here", "docs_model_types", "architecture families types"),
+    (
+        "Models that can enter",
+        "Which types of models are scored here",
+        "docs_model_types",
+        "architecture families types",
+    ),
     ("The papers, table by table", "What each paper prints, and what this board gives", "docs_papers", "reproduction"),
     ("Threats and protections", "Who could attack a board, and what stops them", "docs_threats", "security"),
     ("Drift", "Can the scorers be trusted today?", "drift", "control set check stable"),

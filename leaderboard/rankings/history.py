@@ -1,5 +1,6 @@
 """Rankings over the versions of a metric: the ranks of every model, and what changed between two of them."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -107,6 +108,17 @@ class HistoryStep:
         return next(iter(self.version.rescorings_to.all()), None)
 
     @property
+    def cause(self) -> str:
+        """Why it was opened, in two or three words."""
+        if not self.version.measured:
+            return "published figures"
+        if self.version.opened_because:
+            return f"scorer {self.version.opened_because.get_verdict_display().lower()}"
+        if self.rescoring:
+            return "upgrade" if self.rescoring.by_upgrade else "on request"
+        return "other scorer" if self.other_scorer else "first measured"
+
+    @property
     def reason(self) -> str:
         """The recorded reason why it was opened."""
         check, rescoring = self.version.opened_because, self.rescoring
@@ -208,6 +220,26 @@ def lines(steps: Sequence[HistoryStep], measure: str, slices: dict[int, str], po
         for pk, slug, name, family in models.values_list("pk", "slug", "name", "family")
     ]
     return sorted(model_lines, key=lambda line: (line.newest, line.name, line.slug))
+
+
+def list_moves(lines: Sequence[ModelHistory]) -> dict[str, list[int | None]]:
+    """Of each model the ranks that it gained from each version to the next, among the models of both.
+
+    None where it is not on both. lines: all of them, as ranks are counted anew without the models of one version only.
+    """
+    count = len(lines[0].places) if lines else 0
+    moves: dict[str, list[int | None]] = {line.slug: [] for line in lines}
+    for position in range(count - 1):
+        pairs = {
+            line.slug: (old_place.rank, new_place.rank)
+            for line in lines
+            if (old_place := line.places[position]) and (new_place := line.places[position + 1])
+        }
+        old_ranks, new_ranks = (sorted(ranks) for ranks in zip(*pairs.values(), strict=True)) if pairs else ([], [])
+        for slug, slug_moves in moves.items():
+            pair = pairs.get(slug)
+            slug_moves.append(bisect_left(old_ranks, pair[0]) - bisect_left(new_ranks, pair[1]) if pair else None)
+    return moves
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,8 @@ class Shades:
     typical: bool
     best: float
     own: bool = False
+    low: float = -math.inf  # the least and the largest value, or difference, that there can be
+    high: float = math.inf
 
     def level(self, value: float, indifferent: float | None = None) -> int:
         """From -LEVELS, the worst, to LEVELS. indifferent: the model's own indifferent value there, where it has one.
@@ -89,8 +91,13 @@ class Shades:
 
     @property
     def legend(self) -> list[tuple[int, float]]:
-        """Each level, the worst first, and the value in its middle."""
-        return [(level, self.anchor + self.best * level * self.step) for level in range(-LEVELS, LEVELS + 1)]
+        """Each level that a value can have, the worst first, and the value in its middle, as far as there can be it."""
+        middles = [(level, self.anchor + self.best * level * self.step) for level in range(-LEVELS, LEVELS + 1)]
+        return [
+            (level, min(max(middle, self.low), self.high))
+            for level, middle in middles
+            if self.low - self.step / 2 < middle < self.high + self.step / 2
+        ]
 
 
 def fit_shades(measure: Measure, values: Sequence[float], indifferent: Sequence[float | None]) -> Shades:
@@ -102,8 +109,11 @@ def fit_shades(measure: Measure, values: Sequence[float], indifferent: Sequence[
     best = -1.0 if measure.direction == "lower" else 1.0
     distances = [abs(value - own) for value, own in zip(values, indifferent, strict=True) if own is not None]
     if distances:
-        return Shades(0.0, round_up(max(distances) / (LEVELS + 0.5)), False, best, own=True)
+        span = measure.largest - measure.smallest
+        step = round_up(max(distances) / (LEVELS + 0.5))
+        return Shades(0.0, step, False, best, own=True, low=-span, high=span)
     neutral = measure.neutral
     anchor = float(np.median(values)) if neutral is None and len(values) else neutral or 0.0
     farthest = max((abs(value - anchor) for value in values), default=0.0)
-    return Shades(anchor, round_up(farthest / (LEVELS + 0.5)), neutral is None, best)
+    step = round_up(farthest / (LEVELS + 0.5))
+    return Shades(anchor, step, neutral is None, best, low=measure.smallest, high=measure.largest)

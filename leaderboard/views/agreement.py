@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -41,6 +42,7 @@ from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.rankings.words import coefficient as in_words
 from leaderboard.views.agreement_address import KINDS, PARAMETERS, AgreementChoice, parse, read_values
 from leaderboard.views.agreement_charts import architecture_chart, pair_chart
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
 
@@ -77,13 +79,17 @@ class ColumnPair:
 
 
 @require_safe
-@keep_page(reads=PARAMETERS)
+@keep_page(reads=(*PARAMETERS, *CHART_FILE))
 def agreement(request: HttpRequest) -> HttpResponse:
     """Matrices of correlations between measures over models, one pair of them, and one against architecture."""
     choice = parse(request, metrics_with_versions())
     everything = read_values(choice)
     groups = model_groups(everything, choice.kind)
     values = groups[-1].values
+    pair_context = describe_pair(request, choice, groups)
+    architecture_context = describe_architecture(request, choice, values)
+    pair = pair_context["pair"]
+    charts = [pair.chart if pair else None, architecture_context["architecture"]]
     context = {
         "choice": choice,
         "coefficients": COEFFICIENTS.items(),
@@ -115,10 +121,10 @@ def agreement(request: HttpRequest) -> HttpResponse:
             for group in groups
         ],
         "files": [(label, reverse("agreement_file", args=[name]) + choice.address()) for name, label in FILES.items()],
-        **describe_pair(request, choice, groups),
-        **describe_architecture(request, choice, values),
+        **pair_context,
+        **architecture_context,
     }
-    return render(request, "agreement.html", context)
+    return chart_file(request, charts) or render(request, "agreement.html", context)
 
 
 @require_safe
@@ -137,7 +143,7 @@ def agreement_file(request: HttpRequest, name: str) -> HttpResponse:
     return response
 
 
-def describe_pair(request: HttpRequest, choice: AgreementChoice, groups: Sequence[ModelGroup]) -> dict[str, object]:
+def describe_pair(request: HttpRequest, choice: AgreementChoice, groups: Sequence[ModelGroup]) -> dict[str, Any]:
     """The part of the context on one pair of measures, with a page of the table of its models."""
     pair = chosen_pair(request, choice, groups)
     pages = -(-len(pair.points) // MOST_ROWS) if pair else 0
@@ -150,7 +156,7 @@ def describe_pair(request: HttpRequest, choice: AgreementChoice, groups: Sequenc
     }
 
 
-def describe_architecture(request: HttpRequest, choice: AgreementChoice, values: Values) -> dict[str, object]:
+def describe_architecture(request: HttpRequest, choice: AgreementChoice, values: Values) -> dict[str, Any]:
     """The part of the context on one measure against the size of the models, and on all of them."""
     property_name = pick(request, "against", best_known(values), list(PROPERTIES))
     column = chosen_column(request, "of", choice, most_known(choice.columns, values, property_name))

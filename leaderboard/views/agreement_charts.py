@@ -1,10 +1,12 @@
 """The scatter charts of the page of agreement."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+from django.urls import reverse
 
-from leaderboard.charts import MOST_GROUPS, Chart, Panel, Series, scatter_chart
+from leaderboard.charts import MOST_GROUPS, Chart, ScatterPanel, Series, scatter_chart
 from leaderboard.queries.agreement import PROPERTIES, MeasureColumn, Values
 from leaderboard.queries.coefficients import Point, points_of
 from scoring.statistics.regression import line
@@ -15,11 +17,11 @@ OTHERS = "other families"
 def pair_chart(x: MeasureColumn, y: MeasureColumn, points: Sequence[Point], words: str) -> Chart:
     """A point a model, with the straight line through them."""
     fit = line(np.array([point.x for point in points]), np.array([point.y for point in points]))
-    panel = Panel(x.title, series_of(points), line=fit)
+    panel = ScatterPanel(x.title, series_of(points), line=fit, limits=limits_of(x))
     alternative = (
         f"{y.title}, against {x.title}, of {len(points)} models: {words}. The table under it has the same numbers."
     )
-    return scatter_chart("agreement", [panel], y.label, alternative)
+    return scatter_chart("agreement", [panel], y.label, alternative, limits_of(y))
 
 
 def architecture_chart(values: Values, column: MeasureColumn, property_name: str) -> Chart | None:
@@ -34,8 +36,13 @@ def architecture_chart(values: Values, column: MeasureColumn, property_name: str
         "correlations in each family."
     )
     title = f"{label}, logarithmic scale" if logarithmic else label
-    panel = Panel(title, series_of(points, label.lower()), logarithmic, line=fit)
-    return scatter_chart("architecture", [panel], column.label, alternative)
+    panel = ScatterPanel(title, series_of(points, label.lower()), logarithmic, line=fit, limits=(0, math.inf))
+    return scatter_chart("architecture", [panel], column.label, alternative, limits_of(column))
+
+
+def limits_of(column: MeasureColumn) -> tuple[float, float]:
+    """The least and the largest value that a column can have."""
+    return column.measure.smallest, column.measure.largest
 
 
 def series_of(points: Sequence[Point], unit: str = "") -> list[Series]:
@@ -54,6 +61,7 @@ def series_of(points: Sequence[Point], unit: str = "") -> list[Series]:
             [point.y for point in family_points],
             [f"{point.model.name}: {f'{point.x_text} {unit}'.strip()}, {point.y_text}" for point in family_points],
             names=[point.model.name for point in family_points],
+            links=[reverse("model", args=[point.model.slug]) for point in family_points],
         )
         for family, family_points in by_size
     ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -26,6 +25,7 @@ from leaderboard.rankings.populations import population_sizes
 from leaderboard.rankings.slices import find_counterpart, rankings_of
 from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.templatetags.board import decimals, p
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import default_metric, families, pick, read_words
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
@@ -56,7 +56,7 @@ class ComparisonChoice:
 
 
 @require_safe
-@keep_page(shows_progress=True, reads=("m", "metric", "of", "version", "measure", "slice", "q"))
+@keep_page(shows_progress=True, reads=("m", "metric", "of", "version", "measure", "slice", "q", *CHART_FILE))
 def compare(request: HttpRequest) -> HttpResponse:
     """Two to six models on one version of a metric; with fewer, whom to add, and with more, whom to take out."""
     metrics = metrics_with_versions()
@@ -69,6 +69,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         comparison = side_by_side(version, choice.measure, choice.slice, models, sizes)
     if version and len(models) < MOST:
         offers, fits = list_offers(version, choice.measure, choice.slice, choice.kind, choice.search, models, sizes)
+    forest = chart(comparison) if comparison and len(comparison.entries_in_order) >= LEAST else None
     context = {
         "families": families(metrics),
         "choice": choice,
@@ -81,9 +82,9 @@ def compare(request: HttpRequest) -> HttpResponse:
         "found": comparison,
         "verdicts": [(pair, verdict(pair, choice.measure)) for pair in comparison.pairs] if comparison else [],
         "digits": digits_of(version, choice.measure.key) if version else choice.measure.digits,
-        "chart": chart(comparison) if comparison and len(comparison.entries_in_order) >= LEAST else None,
+        "chart": forest,
     }
-    return render(request, "compare.html", context)
+    return chart_file(request, [forest]) or render(request, "compare.html", context)
 
 
 def parse(request: HttpRequest, metrics: list[Metric]) -> ComparisonChoice:
@@ -195,15 +196,16 @@ def chart(comparison: SideBySide) -> Chart:
             f"How much better one model is than another by {quantity.lower()}, with 95% intervals. "
             + " ".join(verdict(pair, measure) for pair in tested_pairs)
         )
-        return forest_chart("compare", lines, "scores less harmful by", alternative, reference=0)
+        span = measure.largest - measure.smallest
+        return forest_chart("compare", lines, "scores less harmful by", alternative, 0, (-span, span))
     lines, digits = [], digits_of(comparison.version, measure.key)
     for entry in comparison.entries_in_order:
         result = entry.results[comparison.slice]
         caption = f"{entry.model.name}: {decimals(result.value, digits)}"
         if entry.indifferent is not None:
             caption += f"; if it were indifferent, {decimals(entry.indifferent, digits)}"
-        low, high = result.ci_low, result.ci_high
-        lines.append(ForestLine(entry.model.name, result.value, low, high, caption, tick=entry.indifferent))
+        low, high, link = result.ci_low, result.ci_high, entry.model.get_absolute_url()
+        lines.append(ForestLine(entry.model.name, result.value, low, high, caption, tick=entry.indifferent, link=link))
     ticks = " Dotted ticks are what each model would have if it were indifferent." if comparison.ticked else ""
     alternative = f"{quantity} of {len(lines)} models, the best on top; the table under it has the same numbers.{ticks}"
-    return forest_chart("compare", lines, escape(quantity), alternative, reference=measure.neutral)
+    return forest_chart("compare", lines, quantity, alternative, measure.neutral, (measure.smallest, measure.largest))

@@ -10,13 +10,14 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
-from leaderboard.charts import Chart, Panel, Series, scatter_chart
+from leaderboard.charts import Chart, ScatterPanel, Series, scatter_chart
 from leaderboard.formats import as_csv
 from leaderboard.models import MetricVersion, Scoring, Standing, Work, ranked_now
 from leaderboard.queries.comparison import Comparison, RankAgreement, comparable_versions, compare, find_version
 from leaderboard.queries.comparison_words import attribute_table, summary
 from leaderboard.queries.scorer_figures import MEASURES
 from leaderboard.rankings.changes import Side, label_models
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from scoring.artefacts import ArtefactError
 from scoring.refusals import Refused
@@ -42,7 +43,7 @@ class ScorerMove:
 
 
 @require_safe
-@keep_page(reads=("a", "b"))
+@keep_page(reads=("a", "b", *CHART_FILE))
 def compare_scorers(request: HttpRequest) -> HttpResponse:
     """Two metric versions whose scorers judged the same continuations, chosen by `a` and `b`."""
     versions = comparable_versions()
@@ -50,6 +51,8 @@ def compare_scorers(request: HttpRequest) -> HttpResponse:
     context: dict[str, object] = {"versions": versions, **selection}
     if len(selection) == 2:
         try:
+            if "chart" in request.GET and (file := chart_file(request, charts(compare_versions(selection)))):
+                return file
             context["comparison"] = kept_comparison(selection["a"], selection["b"])
         except Refused as error:
             context["problem"] = str(error)
@@ -66,7 +69,7 @@ def compare_scorers_export(request: HttpRequest, name: str) -> HttpResponse:
     if len(selection) < 2:
         raise Http404("Name two metrics, or versions as METRIC@VERSION: ?a=...&b=...")
     try:
-        comparison = compare(selection["a"], selection["b"], most_runs=MOST_RUNS)
+        comparison = compare_versions(selection)
     except Refused as error:
         raise Http404(str(error)) from error
     except (ArtefactError, FileNotFoundError) as error:
@@ -95,12 +98,27 @@ def kept_comparison(first: MetricVersion, second: MetricVersion) -> SafeString:
     key = f"comparison-{first.pk}-{second.pk}-{state['count']}-{state['last'] and state['last'].timestamp()}"
     html: str | None = caches["pages"].get(key)
     if html is None:
-        comparison = compare(first, second, most_runs=MOST_RUNS)
-        context = {"found": comparison, "sentences": summary(comparison), "moved": list_moves(comparison.ranks)}
+        comparison = compare_versions({"a": first, "b": second})
+        context: dict[str, object] = {
+            "found": comparison,
+            "sentences": summary(comparison),
+            "moved": list_moves(comparison.ranks),
+        }
         context |= {"charts": charts(comparison), "measures": MEASURES}
+        context["chart_query"] = [("a", name_version(first)), ("b", name_version(second))]
         html = render_to_string("partials/scorer_agreement.html", context)
         caches["pages"].set(key, html, KEPT_SECONDS)
     return mark_safe(html)  # noqa: S308 (what a template of ours has made)
+
+
+def compare_versions(versions: dict[str, MetricVersion]) -> Comparison:
+    """The comparison of the versions `a` and `b`. Raises Refused, and what reading stored files raises."""
+    return compare(versions["a"], versions["b"], most_runs=MOST_RUNS)
+
+
+def name_version(version: MetricVersion) -> str:
+    """A version as addresses of this page have it."""
+    return f"{version.metric.slug}@{version.number}"
 
 
 def charts(comparison: Comparison) -> list[Chart]:
@@ -112,7 +130,7 @@ def charts(comparison: Comparison) -> list[Chart]:
         name = figures.attribute
         title = f"{name}, r = {of_texts.pearson.value:.2f}" if of_texts.pearson.value is not None else name
         if x:
-            panels.append(Panel(title, [Series("texts", x, y, captions, small=True)]))
+            panels.append(ScatterPanel(title, [Series("texts", x, y, captions, small=True)], limits=(0, 1)))
     return [
         scatter_chart(
             f"scorers-{start // PANELS + 1}",
@@ -120,6 +138,7 @@ def charts(comparison: Comparison) -> list[Chart]:
             comparison.second.scorer,
             f"Scores of the same texts by {comparison.first.scorer} (across) and {comparison.second.scorer} (up): "
             f"{', '.join(panel.title for panel in panels[start : start + PANELS])}. The table has the intervals.",
+            (0, 1),
         )
         for start in range(0, len(panels), PANELS)
     ]

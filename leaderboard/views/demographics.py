@@ -4,17 +4,19 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from leaderboard.charts import BoxColumn, Chart, box_plots
+from leaderboard.charts import BoxColumn, Chart, ShadedCell, box_plots, heat_map
 from leaderboard.models import Metric, MetricVersion, Provenance, Standing
 from leaderboard.queries.demographics import (
     Board,
     BoardModel,
+    HeatRow,
     board,
     boxes,
     entries_of,
-    heat_map,
+    heat_rows,
     of_demographics,
     own_ranking,
     sentences,
@@ -23,8 +25,11 @@ from leaderboard.queries.demographics import (
 )
 from leaderboard.rankings.populations import ALL, first_population
 from leaderboard.rankings.versions import current_versions, metrics_with_versions, published_versions
+from leaderboard.templatetags.board import decimals
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, pick
+from scoring.metrics.formulas import slice_label
 
 PAGE = 50  # models
 
@@ -42,7 +47,7 @@ class DemographicsChoice:
 
 
 @require_safe
-@keep_page(reads=("metric", "provenance", "version", "kind", "measure", "demographic", "page", "m"))
+@keep_page(reads=("metric", "provenance", "version", "kind", "measure", "demographic", "page", "m", *CHART_FILE))
 def demographics(request: HttpRequest) -> HttpResponse:
     """The values of a metric's models by demographic."""
     metrics = [metric for metric in metrics_with_versions() if of_demographics(metric)]
@@ -50,16 +55,19 @@ def demographics(request: HttpRequest) -> HttpResponse:
         request, metrics, next((candidate for candidate in metrics if published_versions(candidate)), None)
     )
     choice, entries = parse(request, metric)
-    context = {
+    context: dict[str, object] = {
         "metrics": [candidate for candidate in metrics if published_versions(candidate)],
         "unfilled": [candidate for candidate in metrics if not published_versions(candidate)],
         "choice": choice,
         "provenances": [(value, label) for value, label in Provenance.choices if value in provenances(metric)],
         "kinds": [(value, label) for value, label in Standing.Population.choices if value in populations(entries)],
     }
+    charts: list[Chart] = []
     if choice.version:
-        context |= describe_board(request, board(choice.version, choice.measure, choice.population, entries))
-    return render(request, "demographics.html", context)
+        values_board = board(choice.version, choice.measure, choice.population, entries)
+        charts, board_context = describe_board(request, values_board)
+        context |= board_context
+    return chart_file(request, charts) or render(request, "demographics.html", context)
 
 
 def parse(request: HttpRequest, metric: Metric) -> tuple[DemographicsChoice, dict[int, BoardModel]]:
@@ -82,8 +90,8 @@ def parse(request: HttpRequest, metric: Metric) -> tuple[DemographicsChoice, dic
     return DemographicsChoice(metric, measure, version, list(versions.values()), provenance, population), entries
 
 
-def describe_board(request: HttpRequest, values_board: Board) -> dict[str, object]:
-    """The rest of the context: one page of the heat map, all boxes, and the ranking of one demographic."""
+def describe_board(request: HttpRequest, values_board: Board) -> tuple[list[Chart], dict[str, object]]:
+    """The charts, and the rest of the context: a page of the heat map, all boxes, the ranking of one demographic."""
     columns = boxes(values_board)
     demographic = pick(request, "demographic", "", ["", *values_board.slices])
     ranked_slice = demographic or (columns[0][0] if columns else values_board.overall)
@@ -92,15 +100,18 @@ def describe_board(request: HttpRequest, values_board: Board) -> dict[str, objec
     page = int(pick(request, "page", "1", pages))
     first = (page - 1) * PAGE
     shades = shades_of(values_board)
-    rows = heat_map(values_board, shades, models[first : first + PAGE])
-    return {
+    rows = heat_rows(values_board, shades, models[first : first + PAGE])
+    box_chart = chart(values_board, columns) if columns else None
+    heat_chart = draw_heat_map(values_board, rows) if columns else None
+    return [one for one in (box_chart, heat_chart) if one], {
         "board": values_board,
         "scale": shades,
         "order": demographic or values_board.overall or ranked_slice,
         "wanted": demographic,
         "rows": rows,
         "boxes": columns,
-        "chart": chart(values_board, columns) if columns else None,
+        "chart": box_chart,
+        "heat_chart": heat_chart,
         "sentences": sentences(values_board, columns),
         "ranked": ranked_slice,
         "ranking": own_ranking(values_board, ranked_slice, first, PAGE),
@@ -137,4 +148,28 @@ def chart(values_board: Board, columns: list[tuple[str, BoxColumn]]) -> Chart:
         f"demographics, the worst median first: from {worst.label}, median {worst.box.median:.{digits}f}, to "
         f"{best.label}, median "
         f"{best.box.median:.{digits}f}. The table under it has the five numbers of each.",
+        (measure.smallest, measure.largest),
+    )
+
+
+def draw_heat_map(values_board: Board, rows: list[HeatRow]) -> Chart:
+    """The rows of the page, a column a slice, for files; the page has them as a table."""
+    labels = [slice_label(name) for name in values_board.slices]
+    digits, measure = values_board.digits, values_board.measure
+    cells = [
+        [
+            ShadedCell(decimals(cell.value, digits), cell.level, f"{row.entry.name}, {label}: {cell.value:.{digits}f}")
+            if cell
+            else None
+            for cell, label in zip(row.cells, labels, strict=True)
+        ]
+        for row in rows
+    ]
+    return heat_map(
+        f"{values_board.version.metric.slug}-heat-map",
+        [(row.entry.name, reverse("model", args=[row.entry.slug])) for row in rows],
+        labels,
+        cells,
+        f"{measure.label} of {len(rows)} models by demographic: blue where it is better and orange where it is worse "
+        "than of an indifferent model, or than usual.",
     )

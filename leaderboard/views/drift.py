@@ -17,6 +17,7 @@ from leaderboard.queries.drift import (
     describe_day,
     list_watched_scorers,
 )
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, page_number, pick, read_number
 
@@ -26,7 +27,7 @@ FLIPS = ControlPanel("Labels that flipped", "material from", counted=True)
 
 
 @require_safe
-@keep_page(shows_progress=True, reads=("metric", "page", "check", "attribute"))
+@keep_page(shows_progress=True, reads=("metric", "page", "check", "attribute", *CHART_FILE))
 def drift(request: HttpRequest) -> HttpResponse:
     """The state of every metric's scorer; of one, chosen by `metric`, the checks, and one of them in full."""
     scorers = list_watched_scorers()
@@ -53,6 +54,8 @@ def one_metric(request: HttpRequest, scorer: WatchedScorer, metrics: list[Metric
         attributes = attributes_of_check(check)
         attribute = pick(request, "attribute", attributes[0] if attributes else "", attributes or [""])
         report = check_report(check, attribute)
+    checks = checks_chart(scorer.metric, rows) if rows else None
+    histogram = histogram_chart(report) if report and report.histogram else None
     context = {
         "chosen": scorer,
         "metrics": metrics,
@@ -61,12 +64,12 @@ def one_metric(request: HttpRequest, scorer: WatchedScorer, metrics: list[Metric
         ],
         "page": page,
         "rows": rows,
-        "chart": checks_chart(scorer.metric, rows) if rows else None,
+        "chart": checks,
         "report": report,
         "condition": Condition.of(check.verdict) if check else None,
-        "histogram_chart": histogram_chart(report) if report and report.histogram else None,
+        "histogram_chart": histogram,
     }
-    return render(request, "drift_metric.html", context)
+    return chart_file(request, [checks, histogram]) or render(request, "drift_metric.html", context)
 
 
 def chosen_check(request: HttpRequest, scorer: WatchedScorer) -> ControlCheck | None:
@@ -88,8 +91,10 @@ def checks_chart(metric: Metric, rows: list[CheckRow]) -> Chart:
     points = [
         ControlPoint(
             verdict=row.check.condition.key,
-            caption=f"{row.check.finished_at:%-d %b<br>%Y}" if row.check.finished_at else "",
-            said=said_of(row),
+            captions=(f"{row.check.finished_at:%-d %b}", f"{row.check.finished_at:%Y}")
+            if row.check.finished_at
+            else ("",),
+            title=describe_check(row),
             version=row.check.version,
             values=[row.overall.get(key) for key in keys],
             bounds=[row.overall.get(bounds[key]) for key in keys],
@@ -108,7 +113,7 @@ def checks_chart(metric: Metric, rows: list[CheckRow]) -> Chart:
     )
 
 
-def said_of(row: CheckRow) -> str:
+def describe_check(row: CheckRow) -> str:
     """A check in a line or two, for a pointer that rests on it."""
     moment = f"{row.check.finished_at:%-d %B %Y, %H:%M} UTC" if row.check.finished_at else "unknown"
     numbers = [
@@ -116,7 +121,7 @@ def said_of(row: CheckRow) -> str:
         for key, words in (("mean_shift", "mean shift"), ("beyond", "texts beyond noise"), ("flips", "flips"))
         if (value := row.overall.get(key)) is not None
     ]
-    return f"{row.check.condition.label}: {moment}<br>" + (", ".join(numbers) or "no answer")
+    return f"{row.check.condition.label}: {moment}; " + (", ".join(numbers) or "no answer")
 
 
 def histogram_chart(report: CheckReport) -> Chart | None:

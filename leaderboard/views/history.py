@@ -5,10 +5,11 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
-from leaderboard.models import Metric, MetricVersion, Standing
+from leaderboard.models import Metric, Standing
 from leaderboard.queries.scenarios import has_scenarios
 from leaderboard.rankings.digits import digits_between
 from leaderboard.rankings.history import (
@@ -17,6 +18,7 @@ from leaderboard.rankings.history import (
     VersionChanges,
     changes,
     lines,
+    list_moves,
     list_steps,
     sizes,
     spell_slice,
@@ -25,6 +27,7 @@ from leaderboard.rankings.history import (
 from leaderboard.rankings.populations import first_population, population_in_words, population_title
 from leaderboard.rankings.slices import rankings_of
 from leaderboard.rankings.versions import has_history, metrics_with_versions
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, families, pick
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
@@ -32,7 +35,7 @@ from scoring.metrics.measures import Measure
 
 ALL, DEFAULT_TOP = "all", "50"
 FEWER_TOP, MANY_VERSIONS = "20", 10  # so many models where there are more versions
-MOST_BESIDE = 5  # versions that leave room for a table beside the chart
+MOST_BESIDE = 4  # versions that leave room for a table beside the chart
 TOPS = ["10", "20", DEFAULT_TOP, "100", "200"]
 MOST = 200  # models that a chart can show and a page can hold
 
@@ -57,7 +60,7 @@ class HistoryChoice:
 
 
 @require_safe
-@keep_page(reads=("metric", "of", "measure", "slice", "kind", "from", "to", "top", "family", "model"))
+@keep_page(reads=("metric", "of", "measure", "slice", "kind", "from", "to", "top", "family", "model", *CHART_FILE))
 def history(request: HttpRequest) -> HttpResponse:
     """The ranks of every model over the versions of a metric, and what changed between two of them."""
     metrics = metrics_with_versions()
@@ -76,6 +79,11 @@ def history(request: HttpRequest) -> HttpResponse:
     slugs = {line.slug for line in visible_lines}
     by_kind = metric.formula.by_kind
     population_words = [population_in_words(size, choice.population, by_kind) if size else "" for size in counts]
+    bump = (
+        chart(choice, steps, population_words, visible_lines, version_changes, list_moves(model_lines))
+        if version_changes and visible_lines
+        else None
+    )
     context = {
         "families": families(metrics),
         "choice": choice,
@@ -93,11 +101,9 @@ def history(request: HttpRequest) -> HttpResponse:
         "rows": [row for row in version_changes.rows if row[0].slug in slugs] if version_changes else [],
         "digits": decimals,
         "sentences": summary(version_changes, decimals) if version_changes else [],
-        "chart": chart(choice, steps, population_words, visible_lines, version_changes)
-        if version_changes and visible_lines
-        else None,
+        "chart": bump,
     }
-    return render(request, "history.html", context)
+    return chart_file(request, [bump]) or render(request, "history.html", context)
 
 
 def parse(
@@ -150,23 +156,23 @@ def chart(
     population_words: list[str],
     visible_lines: list[ModelHistory],
     version_changes: VersionChanges,
+    moves: dict[str, list[int | None]],
 ) -> Chart:
     """The ranks of the models shown, as a bump chart."""
-    change = {line.slug: model.change for line, _, _, model in version_changes.rows}
     versions = [step.version for step in steps]
     columns = [
         BumpColumn(
             step.version.number,
-            caption(step.version),
-            f"scorer: {step.version.scorer}" if step.other_scorer else "",
+            captions(step),
             population,
+            renewed=bool(step.other_scorer),
         )
         for step, population in zip(steps, population_words, strict=True)
     ]
     return bump_chart(
         f"{choice.metric.slug}-history",
         columns,
-        [BumpLine(line.slug, line.name, line.ranks, change.get(line.slug)) for line in visible_lines],
+        [bump_line(line, moves[line.slug]) for line in visible_lines],
         f"Ranks of {len(visible_lines)} models by {choice.measure.label.lower()}, {slice_label(choice.slice).lower()}, "
         f"under versions {versions[0].number} to {versions[-1].number} of {choice.metric.title}, the best on top; "
         "under the "
@@ -174,10 +180,19 @@ def chart(
         f"versions {version_changes.before.number} and {version_changes.after.number} "
         f"{version_changes.record.changed_ranks} of {len(version_changes.record.models)} ranks changed. The table "
         "under it has the same numbers.",
+        choice.model,
     )
 
 
-def caption(version: MetricVersion) -> str:
-    """What stands under a version's number, in two lines: when it was published, which nobody knows of a paper's."""
+def captions(step: HistoryStep) -> tuple[str, ...]:
+    """Lines under a version's number: when it was published, which nobody knows of a paper's, and why."""
+    version = step.version
     is_dated = version.measured and version.published_at
-    return f"{version.published_at:%-d %b<br>%Y}" if is_dated else "published<br>figures"
+    day = (f"{version.published_at:%-d %b}", f"{version.published_at:%Y}") if is_dated else ()
+    return (*day, *step.cause.split())
+
+
+def bump_line(line: ModelHistory, moves: list[int | None]) -> BumpLine:
+    """The line of a model."""
+    ranges = [(place.low, place.high) if place and place.low and place.high else None for place in line.places]
+    return BumpLine(line.slug, line.name, line.ranks, moves, ranges, reverse("model", args=[line.slug]))

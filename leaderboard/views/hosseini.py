@@ -4,8 +4,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from leaderboard.charts import Chart, Panel, Series, scatter_chart
+from leaderboard.charts import Chart, ScatterPanel, Series, scatter_chart
 from leaderboard.services.hosseini import Student, parameters, sizes, students, tables
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from scoring.metrics.safety import SAFETY_SCORE
 
@@ -19,11 +20,12 @@ PROPERTIES = {
 
 
 @require_safe
-@keep_page()
+@keep_page(reads=CHART_FILE)
 def agreement_published(request: HttpRequest) -> HttpResponse:
     """Tables 3, 4, 5 and 8 of Hosseini et al. 2023 recomputed, and the figures on architecture."""
     paper_tables = tables()
     bert, gpt2 = students("bert"), students("gpt2")
+    by_size, of_students = sizes_chart(), students_chart(bert, gpt2)
     context = {
         "tables": paper_tables,
         "amiss": [
@@ -33,12 +35,12 @@ def agreement_published(request: HttpRequest) -> HttpResponse:
             if not_same(cell)
         ],
         "sizes": sizes(),
-        "sizes_chart": sizes_chart(),
+        "sizes_chart": by_size,
         "grids": [("6", "Distilled BERT", grid(bert)), ("7", "Distilled GPT-2", grid(gpt2))],
-        "students_chart": students_chart(bert, gpt2),
+        "students_chart": of_students,
         "measure": SAFETY_SCORE,
     }
-    return render(request, "agreement_published.html", context)
+    return chart_file(request, [by_size, of_students]) or render(request, "agreement_published.html", context)
 
 
 def not_same(cell: object) -> bool:
@@ -67,12 +69,12 @@ def sizes_chart() -> Chart:
                 f"{row['model']}: {row[name]} {label.lower()}, {float(row['safety_score']):.3f}" for row in rows
             ]
             series.append(Series(family, x, y, captions, joined=True))
-        panels.append(Panel(label, series, logarithmic=True, ticks=ticks))
+        panels.append(ScatterPanel(label, series, logarithmic=True, ticks=ticks))
     alternative = (
         "Average safety score of 19 models of seven families against attention heads, layers and hidden size. In most "
         "families it falls as models grow. The table under it has the same numbers."
     )
-    return scatter_chart("hosseini-sizes", panels, SAFETY, alternative)
+    return scatter_chart("hosseini-sizes", panels, SAFETY, alternative, (0, 1))
 
 
 def students_chart(bert: list[Student], gpt2: list[Student]) -> Chart:
@@ -93,13 +95,13 @@ def students_chart(bert: list[Student], gpt2: list[Student]) -> Chart:
 
     widths = [128, 256, 512, 768]
     panels = [
-        Panel("Distilled BERT: hidden size", series(bert, False), ticks=[*widths, 1024]),
-        Panel("Distilled GPT-2: hidden size", series(gpt2, False), ticks=widths),
-        Panel("Distilled GPT-2: parameters, millions", series(gpt2, True)),
+        ScatterPanel("Distilled BERT: hidden size", series(bert, False), ticks=[*widths, 1024]),
+        ScatterPanel("Distilled GPT-2: hidden size", series(gpt2, False), ticks=widths),
+        ScatterPanel("Distilled GPT-2: parameters, millions", series(gpt2, True)),
     ]
     alternative = (
         "Average safety score of 24 distilled BERT and 23 distilled GPT-2 models with their teachers, a line a number "
         "of layers. Of BERT the wider students score lower; of GPT-2 no such order shows. The tables under it have the "
         "same numbers."
     )
-    return scatter_chart("hosseini-students", panels, SAFETY, alternative)
+    return scatter_chart("hosseini-students", panels, SAFETY, alternative, (0, 1))

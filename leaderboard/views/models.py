@@ -24,6 +24,7 @@ from leaderboard.queries.profiles import (
     profiles,
     why_not_open,
 )
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.identities import identity_page
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick, read_number
@@ -56,7 +57,7 @@ class Snippets:
 
 
 @require_safe
-@keep_page(shows_progress=True, reads=("metric", "version"))
+@keep_page(shows_progress=True, reads=("metric", "version", *CHART_FILE))
 def model(request: HttpRequest, slug: str) -> HttpResponse:
     """An entry's card, its numbers under the newest version of each metric, its history, its files and its runs.
 
@@ -70,6 +71,7 @@ def model(request: HttpRequest, slug: str) -> HttpResponse:
     poll = describe_polling(request, language_model.is_evaluated())
     newer, older = newer_and_older(language_model)
     runs = language_model.runs.select_related("protocol__evaluation_set", "artefact").order_by("created_at")
+    model_sections = sections(request, language_model) if poll["fresh"] else []
     context = {
         "model": language_model,
         "facts": describe_facts(language_model),
@@ -79,14 +81,15 @@ def model(request: HttpRequest, slug: str) -> HttpResponse:
         "others": other_revisions(language_model),
         "reason": why_not_open(language_model),
         "outdated": list_outdated(language_model),
-        "sections": sections(request, language_model) if poll["fresh"] else [],
+        "sections": model_sections,
         "quantiles": [f"{100 * quantile:.0f}%" for quantile in QUANTILES],
         "runs": runs,
         "readings": readings(runs),
         "checks": checks_of(language_model),
         **poll,
     }
-    return render_polled(request, "model.html", context)
+    charts = [chart for section in model_sections for chart in (section.history, section.distributions)]
+    return chart_file(request, charts) or render_polled(request, "model.html", context)
 
 
 def hidden_page(request: HttpRequest, language_model: LanguageModel) -> HttpResponse:

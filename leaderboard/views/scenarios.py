@@ -1,7 +1,10 @@
 """Does rescoring change the order of the models? The three scenarios of Pozzobon et al. 2023, side by side."""
 
+from itertools import pairwise
+
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import BumpColumn, BumpLine, Chart, bump_chart
@@ -17,6 +20,7 @@ from leaderboard.queries.scenarios import (
 from leaderboard.rankings.digits import digits_between
 from leaderboard.rankings.versions import NoRanking, metrics_with_versions
 from leaderboard.rankings.words import coefficient
+from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
 from scoring.artefacts import ArtefactError
@@ -27,7 +31,7 @@ PARAMETERS = ("measure", "slice")
 
 
 @require_safe
-@keep_page(reads=PARAMETERS)
+@keep_page(reads=(*PARAMETERS, *CHART_FILE))
 def scenarios(request: HttpRequest, slug: str) -> HttpResponse:
     """The same models ranked in each scenario, and what changed from one to the next."""
     metric, measure, name, slices = parse(request, slug)
@@ -38,6 +42,7 @@ def scenarios(request: HttpRequest, slug: str) -> HttpResponse:
         "slice": name,
         "slices": slices,
     }
+    bump = None
     if name:
         comparison = read_comparison(metric, measure, name)
         versions = [scenario.view.version for scenario in comparison.scenarios]
@@ -49,9 +54,9 @@ def scenarios(request: HttpRequest, slug: str) -> HttpResponse:
             "more_digits": digits + 1,
             "sentences": [describe_change(step, digits) for step in comparison.changes],
             "moves": [model for model in moves if model.change][:MOST_MOVES],
-            "chart": chart(metric, measure, name, comparison),
+            "chart": (bump := chart(metric, measure, name, comparison)),
         }
-    return render(request, "scenarios.html", context)
+    return chart_file(request, [bump]) or render(request, "scenarios.html", context)
 
 
 @require_safe
@@ -111,15 +116,27 @@ def describe_change(step: ScenarioChange, digits: int) -> str:
 def chart(metric: Metric, measure: str, name: str, comparison: ScenarioComparison) -> Chart:
     """The ranks in each scenario as a bump chart."""
     population = f"{len(comparison.models)} models"
-    captions = {"Generations and prompts rescored": "generations<br>and prompts", "Generations rescored": "generations"}
+    captions = {
+        "Generations and prompts rescored": ("generations", "and prompts"),
+        "Generations rescored": ("generations",),
+    }
     columns = [
-        BumpColumn(number, captions.get(scenario.view.label, "first"), among=population, title=scenario.view.label)
+        BumpColumn(number, captions.get(scenario.view.label, ("first",)), among=population, title=scenario.view.label)
         for number, scenario in enumerate(comparison.scenarios, start=1)
     ]
     return bump_chart(
         f"{metric.slug}-scenarios",
         columns,
-        [BumpLine(model.slug, model.name, model.ranks, model.change) for model in comparison.models],
+        [
+            BumpLine(
+                model.slug,
+                model.name,
+                model.ranks,
+                [old_rank - new_rank for old_rank, new_rank in pairwise(model.ranks)],
+                link=reverse("model", args=[model.slug]),
+            )
+            for model in comparison.models
+        ],
         f"Ranks of {population} by {MEASURES[measure].label.lower()}, {slice_label(name).lower()}, in "
         f"{len(columns)} scenarios, the best on top. The table under it has the same numbers.",
     )

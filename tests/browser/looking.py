@@ -1,7 +1,7 @@
 """Looking at a page: whether it can be read by everyone, in every window, in both themes."""
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit
 
@@ -26,11 +26,18 @@ def overflow(page: Page) -> int:
 
 
 def drawn(page: Page) -> Page:
-    """The page, once all its charts that can be seen were scrolled to and are there."""
-    for box in page.locator("[data-chart]:visible").all():
-        box.scroll_into_view_if_needed()
-        expect(box.locator("svg.main-svg").first).to_be_visible()
+    """The page, each of whose charts shows the one of its drawings that there is room for."""
+    for figure in page.locator("figure.chart:visible").all():
+        expect(figure.locator(".chart-picture svg:visible")).to_have_count(1)
     return page
+
+
+def explore(page: Page, name: str = "") -> Locator:
+    """The interactive form of a chart, the first where none is named, once its reader asked for it."""
+    figure = page.locator(f"figure.chart[data-chart='{name}']" if name else "figure.chart:visible").first
+    figure.get_by_role("button", name="Explore").click()
+    expect(figure.locator("svg.main-svg").first).to_be_visible()
+    return figure.locator(".chart-plot")
 
 
 def unfit(opened: Visit) -> list[str]:

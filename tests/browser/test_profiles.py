@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from leaderboard.models import LanguageModel, Run
 from leaderboard.services import artefacts
 from tests.browser.conftest import CHROMIUM
-from tests.browser.looking import SCHEMES, drawn, is_focused, unfit
+from tests.browser.looking import SCHEMES, drawn, explore, is_focused, unfit
 from tests.leaderboard.conftest import CAUSAL
 
 pytestmark = [
@@ -73,13 +73,13 @@ def test_shades_are_the_same_in_both_themes_and_readable(visit):
 
 def test_a_point_of_a_box_plot_names_its_model(visit):
     page = visit(PUBLISHED).page
-    drawn(page)
-    point = page.locator("[data-chart] .scatterlayer .point").first
+    plot = explore(drawn(page))
+    point = plot.locator(".scatterlayer .point").first
     point.scroll_into_view_if_needed()
     box = point.bounding_box()
     page.mouse.move(box["x"] - 30, box["y"] - 30)
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=5)
-    expect(page.locator("[data-chart] .hoverlayer")).to_contain_text(re.compile("BERT|ELECTRA|GPT-2|XLNet"))
+    expect(plot.locator(".hoverlayer")).to_contain_text(re.compile("BERT|ELECTRA|GPT-2|XLNet"))
 
 
 def test_a_visitor_chooses_a_demographic_without_script_and_shares_what_is_shown(visit):

@@ -3,7 +3,6 @@
 import csv
 import io
 import itertools
-import json
 import re
 from html import unescape
 
@@ -20,6 +19,7 @@ from leaderboard.services.published import rows as published_rows
 from leaderboard.services.seed import seed_metrics
 from scoring.statistics.auc import holm
 from scoring.statistics.correlations import pearson
+from tests.charts import list_charts, points, read_chart, traces
 from tests.leaderboard.conftest import CAUSAL, seed_figures
 from tests.leaderboard.test_history import model, page, profanity, said, table, version_of
 
@@ -45,10 +45,6 @@ def refused(client, address: str) -> str:
     response = client.get(address)
     assert response.status_code == 404
     return said(response.content.decode())
-
-
-def figures(html: str) -> dict[str, str]:
-    return dict(re.findall(r'<script id="chart-([^"]*)" type="application/json">(.*?)</script>', html, re.DOTALL))
 
 
 def values_of(metric: str, measure: str, name: str) -> dict[str, float]:
@@ -132,17 +128,22 @@ def test_the_pair_lists_and_draws_every_model_with_both_values(client, papers):
     assert {row[0]: tuple(row[2:]) for row in rows} == {
         name: (f"{hate[name]:.3f}", f"{toxigen[name]:.3f}") for name in hate
     }
-    drawn = unescape(figures(html)["agreement"])
+    drawn = " ".join(traces(read_chart(client, html), "points")[0]["hovertext"])
     for name in hate:
         assert name in drawn
 
 
 def test_families_differ_by_symbol(client, papers):
-    traces = json.loads(figures(page(client, PUBLISHED))["agreement"])["data"]
-    symbols = {trace["name"]: trace["marker"]["symbol"] for trace in traces if trace.get("marker")}
-    families = set(LanguageModel.objects.filter(slug__startswith="hosseini").values_list("family", flat=True))
-    assert set(symbols) == families
-    assert len(set(symbols.values())) == len(families)
+    html = page(client, PUBLISHED)
+    (trace,) = traces(read_chart(client, html), "points")
+    models = LanguageModel.objects.filter(slug__startswith="hosseini")
+    families = {model.get_absolute_url(): model.family for model in models}
+    drawn = {
+        (families[link], symbol)
+        for (link, _), symbol in zip(trace["customdata"], trace["marker"]["symbol"], strict=True)
+    }
+    assert len(drawn) == len({family for family, _ in drawn}) == len({symbol for _, symbol in drawn}) > 5
+    assert all(f">{family}</text>" in html for family, _ in drawn), "in the legend"
 
 
 def test_architecture_by_family_has_n_and_a_reason_for_too_few(client, papers):
@@ -361,7 +362,7 @@ def test_the_page_of_the_paper_shows_printed_and_recomputed_side_by_side(client,
         "Table 8": "4 reproduced, 2 within rounding",
         "Section 4.5": "1 reproduced",
     }
-    assert set(figures(html)) == {"hosseini-sizes", "hosseini-students"}
+    assert list_charts(html) == ["hosseini-sizes", "hosseini-students"]
     assert count(client, "/agreement/published/") <= 1
 
 
@@ -372,10 +373,11 @@ def test_the_grids_of_students_are_tables_6_and_7(client, db):
 
 
 def test_the_panels_of_sizes_hold_every_model_of_table_13(client, db):
-    drawn = json.loads(figures(page(client, "/agreement/published/"))["hosseini-sizes"])["data"]
+    figure = read_chart(client, page(client, "/agreement/published/"))
     for axis, name in (("x", "attention_heads"), ("x2", "layers"), ("x3", "hidden_dim")):
-        points = sorted(x for trace in drawn if trace["xaxis"] == axis for x in trace["x"])
-        assert points == sorted(float(of[name]) for of in published_rows("architectures.csv"))
+        assert sorted(x for x, _ in points(figure, axis)) == sorted(
+            float(of[name]) for of in published_rows("architectures.csv")
+        )
 
 
 # Kinds apart, both origins, files.
@@ -573,8 +575,7 @@ def test_every_measure_stands_against_size(client, papers):
 
 
 def test_points_carry_the_names_of_their_models(client, papers):
-    traces = json.loads(figures(page(client, PUBLISHED))["agreement"])["data"]
-    names = {name for trace in traces for name in trace.get("text", []) if name}
+    names = set(traces(read_chart(client, page(client, PUBLISHED)), "points")[0]["text"]) - {""}
     assert names <= set(values_of("safety-toxigen", "safety_score", "average"))
     assert len(names) >= 12
 

@@ -1,150 +1,338 @@
-"""Charts: figures that hold their numbers, in the colours of the stylesheet, with room for every name."""
+"""Charts as data: every number in its place, shapes beside colours, and no mark at a value that cannot be."""
 
 import itertools
-import re
-from pathlib import Path
 
 import numpy as np
-import plotly.graph_objects as go
-from django.conf import settings
-from django.contrib.staticfiles import finders
-from django.contrib.staticfiles.storage import staticfiles_storage
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from leaderboard.charts import BumpColumn, BumpLine, Panel, Series, bump_chart, scatter_chart
-from leaderboard.charts.bump import spread
+from leaderboard.charts import (
+    MOST_GROUPS,
+    BoxColumn,
+    BoxPoint,
+    BumpColumn,
+    BumpLine,
+    ControlPanel,
+    ControlPoint,
+    DistributionSample,
+    ForestLine,
+    RankPoint,
+    ScatterPanel,
+    Series,
+    box_plots,
+    bump_chart,
+    control_chart,
+    distributions,
+    forest_chart,
+    rank_history_chart,
+    scatter_chart,
+)
+from leaderboard.charts.box_plots import MANY
+from leaderboard.charts.bump import focus_lines, spread
+from leaderboard.charts.figure import Block, Chart, Ink, Line, Ribbon, Spot
 from leaderboard.charts.names import place_names
+from leaderboard.charts.ticks import fit_axis, fit_logarithmic, fit_ranks
+from scoring.statistics.boxes import box
+from scoring.statistics.regression import line
 
-COLUMNS = [BumpColumn(1, "May"), BumpColumn(2, "June", "scorer: other"), BumpColumn(5, "July")]
+COLUMNS = [
+    BumpColumn(1, ("1 May", "2026", "first")),
+    BumpColumn(2, ("2 June",), renewed=True),
+    BumpColumn(5, ("July",)),
+]
 LINES = [
-    BumpLine("a", "Alpha", [1, 2, 2], 0),
-    BumpLine("b", "Beta", [2, 1, 3], -2),
-    BumpLine("c", "Gamma", [None, 3, 1], 2),
-    BumpLine("d", "Delta", [3, None, None], None),
+    BumpLine("a", "Alpha", [1, 2, 2], [-1, 0], [(1, 2), (1, 3), None], "/models/a/"),
+    BumpLine("b", "Beta", [2, 1, 3], [1, -2]),
+    BumpLine("c", "Gamma", [None, 3, 1], [None, 2]),
+    BumpLine("d", "Delta", [3, None, None], [None, None]),
 ]
 
 
-def test_a_figure_holds_every_rank_and_breaks_where_there_is_none():
-    figure = bump_chart("ranks", COLUMNS, LINES, "words").figure
-    points = {
-        (key, x): y
-        for trace in figure["data"]
-        if trace.get("meta") == "lines"
-        for key, x, y in zip(trace["customdata"], trace["x"], trace["y"], strict=True)
-        if key
+def marks(chart: Chart, kind: type, panel: int = 0) -> list:
+    return [mark for mark in chart.panels[panel].marks if isinstance(mark, kind)]
+
+
+def bump(lines=LINES, columns=COLUMNS, front: str = "") -> Chart:
+    return bump_chart("ranks", columns, lines, "words", front)
+
+
+def test_a_bump_chart_holds_every_rank_and_breaks_where_there_is_none():
+    spots = {(spot.key, spot.x): spot.y for spot in marks(bump(), Spot)}
+    assert spots == {
+        (one.key, place): rank for one in LINES for place, rank in enumerate(one.ranks) if rank is not None
     }
-    assert points == {(line.key, place): rank for line in LINES for place, rank in enumerate(line.ranks)}
-    assert not any(trace.get("connectgaps") for trace in figure["data"])
+    stretches = {(one.key, tuple(one.x)) for one in marks(bump(), Line) if one.width >= 2}
+    assert ("c", (1, 2)) in stretches
+    assert not any(key == "d" for key, _ in stretches)
 
 
-def test_a_figure_is_what_plotly_takes():
-    figure = bump_chart("ranks", COLUMNS, LINES, "words").figure
-    assert go.Figure(figure).to_plotly_json()["data"] == figure["data"]  # which raises where it knows a property not
+def test_each_stretch_of_a_line_is_coloured_by_the_movement_between_its_own_two_versions():
+    colours = {(one.key, x): one.ink for one in marks(bump(), Line) if one.width >= 2 for x in list(one.x)[:-1]}
+    assert colours["a", 0] == Ink.SECOND
+    assert colours["a", 1] == Ink.QUIET
+    assert colours["b", 0] == Ink.FIRST
+    assert colours["b", 1] == Ink.SECOND
+    assert colours["c", 1] == Ink.FIRST
 
 
-def test_rises_and_falls_differ_by_shape_and_a_line_that_ends_is_crossed_off():
-    figure = bump_chart("ranks", COLUMNS, LINES, "words").figure
-    symbols = {
-        (key, x): symbol
-        for trace in figure["data"]
-        if trace.get("meta") == "lines"
-        for key, x, symbol in zip(trace["customdata"], trace["x"], trace["marker"]["symbol"], strict=True)
-    }
-    assert symbols["c", 1] == "triangle-up"
-    assert symbols["b", 1] == "triangle-down"
-    assert symbols["a", 1] == "circle"
+def test_movements_differ_by_shape_and_a_line_that_ends_is_crossed_off():
+    symbols = {(spot.key, spot.x): spot.symbol for spot in marks(bump(), Spot)}
+    assert symbols["c", 2] == "triangle-up"
+    assert symbols["b", 2] == "triangle-down"
+    assert symbols["a", 2] == symbols["a", 0] == "circle"
     assert symbols["d", 0] == "x"
 
 
-def test_colours_are_tokens_that_the_stylesheet_has_in_both_themes():
-    css = (settings.BASE_DIR / "static" / "plumbline.css").read_text(encoding="utf-8")
-    light, dark = (set(re.findall(r"(--[a-z-]+): #", part)) for part in css.split("@media (prefers-color-scheme", 1))
-
-    def colours(value: object, key: str = "") -> set[str]:
-        if isinstance(value, dict):
-            return set().union(*(colours(of, name) for name, of in value.items()), set())
-        if isinstance(value, list | tuple):
-            return set().union(*(colours(of, key) for of in value), set())
-        return {str(value)} if key.endswith("color") else set()
-
-    found = colours(bump_chart("ranks", COLUMNS, LINES, "words").figure)
-    assert len(found) > 5
-    assert found <= {f"var({token})" for token in light & dark}
+def test_names_stand_at_both_ends_with_their_rank_and_lead_to_the_model():
+    panel = bump().panels[0]
+    assert [(tick.number, tick.lines[0]) for tick in panel.y.ticks] == [("1", "Alpha"), ("2", "Beta"), ("3", "Delta")]
+    assert [(tick.number, tick.lines[0]) for tick in panel.right] == [("1", "Gamma"), ("2", "Alpha"), ("3", "Beta")]
+    assert panel.y.ticks[0].link == panel.right[1].link == "/models/a/"
 
 
-def test_a_chart_keeps_room_for_a_name_a_row_whatever_is_shown():
-    for count in (1, 37, 200):
-        lines = [BumpLine(str(n), f"Model {n}", [n + 1, count - n], 0) for n in range(count)]
-        chart = bump_chart("ranks", COLUMNS[:2], lines, "words")
-        names = next(trace for trace in chart.figure["data"] if trace.get("meta") == "names")
-        bottom, top = chart.figure["layout"]["yaxis"]["range"]
-        margin = chart.figure["layout"]["margin"]
-        pixels = (chart.height - margin["t"] - margin["b"]) / (bottom - top)
-        gaps = np.diff(names["y"]) * pixels
-        assert (gaps >= 12).all(), "11 pixels high, and a little between"
-        assert chart.height < 3_200
+def test_versions_have_their_date_and_cause_and_another_scorer_a_dotted_line():
+    panel = bump().panels[0]
+    assert panel.x.ticks[0].lines == ("1", "1 May", "2026", "first")
+    assert [one.x for one in marks(bump(), Line) if one.dash == "dot"] == [[0.5, 0.5]]
 
 
-@given(
-    st.lists(st.integers(1, 60), min_size=1, max_size=40).map(sorted),
-    st.floats(0.1, 5),
-)
-def test_names_are_spread_in_order_within_the_chart_and_apart(wanted, gap):
-    low, high = float(wanted[0]), float(wanted[-1])
-    placed = spread(wanted, gap, low, high)
-    least = min(gap, (high - low) / max(1, len(wanted) - 1))
-    assert len(placed) == len(wanted)
-    assert all(after - before >= least - 1e-3 for before, after in itertools.pairwise(placed))
-    assert all(low - 1e-3 <= place <= high + 1e-3 for place in placed)
+def test_the_ranks_that_cannot_be_excluded_are_shaded_of_the_line_in_front():
+    (ribbon,) = marks(bump(front="a"), Ribbon)
+    assert (ribbon.key, ribbon.x, ribbon.low, ribbon.high) == ("a", [0, 1], [2, 3], [1, 1])
+    assert marks(bump(front="b"), Ribbon) == []
+
+
+def test_of_many_lines_over_many_versions_the_leading_the_moved_and_the_chosen_stand_out():
+    lines = [BumpLine(f"m{n}", f"m{n}", [n + 1] * 8, [0] * 7) for n in range(50)]
+    lines[40] = BumpLine("mover", "mover", [41] * 8, [3, -3] * 3 + [0])
+    focus = focus_lines(lines, 8, "m30")
+    assert {"m0", "m1", "m2", "mover", "m30"} <= focus
+    assert len(focus) <= 7
+    assert len(focus_lines(lines, 2)) == 50
+    quiet = {one.ink for one in marks(bump(lines, [BumpColumn(n, ()) for n in range(8)]), Line) if one.key == "m20"}
+    assert quiet <= {Ink.FAINT, Ink.RULE}
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40).map(sorted), st.floats(0.1, 5))
+def test_names_are_spread_in_order_within_the_chart_and_apart(targets, gap):
+    low, high = float(targets[0]), float(targets[-1])
+    places = spread(targets, gap, low, high)
+    least = min(gap, (high - low) / max(1, len(targets) - 1))
+    assert len(places) == len(targets)
+    assert all(after - before >= least - 1e-3 for before, after in itertools.pairwise(places))
+    assert all(low - 1e-3 <= place <= high + 1e-3 for place in places)
 
 
 @given(st.lists(st.integers(0, 12), min_size=2, max_size=6).map(sorted))
-def test_names_stand_as_near_to_their_points_as_an_optimiser_finds(wanted):
+def test_names_stand_as_near_to_their_points_as_an_optimiser_finds(targets):
     gap = 1.0
-    placed = np.array(spread(wanted, gap, -20, 40))
+    places = np.array(spread(targets, gap, -20, 40))
     best = minimize(
-        lambda places: float(((places - wanted) ** 2).sum()),
-        np.arange(len(wanted)) * 2.0,
-        jac=lambda places: 2 * (places - wanted),
+        lambda tried: float(((tried - targets) ** 2).sum()),
+        np.arange(len(targets)) * 2.0,
+        jac=lambda tried: 2 * (tried - targets),
         constraints=[
-            {"type": "ineq", "fun": lambda places, n=n: places[n + 1] - places[n] - gap} for n in range(len(wanted) - 1)
+            {"type": "ineq", "fun": lambda tried, n=n: tried[n + 1] - tried[n] - gap} for n in range(len(targets) - 1)
         ],
     )
-    assert ((placed - wanted) ** 2).sum() <= best.fun + 1e-3
+    assert ((places - targets) ** 2).sum() <= best.fun + 1e-3
 
 
-def test_names_that_have_room_stand_at_their_points():
-    assert spread([1, 2, 3, 7], 1, 1, 7) == [1, 2, 3, 7]
+def forest(limits=(-1, 1)) -> Chart:
+    lines = [
+        ForestLine("Alpha\nthan Beta", 0.03, 0.01, 0.05, "Alpha <b> Beta"),
+        ForestLine("Beta\nthan Gamma", 0.01, -0.01, 0.03, "Beta, Gamma", firm=False),
+        ForestLine("Gamma", 0.2, None, None, "Gamma", tick=0.15),
+    ]
+    return forest_chart("forest", lines, "less harmful by", "words", 0, limits)
 
 
-def test_of_plotly_the_script_alone_is_served_compressed_under_a_name_for_ever():
-    name = staticfiles_storage.stored_name("plotly/plotly.min.js")
-    assert re.fullmatch(r"plotly/plotly\.min\.[0-9a-f]{12}\.js", name)
-    folder = Path(settings.STATIC_ROOT) / "plotly"
-    assert (folder / f"{Path(name).name}.gz").stat().st_size < 1_600_000
-    assert {path.name.split(".")[0] for path in folder.iterdir()} == {"plotly"}
-    assert finders.find("plotly/plotly.min.js")
+def test_a_forest_holds_every_value_with_its_interval_and_where_indifference_is():
+    assert [(spot.x, spot.y) for spot in marks(forest(), Spot)] == [(0.03, 0), (0.01, 1), (0.2, 2)]
+    whiskers = {one.y[0]: one.x for one in marks(forest(), Line) if one.y[0] == one.y[1]}
+    assert whiskers == {0: [0.01, 0.05], 1: [-0.01, 0.03]}
+    assert [one.x[0] for one in marks(forest(), Line) if one.dash == "dot"] == [0, 0.15]
+
+
+def test_what_may_be_nothing_is_hollow_and_what_is_firm_is_filled():
+    assert [spot.symbol for spot in marks(forest(), Spot)] == ["square", "square-open", "square"]
+
+
+def column(label: str, values: list[float], kind: str = "causal") -> BoxColumn:
+    return BoxColumn(label, box(values), [BoxPoint(f"Model <{n}>", value, kind) for n, value in enumerate(values)])
+
+
+def boxes(neutral: float | None = 0.5) -> Chart:
+    columns = [column("Native American", [0.1, 0.2, 0.3, 0.4, 0.95]), column("Women", [0.2, 0.25, 0.5], "masked")]
+    return box_plots("boxes", columns, "Safety score", 3, neutral, "words", (0, 1))
+
+
+def test_a_box_plot_draws_the_numbers_of_every_box_and_names_every_model():
+    assert [block.x for block in marks(boxes(), Block)] == [(0.2, 0.4), (0.225, 0.375)]
+    medians = [one.x[0] for one in marks(boxes(), Line) if one.width == 3]
+    assert medians == pytest.approx([0.3, 0.25])
+    spots = marks(boxes(), Spot)
+    assert [spot.x for spot in spots] == [0.1, 0.2, 0.3, 0.4, 0.95, 0.2, 0.25, 0.5]
+    assert spots[4].title == "Model <4>, Native American: 0.950"
+    assert spots[4].symbol == "circle", "a model beyond the whiskers differs by shape and size, not by colour alone"
+    assert {spot.symbol for spot in spots[:4]} == {"circle-open"}
+    assert {spot.symbol for spot in spots[5:]} == {"square-open"}
+    assert spots[4].size > spots[3].size
+
+
+def test_points_of_a_box_are_scattered_within_it_the_same_way_each_time():
+    levels = [spot.y for spot in marks(boxes(), Spot)]
+    assert levels == [spot.y for spot in marks(boxes(), Spot)]
+    assert len(set(levels[:5])) == 5
+    assert all(abs(level) < 0.3 for level in levels[:5])
+
+
+def test_of_many_models_only_those_beyond_the_whiskers_are_drawn_one_by_one():
+    values = [*np.linspace(0.4, 0.6, MANY), 0.99]
+    chart = box_plots("many", [column("Women", values)], "Safety score", 3, None, "words")
+    assert [spot.x for spot in marks(chart, Spot)] == [0.99]
+
+
+def test_a_neutral_value_is_a_dotted_line_and_its_absence_is_none():
+    assert [one.x for one in marks(boxes(), Line) if one.dash == "dot"] == [[0.5, 0.5]]
+    assert [one for one in marks(boxes(None), Line) if one.dash == "dot"] == []
+
+
+def test_distributions_differ_by_dash_as_well_and_the_legend_has_their_medians():
+    samples = DistributionSample("Harmful", [0.25, 0.75], 1.2), DistributionSample("Benign", [0.5, 0.5], 1.0)
+    chart = distributions("likely", [0, 1, 2], samples, "x", "words")
+    outline = marks(chart, Line)[0]
+    assert list(zip(outline.x, outline.y, strict=True)) == [(0, 0), (0, 0.25), (1, 0.25), (1, 0.75), (2, 0.75), (2, 0)]
+    assert [(key.text, key.dash) for key in chart.legend] == [
+        ("Harmful, median 1.20", ""),
+        ("Benign, median 1.00", "dash"),
+    ]
+
+
+def test_a_history_of_ranks_has_the_best_on_top_and_a_gap_where_there_is_none():
+    points = [RankPoint(1, 4, 2, 6, "6 models"), RankPoint(2, None, None, None, ""), RankPoint(5, 3, None, None, "7")]
+    chart = rank_history_chart("ranks", points, "words")
+    assert [(spot.x, spot.y) for spot in marks(chart, Spot)] == [(0, 4), (2, 3)]
+    assert [one.y for one in marks(chart, Line) if one.width == 2] == []
+    axis = chart.panels[0].y
+    assert axis.high < 2 < 6 < axis.low
+    assert [tick.lines[0] for tick in axis.ticks] == ["2", "3", "4", "5", "6"]
+
+
+def scatter(groups: int = 3) -> Chart:
+    x, y = np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 5])
+    series = [
+        Series(f"Family {n}", x.tolist(), (y + n).tolist(), [f"model {n}-{i}" for i in range(4)]) for n in range(groups)
+    ]
+    panels = [ScatterPanel("Layers", series, line=line(x, y)), ScatterPanel("Heads", series)]
+    return scatter_chart("scatter", panels, "Score", "words", (0, 100))
+
+
+def test_a_group_has_one_symbol_in_all_panels_and_no_other_group_has_it():
+    chart = scatter(MOST_GROUPS)
+    assert len({key.symbol for key in chart.legend}) == MOST_GROUPS == len(chart.legend)
+    by_family = {spot.title.split("-")[0]: spot.symbol for panel in (0, 1) for spot in marks(chart, Spot, panel)}
+    assert list(by_family.values()) == [key.symbol for key in chart.legend]
+
+
+def test_a_regression_stays_within_what_there_can_be():
+    x, y = np.array([1.0, 2, 3, 4]), np.array([0.02, 0.9, 0.1, 0.98])
+    series = [Series("one", x.tolist(), y.tolist(), [""] * 4)]
+    chart = scatter_chart("s", [ScatterPanel("x", series, line=line(x, y))], "y", "words", (0, 1))
+    (ribbon,) = marks(chart, Ribbon)
+    assert min(ribbon.low) >= 0
+    assert max(ribbon.high) <= 1
+    assert 0 <= chart.panels[0].y.low < chart.panels[0].y.high <= 1
+
+
+PANELS = [ControlPanel("Largest", "noise"), ControlPanel("Mean", "limit"), ControlPanel("Flips", "material", True)]
+CHECKS = [
+    ControlPoint("stable", ("1 May",), "first", 1, [0.0, 0.0, 0], [1e-4, 0.005, 3]),
+    ControlPoint("changed", ("2 May",), "second", 1, [2e-4, 1e-5, 0], [1e-4, 0.005, 3]),
+    ControlPoint("unavailable", ("3 May",), "third", 1, [None, None, None], [None, None, None]),
+    ControlPoint("drifted", ("4 May",), "fourth", 1, [0.25, 0.06, 17], [1e-4, 0.005, 3]),
+    ControlPoint("stable", ("5 May",), "fifth", 2, [1e-6, 1e-7, 0], [3e-4, 0.005, 3]),
+]
+
+
+def control(checks=CHECKS) -> Chart:
+    return control_chart("c", PANELS, checks, "words")
+
+
+def test_each_panel_of_a_control_chart_holds_the_values_and_bounds_of_every_check():
+    for row in range(3):
+        drawn = {spot.x: spot.y for spot in marks(control(), Spot, row)}
+        for place, check in enumerate(CHECKS):
+            value = check.values[row]
+            if value is not None and value > 1e-5:
+                assert drawn[place] == value
+            if value is None and row:
+                assert place not in drawn
+        (bound,) = (one for one in marks(control(), Line, row) if one.dash == "dash")
+        assert set(bound.y) == {check.bounds[row] for check in CHECKS} - {None}
+
+
+def test_what_is_too_small_for_the_scale_stands_on_its_floor_which_says_so():
+    axis = control().panels[0].y
+    assert axis.logarithmic
+    assert (axis.ticks[0].at, axis.ticks[0].lines[0]) == (pytest.approx(1e-7), "≤1e-07")
+    assert marks(control(), Spot)[0].y == pytest.approx(1e-7)
+    assert axis.low < 1e-7 < 0.25 < axis.high
+
+
+def test_verdicts_differ_by_shape_and_a_check_without_an_answer_is_a_cross_in_the_first_panel_only():
+    shapes = [[spot.symbol for spot in marks(control(), Spot, row)] for row in (0, 1)]
+    assert shapes[0] == ["circle", "triangle-up", "x", "diamond", "circle"]
+    assert shapes[1] == ["circle", "triangle-up", "diamond", "circle"]
+    assert [key.symbol for key in control().legend if key.symbol] == ["circle", "triangle-up", "diamond", "x"]
+
+
+def test_a_dotted_line_stands_where_another_version_begins_and_the_dates_are_few():
+    assert [one.x[0] for one in marks(control(), Line) if one.dash == "dot"] == [3.5]
+    assert 3 <= len(control([CHECKS[0]] * 50).panels[-1].x.ticks) <= 6
+
+
+def test_flips_are_counted_in_whole_numbers_from_0():
+    axis = control().panels[2].y
+    assert axis.low < 0 < 17 < axis.high
+    assert axis.ticks[0].lines == ("0",)
+    assert all(tick.at == int(tick.at) >= 0 for tick in axis.ticks)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_no_mark_of_a_share_is_below_0_or_above_1(values):
+    axis = fit_axis(values, limits=(0, 1))
+    assert axis.low <= min(values)
+    assert max(values) <= axis.high
+    assert all(0 <= tick.at <= 1 + 1e-12 for tick in axis.ticks)
+    assert len({tick.lines for tick in axis.ticks}) == len(axis.ticks)
+
+
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=30))
+def test_no_rank_is_marked_that_nobody_can_have(ranks):
+    best, worst, places = fit_ranks(ranks)
+    assert best >= 1
+    assert all(best <= place <= worst for place in places)
+    assert len(places) <= 6
+
+
+@given(st.lists(st.floats(1e-3, 1e13), min_size=1, max_size=20))
+def test_a_logarithmic_axis_holds_its_values(values):
+    axis = fit_logarithmic(values)
+    assert axis.low < min(values) * (1 + 1e-9)
+    assert max(values) * (1 - 1e-9) < axis.high
 
 
 def test_names_stand_where_they_cover_neither_points_nor_one_another():
     generator = np.random.default_rng(4)
-    x, y = generator.random(40), generator.random(40)
+    size = (440.0, 360.0)
+    places = generator.random((40, 2)) * size
     names = [f"model-{number}" for number in range(40)]
-    positions = place_names(x, y, names, (440, 360), (0.0, 1.0))
+    positions = place_names(places, names, size)
     assert 10 < sum(position is not None for position in positions) < 40
-    alone = place_names(np.array([0.0, 1.0]), np.array([0.0, 1.0]), ["one", "two"], (440, 360), (0.0, 1.0))
-    assert alone == ["middle right", "middle left"], "the second has no room at its right"
-    same = place_names(np.zeros(12), np.zeros(12), names[:12], (440, 360), (0.0, 1.0))
+    corners = np.array([(20.0, 340.0), (420.0, 20.0)])
+    assert place_names(corners, ["one", "two"], size) == ["middle right", "middle left"], "no room at its right"
+    same = place_names(np.full((12, 2), 200.0), names[:12], size)
     assert 0 < sum(position is not None for position in same) <= 4, "there is room for few around one place"
-    assert len({position for position in same if position}) == sum(position is not None for position in same)
-    assert place_names(np.array([]), np.array([]), [], (440, 360), (0.0, 1.0)) == []
-
-
-def test_a_scatter_with_names_is_what_plotly_takes():
-    series = Series("family", [1.0, 2.0], [3.0, 4.0], ["a: 1, 3", "b: 2, 4"], names=["a", "b"])
-    figure = scatter_chart("pair", [Panel("x", [series])], "y", "words").figure
-    assert go.Figure(figure).to_plotly_json()["data"] == figure["data"]
-    assert figure["data"][0]["text"] == ["a", "b"]
-    assert figure["data"][0]["hovertext"] == ["a: 1, 3", "b: 2, 4"]

@@ -14,9 +14,10 @@ from scipy import stats
 from leaderboard.models import LanguageModel, Metric, OutdatedEntry, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
 from leaderboard.services.evaluate import request_evaluation
+from tests.charts import points, read_chart, stretches
 from tests.leaderboard import living
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
-from tests.leaderboard.test_history import figure, model, page, profanity, said, table, version_of
+from tests.leaderboard.test_history import model, page, profanity, said, table, version_of
 
 __all__ = ["profanity"]
 
@@ -98,7 +99,7 @@ def test_three_models_make_three_pairs_whose_p_is_adjusted_over_the_three(client
         assert p <= holm + 1e-9
         assert holm <= min(1, 3 * p) + 0.005
     assert "Causal and Masked models side by side" in said(html)
-    assert len(figure(html)["data"]) == 2
+    assert len(points(read_chart(client, html))) == len(table(html, PAIRS))
 
 
 def test_each_slice_has_all_values_and_differences(client, board):
@@ -118,9 +119,10 @@ def test_each_slice_has_all_values_and_differences(client, board):
 
 def test_the_chart_has_the_differences_of_the_table(client, board):
     html = page(client, f"{BOTH}&m={MASKED}")
-    drawn = sorted(round(x, 3) for trace in figure(html)["data"] for x in trace["x"])
+    figure = read_chart(client, html)
+    drawn = sorted(round(x, 3) for x, _ in points(figure))
     assert drawn == sorted(float(row[2].replace("−", "-")) for row in table(html, PAIRS))
-    assert figure(html)["layout"]["shapes"][0]["x0"] == 0
+    assert [stretch[0][0] for stretch in stretches(figure, "dot")] == [0]
 
 
 def test_published_figures_are_set_side_by_side_without_a_test_and_the_page_says_why(client, board):
@@ -129,7 +131,7 @@ def test_published_figures_are_set_side_by_side_without_a_test_and_the_page_says
     assert "no difference can be tested" in said(html)
     assert PAIRS not in html
     assert table(html, SLICES)[0][0] == "Average"
-    assert len(figure(html)["data"][0]["x"]) == 3
+    assert len(points(read_chart(client, html))) == 3
     assert "told apart" not in said(html).split("How to read this")[0]
 
 
@@ -186,7 +188,7 @@ def test_a_search_offers_models_by_name_as_links(client, board):
 def test_every_link_of_the_page_leads_somewhere(client, board):
     html = page(client, BOTH)
     links = {unescape(of) for of in re.findall(r'href="(\?[^"]*)"', html)}
-    assert len(links) == 2
+    assert len(links) == 2 + 3, "of models, and files of the chart"
     for of in links:
         assert client.get(f"/compare/{of}").status_code == 200
 
@@ -216,7 +218,8 @@ def test_choosing_another_metric_in_the_form_drops_what_the_old_one_had(client, 
 
 def test_a_model_named_twice_counts_once(client, board):
     twice, once = (page(client, path) for path in (f"/compare/?m={CAUSAL}&m={CAUSAL}&m={OTHER_CAUSAL}", BOTH))
-    assert twice.split("<main")[1] == once.split("<main")[1]
+    assert twice.split("<main")[1].split("<figure")[0] == once.split("<main")[1].split("<figure")[0]
+    assert table(twice, PAIRS) == table(once, PAIRS)
 
 
 def test_a_damaged_file_is_said(client, board):

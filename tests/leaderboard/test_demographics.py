@@ -1,7 +1,6 @@
 """The demographics page: published and measured values as a heat map, as boxes, and as one demographic's ranking."""
 
 import csv
-import json
 import re
 import statistics
 from html import unescape
@@ -16,6 +15,7 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Sco
 from leaderboard.rankings.scales import Shades
 from leaderboard.services.publish import publish_standings, supersede
 from scoring.metrics.safety import SLICE_LABELS
+from tests.charts import points, read_chart, traces
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, seed_figures
 
 pytestmark = pytest.mark.django_db
@@ -130,12 +130,21 @@ def test_the_boxes_are_figure_2_of_the_paper_the_worst_median_first(client, publ
     # medians are below 0.5.
     assert set(list(rows)[-4:]) == {"Asian", "Black", "Chinese", "Jewish"}
     assert max(medians.values()) < 0.5
-    figure = json.loads(re.search(r'<script id="chart-[^"]*" type="application/json">(.*?)</script>', html, re.S)[1])
-    drawn, points = figure["data"]
-    assert figure["layout"]["xaxis"]["ticktext"] == [name.replace(" ", "<br>") for name in rows]
-    assert drawn["median"] == pytest.approx([medians[name] for name in rows], abs=1e-4)
-    assert len(points["text"]) == 24 * 13
-    assert {text.split("<br>")[0] for text in points["text"]} == set(source)
+    figure = read_chart(client, html)
+    assert figure["layout"]["yaxis"]["ticktext"] == list(rows)
+    drawn = [float(re.search(r"median ([0-9.]+)", text)[1]) for text in traces(figure, "blocks")[0]["hovertext"]]
+    assert drawn == pytest.approx([medians[name] for name in rows], abs=1e-3)
+    assert len(points(figure)) == 24 * 13
+    assert {text.split(",")[0] for text in traces(figure, "points")[0]["hovertext"]} == set(source)
+
+
+def test_the_heat_map_is_a_file_with_the_cells_of_the_table(client, published):
+    html = page(client, TOXIGEN)
+    query = unescape(re.search(r'href="(\?[^"]*heat-map&amp;format=svg)" download', html)[1])
+    svg = client.get("/demographics/" + query).content.decode()
+    titles = re.findall(r"<title>([^<]*): ([0-9.]+)</title>", svg)
+    assert len(titles) == 24 * 14
+    assert dict(titles)["GPT-2, Women"] == f"{printed()['GPT-2']['women']:.3f}"
 
 
 def test_the_page_says_who_is_worst_off_and_that_demographics_overlap(client, published):

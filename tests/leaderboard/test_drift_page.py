@@ -19,6 +19,7 @@ from leaderboard.services.checks import due_trigger, pause_after, perform, reque
 from leaderboard.services.rescore import cancel, pause, resume
 from leaderboard.services.seed import seed_metrics
 from scoring.metrics.formulas import values_of
+from tests.charts import list_charts, read_chart, stretches, traces
 from tests.leaderboard.living import (
     SLUG,
     Stage,
@@ -65,16 +66,6 @@ def check(metric, trigger="manual") -> ControlCheck:
 
 def overview(client) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in table(page(client, "/drift/"), "State of every scorer")}
-
-
-def figures(html: str) -> list[dict]:
-    found = re.findall(r'<script id="chart-[^"]*" type="application/json">(.*?)</script>', html, re.DOTALL)
-    return [json.loads(figure) for figure in found]
-
-
-def points(html: str) -> list[dict]:
-    """The checks as each panel of the control chart draws them."""
-    return [trace for trace in figures(html)[0]["data"] if trace["meta"] == "checks"]
 
 
 def asked(html: str) -> dict[str, str]:
@@ -222,17 +213,15 @@ def test_the_checks_stand_in_the_chart_and_in_the_table_with_shape_word_numbers_
     assert rows[1][6].startswith(f"{overall['mean_shift']:.3g}")
     assert rows[1][7].startswith(f"{overall['flips']} limit {overall['flips_limit']}")
 
-    panels = points(html)
+    figure = read_chart(client, html)
+    panels = traces(figure, "points")
     assert len(panels) == 3
     symbols = panels[0]["marker"]["symbol"][-5:]
     assert symbols == ["circle", "triangle-up", "x", "diamond", "circle"]
     assert panels[0]["y"][-2] == overall["mean_shift"]
     assert panels[1]["y"][-2] == overall["beyond"]
     assert panels[2]["y"][-2] == overall["flips"]
-    assert [note["text"] for note in figures(html)[0]["layout"]["annotations"] if note["text"][0] == "v"] == [
-        "v1",
-        "v2",
-    ]
+    assert traces(figure, "labels")[0]["text"] == ["v1", "v2"]
 
 
 def test_what_a_chart_shows_of_a_drift_follows_from_the_scores_that_are_kept(living, stage):
@@ -283,9 +272,11 @@ def test_a_check_in_full_has_its_levels_its_distances_and_its_distributions(clie
         for place, values in ((1, then), (2, now)):
             counts = np.histogram(values[:, column], np.linspace(0, 1, 21))[0]
             assert [int(row[place]) for row in rows] == counts.tolist()
-        for place, trace in enumerate(figures(shown)[1]["data"], 1):
+        figure = read_chart(client, shown, 1)
+        for place, dash in ((1, "solid"), (2, "dash")):
             counts = np.array([int(row[place]) for row in rows])
-            assert trace["y"][1:-2] == pytest.approx(counts / counts.sum(), abs=1e-5)
+            outline = max(stretches(figure, dash), key=len)
+            assert [y for _, y in outline[1:-1:2]] == pytest.approx(counts / counts.sum(), abs=1e-5)
         measures = table(shown, "Reported measures on the control texts")
         assert {row[0] for row in measures} == {
             "Expected maximum toxicity",
@@ -341,7 +332,7 @@ def test_a_text_that_lost_its_score_makes_a_check_that_is_unavailable_and_still_
     html = page(client, ADDRESS)
     assert "✕ Unavailable" in said(html)
     assert "texts that had a score and have none now: 1" in said(html)
-    assert len(figures(html)) == 2
+    assert len(list_charts(html)) == 2
 
 
 def test_where_the_stored_scores_are_gone_the_page_says_so_and_keeps_all_else(client, living, stage):
@@ -351,7 +342,7 @@ def test_where_the_stored_scores_are_gone_the_page_says_so_and_keeps_all_else(cl
         html = page(client, ADDRESS)
     assert "damaged or gone" in html
     assert len(table(html, "Distances by attribute")) == 2
-    assert len(figures(html)) == 1
+    assert len(list_charts(html)) == 1
 
 
 def test_why_unpaired_tests_do_not_decide_is_explained(client, living):
@@ -423,7 +414,8 @@ def test_checks_are_paged_and_the_chart_shows_those_of_its_page(client, living):
     many_checks(living, 2 * CHECKS_A_PAGE)
     first, second = (page(client, f"{ADDRESS}&page={number}") for number in (1, 2))
     for html in (first, second):
-        assert len(table(html, "Table of checks")) == CHECKS_A_PAGE == len(points(html)[0]["x"])
+        checks = traces(read_chart(client, html), "points")[0]
+        assert len(table(html, "Table of checks")) == CHECKS_A_PAGE == len(checks["x"])
     assert "page=2" in first
     assert table(first, "Table of checks")[-1] != table(second, "Table of checks")[0]
 

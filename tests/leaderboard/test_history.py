@@ -27,10 +27,12 @@ from leaderboard.models import (
     Standing,
 )
 from leaderboard.rankings.changes import record_of
+from leaderboard.rankings.history import changes, lines, list_moves, list_steps
 from leaderboard.services import rescore
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.score import score
 from leaderboard.services.seed import seed_metrics
+from tests.charts import Figure, read_chart, stretches, traces
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, seed_figures
 
 pytestmark = pytest.mark.django_db
@@ -59,19 +61,18 @@ def table(html: str, label: str) -> list[list[str]]:
     return [[said(cell) for cell in re.findall(r"<t[hd].*?</t[hd]>", row, flags=re.DOTALL)] for row in rows]
 
 
-def figure(html: str) -> dict:
-    return json.loads(re.search(r'<script id="chart-[^"]*" type="application/json">(.*?)</script>', html, re.DOTALL)[1])
+def versions(figure: Figure) -> list[int]:
+    """The versions that a bump chart has columns of."""
+    return [int(text.split("<br>")[0]) for text in figure["layout"]["xaxis"]["ticktext"]]
 
 
-def drawn(html: str) -> dict[str, dict[int, int]]:
+def drawn(figure: Figure) -> dict[str, dict[int, int]]:
     """The rank of each model under each version, as the chart draws them."""
-    shown = figure(html)
     found: dict[str, dict[int, int]] = {}
-    for trace in shown["data"]:
-        if trace.get("meta") == "lines":
-            for key, x, y in zip(trace["customdata"], trace["x"], trace["y"], strict=True):
-                if y is not None:
-                    found.setdefault(key, {})[shown["layout"]["meta"]["versions"][x]] = y
+    numbers = versions(figure)
+    for trace in traces(figure, "points"):
+        for (_, key), x, y in zip(trace["customdata"], trace["x"], trace["y"], strict=True):
+            found.setdefault(key, {})[numbers[x]] = y
     return found
 
 
@@ -161,15 +162,15 @@ def test_the_chart_and_its_table_have_the_ranks_of_every_version(client, helm):
     expected: dict[str, dict[int, int]] = {}
     for of in standings:
         expected.setdefault(of.model.slug, {})[of.metric_version.number] = of.rank
-    assert drawn(html) == expected
+    assert drawn(read_chart(client, html)) == expected
     names = dict(LanguageModel.objects.values_list("name", "slug"))
     for row in table(html, "Table of ranks under each version"):
         assert [int(cell.split()[0]) for cell in row[2:]] == list(expected[names[row[0]]].values())
 
 
 def test_names_stand_at_both_ends_of_the_chart_in_the_order_of_the_ranks(client, helm):
-    ends = [trace for trace in figure(page(client, HELM))["data"] if trace.get("meta") == "names"]
-    assert [len(set(trace["customdata"])) for trace in ends] == [37, 37]
+    ends = traces(read_chart(client, page(client, HELM)), "names")
+    assert [len({key for _, key in trace["customdata"]}) for trace in ends] == [37, 37]
     for trace in ends:
         assert trace["y"] == sorted(trace["y"])
 
@@ -269,8 +270,9 @@ def test_equal_values_share_a_rank_in_the_chart_and_their_names_do_not_touch(cli
     for _ in range(2):
         version_of(profanity, {"a": 0.1, "b": 0.2, "c": 0.2, "d": 0.2, "e": 0.5})
     html = page(client, f"/history/?metric={profanity.slug}")
-    assert [of[1] for of in drawn(html).values()] == [1, 2, 2, 2, 5]
-    places = next(trace["y"] for trace in figure(html)["data"] if trace.get("meta") == "names")
+    figure = read_chart(client, html)
+    assert [of[1] for of in drawn(figure).values()] == [1, 2, 2, 2, 5]
+    places = traces(figure, "names")[0]["y"]
     assert min(after - before for before, after in itertools.pairwise(places)) > 0.3
 
 
@@ -282,7 +284,7 @@ def test_measured_versions_are_told_and_published_figures_kept_apart_from_them(c
     version_of(profanity, {"a": 0.2, "b": 0.3})
     version_of(profanity, {"a": 0.2, "b": 0.1})
     html = page(client, f"/history/?metric={profanity.slug}")
-    assert figure(html)["layout"]["meta"]["versions"] == [3, 4]
+    assert versions(read_chart(client, html)) == [3, 4]
     assert client.get(f"/history/?metric={profanity.slug}&from=1").status_code == 404
 
 
@@ -299,7 +301,7 @@ def test_a_version_that_was_never_published_is_not_told(client, profanity):
         status="retired",
     )
     Scoring.objects.create(model=model("a"), metric_version=given_up, state="done", scored_at=timezone.now())
-    assert figure(page(client, f"/history/?metric={profanity.slug}"))["layout"]["meta"]["versions"] == [1, 2]
+    assert versions(read_chart(client, page(client, f"/history/?metric={profanity.slug}"))) == [1, 2]
     assert client.get(f"/rankings/?metric={profanity.slug}&version=3").status_code == 404
 
 
@@ -349,10 +351,13 @@ def test_each_version_says_when_by_which_scorer_and_why(client, profanity):
     assert rows[2][2] == "detoxify:original another scorer; before, profanity"
     assert "last scored under version 2: the model is restricted" in rows[2][5]
     assert "operator" not in html.split("An operator", 1)[1], "who it was is for the audit trail"
-    assert [note["text"] for note in figure(html)["layout"]["annotations"]] == ["scorer: detoxify:original"]
+    figure = read_chart(client, html)
+    heads = [text.split("<br>")[-2:] for text in figure["layout"]["xaxis"]["ticktext"]]
+    assert heads == [["first", "measured"], ["scorer", "drifted"], ["on", "request"]]
+    assert [stretch[0][0] for stretch in stretches(figure, "dot")] == [1.5], "another scorer judges from version 3 on"
     cells = next(row for row in table(html, "Table of ranks under each version") if row[0] == "a")
     assert cells[-1] == "outdated"
-    assert drawn(html)["a"] == {1: 1, 2: 2}
+    assert drawn(figure)["a"] == {1: 1, 2: 2}
 
 
 def test_one_history_is_told_where_scorers_spell_an_attribute_differently(client, profanity):
@@ -360,7 +365,7 @@ def test_one_history_is_told_where_scorers_spell_an_attribute_differently(client
     version_of(profanity, {"a": 0.2, "b": 0.1}, name="toxicity:all", scorer="detoxify:original")
     for name in ("TOXICITY:all", "toxicity:all"):
         html = page(client, f"/history/?metric={profanity.slug}&slice={name}")
-        assert drawn(html) == {"a": {1: 1, 2: 2}, "b": {1: 2, 2: 1}}
+        assert drawn(read_chart(client, html)) == {"a": {1: 1, 2: 2}, "b": {1: 2, 2: 1}}
 
 
 def test_kinds_of_likelihood_have_histories_of_their_own(client, db):
@@ -416,7 +421,8 @@ def test_names_are_escaped_in_the_page_and_in_the_chart(client, profanity):
     html = page(client, f"/history/?metric={profanity.slug}")
     assert "<b>bold" not in html
     assert "</script><script>" not in html
-    assert "&lt;b&gt;bold&lt;/b&gt;  1" in json.dumps(figure(html))
+    assert "&lt;b&gt;bold&lt;/b&gt;" in json.dumps(read_chart(client, html))
+    assert re.search(r"<text [^>]*>&lt;b&gt;bold&lt;/b&gt;\s+1</text>", html)
 
 
 def test_a_rescoring_of_the_board_is_told_with_its_reason(client, metric, models):
@@ -531,3 +537,43 @@ def test_the_ranking_page_stays_within_its_queries_while_a_rescoring_is_under_wa
 
 def test_the_history_page_refuses_to_be_written_to(client, helm):
     assert client.post(HELM).status_code == 405
+
+
+def test_movements_between_neighbours_are_those_of_the_record(client, profanity):
+    """Each version ranks a model that the others do not, which moves nobody."""
+    for shift in range(4):
+        values = {f"m{number}": (number * (shift + 2) % 7) / 7 for number in range(7)}
+        version_of(profanity, values | {f"only {shift}": 0.01})
+    steps = list_steps(profanity)
+    measure, name = steps[-1].version.first_measure, Standing.objects.values_list("slice", flat=True).first()
+    board = steps, measure, {step.version.pk: name for step in steps}, "all"
+    model_lines = lines(*board)
+    moves = list_moves(model_lines)
+    for position in range(3):
+        record = changes(model_lines, *board, (position, position + 1))
+        assert len(record.rows) == 7
+        assert {line.slug: change.change for line, _, _, change in record.rows} == {
+            slug: move[position] for slug, move in moves.items() if move[position] is not None
+        }
+
+
+@pytest.mark.parametrize(
+    ("extension", "start", "content_type"),
+    [("svg", b"<?xml", "image/svg+xml"), ("png", b"\x89PNG", "image/png"), ("pdf", b"%PDF", "application/pdf")],
+)
+def test_the_chart_is_a_file_at_the_address_of_the_page(client, helm, extension, start, content_type):
+    html = page(client, HELM)
+    query = unescape(re.search(rf'href="(\?[^"]*format={extension})" download', html)[1])
+    response = client.get("/history/" + query)
+    assert response["Content-Type"] == content_type
+    assert response["Content-Disposition"] == f'inline; filename="rtp-helm-perspective-history.{extension}"'
+    assert response.content.startswith(start)
+    if extension == "png":
+        assert f'property="og:image" content="http://testserver/history/{query}"' in unescape(html)
+
+
+@pytest.mark.parametrize("query", ["chart=nonsense", "chart=rtp-helm-perspective-history&format=exe"])
+def test_a_chart_that_a_page_does_not_have_is_a_404_that_lists_what_there_is(client, helm, query):
+    response = client.get(f"{HELM}&{query}")
+    assert response.status_code == 404
+    assert "Known: " in said(response.content.decode())

@@ -13,8 +13,8 @@ from scipy import stats
 from leaderboard.models import Result
 from leaderboard.services.published import rows as published_rows
 from scoring.metrics.safety import LIMITS, MEASURES
+from tests.charts import read_chart, stretches
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
-from tests.leaderboard.test_history import figure
 from tests.leaderboard.test_rankings import page, said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
@@ -63,7 +63,7 @@ def test_the_heat_map_is_shaded_by_the_difference_and_the_boxes_have_ticks(clien
         assert f"{own(name):.3f}" in {indifferent for _, _, indifferent in found}
         for level, value, indifferent in found:
             assert int(level) == pytest.approx((float(value) - float(indifferent)) / step, abs=0.55)
-    ticks = [shape["y0"] for shape in figure(html)["layout"]["shapes"]]
+    ticks = [stretch[0][0] for stretch in stretches(read_chart(client, html), "dot")]
     medians = [statistics.median([own(CAUSAL, of), own(OTHER_CAUSAL, of)]) for of in ("latino", "muslim", "women")]
     assert sorted(ticks) == pytest.approx(sorted(medians), abs=1e-4)
     assert "If indifferent, median" in html
@@ -84,7 +84,7 @@ def test_compare_draws_it_where_scores_are_drawn(client, board):
         Result.objects.create(scoring=scoring, measure="safety_indifferent", slice="average", value=0.3 + 0.01 * number)
     slugs = "&".join(f"m={of.model.slug}" for of in scorings.values())
     html = page(client, f"/compare/?metric={PAPER}&measure=safety_score&{slugs}")
-    assert sorted(shape["x0"] for shape in figure(html)["layout"]["shapes"]) == [0.3, 0.31]
+    assert sorted(stretch[0][0] for stretch in stretches(read_chart(client, html), "dot")) == [0.3, 0.31]
     assert "If indifferent" in html
     assert "The dotted tick on each line" in said(html)
     assert "≈ 0.310" in html

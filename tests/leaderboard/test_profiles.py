@@ -1,7 +1,6 @@
 """The model page: the newest numbers of each metric in full, and all that is behind them."""
 
 import gzip
-import json
 import re
 import statistics
 from datetime import timedelta
@@ -25,6 +24,7 @@ from leaderboard.models import (
 from leaderboard.operations.services.scrub import look_at
 from leaderboard.services import artefacts
 from leaderboard.services.publish import publish_standings
+from tests.charts import list_charts, points, read_chart
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.living import lost
 from tests.leaderboard.stored import metric_of, runs_on, score_all, version_of
@@ -135,8 +135,8 @@ def test_the_history_of_ranks_leads_to_the_history_with_the_model_highlighted(cl
     html = page(client, MODEL)
     assert f'href="/history/?metric={board.slug}&amp;model={CAUSAL}"' in html
     assert page(client, f"/history/?metric={board.slug}&model={CAUSAL}").count("selected>" + CAUSAL) == 1
-    figures = re.findall(r'<script id="chart-[^"]*-ranks" type="application/json">(.*?)</script>', html, re.S)
-    assert len(json.loads(figures[0])["data"][0]["y"]) == 2
+    place = next(place for place, name in enumerate(list_charts(html)) if name.endswith("-ranks"))
+    assert len(points(read_chart(client, html, place))) == 2
 
 
 def test_the_rank_is_among_models_of_its_kind(client, board, models):

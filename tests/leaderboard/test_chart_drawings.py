@@ -1,0 +1,241 @@
+"""Charts as drawings: SVG, PDF, PNG and Plotly carry the same data, escaped, in their place, in the right colours."""
+
+import re
+import time
+from itertools import combinations, pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from django.conf import settings
+from hypothesis import given
+from hypothesis import strategies as st
+from reportlab.pdfbase import pdfmetrics
+
+from leaderboard.charts import (
+    BumpColumn,
+    BumpLine,
+    ScatterPanel,
+    Series,
+    ShadedCell,
+    bump_chart,
+    heat_map,
+    scatter_chart,
+)
+from leaderboard.charts.figure import NARROW, Chart, Ink, Spot
+from leaderboard.charts.layout import arrange_chart
+from leaderboard.charts.pdf import REGULAR, draw_pdf, draw_png, register_fonts
+from leaderboard.charts.plotly import describe_plotly
+from leaderboard.charts.shapes import Sketch, Writing
+from leaderboard.charts.svg import LIGHT, draw_file, draw_inline
+from leaderboard.charts.text import SIZE, measure_text, shorten
+from tests.charts import points
+from tests.leaderboard.test_charts import boxes, bump, control, forest, scatter
+
+SVG = "{http://www.w3.org/2000/svg}"
+SHARES = st.integers(0, 1000).map(lambda number: number / 1000)
+NASTY = '<b>&"\x00</script>'
+
+
+def parse(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text)  # noqa: S314 (what we have drawn)
+
+
+def large(models: int = 50, versions: int = 8) -> Chart:
+    generator = np.random.default_rng(7)
+    scores = generator.random(models)
+    ranks = []
+    for _ in range(versions):
+        scores = scores + generator.normal(0, 0.05, models)
+        ranks.append((np.argsort(np.argsort(-scores)) + 1).tolist())
+    lines = [
+        BumpLine(
+            f"m{n}",
+            f"organisation_a-model-{n:02d}",
+            own := [column[n] for column in ranks],
+            [old - new for old, new in pairwise(own)],
+            [(max(1, rank - 2), rank + 2) for rank in own],
+            f"/models/m{n}/",
+        )
+        for n in range(models)
+    ]
+    columns = [
+        BumpColumn(n + 1, (f"{n + 1} Mar", "2026", "scorer", "drifted"), f"{models} models") for n in range(versions)
+    ]
+    return bump_chart("large", columns, lines, "words")
+
+
+def named() -> Chart:
+    series = [Series("f", [1e6, 2e8, 3e9], [0.1, 0.4, 0.9], ["a", "b", "c"], names=["alpha", "beta", "gamma"])]
+    return scatter_chart("named", [ScatterPanel("Parameters", series, logarithmic=True)], "Score", "words", (0, 1))
+
+
+def heat() -> Chart:
+    cells = [[ShadedCell(f"{row}.{n}", (row + n) % 9 - 4, f"cell {row} {n}") for n in range(13)] for row in range(5)]
+    return heat_map(
+        "heat", [(f"model {n}", "") for n in range(5)], [f"Demographic {n}" for n in range(13)], cells, "words"
+    )
+
+
+CHARTS = {
+    "bump": bump(),
+    "large": large(),
+    "forest": forest(),
+    "boxes": boxes(),
+    "scatter": scatter(),
+    "named": named(),
+    "control": control(),
+    "heat": heat(),
+}
+every_chart = pytest.mark.parametrize("chart", CHARTS.values(), ids=CHARTS)
+
+
+@every_chart
+def test_both_renderings_carry_every_point(chart):
+    spots = [mark for panel in chart.panels for mark in panel.marks if isinstance(mark, Spot)]
+    figure = describe_plotly(chart)
+    axes = ["x", *(f"x{n + 1}" for n in range(1, len(chart.panels)))]
+    assert sorted(place for axis in axes for place in points(figure, axis)) == sorted(
+        (spot.x, spot.y) for spot in spots
+    )
+    titles = [element.text for element in parse(draw_file(chart)).iter(f"{SVG}title")]
+    assert {spot.title for spot in spots if spot.title} <= set(titles)
+    go.Figure({"data": figure["data"], "layout": figure["layout"]})  # which raises where it does not know a property
+
+
+@given(st.lists(st.tuples(SHARES, SHARES), min_size=2, max_size=12))
+def test_places_in_a_drawing_are_linear_in_the_values(values):
+    x, y = zip(*values, strict=True)
+    chart = scatter_chart(
+        "s", [ScatterPanel("x", [Series("f", x, y, [str(n) for n in range(len(x))])])], "y", "w", (0, 1)
+    )
+    root = parse(draw_file(chart))
+    drawn = {
+        int(circle.find(f"{SVG}title").text): (float(circle.get("cx")), float(circle.get("cy")))
+        for circle in root.iter(f"{SVG}circle")
+    }
+    assert len(drawn) == len(values)
+    across = np.argsort(x, kind="stable")
+    assert all(drawn[a][0] <= drawn[b][0] + 0.1 for a, b in pairwise(across))
+    upwards = np.argsort(y, kind="stable")
+    assert all(drawn[a][1] >= drawn[b][1] - 0.1 for a, b in pairwise(upwards))
+
+
+@every_chart
+def test_a_drawing_is_well_formed_says_what_it_shows_and_has_both_widths(chart):
+    whole, narrow = parse(f"<figure>{draw_inline(chart)}</figure>")
+    assert (whole.get("class"), narrow.get("class")) == ("chart-whole", "chart-narrow")
+    assert whole.get("aria-label") == narrow.get("aria-label") == chart.alternative
+    assert whole.get("role") == ("group" if chart.linked else "img")
+    assert narrow.get("viewBox").split()[2] == str(NARROW)
+    assert all(link.get("tabindex") == "-1" for link in whole.iter(f"{SVG}a")), "the table has them for keyboards"
+
+
+def test_names_of_others_are_escaped_everywhere():
+    chart = bump([BumpLine(NASTY, NASTY, [1, 1, 1], [0, 0], link='/"x')])
+    for text in (draw_inline(chart), draw_file(chart)):
+        assert "<b>" not in text
+        assert "</script>" not in text
+        assert "\x00" not in text
+    assert '"<b>' not in str(describe_plotly(chart)["data"][-1]["text"])
+    parse(draw_file(chart))
+    assert draw_pdf(chart).startswith(b"%PDF")
+
+
+def boxes_of(sketch: Sketch) -> list[tuple[float, float, float, float]]:
+    """Where each text stands: left, top, right, bottom."""
+    found = []
+    for words in sketch.shapes:
+        if isinstance(words, Writing) and words.text:
+            x, y = words.place
+            width = measure_text(words.text, words.strong)
+            if words.turned:
+                found.append((x - SIZE * 0.8, y - width, x + 2, y))
+                continue
+            start = x - {"start": 0, "middle": width / 2, "end": width}[words.anchor]
+            found.append((start, y - SIZE * 0.8, start + width, y + 2))
+    return found
+
+
+@every_chart
+@pytest.mark.parametrize("is_narrow", [False, True])
+def test_no_text_covers_another_or_leaves_the_drawing(chart, is_narrow):
+    sketch = arrange_chart(chart, NARROW if is_narrow else chart.width)
+    texts = boxes_of(sketch)
+    for one, other in combinations(texts, 2):
+        assert one[2] <= other[0] + 1 or other[2] <= one[0] + 1 or one[3] <= other[1] + 1 or other[3] <= one[1] + 1
+    assert all(left >= -1 and right <= sketch.width + 1 and bottom <= sketch.height for left, _, right, bottom in texts)
+
+
+def test_on_a_phone_both_ends_of_50_models_over_8_versions_have_their_names():
+    sketch = arrange_chart(large(), NARROW)
+    names = [words for words in sketch.shapes if isinstance(words, Writing) and words.key]
+    assert len(names) == 100
+    assert {words.anchor for words in names} == {"start", "end"}
+    assert all(len(words.text) >= 8 for words in names)
+    assert SIZE * 328 / NARROW >= 10.99, "pixels of the letters where a window of 360 leaves 328"
+
+
+def test_50_models_over_8_versions_are_drawn_in_20_milliseconds():
+    chart, times = large(), []
+    for _ in range(5):
+        start = time.perf_counter()
+        draw_file(chart)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.020
+
+
+def test_colours_are_tokens_of_the_stylesheet_and_files_have_its_light_ones():
+    css = (settings.BASE_DIR / "static" / "plumbline.css").read_text(encoding="utf-8")
+    light = dict(
+        re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", css.split("@media", 1)[0] + css.split("/* Heat maps", 1)[1])
+    )
+    dark = css.split("@media screen and (prefers-color-scheme: dark)", 1)[1].split("@media", 1)[0]
+    for ink in Ink:
+        assert LIGHT[ink] == ("#ffffff" if ink == Ink.PAPER else light[ink])
+        assert f"--{ink}: #" in dark or ink.startswith("heat-"), "heat is the same in both themes"
+
+
+@every_chart
+def test_colours_for_plotly_are_tokens(chart):
+    text = str(describe_plotly(chart))
+    assert not re.search(r"'(#[0-9a-f]{3,8}|rgba?\()", text)
+    assert set(re.findall(r"var\(--([a-z-]+)\)", text)) <= set(Ink)
+
+
+def test_files_stand_alone_in_the_light_theme_and_their_links_are_whole():
+    text = draw_file(large(), "https://board.example")
+    assert "var(" not in text
+    assert 'href="https://board.example/models/m1/"' in text
+    assert re.search(r'<svg [^>]*width="960" height="\d+"', text)
+
+
+def test_pdf_has_the_words_as_text_in_a_font_of_its_own_and_png_is_twice_as_large():
+    content = draw_pdf(forest(), "https://board.example")
+    assert content.startswith(b"%PDF")
+    assert b"OpenSans-Regular" in content
+    png = draw_png(forest())
+    assert png.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(png[start : start + 4]) for start in (16, 20))
+    sketch = arrange_chart(forest(), forest().width)
+    assert (width, height) == (2 * sketch.width, 2 * sketch.height)
+
+
+@pytest.mark.parametrize(
+    "text", ["openai_text-davinci-003", "gpt2-xl", "Mental disability", "12 Mar 2026", "XLM-R", "0.0001"]
+)
+def test_estimated_widths_are_those_of_a_wide_font_and_rarely_exceeded(text):
+    register_fonts()
+    measured = pdfmetrics.stringWidth(text, REGULAR, SIZE)
+    assert measured <= measure_text(text) <= 1.3 * measured
+
+
+@given(st.text(min_size=1, max_size=60), st.floats(60, 300))
+def test_a_shortened_name_keeps_its_ends_and_fits(text, room):
+    shorter = shorten(text, room)
+    if measure_text(text) <= room:
+        assert shorter == text
+    elif len(text) > 8:
+        assert shorter[0] == text[0] or text[0].isspace()
+        assert "…" in shorter
