@@ -27,6 +27,7 @@ $(VENV)/.run: requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "environment: installing what requirements.lock pins (some minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python manage.py fetch_plotly || true
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
