@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart, ForestLine, forest_chart
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Scoring, Work
 from leaderboard.queries.side_by_side import (
     LEAST,
     MOST,
@@ -92,13 +93,14 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> ComparisonChoice:
 
     The form says by `of` which metric its other choices are for: they do not hold for another one.
     """
-    models = chosen_models(request)
-    metric, counts = choose(request, metrics, models)
+    candidates = chosen_candidates(request)
+    metric, counts = choose(request, metrics, [entry for group in candidates for entry in group])
     same = request.GET.get("of", metric.slug) == metric.slug
     versions = [version for version in metric.versions.all() if version.published_at]
     numbers = {str(version.number): version for version in versions}
     best = max(versions, key=lambda version: (counts.get(version.pk, 0), *newest(version)), default=None)
     version = numbers.get(pick(request, "version", str(best.number), list(numbers))) if same and best else best
+    models = choose_entries(candidates, version)
     measures = [measure.key for measure in metric.formula.ranked]
     usual = version.first_measure if version else metric.measure
     measure = pick(request, "measure", usual, measures) if same else usual
@@ -123,17 +125,33 @@ def parse(request: HttpRequest, metrics: list[Metric]) -> ComparisonChoice:
     )
 
 
-def chosen_models(request: HttpRequest) -> list[LanguageModel]:
-    """The models `m` of the address, in its order, each once. Raises Http404, naming those that do not exist."""
+def chosen_candidates(request: HttpRequest) -> list[list[LanguageModel]]:
+    """The entries that each `m` of the address may mean, in its order: one, or all of a model. Raises Http404."""
     slugs = list(dict.fromkeys(slug for slug in request.GET.getlist("m") if slug))
-    models = {model.slug: model for model in LanguageModel.objects.listed().filter(slug__in=slugs[:50])}
-    unknown = [slug for slug in slugs if slug not in models]
+    first_slugs = slugs[:50]
+    entries = LanguageModel.objects.listed().select_related("identity").order_by("pk")
+    groups: dict[str, list[LanguageModel]] = {}
+    for entry in entries.filter(Q(slug__in=first_slugs) | Q(identity__slug__in=first_slugs)):
+        for slug in {entry.slug, entry.identity.slug if entry.identity else entry.slug}:
+            groups.setdefault(slug, []).append(entry)
+    unknown = [slug for slug in slugs if slug not in groups]
     if unknown:
         raise Http404(
             f"m = {unknown[0]!r}: no model of this board has that name in addresses; look for it on the page that "
             "compares models"
         )
-    return [models[slug] for slug in slugs]
+    return [groups[slug] for slug in slugs]
+
+
+def choose_entries(candidates: Sequence[list[LanguageModel]], version: MetricVersion | None) -> list[LanguageModel]:
+    """Of each group of entries the one that `version` has scored, else the first; each entry once. In one query."""
+    if any(len(group) > 1 for group in candidates):
+        scorings = Scoring.objects.filter(metric_version=version, state=Work.State.DONE).order_by()
+        scored_models = set(scorings.values_list("model", flat=True))
+        entries = [next((entry for entry in group if entry.pk in scored_models), group[0]) for group in candidates]
+    else:
+        entries = [group[0] for group in candidates]
+    return list(dict.fromkeys(entries))
 
 
 def newest(version: MetricVersion) -> tuple[bool, bool, int]:

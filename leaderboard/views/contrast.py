@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from leaderboard.queries.contrast import contrast
 from leaderboard.queries.side_by_side import LEAST
 from leaderboard.rankings.versions import metrics_with_versions
-from leaderboard.views.compare import chosen_models
+from leaderboard.views.compare import choose_entries, chosen_candidates
 from leaderboard.views.keeping import keep_page
 
 
@@ -18,7 +18,7 @@ from leaderboard.views.keeping import keep_page
 @keep_page(shows_progress=True, reads=("m",))
 def contrast_models(request: HttpRequest) -> HttpResponse:
     """Two models over all metrics that have numbers of both; the page that chooses models where there are not two."""
-    models = chosen_models(request)
+    models = choose_entries(chosen_candidates(request), None)
     if len(models) != LEAST:
         return redirect(f"{reverse('compare')}?{urlencode([('m', model.slug) for model in models])}")
     first, second = models

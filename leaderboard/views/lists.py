@@ -19,6 +19,17 @@ SORT_LABELS = {
     "-metrics": "Most metrics first",
     "-entered": "Newest first",
 }
+# Columns: the sort that each heading leads to, "" for none; its label and its look.
+HEADINGS = (
+    ("name", "Model", ""),
+    ("", "Made by", ""),
+    ("", "Family", ""),
+    ("", "Kind", ""),
+    ("-parameters", "Parameters", "num"),
+    ("", "Licence", ""),
+    ("", "Entries", "num"),
+    ("-metrics", "Metrics", "num"),
+)
 
 
 @require_safe
@@ -49,6 +60,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
         "choices": choices,
         "sorts": SORT_LABELS.items(),
         "sort": sort,
+        "headings": HEADINGS,
         "page": page,
         "query": query.urlencode(),
     }

@@ -25,9 +25,7 @@ def test_models_are_listed_narrowed_and_sorted(client, db):
     assert masked
     assert set(masked) == set(LanguageModel.objects.filter(kind="masked", family="BERT").values_list("name", flat=True))
     largest = names(page(client, "/models/?sort=-parameters"))[0]
-    assert LanguageModel.objects.get(name=largest).parameters == max(
-        filter(None, LanguageModel.objects.values_list("parameters", flat=True))
-    )
+    assert largest == "TNLG v2 (530B)"
     assert "No model here is like that" in page(client, "/models/?q=nothing-is-called-so")
     assert client.get("/models/?size=enormous").status_code == 404
 
@@ -38,10 +36,25 @@ def test_hidden_models_are_left_out(client, db):
     assert "DistilGPT-2" not in names(page(client, "/models/?q=distil"))
 
 
-def test_ticked_models_are_compared(client, db):
+def test_ticked_models_are_compared_by_the_entries_that_one_metric_has_of_them(client, db):
     seed_figures()
-    answer = client.get("/compare/?m=hosseini-2023-gpt-2&m=hosseini-2023-gpt-2-xl")
-    assert answer.status_code == 200
+    assert client.get("/compare/?m=hosseini-2023-gpt-2&m=hosseini-2023-gpt-2-xl").status_code == 200
+    html = page(client, "/compare/?m=gpt-2&m=ctrl&metric=rtp-perspective")
+    assert "/models/gehman-2020-gpt2/" in html
+    assert "/models/gehman-2020-ctrl/" in html
+    assert "/models/hosseini-2023-gpt-2/" in page(client, "/compare/?m=gpt-2&m=gpt-2-xl&metric=safety-toxigen")
+    assert client.get("/compare/?m=zebra").status_code == 404
+
+
+def test_a_model_of_several_sources_is_one_row_with_what_is_known_of_it(client, db):
+    seed_figures()
+    html = page(client, "/models/?q=gpt2")
+    assert names(html).count("GPT-2") == 1
+    row = re.search(r'<tr>(?:(?!</tr>).)*href="/models/gpt-2/".*?</tr>', html, re.S)[0]
+    cells = [" ".join(re.sub("<[^>]+>", "", cell).split()) for cell in re.findall(r"<td.*?</td>", row, re.S)]
+    assert cells[1:] == ["OpenAI", "GPT-2", "Causal", "124M", "Modified MIT", "4", "7"]
+    assert names(page(client, "/models/?q=together_ul2")) == ["UL2 (20B)"]
+    assert 'aria-sort="descending"' in page(client, "/models/?sort=-parameters")
 
 
 def test_the_lists_take_as_many_queries_for_any_number_of_models(client, board):
