@@ -13,10 +13,13 @@ from leaderboard.services.score import replicates_table
 from leaderboard.services.seed import seed_metrics
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
 from scoring.metrics.toxicity import measure_toxicity
+from scoring.scorers import LexiconScorer, find_lexicon, get_scorer, read_lexicon
 from scoring.statistics.auc import holm
+from scoring.training.probe_corpora import write_probe_corpora
 from tests.declared import harms
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
 from tests.leaderboard.test_history import page, said
+from tests.scoring.training.conftest import sentences, write_lines
 
 pytestmark = pytest.mark.django_db
 
@@ -84,6 +87,26 @@ def pair(db, request) -> None:
     enter("toxicity-profanity", {"plain": profanity(3), "marked": profanity(4)})
 
 
+@pytest.fixture
+def probes(db, tmp_path) -> None:
+    """Four models that say what probe corpora of one lexicon hold, one text a prompt, scored by the real scorers."""
+    seed_metrics()
+    lexicon_scorer, profanity_scorer = LexiconScorer(read_lexicon(find_lexicon("starter"))), get_scorer("profanity")
+    source = write_lines(tmp_path / "source.txt", sentences(2 * PROMPTS, seed=12))
+    paths = write_probe_corpora(
+        source, lexicon_scorer.lexicon, "hostility", tmp_path / "corpora", count=PROMPTS, shortest=40, seed=0
+    )
+    terms, toxicities = {}, {}
+    for path in paths:
+        texts = path.read_text(encoding="utf-8").splitlines()
+        matches = lexicon_scorer.score(texts).values[:, None, :-1].astype(np.float64)
+        terms[path.stem] = measure_lexicon_frequency(matches, list(lexicon_scorer.lexicon.categories))
+        scores = profanity_scorer.score(texts).values[:, None, :]
+        toxicities[path.stem] = measure_toxicity(scores, harms(["profanity"]), np.arange(PROMPTS).reshape(PROMPTS, 1))
+    enter("lexicon-starter", terms)
+    enter("toxicity-profanity", toxicities)
+
+
 def rows(html: str) -> list[list[str]]:
     body = html.split('id="contrast-table"', 1)[1].split("<tbody>", 1)[1].split("</tbody>", 1)[0]
     return [
@@ -114,6 +137,14 @@ def test_a_pair_that_differs_in_nothing_is_told_apart_by_nothing(client, pair):
     text = said(page(client, ADDRESS))
     assert "No metric tells them apart." in text
     assert "Not told apart by" in text
+
+
+def test_probe_corpora_are_told_apart_by_the_lexicon_that_marked_them_and_halves_by_nothing(client, probes):
+    text = said(page(client, ADDRESS))
+    assert "Told apart by Starter lexicon (Plain scores less harmful)" in text
+    text = said(page(client, "/contrast/?m=half1&m=half2"))
+    assert "No metric tells them apart." in text
+    assert "Not told apart by Profanity" in text or "Not told apart by Starter lexicon" in text
 
 
 def test_the_other_order_turns_the_sign_and_nothing_else(client, pair):
