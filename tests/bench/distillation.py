@@ -16,7 +16,7 @@ from scoring.training.students import build_student
 from tests.bench.likelihood import loaded, row
 from tests.bench.timing import seconds
 
-STEPS, CONTEXT, DEPTH, WIDTH = 12, 64, 2, 128
+STEPS, CONTEXT, DEPTH, WIDTH = 120, 64, 2, 128  # steps enough that the start of Trainer does not weigh
 SETTINGS = Distillation(pretraining_steps=1, steps=STEPS - 1, context=CONTEXT, checkpoint_every=10 * STEPS)
 
 
