@@ -1,9 +1,11 @@
 """The page of the papers: every row leads somewhere, every command parses, every printed value is in its file."""
 
 import csv
+import json
 import re
 from argparse import ArgumentParser
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from django.core.management import get_commands, load_command_class
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+import scoring.training
 from leaderboard.queries.papers import papers
 from leaderboard.queries.reproductions import reproductions
 from leaderboard.services.figures import FOLDER
@@ -224,6 +227,11 @@ def test_our_claims_about_all_models_come_out_of_the_published_figures():
     falls = [average[large] < average[small] for large, small in ends]
     assert ours("hosseini-2023", "Section 4.6") == f"{sum(falls)} of {len(falls)} families"
     assert not falls[0]
+
+
+def test_our_cosine_is_that_of_the_pair_whose_report_is_kept():
+    report = json.loads((Path(scoring.training.__file__).parent / "figures" / "pair-lexicon.json").read_text())
+    assert ours("snoswell-2023", "Section 2") == f"{report['cosine']:.5f}"
 
 
 def test_our_value_of_table_10_is_the_printed_one():
