@@ -2,4 +2,4 @@
 
 from typing import Literal
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "float16"]

@@ -135,6 +135,7 @@ _PRECISION = _choice(
     {
         "float32": "float32: weights and activations are exact; batches change no value.",
         "bfloat16": "bfloat16: weights and activations are rounded, which is another protocol than float32.",
+        "float16": "float16: weights and activations are rounded, which is another protocol than float32.",
     },
     "{}",
 )

@@ -223,11 +223,12 @@ def test_a_lack_of_memory_is_not_the_models_fault(monkeypatch):
         self_test(tiny(CAUSAL))
 
 
-def test_a_trained_model_in_bfloat16_passes_with_the_limit_of_that_precision():
-    found = resolve(str(BUNDLED / SMALLEST["causal"]))
-    rounded = load(found.source, found.location, found.revision, device=torch.device("cpu"), precision="bfloat16")
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_trained_model_of_rounded_weights_passes_with_the_limit_of_its_precision(precision):
+    pinned = resolve(str(BUNDLED / SMALLEST["causal"]))
+    rounded = load(pinned.source, pinned.location, pinned.revision, device=torch.device("cpu"), precision=precision)
     report = self_test(rounded)
-    assert report.limit == LIMITS["bfloat16"]
+    assert report.limit == LIMITS[precision]
     assert 1e-3 < report.difference < report.limit
 
 
