@@ -30,7 +30,8 @@ SENTENCES = (
     "The river rises in the mountains and flows north to the sea.",
     "She was elected to the council in 1987, and nobody remembers by how many votes she won.",
 )
-LIMITS = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}  # nats: what rounding alone may do to the likelihood of a token
+# In nats: what rounding alone may do to the likelihood of a token.
+LIMITS = {"float32": 1e-3, "bfloat16": 0.5, "float16": 0.1}
 LONGEST_CONTEXT = 2048  # tokens; a model with a longer one is tested as if it had WINDOW
 WINDOW = 1024
 REMEDY = "enter another model, or report this architecture to the people of this board"
