@@ -86,7 +86,8 @@ def cite_result(model: LanguageModel, profile: Profile, address: str) -> Citatio
     if result.derived:
         value += " (derived here from figures of the source, which does not print it)"
     if result.ci_low is not None and result.ci_high is not None:
-        value += f" (95% interval {result.ci_low:.{digits}f} to {result.ci_high:.{digits}f})"
+        value += f" (95% interval {result.ci_low:.{digits}f} to {result.ci_high:.{digits}f}"
+        value += ", worked out here from counts of texts)" if result.interval_derived else ")"
     revision = f", revision {model.revision}" if model.revision else ""
     scored_at = profile.scoring.scored_at
     date_words = f", {'scored' if version.measured else 'entered'} {scored_at:%-d %B %Y}" if scored_at else ""

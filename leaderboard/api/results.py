@@ -44,6 +44,9 @@ class ResultOut(Schema):
     p_adjusted: float | None = Field(description="Holm, over the demographics of the model; of an average as p_value.")
     published_rank: int | None
     derived: bool = Field(description="Worked out here from figures of the source, which does not print it.")
+    interval_derived: bool = Field(
+        description="Whether the interval was worked out here, from counts of texts: the source prints none."
+    )
     scored_at: datetime
     lost_files: str = Field(
         description="Which of the files that the number was made of are damaged or missing; empty where none is."
@@ -52,7 +55,7 @@ class ResultOut(Schema):
 
 FIELDS = (
     *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "missing_texts", "worst_low", "worst_high"),
-    *("p_value", "p_adjusted", "published_rank", "derived"),
+    *("p_value", "p_adjusted", "published_rank", "derived", "interval_derived"),
 )
 
 

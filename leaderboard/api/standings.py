@@ -59,6 +59,9 @@ class RankedEntry(Schema):
     value: float
     ci_low: float | None
     ci_high: float | None
+    interval_derived: bool = Field(
+        description="Whether the interval was worked out here, from counts of texts: the source prints none."
+    )
     indifferent: float | None = Field(description="What the model would have if it were indifferent, where known.")
     indifferent_derived: bool = Field(description="Whether that was worked out here from figures of the source.")
     n: int | None = Field(description="How many texts or prompts the value is of.")

@@ -352,10 +352,10 @@ TABLES = (
         ("metric", "version", "model", "measure", "slice"),
         (
             *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "published_rank", "p_value"),
-            *("p_adjusted", "missing_texts", "worst_low", "worst_high", "derived"),
+            *("p_adjusted", "missing_texts", "worst_low", "worst_high", "derived", "interval_derived"),
         ),
         (PackageLink("scoring", "scorings", ("metric", "version", "model")),),
-        added=("missing_texts", "worst_low", "worst_high", "derived"),
+        added=("missing_texts", "worst_low", "worst_high", "derived", "interval_derived"),
     ),
     PackageTable(
         "standings",

@@ -25,6 +25,9 @@ class Result(models.Model):
     derived = models.BooleanField(
         default=False, help_text="Worked out here from figures of the source, which does not print it."
     )
+    interval_derived = models.BooleanField(
+        default=False, help_text="The interval was worked out here, from counts of texts: the source prints none."
+    )
     missing_texts = models.PositiveIntegerField(
         null=True, blank=True, help_text="Continuations without a score, where `missing` counts prompts without any."
     )

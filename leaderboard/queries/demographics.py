@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,17 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Sta
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.populations import leading_count, population_title
 from leaderboard.rankings.scales import Shades, WhiskerScale, fit_scale, fit_shades
+from leaderboard.services.hosseini_figures import indifferent_at
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
 from scoring.statistics.boxes import Box, box
+from scoring.statistics.correlations import pearson
 
 OVERALL = (AVERAGE, ALL)  # slices that are no demographic
+# Of log-perplexity, in nats a token. Published models have 1.0 to 2.3 (Hosseini et al. 2023, Table 9): a wider spread
+# raises the values of all demographics, and their correlation with the medians stays between 0.77 and 0.79.
+SPREAD = 0.8
 MANY = 10  # models from which on the one that is worst off most often is worth naming
 
 
@@ -84,7 +89,7 @@ class Board:
 
     @property
     def ticked(self) -> bool:
-        """Whether the models' own indifferent values on demographics are known; a paper's are on the average alone."""
+        """Whether the models' own indifferent values on demographics are known."""
         return any(name in self.indifferent for name in self.demographics)
 
     @property
@@ -180,23 +185,25 @@ class HeatRow:
 
 def heat_rows(board: Board, shades: Shades, models: Sequence[int]) -> list[HeatRow]:
     """The rows of `models`, in one query for their tests."""
-    p_values = dict[tuple[int, str], float | None]()
-    rows = Standing.objects.filter(
-        metric_version=board.version, measure=board.measure.key, population=board.population, model__in=models
-    ).order_by()
-    for model, name, p_value in rows.values_list("model_id", "slice", "result__p_adjusted"):
-        p_values[model, name] = p_value
+    verdicts = read_verdicts(board, Q(model__in=models))
 
     def cell(model: int, name: str) -> HeatMapCell | None:
         value = board.values[name].get(model)
         if value is None:
             return None
         own = board.indifferent.get(name, {}).get(model)
-        significant = significance(board.measure.key, p_values.get((model, name)))
-        return HeatMapCell(value, shades.level(value, own), significant, own)
+        return HeatMapCell(value, shades.level(value, own), verdicts.get((model, name)), own)
 
     slices = board.slices
     return [HeatRow(board.entries[model], [cell(model, name) for name in slices]) for model in models]
+
+
+def read_verdicts(board: Board, condition: Q) -> dict[tuple[int, str], bool | None]:
+    """Whether values differ from an indifferent model's at 5%, after Holm, by model and slice, in one query."""
+    key = board.measure.tested_key
+    rows = Standing.objects.filter(condition, metric_version=board.version, measure=key, population=board.population)
+    tests = rows.order_by().values_list("model_id", "slice", "result__p_adjusted")
+    return {(model, name): significance(key, p_adjusted) for model, name, p_adjusted in tests}
 
 
 def boxes(board: Board) -> list[tuple[str, BoxColumn]]:
@@ -232,14 +239,10 @@ class Ranked:
     ci_high: float | None
     n: int | None
     missing: int
-    p_adjusted: float | None
     derived: bool
+    interval_derived: bool
+    significant: bool | None  # whether it differs from an indifferent model's at 5%, after Holm; None without a test
     indifferent: float | None
-
-    @property
-    def significant(self) -> bool | None:
-        """Whether it differs from an indifferent model's at 5%, after Holm; None where no test was made."""
-        return significance(self.measure, self.p_adjusted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,17 +255,20 @@ class OwnRanking:
 
 
 def own_ranking(board: Board, name: str, first: int, count: int) -> OwnRanking:
-    """The ranking of `of` on slice `name`, in two queries: `count` places after `first`."""
+    """The ranking of `board` on slice `name`, in three queries: `count` places after `first`."""
     everybody = Standing.objects.filter(
         metric_version=board.version, measure=board.measure.key, population=board.population, slice=name
     )
     counts = everybody.aggregate(size=Count("pk"), first=Count("pk", filter=Q(rank_low=1)))
     rows = everybody.filter(is_listed("model__")).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
-    results = ("ci_low", "ci_high", "n", "missing", "p_adjusted", "derived")
+    results = ("ci_low", "ci_high", "n", "missing", "derived", "interval_derived")
     places = rows.values_list("model_id", *fields, *(f"result__{name}" for name in results))[first : first + count]
-    own = board.indifferent.get(name, {})
-    rows_of_models = [Ranked(board.entries[model], *(*numbers, own.get(model))) for model, *numbers in places]
+    own, verdicts = board.indifferent.get(name, {}), read_verdicts(board, Q(slice=name))
+    rows_of_models = [
+        Ranked(board.entries[model], *(*numbers, verdicts.get((model, name)), own.get(model)))
+        for model, *numbers in places
+    ]
     return OwnRanking(rows_of_models, counts["size"], leading_count(counts["first"], counts["size"]))
 
 
@@ -286,7 +292,55 @@ def sentences(board: Board, columns: Sequence[tuple[str, BoxColumn]]) -> list[st
         f"Models differ most on {spread.label}: half of them lie between {spread.box.lower:.{digits}f} and "
         f"{spread.box.upper:.{digits}f}."
     )
+    return [*statements, *hold_against_indifference(board, dict(columns))] if board.ticked else statements
+
+
+def hold_against_indifference(board: Board, columns: Mapping[str, BoxColumn]) -> list[str]:
+    """How demographics compare beyond what texts' toxicity makes of an indifferent model, and how much that is."""
+    excesses = {
+        name: float(np.median([board.values[name][model] - own for model, own in board.indifferent[name].items()]))
+        for name in columns
+        if board.indifferent.get(name)
+    }
+    worst, best = (choose(excesses, key=lambda name: board.best * excesses[name]) for choose in (min, max))
+    statements = [
+        f"Held against what each model would have if it were indifferent, the worst median is that of "
+        f"{slice_label(worst)} ({_signed(excesses[worst], board.digits)}) and the best that of {slice_label(best)} "
+        f"({_signed(excesses[best], board.digits)})."
+    ]
+    baseline, whose = baseline_of(board, columns)
+    names = sorted(baseline)
+    correlation = pearson(
+        np.array([baseline[name] for name in names]), np.array([columns[name].box.median for name in names])
+    ).value
+    if correlation is not None:
+        low, high = min(names, key=baseline.__getitem__), max(names, key=baseline.__getitem__)
+        statements.append(
+            f"Part of “who is harmed” is how toxic annotators found the texts: {whose} would score from "
+            f"{baseline[low]:.3f} ({slice_label(low)}) to {baseline[high]:.3f} ({slice_label(high)}) by that toxicity "
+            f"alone, and over the {len(names)} demographics this correlates {correlation:.2f} with the medians above."
+        )
     return statements
+
+
+def baseline_of(board: Board, columns: Mapping[str, BoxColumn]) -> tuple[dict[str, float], str]:
+    """The score of an indifferent model by demographic, and which model that is.
+
+    Measured models have values of their own: their median. Of published ones only moments over all texts are known, so
+    the toxicities of ToxiGen are taken with one spread for all texts.
+    """
+    if board.version.measured:
+        return {
+            name: column.indifferent for name, column in columns.items() if column.indifferent is not None
+        }, "models indifferent to harm, with the perplexities of these,"
+    of_toxigen = indifferent_at(SPREAD)
+    return {
+        name: of_toxigen[name] for name in columns if name in of_toxigen
+    }, f"a model indifferent to harm whose log-perplexities have a standard deviation of {SPREAD}"
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")  # noqa: RUF001 (a minus is as wide as a plus)
 
 
 def _worst_off(board: Board) -> Counter[str]:

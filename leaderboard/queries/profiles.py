@@ -18,6 +18,7 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.rankings.digits import digits_of
+from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.places import Place, places_of
 from leaderboard.services.access import VERBS
 from scoring.metrics.formulas import slices_in_order
@@ -92,6 +93,12 @@ class Profile:
     def derived(self) -> bool:
         """Whether any value was worked out here from what its source prints."""
         return any(cell.result.derived for _, cells in self.rows for cell in cells if cell.result)
+
+    @property
+    def interval_note(self) -> str:
+        """Why published values have intervals from counts or none; empty for measured ones."""
+        results = [cell.result for _, cells in self.rows for cell in cells if cell.result]
+        return explain_intervals(self.version, self.main, results)
 
     @property
     def ticked(self) -> bool:

@@ -9,6 +9,7 @@ from django.db.models import Count, OuterRef, Q, Subquery, Window
 
 from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work, is_listed
 from leaderboard.rankings.indifferent import indifferent_results
+from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.places import Place
 from leaderboard.rankings.populations import in_own_population, leading_count
 from leaderboard.services.publish import covariances
@@ -100,6 +101,11 @@ class SideBySide:
         """Whether any value was worked out here from what its source prints."""
         of_models = any(entry.scored and entry.scored.derived for entry in self.entries_in_order)
         return of_models or (self.ticked and not self.version.measured)
+
+    @property
+    def interval_note(self) -> str:
+        """Why published values have intervals from counts or none; empty for measured ones."""
+        return explain_intervals(self.version, self.slice, [entry.scored for entry in self.entries if entry.scored])
 
     @property
     def tested(self) -> bool:

@@ -144,6 +144,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
         (TableColumn("derived", False), lambda _, row: "derived" if row.result.derived else ""),
         (TableColumn("ci_low"), lambda _, row: number(row, row.result.ci_low)),
         (TableColumn("ci_high"), lambda _, row: number(row, row.result.ci_high)),
+        (TableColumn("interval_derived", False), lambda _, row: "derived" if row.result.interval_derived else ""),
         (TableColumn("indifferent"), lambda _, row: number(row, indifferent_of(sheet, row))),
         (TableColumn("indifferent_derived", False), lambda _, row: "derived" if row.indifferent_derived else ""),
         (TableColumn("k"), lambda _, row: whole(row.version.protocol.k)),
@@ -170,6 +171,7 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     empty_columns |= set() if sheet.is_mixed else {"provenance", "version"}
     empty_columns |= set() if sheet.measure.indifferent_key else {"indifferent"}
     empty_columns |= set() if any(row.result.derived for _, row in sheet.rows) else {"derived"}
+    empty_columns |= set() if any(row.result.interval_derived for _, row in sheet.rows) else {"interval_derived"}
     empty_columns |= set() if any(row.indifferent_derived for _, row in sheet.rows) else {"indifferent_derived"}
     empty_columns |= set() if any(row.result.scoring.lost_files for _, row in sheet.rows) else {"lost_files"}
     empty_columns |= {"among"} if exact or len(sheet.populations) == 1 else set()
@@ -280,6 +282,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "value": row.result.value,
         "ci_low": row.result.ci_low,
         "ci_high": row.result.ci_high,
+        "interval_derived": row.result.interval_derived,
         "indifferent": indifferent_of(sheet, row),
         "indifferent_derived": row.indifferent_derived,
         "n": row.result.n,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result
+from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.movement import RankMovement
 from leaderboard.rankings.populations import ALL, leading_count, population_in_words, population_title
 from leaderboard.rankings.scales import WhiskerScale
@@ -22,6 +23,7 @@ class SliceCell:
     significant: bool | None = None
     reason: str = ""
     level: int | None = None  # its shade, of a demographic; None where values are not shaded
+    indifferent: float | None = None  # what the model would have there if it were indifferent, where that is its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,12 @@ class Ranking:
     def has_derived_values(self) -> bool:
         """Whether any value on this page was worked out here from what its source prints."""
         return any(row.result.derived or row.indifferent_derived for group in self.groups for row in group.rows)
+
+    @property
+    def interval_note(self) -> str:
+        """Why published values have intervals from counts or none; empty for measured ones and a mixed ranking."""
+        results = [row.result for group in self.groups for row in group.rows]
+        return explain_intervals(self.versions[0], self.slice, results) if results and not self.is_mixed else ""
 
     @property
     def has_history(self) -> bool:

@@ -34,6 +34,7 @@ from leaderboard.rankings.selection import Selection
 from leaderboard.rankings.versions import NoRanking
 from leaderboard.rankings.view import View
 from scoring.artefacts import ArtefactError
+from scoring.metrics.measures import Measure
 from scoring.statistics.ranks import Rank, competition_ranks
 
 GONE = "The ranks of that day cannot be taken again: a file that they were made from is gone."
@@ -199,25 +200,41 @@ def read_cells(
     condition = Q(pk__in=[])
     for measure in {measure.key: measure for measure in measures.values()}.values():
         scorings = {row.result.scoring_id for row in page_standings if row.measure == measure.key}
-        condition |= Q(scoring__in=scorings, measure=measure.key, slice__in=columns)
+        condition |= Q(scoring__in=scorings, measure__in={measure.key, measure.tested_key}, slice__in=columns)
         condition |= indifferent_results(measure, scorings, slices)
     if not page_standings or not (columns or any(measure.indifferent_key for measure in measures.values())):
         return {}, {}
     versions = {version.pk: version for selection in selections for version in selection.versions}
     digits = {row.result.scoring_id: digits_of(versions[row.metric_version_id], row.measure) for row in page_standings}
-    key_of = {row.result.scoring_id: row.measure for row in page_standings}
-    cells: dict[tuple[int, str], SliceCell] = {}
-    indifferent: Indifferent = {}
-    rows = Result.objects.filter(condition).order_by()
-    for scoring, name, key, value, p in rows.values_list("scoring_id", "slice", "measure", "value", "p_adjusted"):
-        if key == key_of[scoring]:
-            cells[scoring, name] = SliceCell(value, f"{value:.{digits[scoring]}f}", significance(key, p))
-        else:
-            indifferent[scoring, name] = value
+    measure_of = {row.result.scoring_id: measures[row.metric_version_id] for row in page_standings}
+    values, indifferent, verdicts = sort_results(condition, measure_of)
+    cells = {
+        key: SliceCell(value, f"{value:.{digits[key[0]]}f}", verdicts.get(key), indifferent=indifferent.get(key))
+        for key, value in values.items()
+    }
     for selection in selections:
         if selection.metric.formula.by_demographic:
             shade_cells(cells, indifferent, selection, page_standings)
     return cells, indifferent
+
+
+def sort_results(
+    condition: Q, measure_of: dict[int, Measure]
+) -> tuple[Indifferent, Indifferent, dict[tuple[int, str], bool | None]]:
+    """Values, indifferent values and verdicts by scoring and slice. measure_of: the one shown, by scoring."""
+    values: Indifferent = {}
+    indifferent: Indifferent = {}
+    verdicts: dict[tuple[int, str], bool | None] = {}
+    rows = Result.objects.filter(condition).order_by()
+    for scoring, name, key, value, p in rows.values_list("scoring_id", "slice", "measure", "value", "p_adjusted"):
+        measure = measure_of[scoring]
+        if key == measure.key:
+            values[scoring, name] = value
+        elif key == measure.indifferent_key:
+            indifferent[scoring, name] = value
+        if key == measure.tested_key:
+            verdicts[scoring, name] = significance(key, p)
+    return values, indifferent, verdicts
 
 
 def shade_cells(

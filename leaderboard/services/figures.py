@@ -8,6 +8,7 @@ from pathlib import Path
 
 from leaderboard.models import LanguageModel
 from leaderboard.services.identities import declared_models, enter_identity, take_over
+from scoring.statistics.area_bounds import conservative_interval
 
 FOLDER = Path(__file__).parent.parent / "published"
 PERCENT = Decimal(100)
@@ -17,7 +18,7 @@ PERCENT = Decimal(100)
 class Figure:
     """One published number; or `derived`, which its source does not print: worked out here from what it prints.
 
-    ci_low to ci_high: its 95% interval, where the source prints one.
+    ci_low to ci_high: its 95% interval, where the source prints one; or `interval_derived`, from counts.
     """
 
     model: str
@@ -29,6 +30,7 @@ class Figure:
     derived: bool = False
     ci_low: float | None = None
     ci_high: float | None = None
+    interval_derived: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,13 @@ def estimate(model: str, measure: str, name: str, mean: str, margin: str, unit: 
     value, half = Decimal(mean), Decimal(margin)
     ends = [float(end / unit) for end in (value - half, value + half)]
     return Figure(model, measure, name, float(value / unit), ci_low=ends[0], ci_high=ends[1])
+
+
+def bound_area(model: str, measure: str, name: str, area: float, positives: int, negatives: int) -> Figure:
+    """A figure that is an area, printed without an interval: with a conservative one from the counts of texts."""
+    low, high = conservative_interval(area, positives, negatives)
+    texts = positives + negatives
+    return Figure(model, measure, name, area, texts, ci_low=float(low), ci_high=float(high), interval_derived=True)
 
 
 def enter_model(

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from django.utils.text import slugify
 
 from leaderboard.models import LanguageModel
-from leaderboard.services.figures import Figure, enter_model, rows
+from leaderboard.services.figures import Figure, bound_area, enter_model, rows
 from scoring.metrics.approximate_safety import Moments, Toxicities, approximate_auc, approximate_indifference
 from scoring.metrics.measures import slice_of
 from scoring.metrics.regard import REGARD_SAFETY_SCORE, REGARD_SCORE
@@ -28,6 +29,7 @@ MEN = "men"  # of whom ToxiGen has no texts, and so no key
 MEAN = "mean of 4 benchmarks"  # as Table 15 calls it
 MILLION = 1_000_000
 PERPLEXITY = "perplexity"  # what slices of benchmarks begin with, so that they stand together after the demographics
+IMPLICIT_HATE = (7_100, 7_100)  # its harmful and benign texts
 LAST_DIGIT = 0.01  # of a value to two decimals, rounded or cut off
 
 # Names of the paper's tables, longest match first: family and kind of likelihood.
@@ -74,8 +76,9 @@ GPT2_GRID = GRIDS[1]  # the only one whose perplexity is printed
 def hosseini_toxigen() -> Iterator[Figure]:
     """Tables 1 and 9, with the averages of the paper's repository; and what it prints of distilled models."""
     for row in rows("safety_scores_toxigen.csv"):
-        n = int(row["n_harmful"]) + int(row["n_benign"])
-        yield Figure(row["model"], SAFETY_SCORE.key, row["target_group"], float(row["safety_score_full"]), n)
+        counts = int(row["n_harmful"]), int(row["n_benign"])
+        score = float(row["safety_score_full"])
+        yield bound_area(row["model"], SAFETY_SCORE.key, row["target_group"], score, *counts)
     for row in rows("safety_scores_toxigen_averages.csv"):
         if row["over"] == "model":
             yield Figure(row["model"], SAFETY_SCORE.key, AVERAGE, float(row["mean_safety_score_full"]))
@@ -88,40 +91,60 @@ def hosseini_toxigen() -> Iterator[Figure]:
 
 
 def derived_of_hosseini() -> Iterator[Figure]:
-    """Likelihood AUC, indifferent value and excess that follow from Table 9, log-perplexities taken to be normal."""
+    """Likelihood AUC, indifferent values and excesses that follow from Table 9, log-perplexities taken to be normal.
+
+    Indifferent values and excesses are of each demographic and of the average; the area has no toxicities in it, and
+    Table 9 no demographics.
+    """
     scores = {
-        row["model"]: float(row["mean_safety_score_full"])
+        (row["model"], AVERAGE): float(row["mean_safety_score_full"])
         for row in rows("safety_scores_toxigen_averages.csv")
         if row["over"] == "model"
     }
+    for row in rows("safety_scores_toxigen.csv"):
+        scores[row["model"], row["target_group"]] = float(row["safety_score_full"])
     moments: dict[str, dict[str, Moments]] = {}
     for row in rows("log_perplexity.csv"):
         moments.setdefault(row["model"], {})[row["label"]] = Moments(float(row["mean"]), float(row["std"]))
     toxicities = toxicities_of_toxigen()
     for model, by_label in moments.items():
         harmful, benign = by_label["harmful"], by_label["benign"]
-        indifferent = approximate_indifference(harmful, benign, toxicities)
-        for measure, value in (
-            (LIKELIHOOD_AUC, approximate_auc(harmful, benign)),
-            (SAFETY_INDIFFERENT, indifferent),
-            (SAFETY_EXCESS, scores[model] - indifferent),
-        ):
-            yield Figure(model, measure.key, AVERAGE, value, derived=True)
+        yield Figure(model, LIKELIHOOD_AUC.key, AVERAGE, approximate_auc(harmful, benign), derived=True)
+        indifferent = {
+            name: approximate_indifference(harmful, benign, [of_texts]) for name, of_texts in toxicities.items()
+        }
+        indifferent[AVERAGE] = float(np.mean(list(indifferent.values())))
+        for name, value in indifferent.items():
+            yield Figure(model, SAFETY_INDIFFERENT.key, name, value, derived=True)
+            yield Figure(model, SAFETY_EXCESS.key, name, scores[model, name] - value, derived=True)
 
 
-def toxicities_of_toxigen() -> list[Toxicities]:
+@lru_cache(maxsize=4)
+def indifferent_at(spread: float) -> dict[str, float]:
+    """The safety score on each demographic of ToxiGen of a model whose log-perplexities are normal and know no harm.
+
+    spread: their standard deviation, the same for all texts. What differs between demographics is then their texts'
+    toxicity alone.
+    """
+    alike = Moments(0.0, spread)
+    return {
+        name: approximate_indifference(alike, alike, [of_texts]) for name, of_texts in toxicities_of_toxigen().items()
+    }
+
+
+def toxicities_of_toxigen() -> dict[str, Toxicities]:
     """The toxicities of each demographic's texts in the paper's evaluation set, from counts of them."""
     by_group: dict[str, dict[str, list[float]]] = {}
     for row in rows("toxigen_toxicities.csv"):
         by_label = by_group.setdefault(row["target_group"], {"harmful": [], "benign": []})
         by_label[row["label"]] += [float(row["toxicity"])] * int(row["texts"])
-    return [Toxicities(np.array(texts["harmful"]), np.array(texts["benign"])) for texts in by_group.values()]
+    return {name: Toxicities(np.array(texts["harmful"]), np.array(texts["benign"])) for name, texts in by_group.items()}
 
 
 def hosseini_implicit_hate() -> Iterator[Figure]:
     """Table 10."""
     for row in rows("safety_scores_implicit_hate.csv"):
-        yield Figure(row["model"], SAFETY_SCORE.key, ALL, float(row["safety_score"]), 14_200)
+        yield bound_area(row["model"], SAFETY_SCORE.key, ALL, float(row["safety_score"]), *IMPLICIT_HATE)
 
 
 def hosseini_distilled() -> Iterator[Figure]:

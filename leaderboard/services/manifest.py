@@ -168,7 +168,7 @@ def describe_entry(scoring: Scoring) -> dict[str, Any]:
         "not_ranked": scoring.why_unranked or None,
         "results": [
             {"measure": result.measure, "slice": result.slice, "published_rank": result.published_rank}
-            | {"derived": result.derived}
+            | {"derived": result.derived, "interval_derived": result.interval_derived}
             | numbers_of(result)
             for result in sorted(scoring.results.all(), key=lambda row: (row.measure, row.slice))
         ],

@@ -1,6 +1,6 @@
 """Published figures: from the CSV files of `leaderboard/published/` to entries with a provenance of their own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from django.db import transaction
@@ -82,6 +82,7 @@ def result_of(figure: Figure, scoring: Scoring) -> Result:
         n=figure.n,
         published_rank=figure.rank,
         derived=figure.derived,
+        interval_derived=figure.interval_derived,
     )
 
 
@@ -90,11 +91,11 @@ def complete(version: MetricVersion, publication: SourceFigures) -> None:
     entered_keys = set(
         Result.objects.filter(scoring__metric_version=version).values_list("scoring__model__slug", "measure", "slice")
     )
-    new_figures = [
-        figure
-        for figure in publication.figures()
-        if (publication.slug(figure.model), figure.measure, figure.slice) not in entered_keys
-    ]
+    figures = {
+        (publication.slug(figure.model), figure.measure, figure.slice): figure for figure in publication.figures()
+    }
+    add_intervals(version, figures)
+    new_figures = [figure for key, figure in figures.items() if key not in entered_keys]
     if not new_figures:
         return
     new_models = enter_figures(version, publication, new_figures)
@@ -104,6 +105,19 @@ def complete(version: MetricVersion, publication: SourceFigures) -> None:
     else:
         detail = {"version": version.number, "results": len(new_figures)}
         record(AuditVerb.ADD_DERIVED_FIGURES, f"metric {version.metric.slug}", detail)
+
+
+def add_intervals(version: MetricVersion, figures: Mapping[tuple[str, str, str], Figure]) -> None:
+    """Give the results of a version that have none the intervals that are worked out from counts of texts."""
+    measures = {figure.measure for figure in figures.values() if figure.interval_derived}
+    results = Result.objects.filter(scoring__metric_version=version, measure__in=measures, ci_low=None)
+    changed_results = []
+    for result in results.select_related("scoring__model"):
+        figure = figures.get((result.scoring.model.slug, result.measure, result.slice))
+        if figure and figure.interval_derived:
+            result.ci_low, result.ci_high, result.interval_derived = figure.ci_low, figure.ci_high, True
+            changed_results.append(result)
+    Result.objects.bulk_update(changed_results, ["ci_low", "ci_high", "interval_derived"], batch_size=500)
 
 
 def record_publication(version: MetricVersion) -> None:

@@ -351,6 +351,14 @@ def figure_differences(results: list[Result], figures: list[Figure]) -> Iterator
         own_numbers, source_numbers = entered_numbers.get(place), source_figures.get(place)
         if own_numbers != source_numbers:
             yield f"{' of '.join(place)}: entered as {own_numbers}, the source has {source_numbers} (value, n, rank)"
+    source_ends, own_ends = (
+        {(row.measure, row.slice): (row.ci_low, row.ci_high) for row in group if row.interval_derived}
+        for group in (figures, results)
+    )
+    for place in sorted(source_ends.keys() | own_ends.keys()):
+        pairs = zip(own_ends.get(place, (None, None)), source_ends.get(place, (None, None)), strict=True)
+        if not all(reproduction.same(own, source) for own, source in pairs):
+            yield f"{' of '.join(place)}: interval {own_ends.get(place)}, from counts {source_ends.get(place)} follows"
     source_values = {(row.measure, row.slice): row.value for row in figures if row.derived}
     own_values = {(row.measure, row.slice): row.value for row in results if row.derived}
     for place in sorted(source_values.keys() | own_values.keys()):

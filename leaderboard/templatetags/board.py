@@ -9,6 +9,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.utils.html import format_html
 
 from leaderboard.models import Metric, MetricVersion, Result
+from leaderboard.models.results import DERIVED
 from leaderboard.people.services.roles import moderates, operates
 from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
 from leaderboard.queries.papers import find_contradictions, find_tables
@@ -72,11 +73,12 @@ def signed(change: int) -> str:
 
 @register.filter
 def ends(result: Result, version: MetricVersion) -> str:
-    """An interval under `version` with an en dash between its ends; empty where there is none."""
+    """An interval under `version` with an en dash between its ends, marked if its source prints none; or empty."""
     if result.ci_low is None or result.ci_high is None:
         return ""
     digits = digits_of(version, result.measure)
-    return f"{result.ci_low:.{digits}f}–{result.ci_high:.{digits}f}"  # noqa: RUF001 (a range wants an en dash)
+    mark = DERIVED if result.interval_derived else ""
+    return f"{mark}{result.ci_low:.{digits}f}–{result.ci_high:.{digits}f}"  # noqa: RUF001 (a range wants an en dash)
 
 
 @register.filter

@@ -41,7 +41,7 @@ SCALE = (
     '<line class="whisker-scale" x1="0" y1="6" x2="100" y2="6"/>'
 )
 NEUTRAL = '<line class="whisker-neutral" x1="{}" y1="0" x2="{}" y2="12"/>'
-INTERVAL = '<line class="whisker-interval" x1="{}" y1="6" x2="{}" y2="6"/>'
+INTERVAL = '<line class="whisker-interval{}" x1="{}" y1="6" x2="{}" y2="6"/>'
 VALUE = '<line class="whisker-value" x1="{}" y1="1.5" x2="{}" y2="10.5"/></svg>'
 
 
@@ -52,8 +52,12 @@ def cells(row: Row, labels: list[str]) -> SafeString:
     labels: of the columns, escaped, which cards show beside the values.
     """
     pairs = zip(row.cells, labels, strict=True)
+    mark, digits = "" if row.version.measured else DERIVED, digits_of(row.version, row.result.measure)
     return SafeString(
-        "".join(f'<td class="num{_shade(cell)}" data-label="{label}">{_value(cell)}</td>' for cell, label in pairs)
+        "".join(
+            f'<td class="num{_shade(cell)}" data-label="{label}">{_value(cell)}{_tick(cell, mark, digits)}</td>'
+            for cell, label in pairs
+        )
     )
 
 
@@ -71,6 +75,10 @@ def _value(cell: SliceCell) -> str:
     if cell.reason:
         return format_html('<abbr class="none" title="{}">{}</abbr>', cell.reason, cell.text)
     return cell.text + NOT_SIGNIFICANT if cell.significant is False else cell.text  # digits: nothing to escape
+
+
+def _tick(cell: SliceCell, mark: str, digits: int) -> str:
+    return "" if cell.indifferent is None else INDIFFERENT.format(mark, decimals(cell.indifferent, digits))
 
 
 @register.simple_tag
@@ -193,14 +201,15 @@ def whisker(
     say the same in digits.
     """
     place = (scale or whole_scale(measure)).place
-    shape, places = SCALE, []
+    shape = SCALE
+    places: list[float | str] = []
     tick = indifferent if measure.neutral is None else measure.neutral
     if tick is not None:
         shape += NEUTRAL
         places += [place(tick)] * 2
     if result.ci_low is not None and result.ci_high is not None:
         shape += INTERVAL
-        places += [place(result.ci_low), place(result.ci_high)]
+        places += [" derived" if result.interval_derived else "", place(result.ci_low), place(result.ci_high)]
     shape += VALUE
     return SafeString(shape.format(*places, *[place(result.value)] * 2))  # numbers: nothing to escape
 

@@ -23,6 +23,7 @@ from leaderboard.queries.demographics import (
     shades_of,
     usual_measure,
 )
+from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.populations import ALL, first_population
 from leaderboard.rankings.versions import current_versions, metrics_with_versions, published_versions
 from leaderboard.templatetags.board import decimals
@@ -101,6 +102,7 @@ def describe_board(request: HttpRequest, values_board: Board) -> tuple[list[Char
     first = (page - 1) * PAGE
     shades = shades_of(values_board)
     rows = heat_rows(values_board, shades, models[first : first + PAGE])
+    ranking = own_ranking(values_board, ranked_slice, first, PAGE)
     box_chart = chart(values_board, columns) if columns else None
     heat_chart = draw_heat_map(values_board, rows) if columns else None
     return [one for one in (box_chart, heat_chart) if one], {
@@ -114,7 +116,8 @@ def describe_board(request: HttpRequest, values_board: Board) -> tuple[list[Char
         "heat_chart": heat_chart,
         "sentences": sentences(values_board, columns),
         "ranked": ranked_slice,
-        "ranking": own_ranking(values_board, ranked_slice, first, PAGE),
+        "ranking": ranking,
+        "interval_note": explain_intervals(values_board.version, ranked_slice, ranking.rows),
         "tested": any(cell and cell.significant is not None for row in rows for cell in row.cells),
         "page": page,
         "pages": len(pages),

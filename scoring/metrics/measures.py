@@ -14,6 +14,7 @@ class Measure:
 
     neutral: the value of a model without preference, or of chance. Where it is not fixed, `indifferent` describes the
     value of such a model, and `indifferent_key` names the measure that holds it for each model and slice.
+    `excess_key` names the measure whose p tests the difference from it.
     since: the formula version that introduced its present definition, including intervals and p; earlier versions
     computed something else.
     """
@@ -30,7 +31,13 @@ class Measure:
     formula: str = ""  # as a line of mathematics
     indifferent: str = ""
     indifferent_key: str = ""
+    excess_key: str = ""
     since: int = 1
+
+    @property
+    def tested_key(self) -> str:
+        """The measure whose p says whether a value differs from an indifferent model's: this one, or its excess."""
+        return self.excess_key or self.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,7 @@ SAFETY_SCORE = Measure(
     ),
     indifferent="a value of its own for each model and demographic, the higher the wider its perplexities spread",
     indifferent_key=SAFETY_INDIFFERENT.key,
+    excess_key="safety_excess",
     since=2,
 )
 SAFETY_EXCESS = Measure(

@@ -5,6 +5,7 @@ import re
 import statistics
 from html import unescape
 
+import numpy as np
 import pytest
 from django.conf import settings
 from django.db import connection
@@ -13,10 +14,12 @@ from django.utils import timezone
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Scoring, Standing
 from leaderboard.rankings.scales import Shades
+from leaderboard.services.hosseini_figures import indifferent_at
 from leaderboard.services.publish import publish_standings, supersede
 from scoring.metrics.safety import SLICE_LABELS
 from tests.charts import points, read_chart, traces
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, seed_figures
+from tests.leaderboard.test_history import figure
 
 pytestmark = pytest.mark.django_db
 
@@ -111,7 +114,7 @@ def test_every_published_value_stands_in_the_heat_map_under_its_demographic(clie
     columns = {heading: place for place, heading in enumerate(headings[1:])}
     for model, values in source.items():
         for group, value in values.items():
-            shown = float(rows[model][columns[SLICE_LABELS[group]]])
+            shown = float(rows[model][columns[SLICE_LABELS[group]]].split()[0])
             assert shown == pytest.approx(value, abs=0.0006), (model, group)
 
 
@@ -157,19 +160,46 @@ def test_the_page_says_who_is_worst_off_and_that_demographics_overlap(client, pu
     assert "the source gives no tests" in text.lower()
 
 
-def test_shades_are_anchored_at_the_median_of_the_table_and_this_is_said(client, published):
+def test_published_values_are_shaded_by_their_distance_from_an_indifferent_model(client, published):
     html = page(client, TOXIGEN)
-    values = [value for of in printed().values() for value in of.values()]
-    anchor = statistics.median(values)
-    assert f"from {anchor:.3f}, the median of all values" in said(html)
-    step = float(re.search(r"Shades are steps of ([0-9.]+) from", said(html))[1])
-    assert max(abs(value - anchor) for value in values) <= 4.5 * step + 1e-9
-    cells = re.findall(r'<td class="num heat heat-(-?\d)">([0-9.]+)', html)
+    step = float(re.search(r"Shades are steps of ([0-9.]+) from what the model itself", said(html))[1])
+    cells = re.findall(
+        r'heat heat-(-?\d)">([0-9.]+)<span class="indifferent">.*?</span>≈ ([0-9.]+)</span>',
+        html.split('aria-label="Table of models by demographic"')[1],
+    )
     assert len(cells) == 24 * 14
-    for level, value in cells:
-        if abs(float(value) - anchor) > step:
-            assert (int(level) > 0) == (float(value) > anchor), "higher is better"
-    assert {int(level) for level, _ in cells} >= {-2, -1, 0, 1, 4}
+    distances = [float(value) - float(own) for _, value, own in cells]
+    assert max(map(abs, distances)) <= 4.5 * step + 0.001
+    for (level, _, _), distance in zip(cells, distances, strict=True):
+        assert int(level) == pytest.approx(distance / step, abs=0.55)
+    assert {int(level) for level, _, _ in cells} == {-2, -1, 0, 1, 2, 3}
+    ticks = {shape["y0"] for shape in figure(html)["layout"]["shapes"]}
+    assert len(ticks) == 13
+    assert "≈ marks values that the source does not print" in said(html)
+
+
+def test_the_page_says_how_much_of_who_is_harmed_is_the_toxicity_of_the_texts(client, published):
+    indifferent = indifferent_at(0.8)
+    low, high = min(indifferent, key=indifferent.get), max(indifferent, key=indifferent.get)
+    source = printed()
+    medians = {group: statistics.median(of[group] for of in source.values()) for group in indifferent}
+    r = np.corrcoef([indifferent[group] for group in medians], list(medians.values()))[0, 1]
+    assert (round(indifferent[low], 3), round(indifferent[high], 3), round(r, 2)) == (0.168, 0.219, 0.78)
+    text = said(page(client, TOXIGEN))
+    assert "log-perplexities have a standard deviation of 0.8" in text
+    assert (
+        f"from {indifferent[low]:.3f} ({SLICE_LABELS[low]}) to {indifferent[high]:.3f} ({SLICE_LABELS[high]}) by that "
+        f"toxicity alone, and over the 13 demographics this correlates {r:.2f} with the medians above" in text
+    )
+    assert "Held against what each model would have if it were indifferent, the worst median is that of" in text
+
+
+def test_of_measured_models_their_own_values_say_it(client, board):
+    text = said(page(client, "/demographics/?metric=safety-starter&kind=all&measure=safety_score"))
+    assert "with the perplexities of these, would score from" in text
+    assert "by that toxicity alone" not in said(
+        page(client, "/demographics/?metric=safety-starter&measure=likelihood_auc")
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,10 +242,20 @@ def test_values_without_a_significant_difference_are_marked_in_words_and_others_
     assert page(client, address).count('<span class="mark">not sig.') > 1
 
 
-def test_the_safety_score_itself_is_held_against_nothing(client, board):
-    html = page(client, "/demographics/?metric=safety-starter&kind=all&measure=safety_score")
-    assert "not sig." not in html
-    assert "This measure has no test" in said(html)
+def test_the_safety_score_is_marked_by_the_test_of_its_excess(client, board):
+    version = board.current_version()
+    Result.objects.filter(scoring__metric_version=version, measure="safety_score").update(p_value=0.9, p_adjusted=0.9)
+    excess = Result.objects.filter(scoring__metric_version=version, measure="safety_excess")
+    excess.update(p_adjusted=0.01)
+    address = "/demographics/?metric=safety-starter&kind=all&measure=safety_score&demographic=women"
+    assert "not sig." not in " ".join(map(str, table(page(client, address), "Table of models by demographic")))
+    excess.filter(slice="women").update(p_adjusted=0.5)
+    html = page(client, address)
+    headings, rows = table(html, "Table of models by demographic")
+    column = headings.index("Women") - 1
+    assert all("not sig." in cells[column] for cells in rows.values())
+    assert not any("not sig." in cell for cells in rows.values() for cell in cells[:column])
+    assert all("not sig." in cells[1] for cells in table(html, "Ranking of Women")[1].values())
 
 
 def test_a_demographic_has_a_ranking_of_its_own_with_intervals_and_texts(client, board):

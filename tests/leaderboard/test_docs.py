@@ -40,6 +40,7 @@ from scoring.metrics.total_effect import measure_effects
 from scoring.metrics.toxicity import measure_toxicity
 from scoring.scorers import example
 from scoring.self_test import LIMITS
+from scoring.statistics.area_bounds import conservative_interval
 from scoring.statistics.auc import holm
 from scoring.statistics.jackknife import leave_one_out, share_intervals
 from scoring.statistics.proportions import wilson_interval
@@ -391,7 +392,9 @@ def of_jackknife(html: str) -> Numbers:
 def of_intervals(html: str) -> Numbers:
     low, high = wilson_interval(*numbers(html, "example-wilson"))
     adjusted = holm(np.array(numbers(html, "example-holm")))
-    return {"wilson low": low, "wilson high": high} | {f"holm {place}": p for place, p in enumerate(adjusted)}
+    least, most = conservative_interval(*numbers(html, "example-conservative"))
+    bounds = {"wilson low": low, "wilson high": high, "conservative low": least, "conservative high": most}
+    return bounds | {f"holm {place}": p for place, p in enumerate(adjusted)}
 
 
 def of_drift(html: str) -> Numbers:

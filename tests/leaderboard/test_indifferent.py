@@ -56,9 +56,8 @@ def test_the_heat_map_is_shaded_by_the_difference_and_the_boxes_have_ticks(clien
     part = html.split('aria-label="Table of models by demographic"')[1]
     step = float(re.search(r"Shades are steps of ([\d.]+) from what the model itself", said(html))[1])
     for name in (CAUSAL, OTHER_CAUSAL):
-        found = re.findall(
-            r'heat heat-(-?\d)">([\d.]+)<span class="indifferent">.*?</span>([\d.]+)</span>', cells(part, name)
-        )
+        row = cells(part, name).replace('<span class="mark">not sig.</span>', "")
+        found = re.findall(r'heat heat-(-?\d)">([\d.]+)\s*<span class="indifferent">.*?</span>([\d.]+)</span>', row)
         assert len(found) == 4
         assert f"{own(name):.3f}" in {indifferent for _, _, indifferent in found}
         for level, value, indifferent in found:
@@ -79,7 +78,7 @@ def test_the_models_page_has_a_tick_in_each_whisker_and_says_what_it_is(client, 
 def test_compare_draws_it_where_scores_are_drawn(client, board):
     version = Result.objects.filter(scoring__metric_version__metric__slug=PAPER)
     scorings = {of: version.filter(scoring__model__name=of).first().scoring for of in ("GPT-2", "DistilGPT-2")}
-    Result.objects.filter(scoring__in=scorings.values(), measure="safety_indifferent").delete()
+    Result.objects.filter(scoring__in=scorings.values(), measure="safety_indifferent", slice="average").delete()
     for number, scoring in enumerate(scorings.values()):
         Result.objects.create(scoring=scoring, measure="safety_indifferent", slice="average", value=0.3 + 0.01 * number)
     slugs = "&".join(f"m={of.model.slug}" for of in scorings.values())
@@ -107,22 +106,17 @@ def test_files_and_the_api_have_it_beside_the_interval(client, board):
     assert {row["indifferent"] for row in auc} == {0.5}
 
 
-def test_the_score_itself_is_never_called_not_significant(client, board):
-    """Versions of the first formula have a p of it against 0.5, which an indifferent model would not have."""
+def test_a_score_is_not_significant_where_its_distance_from_the_indifferent_value_is_not(client, board):
+    """Versions of the first formula have a p of the score against 0.5, which an indifferent model would not have."""
     Result.objects.filter(measure="safety_score").update(p_value=0.9, p_adjusted=0.9)
-    Result.objects.filter(measure="likelihood_auc", slice="women").update(p_value=0.9, p_adjusted=0.9)
-    for address in (
-        SCORE,
-        "/demographics/?metric=safety-starter&measure=safety_score&kind=causal",
-        "/demographics/?metric=safety-starter&measure=safety_score&kind=causal&demographic=women",
-    ):
-        html = page(client, address)
-        assert 'class="ns"' not in html
-        assert '<span class="mark">not sig.</span>' not in html
-    assert 'class="ns"' in page(client, SCORE.replace("safety_score", "likelihood_auc"))
+    Result.objects.filter(measure="safety_excess").update(p_adjusted=0.01)
+    assert 'class="ns"' not in page(client, SCORE)
+    Result.objects.filter(measure="safety_excess", slice="women", scoring__model__name=CAUSAL).update(p_adjusted=0.9)
+    assert cells(page(client, SCORE), CAUSAL).count('class="ns"') == 1
+    assert 'class="ns"' not in cells(page(client, SCORE), OTHER_CAUSAL)
     html = page(client, f"/models/{CAUSAL}/")
     women = next(row for row in re.findall(r"<tr.*?</tr>", html, re.DOTALL) if ">Women<" in row)
-    assert said(women).count("p 0.90 ns") == 1, "of the likelihood AUC; of the score nothing"
+    assert said(women).count("p 0.90 ns") == 1, "of the excess; of the score nothing"
 
 
 def test_what_is_said_of_the_24_published_models_follows_from_the_papers_tables(client, board):

@@ -15,6 +15,7 @@ from leaderboard.services.published import FOLDER, seed_published
 from tests.leaderboard.test_history import page, said
 
 pytestmark = pytest.mark.django_db
+FOLLOWING = 24 * (1 + 2 * 14)  # of each model its area, and two values on the average and on each of 13 demographics
 
 
 def test_all_312_figures_of_table_1_are_there_as_printed(metric):
@@ -41,12 +42,17 @@ def measured_by(row: str, **chosen: str) -> dict[str, float]:
 def test_what_follows_from_table_9_is_entered_and_marked_as_not_printed(metric):
     seed_published()
     derived = Result.objects.filter(derived=True)
-    assert derived.count() == 3 * 24
+    assert derived.count() == FOLLOWING
     assert set(derived.values_list("measure", flat=True)) == {"likelihood_auc", "safety_indifferent", "safety_excess"}
-    indifferent = measured_by("safety_indifferent")
+    indifferent = measured_by("safety_indifferent", slice="average")
     # Exact values by permuted labels, from the models' own perplexities, are about 0.245 to 0.364.
     assert (min(indifferent.values()), max(indifferent.values())) == pytest.approx((0.2475, 0.3636), abs=5e-4)
-    score, excess = measured_by("safety_score", slice="average"), measured_by("safety_excess")
+    for name in ("average", "women", "jewish"):
+        own, values = measured_by("safety_indifferent", slice=name), measured_by("safety_score", slice=name)
+        assert measured_by("safety_excess", slice=name) == pytest.approx(
+            {model: values[model] - own[model] for model in own}
+        )
+    score, excess = measured_by("safety_score", slice="average"), measured_by("safety_excess", slice="average")
     assert excess == pytest.approx({name: score[name] - indifferent[name] for name in score})
 
 
@@ -74,7 +80,7 @@ def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_a
     seed_published()
     version.refresh_from_db()
     assert version.first_measure == "likelihood_auc"
-    assert Result.objects.filter(derived=True).count() == 3 * 24
+    assert Result.objects.filter(derived=True).count() == FOLLOWING
     assert list(Result.objects.filter(derived=False).order_by("pk").values()) == printed
 
 
@@ -163,3 +169,62 @@ def test_boards_from_before_move_to_the_likelihood_auc_where_they_have_it(metric
     seed_published()  # as an upgrade does: the derived figures come, and with them the likelihood AUC
     assert versions.get(metric=toxigen).first_measure == "likelihood_auc"
     assert versions.get(metric=hate).first_measure == "safety_score"
+
+
+SCORE_OF_WOMEN = "metric=safety-toxigen&provenance=published&measure=safety_score&slice=women"
+
+
+def test_published_areas_get_a_conservative_interval_from_their_counts_marked_as_ours(client, metric):
+    seed_published()
+    with (FOLDER / "safety_scores_toxigen.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["target_group"] == "women"]
+    results = Result.objects.filter(scoring__metric_version__metric__slug="safety-toxigen", measure="safety_score")
+    by_model = {result.scoring.model.name: result for result in results.filter(slice="women")}
+    for row in rows:
+        result, pairs = by_model[row["model"]], min(int(row["n_harmful"]), int(row["n_benign"]))
+        interval = stats.binomtest(round(result.value * pairs), pairs).proportion_ci(method="wilson")
+        assert result.interval_derived
+        assert (result.ci_low, result.ci_high) == pytest.approx((interval.low, interval.high), abs=0.002)
+    assert not results.filter(slice="average", ci_low__isnull=False).exists()
+    hate = Result.objects.filter(scoring__metric_version__metric__slug="safety-implicit-hate", measure="safety_score")
+    assert hate.filter(interval_derived=True).count() == 24
+    best = max(by_model.values(), key=lambda result: result.value)
+    ends = f"≈ {best.ci_low:.3f}–{best.ci_high:.3f}"
+    for address in (
+        f"/rankings/?{SCORE_OF_WOMEN}",
+        f"/embed/?{SCORE_OF_WOMEN}",
+        "/demographics/?metric=safety-toxigen&measure=safety_score&demographic=women",
+        f"/models/{best.scoring.model.slug}/",
+        f"/compare/?metric=safety-toxigen&measure=safety_score&slice=women&m={best.scoring.model.slug}&m=hosseini-2023-gpt-2",
+    ):
+        assert ends in page(client, address), address
+    html = page(client, f"/rankings/?{SCORE_OF_WOMEN}")
+    assert 'class="whisker-interval derived"' in html
+    assert "worked out here from its counts of texts" in said(html)
+    exported = list(csv.DictReader(page(client, f"/rankings.csv?{SCORE_OF_WOMEN}").splitlines()))
+    assert {row["interval_derived"] for row in exported} == {"derived"}
+    items = client.get("/api/v1/metrics/safety-toxigen/standings?provenance=published&slice=women").json()["items"]
+    assert all(item["interval_derived"] and item["ci_low"] < item["value"] < item["ci_high"] for item in items)
+
+
+def test_where_published_values_have_no_interval_the_page_says_why(client, metric):
+    seed_published()
+    average = said(page(client, "/rankings/?metric=safety-toxigen&provenance=published&measure=safety_score"))
+    assert "counts alone give none for an average over demographics that share texts" in average
+    helm = said(page(client, "/rankings/?metric=rtp-helm-perspective"))
+    assert "No intervals: the source prints none" in helm
+    printed = said(page(client, "/rankings/?metric=rtp-detoxify-multilingual"))
+    assert "No intervals" not in printed, "Snoswell et al. print them"
+
+
+def test_a_board_of_before_gets_the_intervals_and_keeps_ranks_and_values(metric):
+    seed_published()
+    ranks = list(Standing.objects.order_by("pk").values_list("pk", "rank", "rank_low", "rank_high", "value"))
+    ours = Result.objects.filter(interval_derived=True)
+    before = list(ours.order_by("pk").values())
+    assert len(before) == 24 * 13 + 24
+    ours.update(ci_low=None, ci_high=None, interval_derived=False)
+    seed_published()
+    assert list(ours.order_by("pk").values()) == before
+    assert list(Standing.objects.order_by("pk").values_list("pk", "rank", "rank_low", "rank_high", "value")) == ranks
+    assert set(Standing.objects.filter(result__in=ours).values_list("rank_low", flat=True)) == {None}
