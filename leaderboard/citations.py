@@ -15,6 +15,7 @@ from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.ranking import Ranking
 from leaderboard.rankings.versions import current_versions, with_versions
 from leaderboard.rankings.view import View
+from leaderboard.references import Reference, list_references
 from scoring.metrics.formulas import MEASURES, slice_label
 
 TITLE = "Plumbline: a living leaderboard of representational harm and toxicity in language models"
@@ -22,10 +23,16 @@ TITLE = "Plumbline: a living leaderboard of representational harm and toxicity i
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The same citation as text and as BibTeX."""
+    """The same citation as text and as BibTeX; references: the papers that the numbers rest on, to be cited with it."""
 
     text: str
     bibtex: str
+    references: tuple[Reference, ...] = ()
+
+    @property
+    def papers(self) -> str:
+        """The references as BibTeX."""
+        return "\n\n".join(reference.bibtex for reference in self.references)
 
 
 def bibtex(key: str, title: str, year: str, note: str, address: str) -> str:
@@ -59,7 +66,8 @@ def cite_board(address: str, metric: Metric | None) -> Citation:
             key += f"-{metric.slug}-v{version.number}"
             address = f"{urljoin(address, metric.ranking_url)}&version={version.number}"
     text = ". ".join(filter(None, (TITLE, note, year, address)))
-    return Citation(text, bibtex(key, TITLE, year, note, address))
+    references = list_references([version]) if metric and version else []
+    return Citation(text, bibtex(key, TITLE, year, note, address), tuple(references))
 
 
 def cite_ranking(ranking: Ranking, view: View, day: date, address: str) -> Citation:
@@ -71,7 +79,8 @@ def cite_ranking(ranking: Ranking, view: View, day: date, address: str) -> Citat
         ["plumbline", ranking.metric.slug, *(f"v{version.number}" for version in ranking.versions), f"{day:%Y%m%d}"]
     )
     text = f"Plumbline ({day.year}). {title}. {note[:1].upper()}{note[1:]}. {address}"
-    return Citation(text, bibtex(key, title, str(day.year), note, address))
+    entry = bibtex(key, title, str(day.year), note, address)
+    return Citation(text, entry, tuple(list_references(ranking.versions)))
 
 
 def cite_result(model: LanguageModel, profile: Profile, address: str) -> Citation | None:
@@ -99,7 +108,7 @@ def cite_result(model: LanguageModel, profile: Profile, address: str) -> Citatio
     year = f"{scored_at:%Y}" if scored_at else ""
     key = f"plumbline-{model.slug}-{version.metric.slug}-v{version.number}"
     text = f"Plumbline{f' ({year})' if year else ''}. {version.metric.title}. {note}. {address}"
-    return Citation(text, bibtex(key, title, year, note, address))
+    return Citation(text, bibtex(key, title, year, note, address), tuple(list_references([version])))
 
 
 def describe_numbers(version: MetricVersion) -> str:

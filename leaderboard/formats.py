@@ -13,8 +13,11 @@ LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",  # \textquotedbl needs another encoding of fonts than LaTeX's own
     "–": "--",  # noqa: RUF001 (it is what is replaced)
+    "−": "$-$",  # noqa: RUF001
+    "≈": r"$\approx$",
+    "₀": "$_0$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the beginning of a formula
@@ -73,22 +76,39 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def as_latex(table: Table) -> str:
-    """A table float with the rules of the package booktabs."""
-    rows = [" & ".join(map(latex, row)) + r" \\" for row in table.rows]
+@dataclass(frozen=True)
+class LatexTable:
+    """A table float: cells are LaTeX already, as are headings, caption and note."""
+
+    caption: str
+    label: str
+    columns: Sequence[TableColumn]
+    rows: Sequence[Sequence[str]]
+    note: str
+
+
+def as_latex(tables: Sequence[LatexTable], address: str = "") -> str:
+    """Table floats with the rules of the package booktabs; address: where the numbers are from, as a comment."""
+    source = [f"% {address}"] if address else []
+    return "\n".join(["% needs \\usepackage{booktabs}", *source, *map(_latex_float, tables)])
+
+
+def _latex_float(table: LatexTable) -> str:
     return "\n".join(
         [
-            "% needs \\usepackage{booktabs}",
             r"\begin{table}",
             r"  \centering",
-            f"  \\caption{{{latex(table.title)}}}",
+            f"  \\caption{{{table.caption}}}",
+            f"  \\label{{{table.label}}}",
             f"  \\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in table.columns)}}}",
             r"    \toprule",
-            "    " + " & ".join(latex(column.heading) for column in table.columns) + r" \\",
+            "    " + " & ".join(column.heading for column in table.columns) + r" \\",
             r"    \midrule",
-            *(f"    {row}" for row in rows),
+            *(f"    {' & '.join(row)} \\\\" for row in table.rows),
             r"    \bottomrule",
             r"  \end{tabular}",
+            r"  \par\medskip",
+            f"  \\parbox{{0.9\\linewidth}}{{\\footnotesize {table.note}}}",
             r"\end{table}",
         ]
     )
@@ -115,4 +135,4 @@ def markdown(text: str) -> str:
     return MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
-FORMATS = {"table": as_text, "csv": as_csv, "latex": as_latex, "markdown": as_markdown}
+FORMATS = {"table": as_text, "csv": as_csv, "markdown": as_markdown}

@@ -13,9 +13,10 @@ from leaderboard.models import Provenance
 from leaderboard.models.language_models import ModelKind
 from leaderboard.models.metrics import Population, Status
 from leaderboard.rankings.days import FIRST_DAY, LAST_DAY
-from leaderboard.rankings.exports import describe_version, entry, not_ranked, sheet_of
+from leaderboard.rankings.exports import describe_version, entry, not_ranked
 from leaderboard.rankings.rows import read_rankings
 from leaderboard.rankings.selection import select_ranking
+from leaderboard.rankings.sheets import sheet_of
 from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.rankings.view import View
 from scoring.refusals import Missing

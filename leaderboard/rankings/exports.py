@@ -1,18 +1,18 @@
 """Rankings as tables and as JSON, for files, papers and terminals; with what fixes their numbers."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
 from leaderboard.formats import FORMATS, Table, TableColumn
 from leaderboard.models import MetricVersion, Result
 from leaderboard.rankings.digits import digits_of
+from leaderboard.rankings.latex_tables import write_latex
 from leaderboard.rankings.populations import population_in_words
-from leaderboard.rankings.ranking import Ranking, Row, SliceCell
+from leaderboard.rankings.ranking import Row, SliceCell
+from leaderboard.rankings.sheets import Sheet, indifferent_of, place_of
 from scoring.metrics.formulas import slice_label
-from scoring.metrics.measures import Measure
 
 CONTENT_TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -20,62 +20,16 @@ CONTENT_TYPES = {
     "latex": "application/x-tex; charset=utf-8",
     "markdown": "text/markdown; charset=utf-8",
 }
+ExportColumn = tuple[TableColumn, Callable[[str, Row], str]]  # its cells by population and row
 SUFFIXES = {"latex": "tex", "markdown": "md"}
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """What is exported: rows with their population, in order. `columns`: slices beside. `extras`: names of EXTRAS.
-
-    sizes: by population, how many models are ranked in it, whatever is exported.
-    unranked: numbers of entries that lack too many scores to be ranked; they come last, without a rank.
-    """
-
-    versions: Sequence[MetricVersion]
-    measure: Measure
-    slice: str
-    as_of: date | None
-    rows: Sequence[tuple[str, Row]]
-    sizes: Mapping[str, int]
-    unranked: Sequence[Result]
-    columns: Sequence[str]
-    extras: Sequence[str]
-
-    @property
-    def populations(self) -> list[str]:
-        """The populations of its ranks, in words, each once."""
-        by_kind = self.versions[0].metric.formula.by_kind
-        return [
-            population_in_words(self.sizes[population], population, by_kind)
-            for population in dict.fromkeys(population for population, _ in self.rows)
-        ]
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether numbers of different provenance stand in it."""
-        return len(self.versions) > 1
-
-
-def sheet_of(ranking: Ranking, extras: Sequence[str] | None = None) -> Sheet:
-    """All rows of a ranking. extras: names of EXTRAS to write; where None, those that its page shows."""
-    rows = [(group.population, row) for group in ranking.groups for row in group.rows]
-    return Sheet(
-        ranking.versions,
-        ranking.measure,
-        ranking.slice,
-        ranking.selection.day,
-        rows,
-        {group.population: group.size for group in ranking.groups},
-        ranking.unranked,
-        ranking.columns,
-        ranking.extras if extras is None else extras,
-    )
 
 
 def write(sheet: Sheet, name: str, address: str = "") -> str:
     """The sheet in the format called `name`; `address` is where it can be seen."""
     if name == "json":
         return json.dumps(as_json(sheet, address), indent=2, ensure_ascii=False)
+    if name == "latex":
+        return write_latex(sheet, address)
     return FORMATS[name](table_of(sheet, exact=name == "csv"))
 
 
@@ -103,29 +57,81 @@ def title_of(sheet: Sheet) -> str:
     )
 
 
-def place_of(version: MetricVersion) -> str:
-    """Where and when the numbers of a version were made."""
-    return f"measured here, {version.published_at:%Y-%m-%d}" if version.measured else version.source
-
-
 def table_of(sheet: Sheet, exact: bool) -> Table:
-    """One row for each entry; values in full, or with the digits of their measure or source."""
+    """One row for each entry; exact: values in full and every column, else as people read them."""
+    columns = all_columns(sheet, exact)
+    last_rows = unranked_rows(sheet)
+    if not exact:  # what people read leaves out what they did not ask for, and what is empty throughout
+        hidden = hidden_columns(sheet)
+        everyone = [*sheet.rows, *last_rows]
+        columns = [
+            (column, cell)
+            for column, cell in columns
+            if column.heading not in hidden and any(cell(*row) for row in everyone)
+        ]
+    headings = [column for column, _ in columns]
+    rows = [[cell(*row) for _, cell in columns] for row in sheet.rows]
+    if exact or last_rows:
+        headings.append(TableColumn("not_ranked", False))
+        rows = [[*cells, ""] for cells in rows]
+        for population, row in last_rows:
+            rows.append([*(cell(population, row) for _, cell in columns), row.result.scoring.why_unranked])
+    return Table(title_of(sheet), headings, rows)
+
+
+def all_columns(sheet: Sheet, exact: bool) -> list[ExportColumn]:
+    """Everything that is known of a row, the same for every metric; last the slices that are shown beside."""
 
     def number(row: Row, value: float | None) -> str:
         digits = digits_of(row.version, sheet.measure.key)
         return "" if value is None else repr(value) if exact else f"{value:.{digits}f}"
 
-    def whole(value: int | None) -> str:
-        return "" if value is None else str(value)
+    def derived(flag: bool) -> str:
+        return "derived" if flag else ""
 
-    def of_slice(place: int) -> Callable[[str, Row], str]:
+    def slice_cell(place: int) -> Callable[[str, Row], str]:
         return lambda _, row: number(row, row.cells[place].value)
 
-    by_kind = sheet.versions[0].metric.formula.by_kind
-    columns: list[tuple[TableColumn, Callable[[str, Row], str]]] = [
+    return [
         (TableColumn("rank"), lambda _, row: whole(row.rank or None)),
         (TableColumn("rank_low"), lambda _, row: whole(row.rank_low)),
         (TableColumn("rank_high"), lambda _, row: whole(row.rank_high)),
+        *population_columns(sheet),
+        (TableColumn("model", False), lambda _, row: row.model.name),
+        (TableColumn("slug", False), lambda _, row: row.model.slug),
+        (TableColumn("family", False), lambda _, row: row.model.family),
+        (TableColumn("kind", False), lambda _, row: row.model.kind),
+        (TableColumn("revision", False), lambda _, row: row.model.revision),
+        *origin_columns(sheet),
+        (TableColumn("value"), lambda _, row: number(row, row.result.value)),
+        (TableColumn("derived", False), lambda _, row: derived(row.result.derived)),
+        (TableColumn("ci_low"), lambda _, row: number(row, row.result.ci_low)),
+        (TableColumn("ci_high"), lambda _, row: number(row, row.result.ci_high)),
+        (TableColumn("interval_derived", False), lambda _, row: derived(row.result.interval_derived)),
+        (TableColumn("indifferent"), lambda _, row: number(row, indifferent_of(sheet, row))),
+        (TableColumn("indifferent_derived", False), lambda _, row: derived(row.indifferent_derived)),
+        (TableColumn("k"), lambda _, row: whole(row.version.protocol.k)),
+        (TableColumn("n"), lambda _, row: whole(row.result.n)),
+        (TableColumn("missing"), lambda _, row: str(row.result.missing) if row.version.measured else ""),
+        (TableColumn("missing_texts"), lambda _, row: whole(row.result.missing_texts)),
+        (TableColumn("worst_low"), lambda _, row: number(row, row.result.worst_low)),
+        (TableColumn("worst_high"), lambda _, row: number(row, row.result.worst_high)),
+        (TableColumn("parameters"), lambda _, row: whole(row.model.parameters)),
+        (TableColumn("context"), lambda _, row: whole(row.model.context)),
+        (TableColumn("release_date", False), lambda _, row: str(row.model.release_date or "")),
+        (TableColumn("scored", False), lambda _, row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
+        (TableColumn("lost_files", False), lambda _, row: row.result.scoring.lost_files),
+        *(
+            (TableColumn(name if exact else slice_label(name)), slice_cell(place))
+            for place, name in enumerate(sheet.columns)
+        ),
+    ]
+
+
+def population_columns(sheet: Sheet) -> list[ExportColumn]:
+    """Whom a rank is among: by key, in numbers and in words."""
+    by_kind = sheet.versions[0].metric.formula.by_kind
+    return [
         (TableColumn("population", False), lambda population, _: population),
         (TableColumn("population_size"), lambda population, _: whole(sheet.sizes.get(population))),
         (
@@ -134,63 +140,41 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
                 population_in_words(sheet.sizes[population], population, by_kind) if population else ""
             ),
         ),
-        (TableColumn("model", False), lambda _, row: row.model.name),
-        (TableColumn("slug", False), lambda _, row: row.model.slug),
-        (TableColumn("family", False), lambda _, row: row.model.family),
-        (TableColumn("kind", False), lambda _, row: row.model.kind),
-        (TableColumn("provenance", False), lambda _, row: row.version.provenance),
-        (TableColumn("version"), lambda _, row: str(row.version.number)),
-        (TableColumn("value"), lambda _, row: number(row, row.result.value)),
-        (TableColumn("derived", False), lambda _, row: "derived" if row.result.derived else ""),
-        (TableColumn("ci_low"), lambda _, row: number(row, row.result.ci_low)),
-        (TableColumn("ci_high"), lambda _, row: number(row, row.result.ci_high)),
-        (TableColumn("interval_derived", False), lambda _, row: "derived" if row.result.interval_derived else ""),
-        (TableColumn("indifferent"), lambda _, row: number(row, indifferent_of(sheet, row))),
-        (TableColumn("indifferent_derived", False), lambda _, row: "derived" if row.indifferent_derived else ""),
-        (TableColumn("k"), lambda _, row: whole(row.version.protocol.k)),
-        (TableColumn("n"), lambda _, row: whole(row.result.n)),
-        (TableColumn("missing"), lambda _, row: str(row.result.missing)),
-        (TableColumn("missing_texts"), lambda _, row: whole(row.result.missing_texts)),
-        (TableColumn("worst_low"), lambda _, row: number(row, row.result.worst_low)),
-        (TableColumn("worst_high"), lambda _, row: number(row, row.result.worst_high)),
-        (TableColumn("parameters"), lambda _, row: whole(row.model.parameters)),
-        (TableColumn("context"), lambda _, row: whole(row.model.context)),
-        (TableColumn("release_date", False), lambda _, row: str(row.model.release_date or "")),
-        (TableColumn("scored", False), lambda _, row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
-        (TableColumn("revision", False), lambda _, row: row.model.revision),
-        (TableColumn("lost_files", False), lambda _, row: row.result.scoring.lost_files),
-        *(
-            (TableColumn(name if exact else slice_label(name)), of_slice(place))
-            for place, name in enumerate(sheet.columns)
-        ),
     ]
-    empty_columns = {"family", "parameters", "context", "release_date", "n", "missing", "revision", "scored"} - {
-        "scored" if name == "date" else name for name in sheet.extras
-    }
-    empty_columns |= {"missing_texts", "worst_low", "worst_high"} if "missing" in empty_columns else set()
-    empty_columns |= set() if sheet.is_mixed else {"provenance", "version"}
-    empty_columns |= set() if sheet.measure.indifferent_key else {"indifferent"}
-    empty_columns |= set() if any(row.result.derived for _, row in sheet.rows) else {"derived"}
-    empty_columns |= set() if any(row.result.interval_derived for _, row in sheet.rows) else {"interval_derived"}
-    empty_columns |= set() if any(row.indifferent_derived for _, row in sheet.rows) else {"indifferent_derived"}
-    empty_columns |= set() if any(row.result.scoring.lost_files for _, row in sheet.rows) else {"lost_files"}
-    empty_columns |= {"among"} if exact or len(sheet.populations) == 1 else set()
-    empty_columns |= set() if exact else {"population", "population_size", "slug"}
-    if not (exact or by_kind):
-        empty_columns |= {"kind"} - set(sheet.extras)
-    columns = [(column, cell) for column, cell in columns if column.heading not in empty_columns]
-    last_rows = unranked_rows(sheet)
-    if not exact:  # what people read leaves out what is empty throughout
-        everyone = [*sheet.rows, *last_rows]
-        columns = [(column, cell) for column, cell in columns if any(cell(*row) for row in everyone)]
-    headings = [column for column, _ in columns]
-    rows = [[cell(*row) for _, cell in columns] for row in sheet.rows]
-    if last_rows:
-        headings.append(TableColumn("not_ranked", False))
-        rows = [[*cells, ""] for cells in rows]
-        for population, row in last_rows:
-            rows.append([*(cell(population, row) for _, cell in columns), row.result.scoring.why_unranked])
-    return Table(title_of(sheet), headings, rows)
+
+
+def origin_columns(sheet: Sheet) -> list[ExportColumn]:
+    """What fixes the numbers, so that a row says it by itself."""
+    return [
+        (TableColumn("metric", False), lambda _, row: row.version.metric.slug),
+        (TableColumn("version"), lambda _, row: str(row.version.number)),
+        (TableColumn("provenance", False), lambda _, row: row.version.provenance),
+        (TableColumn("source", False), lambda _, row: row.version.source),
+        (
+            TableColumn("published", False),
+            lambda _, row: f"{row.version.published_at:%Y-%m-%d}" if row.version.published_at else "",
+        ),
+        (TableColumn("measure", False), lambda _, _row: sheet.measure.key),
+        (TableColumn("slice", False), lambda _, _row: sheet.slice),
+    ]
+
+
+def hidden_columns(sheet: Sheet) -> set[str]:
+    """The columns of a table for people that the page does not show, or whose content the title says."""
+    optional = {"family", "parameters", "context", "release_date", "n", "missing", "revision", "scored"}
+    hidden = optional - {"scored" if name == "date" else name for name in sheet.extras}
+    hidden |= {"missing_texts", "worst_low", "worst_high"} if "missing" in hidden else set()
+    hidden |= set() if sheet.is_mixed else {"provenance", "version"}
+    hidden |= set() if sheet.measure.indifferent_key else {"indifferent"}
+    hidden |= {"among"} if len(sheet.populations) == 1 else set()
+    if not sheet.versions[0].metric.formula.by_kind:
+        hidden |= {"kind"} - set(sheet.extras)
+    return hidden | {"population", "population_size", "slug", "metric", "source", "published", "measure", "slice"}
+
+
+def whole(value: int | None) -> str:
+    """A whole number as a cell."""
+    return "" if value is None else str(value)
 
 
 def unranked_rows(sheet: Sheet) -> list[tuple[str, Row]]:
@@ -234,11 +218,6 @@ def describe_version(version: MetricVersion) -> dict[str, Any]:
         "k": version.protocol.k,
         "decimals": version.decimals,
     }
-
-
-def indifferent_of(sheet: Sheet, row: Row) -> float | None:
-    """The value of an indifferent model; None where it is not known."""
-    return row.indifferent if sheet.measure.neutral is None else sheet.measure.neutral
 
 
 def not_ranked(result: Result) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from leaderboard.citations import Citation, cite_ranking
 from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work, is_listed
 from leaderboard.queries.scenarios import base_part, scenario_views
 from leaderboard.queries.scorer_state import scorer_state
-from leaderboard.rankings.exports import CONTENT_TYPES, file_name, sheet_of, write
+from leaderboard.rankings.exports import CONTENT_TYPES, file_name, write
 from leaderboard.rankings.ranking import Ranking
 from leaderboard.rankings.rows import read_rankings
 from leaderboard.rankings.selection import BOTH, usual_columns
+from leaderboard.rankings.sheets import sheet_of
 from leaderboard.rankings.slices import ranked_measures
 from leaderboard.rankings.versions import NoRanking, has_history, metrics_with_versions, published_versions
 from leaderboard.rankings.view import CONTEXTS, EXTRAS, ROWS, SIZES, SLICE, UNKNOWN

@@ -89,7 +89,8 @@ class Formula(ABC):
     """A way to compute numbers from collected outputs.
 
     in_words: what is measured and how, a sentence or two each; limits: what the numbers do not tell; warning: advice of
-    the authors of the measure or of its texts, shown on its pages. changes: for each version from 2 on, one line on
+    the authors of the measure or of its texts, shown on its pages. interval_method: how its 95% intervals are computed,
+    as it stands under tables of papers. changes: for each version from 2 on, one line on
     what it computes differently from the previous one.
 
     A kind declares `methods`, the protocols whose outputs it takes, and `set_kind`, the kind of their evaluation set;
@@ -108,6 +109,7 @@ class Formula(ABC):
     measures: dict[str, Measure]
     measure: Callable[[Collected], list[Measurement]]
     in_words: tuple[str, ...]
+    interval_method: str
     limits: tuple[str, ...]
     changes: Mapping[int, str]
     by_demographic: bool = False  # whether its slices are demographics

@@ -430,9 +430,17 @@ def test_files_have_exactly_what_is_shown(client, wide):
     wanted = expected({"family": "birch"}, f"-slice:{TOXIC}")
     rows = list(csv.DictReader(io.StringIO(exported(client, query))))
     assert list(rows[0]) == [
-        *("rank", "rank_low", "rank_high", "population", "population_size", "model", "slug", "kind", "value", "ci_low"),
-        *("ci_high", "k", "parameters", TOXIC),
+        *("rank", "rank_low", "rank_high", "population", "population_size", "among", "model", "slug", "family", "kind"),
+        *("revision", "metric", "version", "provenance", "source", "published", "measure", "slice", "value", "derived"),
+        *("ci_low", "ci_high", "interval_derived", "indifferent", "indifferent_derived", "k", "n", "missing"),
+        *("missing_texts", "worst_low", "worst_high", "parameters", "context", "release_date", "scored", "lost_files"),
+        *(TOXIC, "not_ranked"),
     ]
+    of_all = {(row["metric"], row["version"], row["provenance"], row["measure"], row["slice"]) for row in rows}
+    assert of_all == {(wide.slug, "1", "measured", "expected_max_toxicity", SLICE)}
+    models = {model.slug: model for model in LanguageModel.objects.all()}
+    assert all(row["revision"] == models[row["slug"]].revision for row in rows)
+    assert all(re.fullmatch(r"2026-\d\d-\d\d", row[day]) for row in rows for day in ("scored", "published"))
     results = {(of.scoring.model.slug, of.slice): of.value for of in Result.objects.select_related("scoring__model")}
     assert [float(row["value"]) for row in rows] == [results[row["slug"], SLICE] for row in rows]
     assert [row[TOXIC] for row in rows] == [

@@ -5,9 +5,10 @@ from django.core.management.base import CommandParser
 from leaderboard.management.lookup import day_called, metric_called
 from leaderboard.management.output import RefusableCommand, json_format
 from leaderboard.models import Standing
-from leaderboard.rankings.exports import sheet_of, write
+from leaderboard.rankings.exports import write
 from leaderboard.rankings.rows import read_rankings
 from leaderboard.rankings.selection import select_ranking
+from leaderboard.rankings.sheets import sheet_of
 from leaderboard.rankings.versions import with_versions
 from leaderboard.rankings.view import View
 
