@@ -15,7 +15,7 @@ from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.ranking import Ranking
 from leaderboard.rankings.versions import current_versions, with_versions
 from leaderboard.rankings.view import View
-from leaderboard.references import Reference, list_references
+from leaderboard.references import SourcePaper, list_papers
 from scoring.metrics.formulas import MEASURES, slice_label
 
 TITLE = "Plumbline: a living leaderboard of representational harm and toxicity in language models"
@@ -27,12 +27,12 @@ class Citation:
 
     text: str
     bibtex: str
-    references: tuple[Reference, ...] = ()
+    references: tuple[SourcePaper, ...] = ()
 
     @property
     def papers(self) -> str:
         """The references as BibTeX."""
-        return "\n\n".join(reference.bibtex for reference in self.references)
+        return "\n\n".join(paper.bibtex for paper in self.references)
 
 
 def bibtex(key: str, title: str, year: str, note: str, address: str) -> str:
@@ -66,7 +66,7 @@ def cite_board(address: str, metric: Metric | None) -> Citation:
             key += f"-{metric.slug}-v{version.number}"
             address = f"{urljoin(address, metric.ranking_url)}&version={version.number}"
     text = ". ".join(filter(None, (TITLE, note, year, address)))
-    references = list_references([version]) if metric and version else []
+    references = list_papers([version]) if metric and version else []
     return Citation(text, bibtex(key, TITLE, year, note, address), tuple(references))
 
 
@@ -80,7 +80,7 @@ def cite_ranking(ranking: Ranking, view: View, day: date, address: str) -> Citat
     )
     text = f"Plumbline ({day.year}). {title}. {note[:1].upper()}{note[1:]}. {address}"
     entry = bibtex(key, title, str(day.year), note, address)
-    return Citation(text, entry, tuple(list_references(ranking.versions)))
+    return Citation(text, entry, tuple(list_papers(ranking.versions)))
 
 
 def cite_result(model: LanguageModel, profile: Profile, address: str) -> Citation | None:
@@ -108,7 +108,7 @@ def cite_result(model: LanguageModel, profile: Profile, address: str) -> Citatio
     year = f"{scored_at:%Y}" if scored_at else ""
     key = f"plumbline-{model.slug}-{version.metric.slug}-v{version.number}"
     text = f"Plumbline{f' ({year})' if year else ''}. {version.metric.title}. {note}. {address}"
-    return Citation(text, bibtex(key, title, year, note, address), tuple(list_references([version])))
+    return Citation(text, bibtex(key, title, year, note, address), tuple(list_papers([version])))
 
 
 def describe_numbers(version: MetricVersion) -> str:

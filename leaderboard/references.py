@@ -11,7 +11,7 @@ from leaderboard.services.figures import FOLDER
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class SourcePaper:
     """A paper, and what it is behind: formulas and evaluation sets by name, sources of figures by `words` in them."""
 
     key: str
@@ -47,22 +47,22 @@ class Reference:
 
 
 @lru_cache(maxsize=1)
-def all_references() -> list[Reference]:
+def all_papers() -> list[SourcePaper]:
     """Every paper of `leaderboard/published/references.toml`, in its order."""
     with (FOLDER / "references.toml").open("rb") as file:
         entries = tomllib.load(file)
     lists = ("formulas", "sets", "words")
     return [
-        Reference(key, **(entry | {name: tuple(entry.get(name, ())) for name in lists}))
+        SourcePaper(key, **(entry | {name: tuple(entry.get(name, ())) for name in lists}))
         for key, entry in entries.items()
     ]
 
 
-def list_references(versions: Sequence[MetricVersion]) -> list[Reference]:
+def list_papers(versions: Sequence[MetricVersion]) -> list[SourcePaper]:
     """The papers that numbers of `versions` rest on: first those that printed figures, then those of the measure."""
-    behind = [reference for reference in all_references() if any(map(reference.is_behind, versions))]
+    papers = [paper for paper in all_papers() if any(map(paper.is_behind, versions))]
 
-    def is_no_source(reference: Reference) -> bool:
-        return not any(word in version.source for version in versions for word in reference.words)
+    def is_no_source(paper: SourcePaper) -> bool:
+        return not any(word in version.source for version in versions for word in paper.words)
 
-    return sorted(behind, key=is_no_source)
+    return sorted(papers, key=is_no_source)

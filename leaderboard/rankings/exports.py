@@ -62,12 +62,12 @@ def table_of(sheet: Sheet, exact: bool) -> Table:
     columns = all_columns(sheet, exact)
     last_rows = unranked_rows(sheet)
     if not exact:  # what people read leaves out what they did not ask for, and what is empty throughout
-        hidden = hidden_columns(sheet)
+        omitted_names = hidden_columns(sheet)
         everyone = [*sheet.rows, *last_rows]
         columns = [
             (column, cell)
             for column, cell in columns
-            if column.heading not in hidden and any(cell(*row) for row in everyone)
+            if column.heading not in omitted_names and any(cell(*row) for row in everyone)
         ]
     headings = [column for column, _ in columns]
     rows = [[cell(*row) for _, cell in columns] for row in sheet.rows]
@@ -162,14 +162,14 @@ def origin_columns(sheet: Sheet) -> list[ExportColumn]:
 def hidden_columns(sheet: Sheet) -> set[str]:
     """The columns of a table for people that the page does not show, or whose content the title says."""
     optional = {"family", "parameters", "context", "release_date", "n", "missing", "revision", "scored"}
-    hidden = optional - {"scored" if name == "date" else name for name in sheet.extras}
-    hidden |= {"missing_texts", "worst_low", "worst_high"} if "missing" in hidden else set()
-    hidden |= set() if sheet.is_mixed else {"provenance", "version"}
-    hidden |= set() if sheet.measure.indifferent_key else {"indifferent"}
-    hidden |= {"among"} if len(sheet.populations) == 1 else set()
+    names = optional - {"scored" if name == "date" else name for name in sheet.extras}
+    names |= {"missing_texts", "worst_low", "worst_high"} if "missing" in names else set()
+    names |= set() if sheet.is_mixed else {"provenance", "version"}
+    names |= set() if sheet.measure.indifferent_key else {"indifferent"}
+    names |= {"among"} if len(sheet.populations) == 1 else set()
     if not sheet.versions[0].metric.formula.by_kind:
-        hidden |= {"kind"} - set(sheet.extras)
-    return hidden | {"population", "population_size", "slug", "metric", "source", "published", "measure", "slice"}
+        names |= {"kind"} - set(sheet.extras)
+    return names | {"population", "population_size", "slug", "metric", "source", "published", "measure", "slice"}
 
 
 def whole(value: int | None) -> str:

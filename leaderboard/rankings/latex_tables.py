@@ -144,22 +144,22 @@ def caption_of(sheet: Sheet, population: str, part: int | None) -> str:
     version = sheet.versions[0]
     models = population_in_words(sheet.sizes[population], population, version.metric.formula.by_kind)
     k = f", k = {version.protocol.k}" if version.protocol.k else ""
-    what = slice_label(sheet.slice).lower() if not part else "further slices"
+    subject = slice_label(sheet.slice).lower() if not part else "further slices"
     origins = "; ".join(map(origin_of, sheet.versions))
     day = f"; as of {sheet.as_of.isoformat()}" if sheet.as_of else ""
-    ranked = (
+    order = (
         f"Ranks are among {models}" if not part else f"{models[:1].upper()}{models[1:]}, in the order of their ranks"
     )
     return latex(
-        f"{version.metric.title}: {sheet.measure.label.lower()}, {what}{k} ({version.metric.slug}, {origins}{day}). "
-        f"{ranked}."
+        f"{version.metric.title}: {sheet.measure.label.lower()}, {subject}{k} ({version.metric.slug}, {origins}{day}). "
+        f"{order}."
     )
 
 
 def origin_of(version: MetricVersion) -> str:
     """Where and when the numbers of a version were made, with its number."""
-    entered = "" if version.measured or not version.published_at else f", entered {version.published_at:%Y-%m-%d}"
-    return f"metric version {version.number}, {place_of(version)}{entered}"
+    entry_day = "" if version.measured or not version.published_at else f", entered {version.published_at:%Y-%m-%d}"
+    return f"metric version {version.number}, {place_of(version)}{entry_day}"
 
 
 def note_of(sheet: Sheet, rows: Sequence[Row], is_first: bool) -> str:
