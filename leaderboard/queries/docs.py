@@ -172,6 +172,7 @@ METHODS = {
                 ("jackknife", "Shares and means over prompts: jackknife on the logit scale"),
                 ("bootstrap", "Bootstrap over prompts, texts or templates"),
                 ("wilson", "Shares: Wilson"),
+                ("conservative", "Published areas: Wilson with the smaller count"),
                 ("holm", "Several tests at once: Holm"),
             ),
         ),

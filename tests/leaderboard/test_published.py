@@ -92,8 +92,7 @@ def test_pages_exports_and_the_api_mark_what_is_derived(client, metric):
     printed = page(client, "/rankings/?metric=safety-toxigen&provenance=published&kind=causal&measure=safety_score")
     assert "≈ 0.559" not in printed  # what the source prints bears no mark; the indifferent value beside it does
     lines = page(client, "/rankings.csv?metric=safety-toxigen&provenance=published").splitlines()
-    column = lines[0].split(",").index("derived")
-    assert {line.split(",")[column] for line in lines[1:]} == {"derived"}
+    assert {row["derived"] for row in csv.DictReader(lines)} == {"derived"}
     items = client.get("/api/v1/metrics/safety-toxigen/standings?provenance=published").json()["items"]
     assert all(item["derived"] for item in items)
     badge = page(client, "/badges/hosseini-2023-gpt-2/safety-toxigen.svg?show=value")
