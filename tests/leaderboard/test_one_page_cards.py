@@ -1,0 +1,100 @@
+"""The card of a model: one page of PDF that says what the model's page says, with text that can be read back."""
+
+from io import BytesIO
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from pypdf import PdfReader
+
+from leaderboard.models import LanguageModel, Result, Standing
+from tests.leaderboard.conftest import CAUSAL
+from tests.leaderboard.test_history import page
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
+
+GPT2 = "hosseini-2023-gpt-2"
+A4 = (595, 842)  # points
+
+
+def read_card(client, slug: str) -> PdfReader:
+    """The card of a model."""
+    response = client.get(f"/models/{slug}/card.pdf")
+    assert response.status_code == 200
+    assert response["Content-Type"] == "application/pdf"
+    return PdfReader(BytesIO(response.content))
+
+
+def said(pdf: PdfReader) -> str:
+    """Its text on one line."""
+    (only,) = pdf.pages
+    return " ".join(only.extract_text().split())
+
+
+def test_it_is_one_page_of_a4_with_its_fonts(client, board):
+    pdf = read_card(client, CAUSAL)
+    (only,) = pdf.pages
+    assert (round(only.mediabox.width), round(only.mediabox.height)) == A4
+    fonts = [font.get_object() for font in only["/Resources"]["/Font"].get_object().values()]
+    used = [font for font in fonts if "OpenSans" in font["/BaseFont"].replace(" ", "")]
+    assert used
+    assert all("/FontFile2" in font["/FontDescriptor"] for font in used)
+    assert pdf.metadata.title == f"{CAUSAL} on Plumbline"
+
+
+def test_it_says_who_the_model_is_its_numbers_and_where_to_read_on(client, board):
+    text = said(read_card(client, CAUSAL))
+    model = LanguageModel.objects.get(slug=CAUSAL)
+    result = Result.objects.get(
+        scoring__model=model, scoring__metric_version=board.current_version(), measure="likelihood_auc", slice="average"
+    )
+    standing = Standing.objects.get(result=result, population="causal")
+    assert model.revision in text.replace(" ", "")
+    assert f"{model.parameters:,}" in text
+    assert f"{result.value:.3f} [{result.ci_low:.3f}, {result.ci_high:.3f}]" in text
+    assert f"{standing.rank} of 2 causal models" in text
+    assert f"measured here, scored {result.scoring.scored_at:%Y-%m-%d}" in text
+    assert f"http://testserver/models/{CAUSAL}/" in text
+    assert "Cite as: Plumbline" in text
+    assert "If indifferent" in text
+
+
+def test_published_figures_have_their_source_and_what_is_ours_is_marked(client, board):
+    text = said(read_card(client, GPT2))
+    assert "Hosseini, Palangi & Awadallah 2023, arXiv 2301.09211, entered" in text
+    score = Result.objects.get(
+        scoring__model__slug=GPT2, measure="safety_score", slice="all", scoring__metric_version__provenance="published"
+    )
+    assert f"{score.value:.3f} [≈ {score.ci_low:.3f}, {score.ci_high:.3f}]" in text
+    assert "of 5 causal models" in text
+    assert "Women" in text, "of the chart"
+    assert "distilled" not in text.lower().replace("distilgpt", "")
+
+
+def test_a_name_is_words_and_nothing_else(client, board):
+    LanguageModel.objects.filter(slug=GPT2).update(name='<b>Fat</b> & "co" <font size="90">')
+    assert '<b>Fat</b> & "co" <font size="90">' in said(read_card(client, GPT2))
+
+
+def test_a_long_name_and_many_numbers_stay_on_one_page(client, board):
+    LanguageModel.objects.filter(slug=GPT2).update(name="A very long name " * 11)
+    assert len(read_card(client, GPT2).pages) == 1
+
+
+def test_a_hidden_model_has_no_card_and_a_restricted_one_says_so(client, board):
+    LanguageModel.objects.filter(slug=GPT2).update(hidden_note="Asked by its makers.")
+    response = client.get(f"/models/{GPT2}/card.pdf")
+    assert response["Content-Type"].startswith("text/html")
+    assert "Asked by its makers." in response.content.decode()
+    assert client.get("/models/nobody/card.pdf").status_code == 404
+    LanguageModel.objects.filter(slug=CAUSAL).update(access="restricted")
+    assert "Restricted" in said(read_card(client, CAUSAL))
+
+
+def test_the_model_s_page_leads_to_it_and_queries_do_not_grow(client, board):
+    assert f'href="/models/{CAUSAL}/card.pdf"' in page(client, f"/models/{CAUSAL}/")
+    with CaptureQueriesContext(connection) as one:
+        read_card(client, "hosseini-2023-bert-base-cased")
+    with CaptureQueriesContext(connection) as several:
+        read_card(client, GPT2)
+    assert len(several) <= len(one) <= 12
