@@ -166,7 +166,7 @@ def draw_chart(chart: CardChart) -> Drawing:
     start, end = LABEL, width - NUMBER
 
     def place(value: float) -> float:
-        return start + (end - start) * chart.scale.place(value) / 100
+        return float(start + (end - start) * chart.scale.place(value) / 100)
 
     for number, line in enumerate(chart.lines):
         draw_line(sketch, line, height - ROW * (number + 0.5), (start, end), place)
