@@ -1,23 +1,18 @@
 """The one-page card of a model as PDF: A4, with its fonts and text that can be selected."""
 
-from functools import cache
 from html import escape
-from importlib.util import find_spec
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 from reportlab.graphics.shapes import Drawing, Line, Rect, String
 from reportlab.lib.colors import HexColor
 from reportlab.lib.pagesizes import A4
 from reportlab.lib.styles import ParagraphStyle
-from reportlab.pdfbase import pdfmetrics
-from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.platypus import Flowable, KeepInFrame, Paragraph, SimpleDocTemplate, Spacer, Table, TableStyle
 
+from leaderboard.charts.pdf import BOLD, REGULAR, register_fonts
 from leaderboard.queries.one_page_cards import CardChart, CardLine, ChartLine, OnePageCard
 
-REGULAR, BOLD = "Open Sans", "Open Sans Bold"
 MARGIN = 48  # points
 WIDTH, HEIGHT = A4[0] - 2 * MARGIN, A4[1] - 2 * MARGIN
 FRAME = 12  # points that the frame keeps free
@@ -27,18 +22,6 @@ LABEL, NUMBER = 120, 52  # points, left and right of the chart's scale
 HEADINGS = ("Metric", "Measure", "Value [95% interval]", "If indifferent", "Rank", "No score")
 SHARES = (0.27, 0.17, 0.18, 0.1, 0.18, 0.1)  # of the width, for each heading
 EMPTY = "–"  # noqa: RUF001 (a dash)
-
-
-@cache
-def register_fonts() -> None:
-    """Make the fonts known to reportlab: PDF's own fonts lack letters and are not embedded."""
-    spec = find_spec("ttf_opensans")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("ttf_opensans is not installed: install what requirements.lock pins")
-    folder = Path(spec.origin).parent / "ttf"
-    for name, file in ((REGULAR, "OpenSans-Regular.ttf"), (BOLD, "OpenSans-SemiBold.ttf")):
-        pdfmetrics.registerFont(TTFont(name, str(folder / file)))
-    pdfmetrics.registerFontFamily(REGULAR, normal=REGULAR, bold=BOLD, italic=REGULAR, boldItalic=BOLD)
 
 
 def draw_card(card: OnePageCard, address: str, citation: str) -> bytes:

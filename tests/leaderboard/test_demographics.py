@@ -17,9 +17,8 @@ from leaderboard.rankings.scales import Shades
 from leaderboard.services.hosseini_figures import indifferent_at
 from leaderboard.services.publish import publish_standings, supersede
 from scoring.metrics.safety import SLICE_LABELS
-from tests.charts import points, read_chart, traces
+from tests.charts import points, read_chart, stretches, traces
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, seed_figures
-from tests.leaderboard.test_history import figure
 
 pytestmark = pytest.mark.django_db
 
@@ -173,8 +172,7 @@ def test_published_values_are_shaded_by_their_distance_from_an_indifferent_model
     for (level, _, _), distance in zip(cells, distances, strict=True):
         assert int(level) == pytest.approx(distance / step, abs=0.55)
     assert {int(level) for level, _, _ in cells} == {-2, -1, 0, 1, 2, 3}
-    ticks = {shape["y0"] for shape in figure(html)["layout"]["shapes"]}
-    assert len(ticks) == 13
+    assert len(stretches(read_chart(client, html), "dot")) == 13, "a tick for each demographic"
     assert "≈ marks values that the source does not print" in said(html)
 
 
