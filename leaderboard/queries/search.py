@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from itertools import groupby
-from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from leaderboard.glossary import TERMS
-from leaderboard.models import LanguageModel, Metric, ModelIdentity, Provenance, Standing, ranked_now
+from leaderboard.models import LanguageModel, Metric, ModelIdentity, ranked_now
 from leaderboard.queries.docs import measure_address
+from leaderboard.queries.one_demographic import list_demographics
 from leaderboard.queries.papers import papers
-from leaderboard.rankings.versions import current_versions, metrics_with_versions
+from leaderboard.rankings.versions import metrics_with_versions
 from scoring.metrics.formulas import slice_label
-from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
 
 MOST_RESULTS = 25  # of a kind
 MOST_SUGGESTIONS = 3
@@ -217,29 +216,18 @@ def scorer_entries(metrics: list[Metric]) -> list[SearchEntry]:
 
 
 def demographic_entries(metrics: list[Metric]) -> list[SearchEntry]:
-    """Each demographic leads to the first metric that ranks models on it; in one query."""
-    metrics_by_version = {
-        version.pk: metric
-        for metric in metrics
-        if metric.formula.by_demographic
-        for version in current_versions(metric, Provenance.values)
-    }
-    standings = Standing.objects.filter(metric_version__in=metrics_by_version).order_by()
-    order = list(metrics_by_version)
-    pairs = standings.values_list("metric_version", "slice").distinct()
-    entries: dict[str, SearchEntry] = {}
-    for pk, name in sorted(pairs, key=lambda pair: (order.index(pair[0]), pair[1])):
-        if name in (ALL, AVERAGE, *DISTILLED) or name in entries:
-            continue
-        metric = metrics_by_version[pk]
-        entries[name] = SearchEntry(
+    """Each demographic leads to its page; in one query."""
+    return [
+        SearchEntry(
             EntryKind.DEMOGRAPHIC,
             slice_label(name),
-            f"How models rank on {slice_label(name)} by {metric.title}",
-            f"{reverse('demographics')}?{urlencode({'metric': metric.slug, 'demographic': name})}",
+            "Which models stand first and last on it, by every metric that has it",
+            reverse("demographic", args=[name]),
             "demographic group",
+            (name,),
         )
-    return list(entries.values())
+        for name in list_demographics(metrics)
+    ]
 
 
 def measure_entries(metrics: list[Metric]) -> list[SearchEntry]:

@@ -7,7 +7,9 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.models import LanguageModel, Metric, ranked_now
 from leaderboard.queries.identities import identities_with_entries
+from leaderboard.queries.one_demographic import list_demographics
 from leaderboard.queries.search import search, suggest_pages
+from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import read_words
 
@@ -58,6 +60,7 @@ def sitemap(request: HttpRequest) -> HttpResponse:
     """Every page that anybody may read, for search engines."""
     addresses = [reverse(name) for name in PAGES]
     addresses += [metric.get_absolute_url() for metric in Metric.objects.all()]
+    addresses += [reverse("demographic", args=[name]) for name in list_demographics(metrics_with_versions())]
     addresses += [identity.get_absolute_url() for identity in identities_with_entries()]
     addresses += [model.get_absolute_url() for model in LanguageModel.objects.filter(ranked_now())]
     context = {"addresses": [request.build_absolute_uri(address) for address in addresses]}

@@ -23,7 +23,7 @@ def test_the_exact_name_of_one_page_leads_straight_to_it(client):
     answer = client.get("/search/?q=gpt-2")
     assert answer.status_code == 302
     assert answer["Location"] == "/models/gpt-2/"
-    assert client.get("/search/?q=women")["Location"] == "/demographics/?metric=safety-toxigen&demographic=women"
+    assert client.get("/search/?q=women")["Location"] == "/demographics/women/"
     assert client.get(client.get("/search/?q=women")["Location"]).status_code == 200
 
 
