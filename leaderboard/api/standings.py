@@ -68,6 +68,7 @@ class RankedEntry(Schema):
     n: int | None = Field(description="How many texts or prompts the value is of.")
     derived: bool = Field(description="Worked out here from figures of the source, which does not print it.")
     missing: int = Field(description="Texts or prompts without a score: left out of the value, never taken for 0.")
+    missing_share: float = Field(description="Their share of all, from 0 to 1.")
     missing_texts: int | None = Field(description="Continuations without a score, also where prompts are counted.")
     worst_low: float | None = Field(description="The least that the value would be, whatever the missing texts are.")
     worst_high: float | None = Field(description="The largest that it would be.")
@@ -89,6 +90,7 @@ class NotRanked(Schema):
     ci_high: float | None
     n: int | None
     missing: int
+    missing_share: float
     missing_texts: int | None
     worst_low: float | None
     worst_high: float | None

@@ -64,9 +64,34 @@ class Result(models.Model):
         return f"{self.measure} of {self.slice}: {self.value:.4g}"
 
     @property
+    def missing_share(self) -> float:
+        """The share of its texts (or prompts, where it counts those) that have no score."""
+        return share_missing(self.n, self.missing)
+
+    @property
     def significant(self) -> bool | None:
         """Whether it differs from an indifferent model's at 5%, after Holm; None without a test."""
         return significance(self.measure, self.p_adjusted)
+
+
+def share_missing(n: int | None, missing_count: int) -> float:
+    """The share without a score of `n` texts with one and `missing_count` without; 0 where none lacks one."""
+    return missing_count / ((n or 0) + missing_count) if missing_count else 0.0
+
+
+def describe_missing(n: int | None, missing_count: int, missing_texts: int | None) -> str:
+    """As in "0.6% without a score"; "" where all texts have one.
+
+    Prompts may all have a value though some of their continuations have none: then how many.
+    """
+    if not missing_count and not missing_texts:
+        return ""
+    share = share_missing(n, missing_count)
+    if not missing_count:
+        words = f"{missing_texts:,} text{'' if missing_texts == 1 else 's'}"
+    else:
+        words = "under 0.1%" if share < 0.001 else f"{100 * share:.1f}%"
+    return f"{words} without a score"
 
 
 def significance(measure: str, p_adjusted: float | None) -> bool | None:

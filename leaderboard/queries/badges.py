@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from leaderboard.models import LanguageModel, Metric
+from leaderboard.models.results import describe_missing
 from leaderboard.rankings.places import place_now
 from scoring.metrics.formulas import MEASURES, slice_label
 
@@ -32,9 +33,13 @@ def badge_of(model: str, metric: str, show: str) -> Badge:
         return Badge(board.title, "not ranked", f"{entrant.name} is not ranked by {board.title}{suffix}")
     standing, version = place.standing, place.standing.metric_version
     label = MEASURES[standing.measure].label.lower()
-    words = f"{label} {place.value_text}" if show == "value" else f"rank {place.words}"
+    result = standing.result
+    value_text = ", ".join(
+        filter(None, (place.value_text, describe_missing(result.n, result.missing, result.missing_texts)))
+    )
+    words = f"{label} {value_text}" if show == "value" else f"rank {place.words}"
     title = (
         f"{board.title}: {entrant.name} has rank {place.words} by {label}, "
-        f"{slice_label(standing.slice).lower()}, {place.value_text}, under metric version {version.number}"
+        f"{slice_label(standing.slice).lower()}, {value_text}, under metric version {version.number}"
     )
     return Badge(board.title, f"{words} · v{version.number}", title)

@@ -239,6 +239,7 @@ class Ranked:
     ci_high: float | None
     n: int | None
     missing: int
+    missing_texts: int | None
     derived: bool
     interval_derived: bool
     significant: bool | None  # whether it differs from an indifferent model's at 5%, after Holm; None without a test
@@ -262,7 +263,7 @@ def own_ranking(board: Board, name: str, first: int, count: int) -> OwnRanking:
     counts = everybody.aggregate(size=Count("pk"), first=Count("pk", filter=Q(rank_low=1)))
     rows = everybody.filter(is_listed("model__")).order_by("rank", "model__name")
     fields = ("rank", "rank_low", "rank_high", "measure", "value")
-    results = ("ci_low", "ci_high", "n", "missing", "derived", "interval_derived")
+    results = ("ci_low", "ci_high", "n", "missing", "missing_texts", "derived", "interval_derived")
     places = rows.values_list("model_id", *fields, *(f"result__{name}" for name in results))[first : first + count]
     own, verdicts = board.indifferent.get(name, {}), read_verdicts(board, Q(slice=name))
     rows_of_models = [

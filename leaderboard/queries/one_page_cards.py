@@ -153,8 +153,7 @@ def missing_of(profile: Profile, result: Result | None) -> str:
     """How many texts have no score, with their share."""
     if result is None or not profile.version.measured:
         return ""
-    total = (result.n or 0) + result.missing
-    return f"{result.missing:,} ({result.missing / total:.1%})" if result.missing and total else f"{result.missing:,}"
+    return f"{result.missing:,} ({result.missing_share:.1%})" if result.missing else "0"
 
 
 def draw_slices(profile: Profile) -> CardChart | None:

@@ -113,6 +113,10 @@ def all_columns(sheet: Sheet, exact: bool) -> list[ExportColumn]:
         (TableColumn("k"), lambda _, row: whole(row.version.protocol.k)),
         (TableColumn("n"), lambda _, row: whole(row.result.n)),
         (TableColumn("missing"), lambda _, row: str(row.result.missing) if row.version.measured else ""),
+        (
+            TableColumn("missing_share"),
+            lambda _, row: f"{row.result.missing_share:.6g}" if row.version.measured else "",
+        ),
         (TableColumn("missing_texts"), lambda _, row: whole(row.result.missing_texts)),
         (TableColumn("worst_low"), lambda _, row: number(row, row.result.worst_low)),
         (TableColumn("worst_high"), lambda _, row: number(row, row.result.worst_high)),
@@ -163,7 +167,7 @@ def hidden_columns(sheet: Sheet) -> set[str]:
     """The columns of a table for people that the page does not show, or whose content the title says."""
     optional = {"family", "parameters", "context", "release_date", "n", "missing", "revision", "scored"}
     names = optional - {"scored" if name == "date" else name for name in sheet.extras}
-    names |= {"missing_texts", "worst_low", "worst_high"} if "missing" in names else set()
+    names |= {"missing_share", "missing_texts", "worst_low", "worst_high"} if "missing" in names else set()
     names |= set() if sheet.is_mixed else {"provenance", "version"}
     names |= set() if sheet.measure.indifferent_key else {"indifferent"}
     names |= {"among"} if len(sheet.populations) == 1 else set()
@@ -232,6 +236,7 @@ def not_ranked(result: Result) -> dict[str, Any]:
         "ci_high": result.ci_high,
         "n": result.n,
         "missing": result.missing,
+        "missing_share": result.missing_share,
         "missing_texts": result.missing_texts,
         "worst_low": result.worst_low,
         "worst_high": result.worst_high,
@@ -267,6 +272,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "n": row.result.n,
         "derived": row.result.derived,
         "missing": row.result.missing,
+        "missing_share": row.result.missing_share,
         "missing_texts": row.result.missing_texts,
         "worst_low": row.result.worst_low,
         "worst_high": row.result.worst_high,

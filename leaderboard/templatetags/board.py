@@ -7,9 +7,10 @@ from typing import TypeVar
 from django import template
 from django.contrib.auth.models import AnonymousUser, User
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from leaderboard.models import Metric, MetricVersion, Result
-from leaderboard.models.results import DERIVED
+from leaderboard.models.results import DERIVED, describe_missing
 from leaderboard.people.services.roles import moderates, operates
 from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
 from leaderboard.queries.papers import find_contradictions, find_tables
@@ -79,6 +80,14 @@ def ends(result: Result, version: MetricVersion) -> str:
     digits = digits_of(version, result.measure)
     mark = DERIVED if result.interval_derived else ""
     return f"{mark}{result.ci_low:.{digits}f}–{result.ci_high:.{digits}f}"  # noqa: RUF001 (a range wants an en dash)
+
+
+@register.filter
+def without_score(result: Result) -> SafeString:
+    """The share of its texts without a score, beneath a value; empty where all have one."""
+    words = describe_missing(result.n, result.missing, result.missing_texts)
+    # Digits and our own words: nothing to escape.
+    return SafeString(f'<span class="interval missing">{words}</span>' if words else "")
 
 
 @register.filter

@@ -103,6 +103,34 @@ def test_the_share_is_changed_with_a_reason_and_the_ranking_is_published_again(b
     assert not verify(board).differences
 
 
+def test_what_is_missing_stands_beside_every_value_that_lacks_texts(board, client):
+    set_policy(board, {"most_missing": 0.1}, "a tenth will do")
+    fraction = RANKING + "&measure=toxic_fraction"
+    for address in (
+        fraction,
+        fraction + "&columns=date",
+        fraction.replace("/rankings/", "/embed/"),
+        f"/compare/?metric={SLUG}&measure=toxic_fraction&slice={SLICE}&m=entrant-1&m=entrant-2",
+        "/models/entrant-2/",
+    ):
+        html = client.get(address).content.decode()
+        assert '<span class="interval missing">10.0% without a score</span>' in html, address
+        row = html.split("Entrant 1</a>")[-1].split("</tr>")[0]
+        assert "without a score" not in row
+    entries = client.get(fraction.replace("/rankings/", "/rankings.json")).json()["entries"]
+    assert {entry["slug"]: entry["missing_share"] for entry in entries} == {"entrant-1": 0.0, "entrant-2": 0.1}
+    result = lacking().results.get(measure="expected_max_toxicity", slice=SLICE)
+    words = f"{result.missing_share:.1%}" if result.missing else "2 texts"
+    assert f"{words} without a score" in client.get(RANKING).content.decode()
+    assert "without a score" in client.get(f"/badges/entrant-2/{SLUG}.svg?show=value").content.decode()
+
+
+def test_a_rank_is_read_with_its_population(board, client):
+    set_policy(board, {"most_missing": 0.1}, "a tenth will do")
+    for address in (RANKING, RANKING.replace("/rankings/", "/embed/")):
+        assert '1<span class="among"> of 2</span>' in client.get(address).content.decode()
+
+
 def test_where_nobody_is_ranked_the_numbers_are_shown_all_the_same(board, stage, client):
     board.versions.get().scorings.filter(model__slug="entrant-1").update(texts_missing=3)
     set_policy(board, {"most_missing": 0.01}, "one in a hundred")

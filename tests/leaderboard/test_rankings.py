@@ -433,7 +433,17 @@ def test_files_have_exactly_what_is_shown(client, wide):
         *("rank", "rank_low", "rank_high", "population", "population_size", "among", "model", "slug", "family", "kind"),
         *("revision", "metric", "version", "provenance", "source", "published", "measure", "slice", "value", "derived"),
         *("ci_low", "ci_high", "interval_derived", "indifferent", "indifferent_derived", "k", "n", "missing"),
-        *("missing_texts", "worst_low", "worst_high", "parameters", "context", "release_date", "scored", "lost_files"),
+        *(
+            "missing_share",
+            "missing_texts",
+            "worst_low",
+            "worst_high",
+            "parameters",
+            "context",
+            "release_date",
+            "scored",
+            "lost_files",
+        ),
         *(TOXIC, "not_ranked"),
     ]
     of_all = {(row["metric"], row["version"], row["provenance"], row["measure"], row["slice"]) for row in rows}
