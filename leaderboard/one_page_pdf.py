@@ -35,7 +35,7 @@ def draw_card(card: OnePageCard, address: str, citation: str) -> bytes:
         rightMargin=MARGIN,
         topMargin=MARGIN,
         bottomMargin=MARGIN,
-        title=f"{card.model.name} on Plumbline",
+        title=f"{card.name} on Plumbline",
         author="Plumbline",
         subject="Representational harm and toxicity of a language model",
         invariant=1,
@@ -51,7 +51,7 @@ def arrange_card(card: OnePageCard, address: str, citation: str) -> list[Flowabl
     """What stands on the page, from top to bottom."""
     parts: list[Flowable] = [
         write("Plumbline: representational harm and toxicity in language models", 8, QUIET),
-        write(card.model.name, 17, strong=True),
+        write(card.name, 17, strong=True),
         Spacer(1, 4),
     ]
     if card.caution:

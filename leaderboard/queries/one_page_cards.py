@@ -1,9 +1,10 @@
 """What stands on the one-page card of a model, which people print and attach: identity, numbers, address."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leaderboard.card.form import describe_facts
-from leaderboard.models import LanguageModel, Result
+from leaderboard.models import LanguageModel, ModelIdentity, Result
 from leaderboard.models.results import DERIVED
 from leaderboard.queries.profiles import Profile, ProfileCell, profiles, why_not_open
 from leaderboard.rankings.digits import digits_of, print_value
@@ -54,32 +55,53 @@ class CardChart:
 class OnePageCard:
     """Everything on the page. caution: why the model is not open, or ""; more: metrics that did not fit."""
 
-    model: LanguageModel
+    name: str
     facts: list[tuple[str, str]]
     caution: str
     lines: list[CardLine]
     more: int
     chart: CardChart | None
-    profiles: list[Profile]
+    headline: Profile | None  # the first one, which is cited
 
 
 def compose_card(model: LanguageModel) -> OnePageCard:
-    """The card of a model, in a constant number of queries."""
-    all_profiles = [profile for profile in profiles(model) if profile.headline]
+    """The card of one entry, in a constant number of queries."""
     caution = ""
     if model.access != LanguageModel.Access.OPEN:
         reason = why_not_open(model)
-        caution = (
-            f"{model.get_access_display()}. {f'The reason given: {reason}' if reason else 'No reason is on record.'}"
-        )
+        explanation = f"The reason given: {reason}" if reason else "No reason is on record."
+        caution = f"{model.get_access_display()}. {explanation}"
+    return arrange_profiles(model.name, list_facts(model), caution, profiles(model))
+
+
+def compose_identity_card(identity: ModelIdentity, entries: Sequence[LanguageModel]) -> OnePageCard:
+    """The card of a model with what each of its entries has, in a constant number of queries an entry."""
+    facts = [
+        ("Made by", identity.organisation),
+        ("Family", identity.family),
+        ("Kind", ", ".join(dict.fromkeys(entry.get_kind_display() for entry in entries))),
+        ("Parameters", f"{identity.parameters:,}" if identity.parameters else ""),
+        ("Licence", identity.licence),
+        ("On the hub", identity.hub_id),
+        ("Entries", ", ".join(entry.slug for entry in entries)),
+    ]
+    all_profiles = [profile for entry in entries for profile in profiles(entry)]
+    return arrange_profiles(identity.name, [(label, text or "unknown") for label, text in facts], "", all_profiles)
+
+
+def arrange_profiles(
+    name: str, facts: list[tuple[str, str]], caution: str, all_profiles: Sequence[Profile]
+) -> OnePageCard:
+    """The card with the headline of each profile, as far as they fit, and a chart of the first that has slices."""
+    with_numbers = [profile for profile in all_profiles if profile.headline]
     return OnePageCard(
-        model,
-        list_facts(model),
+        name,
+        facts,
         caution,
-        [describe_profile(profile) for profile in all_profiles[:MOST_LINES]],
-        max(0, len(all_profiles) - MOST_LINES),
-        next(filter(None, map(draw_slices, all_profiles)), None),
-        all_profiles,
+        [describe_profile(profile) for profile in with_numbers[:MOST_LINES]],
+        max(0, len(with_numbers) - MOST_LINES),
+        next(filter(None, map(draw_slices, with_numbers)), None),
+        next(iter(with_numbers), None),
     )
 
 

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from pypdf import PdfReader
 
 from leaderboard.models import LanguageModel, Result, Standing
+from leaderboard.queries.identities import list_visible_entries
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.test_history import page
 
@@ -98,3 +99,18 @@ def test_the_model_s_page_leads_to_it_and_queries_do_not_grow(client, board):
     with CaptureQueriesContext(connection) as several:
         read_card(client, GPT2)
     assert len(several) <= len(one) <= 12
+
+
+def test_a_model_s_own_card_has_the_numbers_of_all_its_entries(client, board):
+    entry = LanguageModel.objects.select_related("identity").get(slug=GPT2)
+    identity = entry.identity
+    text = said(read_card(client, identity.slug))
+    assert text.startswith("Plumbline")
+    assert identity.name in text
+    entries = list_visible_entries(identity)
+    assert len(entries) > 1
+    for other in entries:
+        assert other.slug in text.replace("- ", "-")
+    assert f'href="/models/{identity.slug}/card.pdf"' in page(client, f"/models/{identity.slug}/")
+    identity.entries.update(hidden_note="Asked by its makers.")
+    assert client.get(f"/models/{identity.slug}/card.pdf").status_code == 404
