@@ -19,6 +19,7 @@ from leaderboard.queries.reproductions import reproductions
 from leaderboard.services.figures import FOLDER
 from scoring.__main__ import parser as scoring_parser
 from scoring.evaluation_sets import read_safenlp
+from scoring.statistics import correlations
 from scoring.training.__main__ import parser as training_parser
 from tests.data import TOXIGEN, needs_toxigen
 from tests.leaderboard.conftest import seed_figures
@@ -26,6 +27,7 @@ from tests.leaderboard.test_history import page, said
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
+TRAINED = Path(scoring.training.__file__).parent / "figures"
 ROWS = [(part.paper.key, row) for part in reproductions() for row in part.rows]
 COMMANDS = sorted({command for _, row in ROWS for command in row.commands})
 PARSERS = {"scoring": scoring_parser, "scoring.training": training_parser}
@@ -230,8 +232,20 @@ def test_our_claims_about_all_models_come_out_of_the_published_figures():
 
 
 def test_our_cosine_is_that_of_the_pair_whose_report_is_kept():
-    report = json.loads((Path(scoring.training.__file__).parent / "figures" / "pair-lexicon.json").read_text())
+    report = json.loads((TRAINED / "pair-lexicon.json").read_text())
     assert ours("snoswell-2023", "Section 2") == f"{report['cosine']:.5f}"
+
+
+def test_our_correlations_of_safety_with_size_are_those_of_the_students_whose_figures_are_kept():
+    with (TRAINED / "students.csv").open(encoding="utf-8", newline="") as file:
+        students = [
+            {name: float(row[name]) for name in ("layers", "hidden", "safety_score")} for row in csv.DictReader(file)
+        ]
+    assert len({(row["layers"], row["hidden"]) for row in students}) == 9
+    columns = {name: np.array([row[name] for row in students]) for name in students[0]}
+    found = [correlations.pearson(columns[size], columns["safety_score"]) for size in ("hidden", "layers")]
+    words = " and ".join(f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in found)
+    assert ours("hosseini-2023", "Sections 4.7 and 5") == words
 
 
 def test_our_value_of_table_10_is_the_printed_one():
