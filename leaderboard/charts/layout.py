@@ -30,7 +30,7 @@ from leaderboard.charts.text import LINE, SIZE, SPACE, measure_text, shorten
 EDGE, GAP, BETWEEN = 8, 8, 28  # pixels: free round all, between a tick's text and the plot, and between panels
 RISE = 4  # pixels from the middle of a line of text to its baseline
 NAMES, NAMES_OF_TWO = 0.45, 0.3  # of the width: names on one side at most, and on each of both at least if need be
-COLUMN = 24  # pixels that each column between names on both sides keeps
+COLUMN = 0.11  # of the width, that each column between names on both sides keeps
 KEY = 26  # pixels of a symbol in the legend, with what is free after it
 Scale = Callable[[float], float]
 
@@ -67,7 +67,7 @@ def _measure_margins(chart: Chart, width: float) -> tuple[float, float]:
     left_ticks = [tick for panel in chart.panels for tick in panel.y.ticks]
     right_ticks = [tick for panel in chart.panels for tick in panel.right]
     columns = max(len(panel.x.ticks) + 1 for panel in chart.panels)
-    most = max(NAMES_OF_TWO * width, (width - COLUMN * columns) / 2) if right_ticks else NAMES * width
+    most = max(NAMES_OF_TWO * width, (1 - COLUMN * columns) * width / 2) if right_ticks else NAMES * width
     left_margin = min(most, max((_measure_tick(tick) for tick in left_ticks), default=0.0) + GAP + EDGE)
     overhangs = [_reach_beyond(panel.x) for panel in chart.panels]
     right_margin = min(most, max((_measure_tick(tick) for tick in right_ticks), default=0.0) + GAP + EDGE)

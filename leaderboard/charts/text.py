@@ -1,5 +1,7 @@
 """How wide words are: browsers have different fonts, so this is an estimate that is rarely exceeded."""
 
+from functools import lru_cache
+
 SIZE, LINE = 12, 16  # pixels: of the letters of all charts, and of a line of them
 SHORTEST = 6  # characters that a shortened name keeps
 _NARROW, _WIDE, _CAPITAL = frozenset("ijlftrI.,:;'|!()[]-· /"), frozenset("mwMW@%—…"), frozenset("ABCDEFGHKNOPQRUVXYZ&")
@@ -7,6 +9,7 @@ _BOLD = 1.1
 SPACE = "\u00a0\u00a0"  # between a name and its number: plain spaces run together in SVG
 
 
+@lru_cache(maxsize=8192)
 def measure_text(text: str, strong: bool = False) -> float:
     """The width of `text` in pixels."""
     narrow = sum(character in _NARROW for character in text)

@@ -93,10 +93,11 @@ class Shades:
     def legend(self) -> list[tuple[int, float]]:
         """Each level that a value can have, the worst first, and the value in its middle, as far as there can be it."""
         middles = [(level, self.anchor + self.best * level * self.step) for level in range(-LEVELS, LEVELS + 1)]
+        reach = (0.5 + 1e-6) * self.step
         return [
             (level, min(max(middle, self.low), self.high))
             for level, middle in middles
-            if self.low - self.step / 2 < middle < self.high + self.step / 2
+            if self.low - reach <= middle <= self.high + reach
         ]
 
 

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib.syndication.views import Feed
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -84,8 +85,19 @@ class RankChangesFeed(BoardFeed):
         if isinstance(item, NewEntry):
             query = urlencode({"metric": item.metric.slug, "version": item.version})
             return f"{reverse('model', args=[item.slug])}?{query}"
-        query_parameters = {"metric": item.metric.slug, "from": item.before.number, "to": item.after.number}
-        return f"{reverse('history')}?{urlencode(query_parameters)}"
+        return f"{reverse('history')}?{urlencode(self._name_page(item))}"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """What the words of an item are made of; picture: the address of its bump chart, where it has one."""
+        context, item = super().get_context_data(**kwargs), kwargs["item"]
+        if isinstance(item, Publication):
+            query_parameters = self._name_page(item) | {"chart": f"{item.metric.slug}-history", "format": "png"}
+            context["picture"] = f"{settings.SITE_URL}{reverse('history')}?{urlencode(query_parameters)}"
+        return context
+
+    @staticmethod
+    def _name_page(item: Publication) -> dict[str, str | int]:
+        return {"metric": item.metric.slug, "from": item.before.number, "to": item.after.number}
 
 
 class NewModelsFeed(BoardFeed):

@@ -1,6 +1,8 @@
 """Feeds: valid Atom about what is news, whose entries stay as they are."""
 
+import re
 from datetime import datetime
+from html import unescape
 from xml.etree import ElementTree
 
 import pytest
@@ -104,6 +106,15 @@ def test_a_new_version_is_news_with_the_ranks_that_it_changed(client, rude):
     for model in changes.models:
         line = f"{model.model}: {model.to_board_rank} of 4 models, before {model.from_board_rank} of 4 models"
         assert (line in said(published, "summary")) == bool(model.change)
+
+
+def test_a_new_version_comes_with_its_bump_chart_as_a_picture(client, rude, settings):
+    entry = next(of for of in entries(feed(client, ALL[0])) if "ranks changed" in said(of, "title"))
+    address = re.search(r'<img src="([^"]*)"', entry.find(f"{ATOM}summary").text)[1]
+    assert address.startswith(f"{settings.SITE_URL}/history/?")
+    picture = client.get(unescape(address).removeprefix(settings.SITE_URL))
+    assert picture["Content-Type"] == "image/png"
+    assert picture.content.startswith(b"\x89PNG")
 
 
 def test_published_figures_that_were_corrected_are_news_too(client, db):

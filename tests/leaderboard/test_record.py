@@ -22,6 +22,7 @@ from leaderboard.services.published import FOLDER
 from leaderboard.services.verify import verify
 from scoring.artefacts import SCORE
 from scoring.metrics.formulas import values_of
+from tests.charts import list_charts, read_chart, traces
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.ranks import ranked
 from tests.leaderboard.stored import MODELS, K, metric_of, run_of, runs_on, score_all, score_one, version_of
@@ -429,7 +430,10 @@ def test_the_page_says_in_words_and_numbers_how_two_scorers_agree(client, two_sc
     assert all(f">{name}</a>" in html for name in MODELS)
     assert html.count("<h1") == 1
     assert html.count("<caption") == html.count("<table") == 7  # agreement, order, moves; two more an attribute
-    assert html.count("data-chart=") == 1
+    assert list_charts(html) == ["scorers-1"]
+    drawn = traces(read_chart(client, html), "points")[0]
+    assert all(0 <= value <= 1 for value in (*drawn["x"], *drawn["y"]))
+    assert len(drawn["x"]) > len(MODELS)
     assert '<option value="blunt@1" selected>' in html
 
 

@@ -49,3 +49,14 @@ def test_a_model_is_shaded_by_its_own_indifferent_value():
     assert shades.own
     assert shades.level(0.3, 0.2) > 0 > shades.level(0.3, 0.4)
     assert shades.level(0.3, None) == 0
+
+
+@pytest.mark.parametrize("key", MEASURE_KEYS)
+@given(shares=SHARES)
+def test_no_legend_has_a_value_that_a_measure_cannot_have(key, shares):
+    measure = MEASURES[key]
+    values = [measure.smallest + share * (measure.largest - measure.smallest) for share in shares]
+    shades = fit_shades(measure, values, [None] * len(values))
+    legend = dict(shades.legend)
+    assert all(measure.smallest <= middle <= measure.largest for middle in legend.values())
+    assert {shades.level(value) for value in values} <= set(legend), "every shade of the table is in its legend"
