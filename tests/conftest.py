@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +18,16 @@ from django.db import connection
 
 from leaderboard.services.artefacts import mark_storage
 
+PICTURES = Path(os.environ.get("PLUMBLINE_PICTURES") or settings.BASE_DIR / "var" / "pictures")
+BEGAN = time.time()
 MIGRATIONS = settings.BASE_DIR / "leaderboard" / "migrations"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say where the pictures are that browser tests of this run have kept of the states of pages."""
+    count = sum(picture.stat().st_mtime >= BEGAN for picture in PICTURES.glob("*.jpg"))
+    if count:
+        terminalreporter.write_line(f"{count} pictures of page states are in {PICTURES}")
 
 
 def migrated_database(folder: Path) -> Path:

@@ -193,9 +193,16 @@ def versions_by_metric(metrics: Iterable[Metric], numbers: str) -> dict[str, Ver
 
 
 def usual_numbers(metrics: Sequence[Metric]) -> str:
-    """Which of NUMBERS a reader sees first: of one provenance, with two metrics to compare."""
-    sources = (source.value for source in Provenance)
-    return next((source for source in sources if len(versions_by_metric(metrics, source)) > 1), "measured")
+    """Which of NUMBERS a reader sees first: of one provenance, with two metrics to compare, best of known models."""
+    options = [source.value for source in Provenance if len(versions_by_metric(metrics, source.value)) > 1]
+    known_options = [source for source in options if has_known_models(metrics, source)]
+    return next(iter([*known_options, *options]), Provenance.MEASURED.value)
+
+
+def has_known_models(metrics: Iterable[Metric], numbers: str) -> bool:
+    """Whether two metrics have numbers of models that do not come with the board; of `metrics_with_versions`."""
+    by_metric = versions_by_metric(metrics, numbers).values()
+    return sum(any(version.has_known for version in versions) for versions in by_metric) > 1  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

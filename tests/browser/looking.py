@@ -1,9 +1,15 @@
 """Looking at a page: whether it can be read by everyone, in every window, in both themes."""
 
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Visit
+from tests.conftest import PICTURES
 
 WIDTHS = (360, 390, 1440, 1920)
 EXTREMES = (WIDTHS[0], WIDTHS[-1])
@@ -11,7 +17,31 @@ SCHEMES = ("light", "dark")
 # Where axe looks: colours change with the scheme alone, and room with the width alone.
 AXE_LOOKS = ((EXTREMES[0], "dark"), (EXTREMES[1], "light"))
 
+PICTURE_WIDTHS = (390, 1440)
+
 axe = Axe()
+picture_counts: Counter[str] = Counter()
+
+
+def keep_picture(page: Page) -> Path:
+    """Keep a picture of the page as it is now, under the name of the test that looks at it."""
+    test = os.environ["PYTEST_CURRENT_TEST"].removeprefix("tests/browser/").rpartition(" ")[0]
+    picture_counts[test] += 1
+    name = re.sub(r"[^a-z0-9]+", "-", f"{test} {picture_counts[test]:02}".lower()).strip("-")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}-{page.viewport_size['width']}.jpg"
+    page.screenshot(path=path, type="jpeg", quality=60, full_page=True, animations="disabled")
+    return path
+
+
+def above_fold(locator: Locator) -> bool:
+    """Whether all of it is in the window before anybody scrolls."""
+    expect(locator).to_be_visible()
+    edges = (
+        "element => [element.getBoundingClientRect().top + scrollY, element.getBoundingClientRect().bottom + scrollY]"
+    )
+    top, bottom = locator.evaluate(edges)
+    return top >= 0 and bottom <= locator.page.viewport_size["height"]
 
 
 def violations(page: Page) -> list[str]:
@@ -49,6 +79,8 @@ def unfit(opened: Visit) -> list[str]:
             page.set_viewport_size({"width": width, "height": 900})
             drawn(page)
             where = f"{width} px, {scheme}"
+            if scheme == "light" and width in PICTURE_WIDTHS:
+                keep_picture(page)
             if overflow(page):
                 found.append(f"{where}: {overflow(page)} px wider than the window")
             if (width, scheme) in AXE_LOOKS:
