@@ -9,11 +9,14 @@ from html import unescape
 import numpy as np
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from scipy import stats
 
 from leaderboard.models import LanguageModel, Metric, Result
+from leaderboard.queries.agreement import usual_numbers
+from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.services import hosseini
 from leaderboard.services.published import rows as published_rows
 from leaderboard.services.seed import seed_metrics
@@ -194,6 +197,9 @@ def test_measured_numbers_are_shown_where_there_are_enough_and_published_ones_ot
     html = page(client, "/agreement/")
     assert "1.00" in table(html, MATRIX)[0][2]
     assert "GPT-2" not in html
+    miniatures = LanguageModel.objects.filter(name__startswith="Model ")
+    miniatures.update(source="bundled", location=F("slug"), revision="1" * 40)
+    assert usual_numbers(metrics_with_versions()) == "published", "miniatures are nobody's default"
 
 
 def test_a_board_without_numbers_says_so(client, db):
