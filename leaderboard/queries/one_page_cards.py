@@ -15,6 +15,7 @@ from scoring.metrics.safety import DISTILLED
 MOST_LINES = 14  # metrics on the card: what fits one page beside the rest
 FEWEST_SLICES = 3  # for a chart
 MOST_SLICES = 14
+REVISION = 12  # characters of a revision beside a number; an entry's own card has all of it above
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,8 @@ def describe_profile(profile: Profile) -> CardLine:
     cell = next(cell for cell in profile.rows[0][1] if cell.result is profile.headline)
     scored_at = profile.scoring.scored_at
     day = f", {'scored' if version.measured else 'entered'} {scored_at:%Y-%m-%d}" if scored_at else ""
-    origin = f"version {version.number}, {'measured here' if version.measured else version.source}{day}"
+    revision = f", revision {profile.scoring.model.revision[:REVISION]}" if profile.scoring.model.revision else ""
+    origin = f"version {version.number}, {'measured here' if version.measured else version.source}{day}{revision}"
     return CardLine(
         version.metric.title,
         origin,

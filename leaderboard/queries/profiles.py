@@ -138,6 +138,7 @@ def profiles(model: LanguageModel, slug: str = "", number: int | None = None) ->
     scorings = list(scorings_of(model))
     groups: dict[tuple[int, str], list[Scoring]] = {}
     for scoring in scorings:
+        scoring.model = model
         version = scoring.metric_version
         groups.setdefault((version.metric_id, version.provenance), []).append(scoring)
     shown_scorings = {key: _choose_scoring(group, slug, number) for key, group in groups.items()}

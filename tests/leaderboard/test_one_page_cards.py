@@ -56,6 +56,7 @@ def test_it_says_who_the_model_is_its_numbers_and_where_to_read_on(client, board
     assert f"{standing.rank} of 2 causal models" in text
     assert f"measured here, scored {result.scoring.scored_at:%Y-%m-%d}" in text
     assert f"http://testserver/models/{CAUSAL}/" in text
+    assert f"revision {model.revision[:12]}" in text
     assert "Cite as: Plumbline" in text
     assert "If indifferent" in text
 
