@@ -7,6 +7,7 @@ from celery import shared_task
 from leaderboard.exchange import downloads as board_exports
 from leaderboard.models import Artefact, ControlCheck, Download, MetricVersion, Reading, Run, Scoring
 from leaderboard.operations.services import restore, scrub
+from leaderboard.queries.search_index import refresh_index
 from leaderboard.services import (
     checks,
     collect,
@@ -122,6 +123,7 @@ def watch() -> None:
             conclude,
             probe_due_scorers,
             export_if_due,
+            refresh_index,
             note_watch,
         ),
     )

@@ -13,6 +13,7 @@ from leaderboard.models.operations import CacheEntry, Incident, Pulse, Release, 
 from leaderboard.models.outbox import OutboxMessage
 from leaderboard.models.results import Result, significance
 from leaderboard.models.scorers import RetiredScorer, ScorerProbe
+from leaderboard.models.search import SearchPage, SearchState
 from leaderboard.models.submissions import Reading, Submission, SubmissionLine
 from leaderboard.models.work import Download, Run, Scoring, Work, WorkKind, is_unranked
 
@@ -53,6 +54,8 @@ __all__ = [
     "Run",
     "ScorerProbe",
     "Scoring",
+    "SearchPage",
+    "SearchState",
     "Standing",
     "StoredFolder",
     "Submission",

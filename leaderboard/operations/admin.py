@@ -313,6 +313,19 @@ class ScorerProbeAdmin(ReadOnly):
     search_fields = ("name", "problem")
 
 
+@admin.register(board.SearchPage)
+class SearchPageAdmin(ReadOnly):
+    list_display = ("title", "kind", "address")
+    list_filter = ("kind",)
+    search_fields = ("title", "text")
+
+
+@admin.register(board.SearchState)
+class SearchStateAdmin(ReadOnly):
+    list_display = ("stamp",)
+    search_fields = ("stamp",)
+
+
 @admin.register(board.Submission)
 class SubmissionAdmin(ReadOnly):
     secret = ("upload",)

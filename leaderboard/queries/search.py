@@ -1,56 +1,14 @@
-"""Finding a page by words: models, metrics, measures, scorers, demographics, documents and papers.
+"""Finding a page by words: exact names first, then beginnings, then words; and names like it where there is none."""
 
-Every entry has a title, words that lead to it, and the address of its page. A board has thousands of entries at most,
-so they are read in a constant number of queries and matched here, alike on every database.
-"""
-
-import re
-import unicodedata
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
-from enum import Enum
 from itertools import groupby
 
-from django.urls import reverse
-
-from leaderboard.glossary import TERMS
-from leaderboard.models import LanguageModel, Metric, ModelIdentity, ranked_now
-from leaderboard.queries.docs import measure_address
-from leaderboard.queries.one_demographic import list_demographics
-from leaderboard.queries.papers import papers
-from leaderboard.rankings.versions import metrics_with_versions
-from scoring.metrics.formulas import slice_label
+from leaderboard.queries.search_entries import EntryKind, SearchEntry, split_words
+from leaderboard.queries.search_index import find_pages, find_similar, refresh_index
 
 MOST_RESULTS = 25  # of a kind
 MOST_SUGGESTIONS = 3
-CLOSE = 0.6  # similarity of a suggestion, from 0 to 1
-WORDS = re.compile(r"[a-z0-9]+")
-
-
-class EntryKind(Enum):
-    """What an entry is of, in the order of the results, with the title of their list."""
-
-    METRIC = "Metrics"
-    MODEL = "Models"
-    SCORER = "Scorers"
-    DEMOGRAPHIC = "Demographics"
-    MEASURE = "Measures"
-    TERM = "Words"
-    DOCUMENT = "Documents"
-    PAPER = "Papers"
-
-
-@dataclass(frozen=True, slots=True)
-class SearchEntry:
-    """A page that a search can lead to. names: what it is called beside its title; words: what else it is found by."""
-
-    kind: EntryKind
-    title: str
-    note: str
-    address: str
-    words: str = ""
-    names: tuple[str, ...] = ()
+EXACT, BEGINNING = 1000, 100  # more than all words together count
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +30,11 @@ class SearchResults:
 
 def search(query: str) -> SearchResults:
     """What `query` finds: entries with every one of its words, as wholes or as beginnings."""
-    entries = list_entries()
     words = split_words(query)
     if not words:
         return SearchResults([], [], None)
-    pairs = [(score, entry) for entry in entries if (score := score_entry(entry, words))]
+    refresh_index()
+    pairs = [(score_entry(entry, words), entry) for entry in find_pages(words)]
     pairs.sort(key=lambda pair: (-pair[0], len(pair[1].title), pair[1].title))
     order = list(EntryKind)
     by_kind = sorted(pairs, key=lambda pair: order.index(pair[1].kind))
@@ -88,27 +46,17 @@ def search(query: str) -> SearchResults:
     best = {kind: max(score for score, entry in pairs if entry.kind is kind) for kind, _ in groups}
     groups.sort(key=lambda pair: (-best[pair[0]], order.index(pair[0])))
     exact = [entry for _, entry in pairs if is_called(entry, words)]
-    return SearchResults(groups, [] if pairs else suggest(entries, query), exact[0] if len(exact) == 1 else None)
+    suggestions = [] if pairs else find_similar(words, MOST_SUGGESTIONS)
+    return SearchResults(groups, suggestions, exact[0] if len(exact) == 1 else None)
 
 
-def suggest_pages(words: str) -> list[SearchEntry]:
-    """The entries whose titles are most like some words, such as those of an address that leads nowhere."""
-    return suggest(list_entries(), words)
-
-
-def suggest(entries: Iterable[SearchEntry], query: str) -> list[SearchEntry]:
-    """The entries whose titles are most like `query`."""
-    by_title: dict[str, SearchEntry] = {}
-    for entry in entries:
-        by_title.setdefault(" ".join(split_words(entry.title)), entry)
-    close_titles = get_close_matches(" ".join(split_words(query)), by_title, MOST_SUGGESTIONS, CLOSE)
-    return [by_title[title] for title in close_titles]
-
-
-def split_words(text: str) -> list[str]:
-    """The words of a text without case and accents: `GPT-2` is `gpt 2`."""
-    letters = (letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
-    return WORDS.findall("".join(letters).casefold())
+def suggest_pages(text: str) -> list[SearchEntry]:
+    """The pages whose names are most like some words, such as those of an address that leads nowhere."""
+    words = split_words(text)
+    if not words:
+        return []
+    refresh_index()
+    return find_similar(words, MOST_SUGGESTIONS)
 
 
 def is_called(entry: SearchEntry, words: list[str]) -> bool:
@@ -117,182 +65,18 @@ def is_called(entry: SearchEntry, words: list[str]) -> bool:
 
 
 def score_entry(entry: SearchEntry, words: list[str]) -> int:
-    """How well an entry answers: 0 where it lacks a word; a title counts more than the words beside it."""
-    title = split_words(entry.title)
-    if is_called(entry, words):
-        return 100
+    """How well an entry with all words answers: by its name, the beginning of it, words of its title, or others."""
+    names = [" ".join(split_words(name)) for name in (entry.title, *entry.names)]
+    query, title = " ".join(words), names[0].split()
+    if query in names:
+        return EXACT
     others = split_words(f"{entry.note} {entry.words} {' '.join(entry.names)}")
-    score = 0
+    score = BEGINNING * any(name.startswith(query) for name in names)
     for word in words:
         if word in title:
             score += 10
         elif any(other.startswith(word) for other in title):
             score += 6
-        elif word in others:
-            score += 3
-        elif any(other.startswith(word) for other in others):
-            score += 1
         else:
-            return 0
+            score += 3 if word in others else 1
     return score
-
-
-def list_entries() -> list[SearchEntry]:
-    """Every entry, in a constant number of queries."""
-    metrics = metrics_with_versions()
-    return [
-        *metric_entries(metrics),
-        *model_entries(),
-        *scorer_entries(metrics),
-        *demographic_entries(metrics),
-        *measure_entries(metrics),
-        *term_entries(),
-        *document_entries(),
-        *paper_entries(),
-    ]
-
-
-def metric_entries(metrics: list[Metric]) -> list[SearchEntry]:
-    """Each metric leads to its ranking, or to what it is where nothing is ranked."""
-    return [
-        SearchEntry(
-            EntryKind.METRIC,
-            metric.title,
-            metric.summary,
-            f"{reverse('rankings')}?metric={metric.slug}" if metric.versions.all() else metric.get_absolute_url(),
-            f"{metric.slug} {metric.formula.title}",
-        )
-        for metric in metrics
-    ]
-
-
-def model_entries() -> list[SearchEntry]:
-    """Each model of which an entry may be shown, and each such entry that is of no other model."""
-    sources: dict[int, set[str]] = {}
-    rows = list(LanguageModel.objects.filter(ranked_now()).order_by("name", "pk"))
-    for row in rows:
-        if row.identity_id:
-            sources.setdefault(row.identity_id, set()).update((row.source_name, row.slug, row.location))
-    identities = [
-        SearchEntry(
-            EntryKind.MODEL,
-            identity.name,
-            ", ".join(filter(None, (identity.family, identity.organisation))),
-            identity.get_absolute_url(),
-            identity.slug,
-            tuple(filter(None, (*identity.aliases, identity.hub_id, *sorted(sources[identity.pk])))),
-        )
-        for identity in ModelIdentity.objects.filter(pk__in=sources)
-    ]
-    return identities + [
-        SearchEntry(
-            EntryKind.MODEL,
-            model.name,
-            ", ".join(filter(None, (model.family, model.get_kind_display().lower(), model.get_source_display()))),
-            model.get_absolute_url(),
-            f"{model.slug} {model.location}",
-        )
-        for model in rows
-        if not model.identity_id
-    ]
-
-
-def scorer_entries(metrics: list[Metric]) -> list[SearchEntry]:
-    """Each scorer leads to its state, by the first metric that asks it."""
-    first_metrics: dict[str, Metric] = {}
-    for metric in metrics:
-        if metric.scorer and metric.formula.labels:
-            first_metrics.setdefault(metric.scorer, metric)
-    return [
-        SearchEntry(
-            EntryKind.SCORER,
-            scorer.replace("lexicon:", "Lexicon ").capitalize(),
-            f"Whether the scorer of {metric.title} can be trusted today",
-            f"{reverse('drift')}?metric={metric.slug}",
-            scorer,
-        )
-        for scorer, metric in first_metrics.items()
-    ]
-
-
-def demographic_entries(metrics: list[Metric]) -> list[SearchEntry]:
-    """Each demographic leads to its page; in one query."""
-    return [
-        SearchEntry(
-            EntryKind.DEMOGRAPHIC,
-            slice_label(name),
-            "Which models stand first and last on it, by every metric that has it",
-            reverse("demographic", args=[name]),
-            "demographic group",
-            (name,),
-        )
-        for name in list_demographics(metrics)
-    ]
-
-
-def measure_entries(metrics: list[Metric]) -> list[SearchEntry]:
-    """Each measure leads to its definition."""
-    formulas = {metric.formula.name: metric.formula for metric in metrics}.values()
-    measures = {measure.key: measure for formula in formulas for measure in formula.ranked}.values()
-    return [
-        SearchEntry(
-            EntryKind.MEASURE,
-            measure.label,
-            measure.explanation,
-            measure_address(measure.key),
-            measure.key,
-        )
-        for measure in measures
-    ]
-
-
-def term_entries() -> list[SearchEntry]:
-    """Each word of the glossary leads to its meaning."""
-    return [
-        SearchEntry(EntryKind.TERM, term.name, term.meaning, f"{reverse('docs_glossary')}#{term.key}", term.also)
-        for term in TERMS.values()
-    ]
-
-
-def document_entries() -> list[SearchEntry]:
-    """The pages that explain the board."""
-    return [
-        SearchEntry(EntryKind.DOCUMENT, title, note, reverse(name), words) for title, note, name, words in DOCUMENTS
-    ]
-
-
-def paper_entries() -> list[SearchEntry]:
-    """The papers whose figures are here."""
-    return [
-        SearchEntry(EntryKind.PAPER, paper.title, paper.authors, f"{reverse('published')}#{paper.key}", paper.key)
-        for paper in papers()
-    ]
-
-
-DOCUMENTS = (
-    (
-        "How the numbers are computed",
-        "Every formula: measures, intervals, ranks, drift",
-        "docs_metrics",
-        "metrics statistics",
-    ),
-    ("Glossary", "What the words of this board mean", "docs_glossary", "terms words definitions"),
-    ("Operating a board", "Commands, settings, alerts, backups", "docs_operating", "operate deploy admin"),
-    ("Adding to a board", "Scorers, metrics and formulas of your own", "docs_extending", "extend scorer language"),
-    (
-        "Models that can enter",
-        "Which types of models are scored here",
-        "docs_model_types",
-        "architecture families types",
-    ),
-    ("The papers, table by table", "What each paper prints, and what this board gives", "docs_papers", "reproduction"),
-    ("Threats and protections", "Who could attack a board, and what stops them", "docs_threats", "security"),
-    ("Drift", "Can the scorers be trusted today?", "drift", "control set check stable"),
-    ("History", "How ranks moved between versions", "history", "rank changes rescoring"),
-    ("Demographics", "Who is harmed? Models by demographic", "demographics", "groups heat map"),
-    ("Compare models", "Do models differ, and is it significant?", "compare", "difference test"),
-    ("Agreement", "Do metrics agree?", "agreement", "correlation spearman pearson"),
-    ("Submit a model", "By hub id, by outputs, or by results of another tool", "submit", "upload enter"),
-    ("About", "Purpose, citation, licences, limits", "about", "cite licence contact"),
-    ("API", "Everything for programs", "api_guide", "json openapi token"),
-)

@@ -6,12 +6,15 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from leaderboard.models import LanguageModel
-from leaderboard.queries.search import EntryKind, search, split_words
+from leaderboard.models import LanguageModel, SearchPage
+from leaderboard.queries.search import search
+from leaderboard.queries.search_entries import EntryKind, split_words
+from leaderboard.queries.search_index import find_similar, refresh_index
+from leaderboard.services.access import hide_model, set_access
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.test_history import page
 
-pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +69,11 @@ def test_an_address_that_leads_nowhere_names_pages_like_it(client):
 
 def test_hidden_models_are_not_found():
     assert search("DistilGPT-2").direct is not None
-    LanguageModel.objects.filter(name="DistilGPT-2").update(hidden_note="a test")
+    for model in LanguageModel.objects.filter(name="DistilGPT-2"):
+        hide_model(model, "a test")
     assert search("DistilGPT-2").direct is None
+    set_access(LanguageModel.objects.get(slug="gehman-2020-gpt1"), "withdrawn", "a test")
+    assert not search("GPT-1").groups or "/models/gpt-1/" not in str(search("GPT-1").groups)
 
 
 @pytest.mark.parametrize("query", ["", " ", "<script>alert(1)</script>", "%00", "ﷺ" * 400, "a" * 1000, "' OR 1=1 --"])
@@ -87,12 +93,55 @@ def test_a_search_takes_as_many_queries_for_any_number_of_models(client):
             page(client, f"/search/?q={query}")
         return len(queries)
 
+    count_queries("bert")
     count = count_queries("bert")
     LanguageModel.objects.bulk_create(
         LanguageModel(slug=f"bert-{number}", name=f"BERT copy {number}", kind="masked", source="published")
         for number in range(30)
     )
+    many = count_queries("bert")  # which makes the index again
     assert count_queries("bert") == count <= 12
+    LanguageModel.objects.bulk_create(
+        LanguageModel(slug=f"bart-{number}", name=f"BART copy {number}", kind="masked", source="published")
+        for number in range(90)
+    )
+    assert count_queries("bert") == many <= 40
+
+
+@pytest.mark.parametrize(
+    ("query", "address"),
+    [
+        ("gpt2", "/models/gpt-2/"),
+        ("GPT-2 small", "/models/gpt-2/"),
+        ("openai-community/gpt2", "/models/gpt-2/"),
+        ("together_ul2,stop=hash,global_prefix=nlg", "/models/ul2-20b/"),
+        ("Women", "/demographics/women/"),
+        ("mental dis", "/demographics/mental%20dis/"),
+        ("t5-11b", "/models/t5-11b/"),
+    ],
+)
+def test_a_name_in_any_spelling_of_a_source_leads_straight_to_its_page(client, query, address):
+    assert client.get("/search/", {"q": query})["Location"] == address
+
+
+def test_exact_names_come_before_beginnings_before_words_and_misspelt_ones_are_suggested():
+    titles = [entry.title for _, entries in search("GPT-3").groups for entry in entries if "/models/" in entry.address]
+    assert titles[0] == "GPT-3 davinci", "which papers call GPT3"
+    assert {"GPT-3 ada", "GPT-3 curie"} <= set(titles)
+    assert search("open").groups[0][1], "the beginning of a word"
+    assert next(entry.title for entry in search("robetra large").suggestions) == "RoBERTa-large"
+    assert search("qqqqqqqqq").suggestions == []
+    assert [entry.address for entry in find_similar(["perspectiv"], 3)]
+
+
+def test_the_index_is_made_again_when_the_board_changes_and_only_then(client):
+    assert refresh_index()
+    assert not refresh_index()
+    pages = dict(SearchPage.objects.values_list("address", "pk"))
+    LanguageModel.objects.create(slug="zebra-1", name="Zebra", kind="causal", source="published")
+    assert client.get("/search/?q=zebra")["Location"] == "/models/zebra-1/"
+    kept = dict(SearchPage.objects.values_list("address", "pk"))
+    assert {address: kept[address] for address in pages} == pages, "what did not change is not written"
 
 
 def test_the_sitemap_names_pages_that_answer_and_robots_points_to_it(client):
