@@ -119,7 +119,7 @@ def test_a_person_who_forgot_the_password_gets_in_by_a_letter(visit, letters):
     page.get_by_role("link", name="Forgotten your password?").click()
     page.get_by_label("E-mail address").fill("ada@example.org")
     page.get_by_role("button", name="Send the link").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Look into your mail")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Check your e-mail")
     page.goto(link_in_the_last_letter(letters))
     page.get_by_label("New password").fill("another long one")
     page.get_by_label("The same again").fill("another long one")

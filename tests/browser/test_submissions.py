@@ -100,7 +100,7 @@ def test_a_submission_is_followed_corrected_moderated_and_withdrawn(visit, board
     expect(page.get_by_role("heading", name="Another model")).to_be_visible()
     assert unfit(opened) == []
     page.get_by_role("link", name="Ask for changes…").click()
-    page.get_by_label("What is to be changed").fill("Name its licence.")
+    page.get_by_label("What to change").fill("Name its licence.")
     page.get_by_role("button", name="Ask for changes").click()
     expect(page.get_by_text("Nothing waits for a moderator.")).to_be_visible()
     enter(page.context, ada, live_server.url)

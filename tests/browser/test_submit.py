@@ -61,7 +61,7 @@ def test_a_person_signs_up_submits_a_hub_model_and_it_is_ranked(visit, letters, 
     page.get_by_role("button", name="Look it up").click()
     expect(page.get_by_text(hub.repositories[ID].revisions["main"])).to_be_visible()
     expect(page.get_by_role("checkbox", name=TITLE, exact=True)).to_be_checked()
-    page.get_by_text("metrics cannot be chosen, and why").click()
+    page.get_by_text("metrics that cannot be chosen, and why").click()
     expect(page.get_by_role("checkbox", name="Safety on ToxiGen", exact=True)).to_be_disabled()
     assert unfit(opened) == []
     page.get_by_label("Notes").fill("Trained on letters.")

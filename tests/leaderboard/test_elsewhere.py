@@ -95,7 +95,7 @@ def come_back(client, process: str = "login"):
 
 
 def test_a_newcomer_is_signed_up_with_the_address_the_provider_has_confirmed(client, provider):
-    assert "Go on with Hugging Face" in client.get(reverse("account_login")).content.decode()
+    assert "Continue with Hugging Face" in client.get(reverse("account_login")).content.decode()
     assert come_back(client).url == reverse("account")
     user = User.objects.get(username="ada")
     assert signed_in(client)
@@ -182,7 +182,7 @@ def test_an_answer_nobody_asked_for_is_refused(client, provider):
 
 
 def test_without_a_client_there_is_no_button_and_no_way(client):
-    assert "Go on with" not in client.get(reverse("account_login")).content.decode()
+    assert "Continue with" not in client.get(reverse("account_login")).content.decode()
     for path in (LOG_IN, "/accounts/github/login/"):
         assert client.get(path).status_code == 404
 
@@ -190,7 +190,7 @@ def test_without_a_client_there_is_no_button_and_no_way(client):
 PRINT = (
     "import django; django.setup(); from django.test import Client; "
     "page = Client(HTTP_HOST='localhost').get('/accounts/login/').content.decode(); page = ' '.join(page.split()); "
-    "print([name for name in ('GitHub', 'Hugging Face') if f'Go on with {name}' in page])"
+    "print([name for name in ('GitHub', 'Hugging Face') if f'Continue with {name}' in page])"
 )
 
 
