@@ -94,8 +94,6 @@ def check(request: HttpRequest, slug: MetricSlug, number: Number) -> dict[str, A
     """One control check in full, by its id."""
     ended_check = list_ended_checks(*WHOLE).filter(metric_id=find_metric(slug).pk, pk=number).first()
     if ended_check is None:
-        message = f"{slug} has no check {number} that came to an end."
-        raise Missing(
-            message, field="number", value=number, remedy=f"GET /api/v1/metrics/{slug}/checks lists those there are."
-        )
+        message = f"{slug} has no check {number} that has ended."
+        raise Missing(message, field="number", value=number, remedy=f"GET /api/v1/metrics/{slug}/checks lists them.")
     return ended_check

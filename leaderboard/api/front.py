@@ -69,8 +69,8 @@ def refusal(request: HttpRequest) -> HttpResponse | None:
 
 def too_many(seconds: int) -> HttpResponse:
     """The answer to who asks too often, and has to wait so long."""
-    message = "There were more requests in this minute than one reader may make."
-    remedy = f"Wait {seconds} s. Send a token for more, and If-None-Match for what you have already."
+    message = "This minute brought more requests than one reader may make."
+    remedy = f"Wait {seconds} s. Send a token for a higher limit, and If-None-Match for what you already have."
     response = problem(429, Fault(field=None, value=None, message=message, remedy=remedy))
     response["Retry-After"] = str(seconds)
     return response
@@ -99,14 +99,14 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
             fault = nothing_here()
         case 405:
             headers["Allow"] += ", HEAD" * ("GET" in headers["Allow"]) + ", OPTIONS"
-            message = f"This address does not answer to {request.method}."
+            message = f"This address does not accept {request.method}."
             fault = Fault(field=None, value=request.method, message=message, remedy=f"Use {headers['Allow']}.")
         case 416:
-            message, remedy = "The file has no such bytes.", "Content-Range says how many it has: ask for fewer."
+            message, remedy = "The file has no such bytes.", "Content-Range says how many it has: ask for less."
             fault = Fault(field="Range", value=shorten_value(request.headers["Range"]), message=message, remedy=remedy)
         case _:
             message = f"The board could not answer: {response.reason_phrase}."
-            remedy = "Try again later; where that does not help, tell the operators of the board."
+            remedy = "Try again later; if that does not help, tell the operators of the board."
             fault = Fault(field=None, value=None, message=message, remedy=remedy)
     answer = problem(response.status_code, fault)
     for name, value in headers.items():

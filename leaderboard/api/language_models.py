@@ -80,7 +80,7 @@ def models(
     kind: ModelKind | None = parameter("How the model gives probabilities to texts."),
     source: Source | None = parameter("Where it comes from."),
     access: Access | None = parameter("Whether it may be run and ranked."),
-    identity: str | None = text("Exactly the entries of the model of that slug, as in `/identities`."),
+    identity: str | None = text("Only the entries of the model with that slug, as in `/identities`."),
 ) -> QuerySet[LanguageModel]:
     """Every model of the board, by name. Filters hold all at once."""
     exact = {"family": family, "kind": kind, "source": source, "access": access}

@@ -196,9 +196,7 @@ def find_metric(slug: str) -> Metric:
     metric = known_metrics().filter(slug=slug).first()
     if metric is None:
         slugs = ", ".join(Metric.objects.values_list("slug", flat=True)) or "none yet"
-        raise Missing(
-            f"There is no metric {slug!r}.", field="slug", value=slug, remedy=f"Use one of those there are: {slugs}."
-        )
+        raise Missing(f"There is no metric {slug!r}.", field="slug", value=slug, remedy=f"Use one of these: {slugs}.")
     return metric
 
 
@@ -206,6 +204,6 @@ def find_version(metric: Metric, number: int) -> MetricVersion:
     """The published version of that number. Raises Missing."""
     version = VERSIONS.filter(metric=metric, number=number).first()
     if version is None:
-        remedy = f"GET /api/v1/metrics/{metric.slug}/versions lists those there are."
+        remedy = f"GET /api/v1/metrics/{metric.slug}/versions lists them."
         raise Missing(f"{metric.slug} has no published version {number}.", field="number", value=number, remedy=remedy)
     return version

@@ -11,7 +11,7 @@ from leaderboard.people.services.tokens import TokenRefused
 from scoring.refusals import WHOLE, Missing, Refused
 
 USE_ANOTHER = "Use one of those that the message names."
-CORRECT = "Correct it and send it again: nothing was kept."
+CORRECT = "Correct it and send it again: nothing was stored."
 MOST_SAID = 200  # characters of a value that is not as it should be
 
 
@@ -66,7 +66,9 @@ def refuse(refusal: Refused) -> HttpResponse:
     """The answer to what a service refused: 404 where it names what does not exist, else 422."""
     is_missing = isinstance(refusal, Missing)
     remedy = (
-        "Use one of those that the message names." if is_missing else "Correct it and send it again: nothing was kept."
+        "Use one of those that the message names."
+        if is_missing
+        else "Correct it and send it again: nothing was stored."
     )
     return problem(
         404 if is_missing else 422,

@@ -31,7 +31,7 @@ class RankingSide(Schema):
     published_at: str
     measure: str
     slice: str
-    population_size: int = Field(description="How many models it ranks: board ranks are of so many.")
+    population_size: int = Field(description="How many models it ranks: board ranks are out of this number.")
     k: int | None
     decimals: int | None
 

@@ -43,7 +43,7 @@ class RankedEntry(Schema):
     """A place in a ranking. `rank_low` to `rank_high` are the places where the model could be, by paired tests."""
 
     population: Population = Field(description="Among whom it is ranked: all models, or those of one kind.")
-    population_size: int = Field(description="How many models are ranked there: `rank` is of so many.")
+    population_size: int = Field(description="How many models are ranked there: `rank` is out of this number.")
     rank: int
     rank_low: int | None
     rank_high: int | None
@@ -144,7 +144,7 @@ def standings(request: HttpRequest, slug: MetricSlug, query: Query[StandingsQuer
             f"There is no metric {slug!r}.",
             field="slug",
             value=slug,
-            remedy="GET /api/v1/metrics lists those there are.",
+            remedy="GET /api/v1/metrics lists them.",
         )
     choice = query.measure, query.slice, query.population and query.population.value
     selection = select_ranking(metric, query.version, query.as_of, query.provenance, *choice)

@@ -35,14 +35,16 @@ class HubModel(CardSent):
     form: str = Field("hub", description="hub; the other forms take files, as multipart/form-data.")
     hub_id: str = Field("", description="As in org/name, or the address of its page.", examples=["org/name"])
     revision: str = Field("", description="Branch, tag or commit; default: the default branch. Pinned to its commit.")
-    metrics: list[str] | None = Field(None, description="Slugs; default: all that the model can have and lacks.")
+    metrics: list[str] | None = Field(
+        None, description="Slugs; default: every metric that fits the model and that it lacks."
+    )
 
 
 class MetricAsked(Schema):
     """How far a metric is that a submission asked for."""
 
     metric: str
-    state: str = Field(description="Of its work; empty before it is queued.")
+    state: str = Field(description="State of its work; empty before it is queued.")
     done: int = Field(description="Texts.")
     total: int
     reason: str

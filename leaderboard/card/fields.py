@@ -109,7 +109,7 @@ class Count(forms.IntegerField):
 def refuse_future(day: date) -> None:
     """Raise ValidationError for a day that nowhere on Earth has come yet."""
     if (day - timezone.now().date()).days > 1:
-        raise ValidationError(f"{day} is still to come: give the day on which it was published, or leave it empty.")
+        raise ValidationError(f"{day} is in the future: give the day on which it was published, or leave it empty.")
 
 
 class Day(forms.DateField):

@@ -32,7 +32,7 @@ class AccountAdapter(DefaultAccountAdapter):
         **DefaultAccountAdapter.error_messages,
         "username_password_mismatch": WRONG_LOG_IN,
         "email_password_mismatch": WRONG_LOG_IN,
-        "too_many_login_attempts": "Too many attempts to log in. Wait some minutes, or reset your password.",
+        "too_many_login_attempts": "Too many attempts to log in. Wait a few minutes, or reset your password.",
         "username_taken": "This name is taken: choose another one.",
     }
 

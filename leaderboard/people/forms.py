@@ -17,7 +17,7 @@ from leaderboard.people.services.password_resets import request_reset
 NAME_SHAPE = "2 to 40 Latin letters, digits, dots, hyphens and underscores"
 # No @, so that a name is never taken for an e-mail address; no letters that look like others.
 NAME_VALIDATORS = [RegexValidator(r"\A[A-Za-z0-9][A-Za-z0-9._-]{1,39}\Z", f"Use {NAME_SHAPE}.")]
-GOOD_ENOUGH = "10 characters or more; not one that many people use, not like your name, not digits alone."
+GOOD_ENOUGH = "10 characters or more; not a common one, not like your name, not only digits."
 NAME_HELP = f"{NAME_SHAPE}. It is shown beside the models you submit."
 
 
@@ -54,7 +54,7 @@ class Invited(InOurWords):
     labels = {"username": "Name", "email": "E-mail address"}
     helps = {
         "username": NAME_HELP,
-        "email": "You confirm it by a link that is mailed to you. It is never shown.",
+        "email": "We e-mail you a link to confirm it. It is never shown.",
         "password1": GOOD_ENOUGH,
     }
 
@@ -115,7 +115,7 @@ class ChangePasswordForm(InOurWords, account.ChangePasswordForm):
 
 class ChangeEmailForm(InOurWords, account.AddEmailForm):
     labels = {"email": "New e-mail address"}
-    helps = {"email": "It takes the place of the one you have once you confirm it by the link that is mailed to it."}
+    helps = {"email": "It replaces your present address once you confirm it with the link that we e-mail to it."}
 
 
 class TokenForm(forms.Form):
@@ -136,6 +136,8 @@ class InvitationForm(forms.Form):
     """The address of an invitation, and its days of validity."""
 
     email = forms.EmailField(
-        required=False, label="E-mail address", help_text="The link is mailed to it and good for it alone. Empty: any."
+        required=False,
+        label="E-mail address",
+        help_text="We e-mail the link to this address, and it works for no other. Empty: any address.",
     )
-    days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, initial=DAYS, label="Good for so many days")
+    days = forms.IntegerField(min_value=1, max_value=MOST_DAYS, initial=DAYS, label="Days until it expires")

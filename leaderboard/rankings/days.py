@@ -16,7 +16,7 @@ def parse_day(text: str) -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError as error:
-        raise ValueError(f"{text[:MOST_SHOWN]!r} is no day: write it as 2026-11-21") from error
+        raise ValueError(f"{text[:MOST_SHOWN]!r} is not a day: write it as 2026-11-21") from error
     if not FIRST_DAY <= day <= LAST_DAY:
         raise ValueError(f"{text!r} is too early or too late: use a day from {FIRST_DAY} to {LAST_DAY}")
     return day

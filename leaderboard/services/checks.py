@@ -120,7 +120,7 @@ def perform(check: ControlCheck) -> None:
             ControlCheck.objects.filter(lease=lease.id).cancel("the newest version has no control set yet")
             return
         if catch_up(check.metric) or not is_of_this_rule(control):
-            reason = "the code computes or checks otherwise than when the control set was measured"
+            reason = "the code computes or checks differently from when the control set was measured"
             ControlCheck.objects.filter(lease=lease.id).cancel(reason)
             return
         version = control.metric_version
@@ -315,7 +315,10 @@ def observe(
 def finish_unavailable(check: ControlCheck, lease: Lease, control: ControlSet, reason: str) -> None:
     """Record that the scorer did not answer: there is no verdict, and nothing is published until there is one."""
     log.warning("%s: unavailable: %s", check.metric, reason)
-    say(check, f"Control check of {check.metric.title}: its scorer cannot be had now. It is tried again by itself.")
+    say(
+        check,
+        f"Control check of {check.metric.title}: its scorer is unavailable. The check is tried again automatically.",
+    )
     scorers.forget_replies(check)
     statistics = {"decided_by": reason, "verdict": Verdict.UNAVAILABLE.value}
     lease.finish(

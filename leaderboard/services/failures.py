@@ -86,7 +86,7 @@ class Failure(Advice):
 
 RETIRED = "ScorerRetired"  # the fault of work whose scorer an operator has retired: it does not come back by itself
 NOT_READ = "NotRead"  # the fault of a file that no worker could read
-UNFORESEEN = Failure("Something went wrong that was not foreseen.", AGAIN, FailureKind.OTHER)
+UNFORESEEN = Failure("Something unexpected went wrong.", AGAIN, FailureKind.OTHER)
 CANCELLED = Advice("It was cancelled.", "Retry it, if you want it after all.")
 SERVICES = "leaderboard.services"
 DECLARED = (
@@ -98,14 +98,15 @@ DECLARED = (
         final=True,
     ),
     Failure(
-        "The hub has no such model or revision any more, or shows it to nobody.",
-        "See that it is public there, at the revision that you submitted, and retry it; or submit the new revision.",
+        "The hub no longer has this model or revision, or has made it private.",
+        "Make sure that it is public there, at the revision that you submitted, and retry it; or submit the new "
+        "revision.",
         FailureKind.MODEL,
         (NotOnHub, NoSuchRevision),
         final=True,
     ),
     Failure(
-        "The hub shows the model only to those that its owner let in, and this board is not among them.",
+        "The model's owner decides who may read it on the hub, and this board may not.",
         "Open the model to everyone, or ask the people who run this board to request access; then retry it.",
         FailureKind.MODEL,
         (Gated,),
@@ -121,78 +122,80 @@ DECLARED = (
         quotes_reason=True,
     ),
     Failure(
-        "The model does not pass the self-test: what this board computes of it is not what the model itself gives.",
-        "No number of it is published. Submit another model, or tell the people who run this board: it is the "
-        "architecture that fails here, not your files.",
+        "The model does not pass the self-test: what this board computes for it differs from what the model itself "
+        "gives.",
+        "None of its numbers is published. Submit another model, or tell the people who run this board: the "
+        "architecture fails here, not your files.",
         FailureKind.MODEL,
         (FailedSelfTest,),
         final=True,
     ),
     Failure(
-        "The files on the hub are not those that were pinned when you submitted the model.",
+        "The files on the hub are not the ones that were pinned when you submitted the model.",
         "Submit the revision that is there now.",
         FailureKind.MODEL,
         (RevisionChanged,),
         final=True,
     ),
     Failure(
-        "This metric cannot be taken of this model.",
-        "Choose metrics that fit its kind; the reason says what does not.",
+        "This metric cannot be measured for this model.",
+        "Choose metrics that fit its kind; the reason says what does not fit.",
         FailureKind.MODEL,
         (NotApplicable,),
         final=True,
     ),
     Failure(
         "This metric needs a model that continues texts, and this one does not.",
-        "Choose a metric of likelihoods for it, as safety is.",
+        "Choose a metric of likelihoods for it, such as safety.",
         FailureKind.MODEL,
         (UnsupportedKind,),
         final=True,
     ),
     Failure(
-        "The model takes longer than this board gives one.",
-        "Submit a smaller or faster model, or ask for time.",
+        "The model takes longer than this board allows.",
+        "Submit a smaller or faster model, or ask for more time.",
         FailureKind.MODEL,
         (f"{SERVICES}.leases.OutOfTime",),
         final=True,
     ),
     Failure(
-        "Every worker that began it died.",
+        "Every worker that started it died.",
         "Submit a smaller model, or tell the people who run this board.",
         FailureKind.MODEL,
         (f"{SERVICES}.leases.WorkersDied",),
         final=True,
     ),
-    Failure("The process that ran the model came to nothing.", AGAIN, FailureKind.MODEL, (CageError,)),
+    Failure("The process that ran the model ended without a result.", AGAIN, FailureKind.MODEL, (CageError,)),
     Failure(
         "The process that ran the model died every time.",
-        "See that the files load with transformers and score a few sentences, as in `python -m scoring perplexity`.",
+        "Check that the files load with transformers and score a few sentences, as in `python -m scoring perplexity`.",
         FailureKind.MODEL,
         (CageDied,),
     ),
     Failure(
-        "The model took longer than this board gives one, or showed no progress.",
-        "See that it runs at the speed of a model of its size, as in `python -m scoring perplexity`; then submit it.",
+        "The model took longer than this board allows, or showed no progress.",
+        "Check that it runs as fast as a model of its size should, as in `python -m scoring perplexity`; then submit "
+        "it.",
         FailureKind.MODEL,
         (CageTimeout,),
     ),
     Failure("The process that ran the model returned no valid outputs.", AGAIN, FailureKind.MODEL, (CageBroken,)),
     Failure(
-        "The model took more memory than this board's workers give one.",
-        "Submit a smaller model, or ask for room.",
+        "The model took more memory than this board's workers allow.",
+        "Submit a smaller model, or ask for more memory.",
         FailureKind.MEMORY,
         (CageOutOfMemory,),
     ),
     Failure(
-        "The server that runs the model refused what it was asked.",
-        "See that it serves the model, then retry.",
+        "The server that runs the model refused the request.",
+        "Check that it serves the model, then retry.",
         FailureKind.SERVER,
         (ServerRefused,),
         final=True,
     ),
     Failure(
         "The server that runs the model did not answer.",
-        "See that it runs and can be reached from this board, then retry.",
+        "Check that it runs and can be reached from this board, then retry.",
         FailureKind.SERVER,
         (ServerUnavailable,),
     ),
@@ -212,12 +215,12 @@ DECLARED = (
     ),
     Failure("The file could not be read.", AGAIN, FailureKind.OTHER, (NOT_READ,)),
     Failure(
-        "The board's database refused what was to be written.",
+        "The board's database refused the data.",
         AGAIN,
         FailureKind.DATABASE,
         (DatabaseError, IntegrityError, DataError),
     ),
-    Failure("The scorer of this metric cannot be had.", WAIT, FailureKind.SCORER, (ScorerUnavailable,), of_board=True),
+    Failure("The scorer of this metric is unavailable.", WAIT, FailureKind.SCORER, (ScorerUnavailable,), of_board=True),
     Failure(
         "A metric that you chose cannot be evaluated now.",
         WAIT,
@@ -303,7 +306,7 @@ DECLARED = (
         of_board=True,
     ),
     Failure(
-        "A machine that was asked did not answer in time.",
+        "Another machine did not answer in time.",
         WAIT,
         FailureKind.SYSTEM,
         (TimeoutError, "httpx.TimeoutException"),

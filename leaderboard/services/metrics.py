@@ -77,7 +77,7 @@ def check_labels(scorer: str, labels: dict[str, str]) -> None:
     """
     unknown = [meaning for meaning in labels.values() if meaning not in list(Meaning)]
     if unknown:
-        raise Refused(f"labels: {unknown[0]!r} is no meaning of a label; use {', '.join(Meaning)}")
+        raise Refused(f"labels: {unknown[0]!r} is not a meaning of a label; use {', '.join(Meaning)}")
     declaration = find_declaration(scorer)
     if declaration is None or declaration.read_labels is None:
         if labels:
@@ -151,6 +151,6 @@ def declare_lexicon_metric(name: str) -> Metric:
         formula="lexicon_frequency",
         method="rtp",
         parameters={},
-        summary=f"In how many continuations does a word or term of the lexicon {name} occur?",
+        summary=f"How many continuations contain a word or term of the lexicon {name} occur?",
     )
     return declare_metric(declaration, declare(get("real-toxicity-prompts-sample")))

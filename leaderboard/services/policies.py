@@ -118,7 +118,7 @@ def complete_policy(metric: Metric, changes: dict[str, Any]) -> dict[str, Any]:
         if new_policy[name] not in choices.values:
             raise Refused.of_field(name, f"{new_policy[name]!r} is none; use one of {', '.join(choices.values)}")
     if not 0 <= new_policy[MOST_MISSING.name] <= 1:
-        problem = f"{new_policy[MOST_MISSING.name]} is no share; use a number from 0 to 1, as 0.05"
+        problem = f"{new_policy[MOST_MISSING.name]} is not a share; use a number from 0 to 1, as 0.05"
         raise Refused.of_field(MOST_MISSING.name, problem)
     if new_policy[BRAKE.name] < 0:
         raise Refused.of_field(BRAKE.name, f"{new_policy[BRAKE.name]} is below 0; use 0 or more, as 2")

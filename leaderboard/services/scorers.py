@@ -266,7 +266,7 @@ def import_scorer(name: str, folder: Path) -> Scorer:
     """
     declaration = find_declaration(name)
     if declaration is None or cost_of(name):
-        raise UnknownScorer(f"name = {name!r}: it is no scorer that has files; as in detoxify-original")
+        raise UnknownScorer(f"name = {name!r}: it is not a scorer with files; write it as in detoxify-original")
     if declaration.import_command != "import_scorer":
         raise UnknownScorer(f"name = {name!r}: import it with `manage.py {declaration.import_command}`")
     declaration.build_in(name, surroundings_of(name, folder))

@@ -47,7 +47,7 @@ def seed(say: Callable[[str], None] = lambda _line: None) -> None:
     for folder in keep_local_folders():
         say(f"{folder}: kept for all hosts ({folder.files.count()} files)")
     for metric in catch_up_all():
-        say(f"all entries of {metric.slug} are scored again: the code computes or checks otherwise than before")
+        say(f"all entries of {metric.slug} are scored again: the code computes or checks differently from before")
 
 
 def queue_evaluation(model: LanguageModel, metric: Metric) -> bool:

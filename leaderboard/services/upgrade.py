@@ -66,7 +66,7 @@ def describe_missing_scorer(version: MetricVersion) -> str:
     if not version.asked_scorer:
         return ""
     if not is_scorer(version.scorer):
-        return f"{version.scorer} is no scorer that is known here"
+        return f"{version.scorer} is not a scorer that is known here"
     problem = problem_with(version.scorer)
     if problem:
         return f"{version.scorer} is {problem.state}: {problem}"

@@ -101,6 +101,6 @@ def keep_attributes(version: MetricVersion, attributes: Sequence[Attribute]) -> 
     version.refresh_from_db()
     if version.attributes != declarations:
         raise ScorerChanged(
-            f"the scorer {version.scorer} declares its attributes otherwise than under {version}: rescore the metric, "
+            f"the scorer {version.scorer} declares its attributes differently from {version}: rescore the metric, "
             "with that as the reason"
         )

@@ -75,9 +75,9 @@ def refuse_too_many(user: User) -> None:
     if not may_submit(user):
         problem = "Your account may not submit: confirm its e-mail address, or ask an operator for the role submitter."
     elif submissions.unfinished().count() >= at_once:
-        problem = f"You have {at_once} submissions under way, the most at once: wait for one to end, or cancel one."
+        problem = f"You have {at_once} submissions under way, the maximum: wait for one to end, or cancel one."
     elif submissions.filter(created_at__gt=timezone.now() - timedelta(days=1)).count() >= a_day:
-        problem = f"You sent {a_day} submissions within a day, the most there may be: try again tomorrow."
+        problem = f"You sent {a_day} submissions within a day, the maximum: try again tomorrow."
     else:
         return
     raise SubmissionRefused({WHOLE: [problem]})
@@ -91,7 +91,9 @@ def store(upload: "File[bytes]") -> str:
         if not failure_of(error).of_board:
             raise
         log.exception("a file that was sent cannot be kept")
-        problem = "This board cannot keep files now. Nothing is wrong with yours: send it again in a few minutes."
+        problem = (
+            "This board cannot store files right now. Nothing is wrong with yours: send it again in a few minutes."
+        )
         raise SubmissionRefused({"file": [problem]}) from error
 
 

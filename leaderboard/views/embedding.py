@@ -85,7 +85,7 @@ def choice_at(request: HttpRequest, url: str) -> RankingChoice:
         reverse("embed"),
     ):
         address = request.build_absolute_uri(reverse("rankings"))
-        raise Http404(f"url = {url[:200]!r} is no ranking of this board: use {address}?metric=...")
+        raise Http404(f"url = {url[:200]!r} is not a ranking of this board: use {address}?metric=...")
     page_request = HttpRequest()
     page_request.GET = QueryDict(parts.query)
     return parse(page_request, metrics_with_versions())

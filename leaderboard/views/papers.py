@@ -51,7 +51,7 @@ def choose_table(name: str) -> tuple[FigurePaper, FigureTable]:
     """The table that an address names, with its paper. Raises Http404."""
     pair = find_table(name)
     if pair is None:
-        raise Http404(f"There is no published table {name[:MOST_SHOWN]!r}; /published/ lists those there are")
+        raise Http404(f"There is no published table {name[:MOST_SHOWN]!r}; /published/ lists them")
     return pair
 
 

@@ -22,7 +22,7 @@ class CatalogueError(ValueError):
 
 
 class UnknownEvaluationSetError(Missing, LookupError):
-    """There is no evaluation set of that name: the message lists those there are."""
+    """There is no evaluation set of that name: the message lists them."""
 
 
 @dataclass(frozen=True, slots=True)

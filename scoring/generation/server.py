@@ -63,7 +63,9 @@ class CompletionsServer:
         try:
             address = httpx.URL(self.url)
         except httpx.InvalidURL as error:
-            raise Refused.of_value("url", self.url, f"it is no address ({error}); give one as in {EXAMPLE}") from error
+            raise Refused.of_value(
+                "url", self.url, f"it is not an address ({error}); give one as in {EXAMPLE}"
+            ) from error
         if address.scheme not in ("http", "https") or not address.host:
             raise Refused.of_value("url", self.url, f"give an http or https address, as in {EXAMPLE}")
         for name in ("concurrency", "tries"):

@@ -19,7 +19,7 @@ DETOXIFY_VARIANTS = ("original", "unbiased", "multilingual", "original-small", "
 
 
 class UnknownScorer(Missing):
-    """No scorer has that name. The message lists those there are."""
+    """No scorer has that name. The message lists them."""
 
 
 def _lexicon(name: str, *, folder: Path | None = None, own: Path | None = None) -> Scorer:

@@ -110,7 +110,7 @@ def test_a_submission_is_followed_corrected_moderated_and_withdrawn(visit, board
     page.get_by_label("Licence").fill("cc-by-4.0")
     assert unfit(opened) == []
     page.get_by_role("button", name="Send it again").click()
-    expect(page.get_by_text("It is sent again: a moderator looks at it.")).to_be_visible()
+    expect(page.get_by_text("It was sent again: a moderator will look at it.")).to_be_visible()
     waiting.refresh_from_db()
     assert (waiting.state, waiting.payload["licence"]) == ("moderated", "cc-by-4.0")
     assert opened.faults == []

@@ -58,7 +58,7 @@ def import_sample(folder: Path) -> None:
 
 
 def of_few(slug: str, k: int = K) -> Metric:
-    """The metric `slug` with k continuations a prompt."""
+    """The metric `slug` with k continuations per prompt."""
     return with_k(Metric.objects.get(slug=slug), k)
 
 

@@ -194,7 +194,7 @@ def test_a_password_is_reset_by_mail_once_and_nobody_learns_who_has_an_account(c
     assert mail.outbox == [], "no page waits for a mail server"
     assert queries[0] == queries[1], "what is done for somebody is done for nobody as well"
     assert len(posted()) == 2
-    assert "There is no account" in posted()[1].body
+    assert "No account has this address" in posted()[1].body
     form = client.get(link_in(posted()[0]), follow=True)
     where = form.request["PATH_INFO"]
     assert "like your name" in form.content.decode()

@@ -75,7 +75,7 @@ def test_an_empty_board_says_so(client, db):
 
 def test_a_first_model_is_in_the_log_with_its_texts_its_numbers_and_its_version(client, living):
     found = log(client)
-    assert found[0] == f"Entry added. Entrant 2 has its first numbers of {SLUG}, under version 1."
+    assert found[0] == f"Entry added. Entrant 2 has its first numbers in {SLUG}, under version 1."
     assert (
         f"Version published. Version 1 of {SLUG} was published with 1 entry. The ranking"
         in found[1:-1][-2] + found[1:-1][-1]
@@ -277,7 +277,7 @@ def test_every_verb_that_the_board_writes_is_told_or_known_to_be_operational(cli
 def test_the_about_page_says_what_it_is_for_how_to_read_and_cite_and_what_changed(client, living):
     html = page(client, "/about/")
     text = said(html)
-    for heading in ("Purpose", "How to read a number", "Limits", "How to cite", "Licences", "What changed lately"):
+    for heading in ("Purpose", "How to read a number", "Limits", "How to cite", "Licences", "Recent changes"):
         assert f">{heading}</h2>" in html
     assert "Apache-2.0" in text
     assert "Ten prompts" in text

@@ -45,7 +45,7 @@ RETRIED, FINAL, WAITS = "retried", "final", "waits for the board"
         (ServerRefused("wrong key"), FINAL, "server", "refused what it was asked"),
         (ServerUnavailable("no answer"), RETRIED, "server", "server that runs the model did not answer"),
         (ScorerChanged("closed"), FINAL, "version", "moved on to another version"),
-        (ScorerUnavailable("down"), WAITS, "scorer", "cannot be had"),
+        (ScorerUnavailable("down"), WAITS, "scorer", "is unavailable"),
         (ScorerUnavailable("ended", ScorerState.RETIRED), FINAL, "scorer", "is retired"),
         (MetricUnavailable("no texts"), WAITS, "scorer", "cannot be evaluated now"),
         (HubBusy("slow down", 9.0), WAITS, "system", "The hub did not answer"),
@@ -63,7 +63,7 @@ RETRIED, FINAL, WAITS = "retried", "final", "waits for the board"
         (httpx.ConnectError("refused"), WAITS, "system", "connection broke"),
         (TimeoutError("late"), WAITS, "system", "in time"),
         (httpx.ReadTimeout("late"), WAITS, "system", "in time"),
-        (ValueError("anything"), RETRIED, "other", "not foreseen"),
+        (ValueError("anything"), RETRIED, "other", "unexpected"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )

@@ -131,7 +131,7 @@ def test_joining_and_splitting_are_on_record_and_want_a_reason(client):
     event = AuditEvent.objects.filter(verb="join model").get()
     assert event.detail["before"] == {"identity": "ctrl"}
     assert event.detail["after"] == {"identity": "gpt-2"}
-    assert "became a model of its own" in said(page(client, "/about/changes/"))
+    assert "became a separate model" in said(page(client, "/about/changes/"))
     with pytest.raises(Refused, match="reason: it is empty"):
         join_model(entry(ctrl[0]), ModelIdentity.objects.get(slug="gpt-2"), " ")
     with pytest.raises(CommandError, match="there is nothing to split"):

@@ -127,7 +127,7 @@ def test_what_was_returned_is_changed_and_sent_again_and_decided_upon_again(wait
     assert "lost: choose metrics of this board." in wrong.content.decode()
     assert "None: choose metrics" in client.post(form, {"name": "Entrant 1"}).content.decode()
     values = {"name": "Entrant 1", "licence": "cc-by-4.0", "family": "", "notes": "n", "metrics": [SLUG]}
-    assert "It is sent again" in client.post(form, values, follow=True).content.decode()
+    assert "It was sent again" in client.post(form, values, follow=True).content.decode()
     waiting.refresh_from_db()
     assert (waiting.state, waiting.reason, waiting.payload["licence"]) == (State.MODERATED, "", "cc-by-4.0")
     assert waiting.payload["hub_id"] == "an-institute/a-model", "what was checked stays as it was"
@@ -143,7 +143,7 @@ def test_what_was_returned_is_changed_and_sent_again_and_decided_upon_again(wait
 def test_a_decision_is_made_once(waiting, grace):
     decide(waiting, "reject", "No.", grace)
     late = Submission.objects.get(pk=waiting.pk)
-    with pytest.raises(Refused, match="does not wait for a moderator any more: refused"):
+    with pytest.raises(Refused, match="no longer waits for a moderator: refused"):
         decide(late, "accept", moderator=person("heidi", "moderator"))
     assert Submission.objects.get(pk=waiting.pk).state == State.REFUSED
     assert not LanguageModel.objects.exists()
@@ -222,7 +222,7 @@ def test_the_terminal_decides_too_with_the_same_words(waiting, capsys):
     call_command("moderate", waiting.pk, "return", "--reason", "Name its licence.")
     assert "changes are asked for" in capsys.readouterr().out
     assert AuditEvent.objects.get(verb="return submission").actor is None
-    with pytest.raises(CommandError, match="does not wait for a moderator any more"):
+    with pytest.raises(CommandError, match="no longer waits for a moderator"):
         call_command("moderate", waiting.pk, "accept")
 
 

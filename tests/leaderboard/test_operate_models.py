@@ -120,7 +120,7 @@ def test_the_page_of_a_hidden_model_says_the_note_and_nothing_else(client, twice
         assert "TOXICITY" not in html
     assert client.get("/compare/?m=birch").status_code == 404
     log = client.get("/about/changes/").content.decode()
-    assert "A model was hidden by an operator" in log
+    assert "An operator hid a model" in log
     assert NOTE in log
 
 

@@ -164,7 +164,7 @@ def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, 
         assert "This metric is retired: standin was retired on" in html
         assert "Bring scorer back" in client.get(reverse("operate")).content.decode()
         ControlCheck.objects.update(environment={"torch": "another"})
-        assert checks.request_due_checks() == 0, "it is checked no more"
+        assert checks.request_due_checks() == 0, "it is no longer checked"
         check = checks.request_check(metric, "manual", send=False)
         checks.perform(check)
         check.refresh_from_db()

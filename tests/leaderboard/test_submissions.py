@@ -196,7 +196,7 @@ def test_a_submission_that_is_ranked_where_it_could_be_is_finished_and_frees_its
     submission.refresh_from_db()
     assert submission.state == State.RANKED
     assert not Submission.objects.filter(submitter=ada).unfinished().exists()
-    assert f"{other.title}: its scorer cannot be had now." in log_of(submission)
+    assert f"{other.title}: its scorer is unavailable." in log_of(submission)
     assert waiting.get().state == "queued"  # it is scored once the scorer is back
 
 

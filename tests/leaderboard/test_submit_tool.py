@@ -99,7 +99,7 @@ def test_another_number_of_continuations_makes_a_ranking_of_its_own(metric):
     waiting.refresh_from_db()
     assert (waiting.state, waiting.concerns) == (
         "moderated",
-        ["It opens a new public ranking: Logs with k = 1 continuations a prompt."],
+        ["It opens a new public ranking: Logs with k = 1 continuations per prompt."],
     )
     assert not Metric.objects.filter(slug=f"{SLUG}-k1").exists(), "nobody sees a ranking that nobody has looked at"
     decide(waiting, "accept")

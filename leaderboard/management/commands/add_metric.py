@@ -11,7 +11,7 @@ from scoring.metrics.outputs import OUTPUTS
 
 
 class Command(BoardCommand):
-    help = "Make a metric, with a ranking of its own: texts of the board, a protocol, a scorer, a formula."
+    help = "Make a metric with its own ranking, from texts on the board, a protocol, a scorer and a formula."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("slug")

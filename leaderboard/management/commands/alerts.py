@@ -11,7 +11,7 @@ UNSET = "no receiver of incidents is set: set ALERT_WEBHOOK or ALERT_EMAIL, see 
 
 
 class Command(BaseCommand):
-    help = "Incidents that are not over and messages that nobody took yet; with --test, a message to every receiver."
+    help = "List open incidents and undelivered messages; with --test, send a message to every receiver."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--test", action="store_true", help="send a test message now; exit status 1 if one fails")

@@ -10,7 +10,7 @@ from scoring.refusals import Refused
 
 
 class Command(BoardCommand):
-    help = "Give up runs or scorings that wait or run; `manage.py retry` takes them up again."
+    help = "Cancel runs or scorings that wait or run; `manage.py retry` queues them again."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("kind", choices=list(STEERED))

@@ -10,7 +10,7 @@ from leaderboard.services.checks import perform, request_check
 
 
 class Command(BoardCommand):
-    help = "Score a metric's control set again, here and now, and say whether its scorer can be trusted."
+    help = "Score a metric's control set again right now, and say whether its scorer can be trusted."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")

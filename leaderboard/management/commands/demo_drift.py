@@ -23,7 +23,7 @@ START_SECONDS = 600.0
 
 
 class Command(BaseCommand):
-    help = "A board of its own whose scorers really change: see it notice, rescore and publish. Ctrl-C ends it."
+    help = "Start a separate board whose scorers really change: watch it notice, rescore and publish. Ctrl-C ends it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=8001)
@@ -55,7 +55,7 @@ class Command(BaseCommand):
         """Start the board beside the scorer and play the demonstration on it. However it ends, the board ends too."""
         for number in ending_signals():
             signal.signal(number, end)
-        self.say("preparing a board of its own")
+        self.say("preparing a separate board")
         call_command("migrate", verbosity=0)
         metrics, models = prepare()
         command = [sys.executable, "manage.py", "up", "--port", str(port), "--no-seed"]

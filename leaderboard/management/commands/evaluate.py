@@ -22,7 +22,7 @@ class Command(BoardCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("model", help="slug of the model, as add_model prints it")
         parser.add_argument("--metric", required=True, help="slug of the metric, as in safety-toxigen")
-        parser.add_argument("--k", type=int, help="continuations of each prompt: as a metric of its own, METRIC-kK")
+        parser.add_argument("--k", type=int, help="continuations of each prompt, as a separate metric, METRIC-kK")
         parser.add_argument("--wait", action="store_true", help="show progress until the standings are published")
 
     def handle(self, model: str, metric: str, k: int | None, wait: bool, **options: Any) -> None:

@@ -9,13 +9,15 @@ from scoring.evaluation_sets import FetchError, fetch, get, load_catalogue
 
 
 class Command(BoardCommand):
-    help = "Bring evaluation data from its public home into PLUMBLINE_DATA, size and checksum verified; resumable."
+    help = (
+        "Download evaluation data from its public source into PLUMBLINE_DATA, checked by size and checksum; resumable."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         names = ", ".join(name for name, entry in load_catalogue().items() if entry.files)
         group = parser.add_mutually_exclusive_group(required=True)
         group.add_argument("name", nargs="?", help=f"one of {names}")
-        group.add_argument("--all", action="store_true", help="every set that has a public home")
+        group.add_argument("--all", action="store_true", help="every set that has a public source")
 
     def handle(self, name: str | None, **options: Any) -> None:
         entries = [get(name)] if name else [entry for entry in load_catalogue().values() if entry.files]

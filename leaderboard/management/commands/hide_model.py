@@ -8,7 +8,7 @@ from leaderboard.services.access import hide_model
 
 
 class Command(BoardCommand):
-    help = "Name a model in no ranking and no list, with a note that its page shows; or show it again."
+    help = "Hide a model from every ranking and list, with a note on its page; or show it again."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("model", help="slug of the model")

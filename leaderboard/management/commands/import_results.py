@@ -11,7 +11,7 @@ from leaderboard.management.progress import step_progress
 
 
 class Command(RefusableCommand):
-    help = "Make an empty board the one that a package holds, as `export` wrote it: the same standings and history."
+    help = "Fill an empty board from a package that `export` wrote: the same standings and history."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("package", type=Path, metavar="FOLDER|FILE.zip")

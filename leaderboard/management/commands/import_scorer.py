@@ -12,7 +12,7 @@ from scoring.scorers import ScorerUnavailable
 
 
 class Command(BoardCommand):
-    help = "Keep a scorer's files (a folder with its checkpoint) for all hosts; other files than before are checked."
+    help = "Store a scorer's files (a folder with its checkpoint) for all hosts; changed files queue checks."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="of the scorer, as in detoxify-original or classifier:ORG/NAME")

@@ -9,10 +9,10 @@ from leaderboard.people.services.invitations import DAYS, invite, send_invitatio
 
 
 class Command(BoardCommand):
-    help = "Ask somebody in: prints a link that one person can sign up with, once."
+    help = "Invite somebody: prints a link with which one person can sign up, once."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--email", default="", help="mail the link to this address, which alone it is good for")
+        parser.add_argument("--email", default="", help="e-mail the link to this address; it works for no other")
         parser.add_argument("--days", type=int, default=DAYS, help=f"until it expires; {DAYS} unless told")
 
     def handle(self, email: str, days: int, **options: Any) -> None:

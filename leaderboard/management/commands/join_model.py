@@ -8,7 +8,7 @@ from leaderboard.services.identities import join_model, split_model
 
 
 class Command(BoardCommand):
-    help = "Make an entry evidence about a model, on whose page it is shown; or a model of its own."
+    help = "Show an entry on the page of the model that it belongs to; or make it a separate model."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("model", help="slug of the entry")
@@ -19,7 +19,7 @@ class Command(BoardCommand):
             metavar="SLUG",
             help="slug of the model that it is evidence about, or of another entry of that",
         )
-        group.add_argument("--split", action="store_true", help="make it a model of its own")
+        group.add_argument("--split", action="store_true", help="make it a separate model")
         parser.add_argument("--reason", required=True, help="why, for the change log")
 
     def handle(self, model: str, identity_slug: str | None, split: bool, reason: str, **options: Any) -> None:

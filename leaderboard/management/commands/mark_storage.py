@@ -8,8 +8,8 @@ from leaderboard.services.audit import record
 
 class Command(BoardCommand):
     help = (
-        "Mark the storage of files as this board's, once, where it is new: without the mark the board takes it for not "
-        "mounted. Look that it is mounted first."
+        "Mark new file storage as this board's, once: without the mark the board takes it for unmounted. Check first "
+        "that it is mounted."
     )
 
     def handle(self, **options: Any) -> None:

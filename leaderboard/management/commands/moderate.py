@@ -8,12 +8,12 @@ from leaderboard.submissions.services.moderation import DECISIONS, decide
 
 
 class Command(BoardCommand):
-    help = "Decide upon a submission that waits for a moderator. Its submitter is written to, and reads the reason."
+    help = "Decide on a submission that waits for a moderator. The submitter is notified, and reads the reason."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("id", type=int, help="number of the submission, as `manage.py submissions` prints it")
         parser.add_argument("decision", choices=DECISIONS, help="return: for changes")
-        parser.add_argument("--reason", default="", help="why it is rejected, or what is to be changed")
+        parser.add_argument("--reason", default="", help="why it is rejected, or what to change")
 
     def handle(self, id: int, decision: str, reason: str, **options: Any) -> None:
         submission = Submission.objects.select_related("submitter", "model").filter(pk=id).first()

@@ -17,18 +17,18 @@ STEPS = {"pause": pause, "resume": resume, "cancel": cancel}
 
 
 class Command(BoardCommand):
-    help = "Score all entries of a metric again under a new version, from what was collected; or steer that."
+    help = "Score all entries of a metric again under a new version, from stored outputs; or pause or cancel that."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("metric", help="slug of the metric, as in toxicity-profanity")
         group = parser.add_mutually_exclusive_group(required=True)
-        group.add_argument("--reason", help="why: begins a rescoring, and stands in the record for ever")
+        group.add_argument("--reason", help="why: starts a rescoring, and stays on record")
         for step in STEPS:
             group.add_argument(f"--{step}", action="store_true", help=f"{step} the rescoring under way")
         group.add_argument("--estimate", action="store_true", help="only say what it would cost")
         parser.add_argument("--scorer", default="", help="of the new version, where another takes over")
         label_options(parser)
-        parser.add_argument("--yes", action="store_true", help="do not ask after the estimate")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation after the estimate")
         parser.add_argument("--wait", action="store_true", help="show progress until the new version is published")
 
     def handle(self, metric: str, **options: Any) -> None:

@@ -7,11 +7,11 @@ from leaderboard.operations.services.retirement import bring_back_scorer, retire
 
 
 class Command(BoardCommand):
-    help = "Score nothing new with a scorer, under any metric; what it scored stays. Or bring it back."
+    help = "Retire a scorer: nothing new is scored with it, and what it scored stays. Or bring it back."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("scorer", help="as in profanity, detoxify-original, lexicon:starter")
-        parser.add_argument("--reason", required=True, help="why: stands in the change log for ever")
+        parser.add_argument("--reason", required=True, help="why: stays in the change log for good")
         parser.add_argument("--bring-back", action="store_true", help="let a retired one be used again")
 
     def handle(self, scorer: str, reason: str, bring_back: bool, **options: Any) -> None:

@@ -40,7 +40,7 @@ class Command(BoardCommand):
             )
         parser.add_argument("--outdated", dest=OUTDATED, default=..., choices=Metric.OutdatedPolicy.values)
         parser.add_argument("--flagged", dest=FLAGGED, default=..., choices=Metric.FlagPolicy.values)
-        parser.add_argument("--reason", default="", help="why: stands in the change log for ever")
+        parser.add_argument("--reason", default="", help="why: stays in the change log for good")
 
     def handle(self, metric: str, reason: str, **options: Any) -> None:
         metric_row = metric_called(metric)

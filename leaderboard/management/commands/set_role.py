@@ -8,7 +8,7 @@ from leaderboard.people.services.roles import ROLES, operates, set_role
 
 
 class Command(BoardCommand):
-    help = "Say what somebody may do: " + "; ".join(f"{role.name}: {role.may}" for role in ROLES) + "."
+    help = "Set what somebody may do: " + "; ".join(f"{role.name}: {role.may}" for role in ROLES) + "."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="name or e-mail address")

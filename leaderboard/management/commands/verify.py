@@ -11,7 +11,7 @@ COUNTED = ("versions", "entries", "results", "standings", "artefacts", "absent",
 
 
 class Command(BoardCommand):
-    help = "Recompute what is published from what is stored, and say what differs. Exit status 1 where anything does."
+    help = "Recompute what is published from what is stored, and say what differs. Exit status 1 if anything does."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("metric", nargs="?", help="slug of the metric (default: all)")

@@ -13,7 +13,7 @@ MOST = 50
 
 
 class Command(BoardCommand):
-    help = "What the workers are at: queues, workers and counts; or the runs or scorings, filtered."
+    help = "Show what the workers are doing: queues, workers and counts; or the runs or scorings, filtered."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("kind", nargs="?", choices=list(STEERED), help="list these (default: queues and workers)")

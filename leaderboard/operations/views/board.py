@@ -159,14 +159,14 @@ STEPS = {
     "pause": (
         rescore.pause,
         "paused",
-        "Workers stop after the shards they are at. Nothing is lost; it can be resumed.",
+        "Workers stop after their current shards. Nothing is lost; you can resume.",
     ),
     "resume": (rescore.resume, "resumed", "Workers go on where the pause began."),
     "cancel": (
         rescore.cancel,
         "cancelled",
-        "The new version is given up with all that was scored under it, and readers keep the version they see. It "
-        "cannot be taken up again: a new rescoring begins anew.",
+        "The new version is discarded with all that was scored under it, and readers keep the version they see. It "
+        "cannot be resumed: a new rescoring starts from the beginning.",
     ),
 }
 
@@ -240,7 +240,7 @@ def retire_scorer(request: HttpRequest, slug: str) -> HttpResponse:
         [f"{name} is used again, for new entries and for checks.{other_metrics}"]
         if is_retired
         else [
-            f"Nothing new is scored with {name}, and it is checked no more.{other_metrics}",
+            f"Nothing new is scored with {name}, and it is no longer checked.{other_metrics}",
             "What it scored stays, and so do the rankings. What waits to be scored with it fails, with your reason.",
             "The metric goes on once it is rescored with another scorer; this one can be brought back.",
         ]

@@ -38,7 +38,7 @@ def make_token(owner: User, name: str, days: int | None = None) -> tuple[ApiToke
     if not is_confirmed(owner):
         raise Refused("Confirm your e-mail address first.")
     if owner.api_tokens.live().count() >= MOST_TOKENS:
-        raise Refused(f"You have {MOST_TOKENS} live tokens, the most there can be: revoke one first.")
+        raise Refused(f"You have {MOST_TOKENS} live tokens, the maximum: revoke one first.")
     secret = new_secret(PREFIX)
     token = ApiToken.objects.create(
         owner=owner,
@@ -69,7 +69,7 @@ def owner_of(secret: str) -> User:
     token = ApiToken.objects.select_related("owner").filter(token_hash=digest(secret)).first()
     moment = timezone.now()
     if token is None:
-        raise TokenRefused("There is no such API token. Make one at /accounts/tokens/.")
+        raise TokenRefused("This API token does not exist. Make one at /accounts/tokens/.")
     if token.revoked_at:
         raise TokenRefused("This API token has been revoked.")
     if token.has_expired(moment):

@@ -51,10 +51,10 @@ def revoke_invitation(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method != "POST":
         receiver = invitation.email or "anyone"
         origin = f"It was made on {invitation.created_at:%-d %B %Y} for {receiver}."
-        says = [origin, "Nobody signs up with its link any more. A new one can be made."]
+        says = [origin, "Its link will no longer work. You can make a new one."]
         return ask(request, Question(f"Withdraw invitation {pk}", says, "Withdraw", reverse("invitations")))
     if service.revoke_invitation(pk, operator=require_user(request)):
         messages.info(request, "The invitation is withdrawn.")
     else:
-        messages.error(request, "This invitation is not open any more: there is nothing to withdraw.")
+        messages.error(request, "This invitation is no longer open: there is nothing to withdraw.")
     return redirect("invitations")

@@ -78,5 +78,5 @@ class HubForm(Card):
         elif address_revision:
             self.cleaned_data["revision"] = address_revision
         if "metrics" in self.data and not self.cleaned_data.get("metrics") and "metrics" not in self.errors:
-            self.add_error("metrics", "Choose a metric or more.")
+            self.add_error("metrics", "Choose at least one metric.")
         return self.cleaned_data

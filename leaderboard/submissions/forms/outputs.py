@@ -63,11 +63,13 @@ class ContributionForm(Card):
     `metrics`: slugs of metrics that take the same outputs. Cleaning adds `protocol`, the protocol of those outputs.
     """
 
-    metrics = forms.MultipleChoiceField(label="Rank it under", error_messages={"required": "Choose a metric or more."})
+    metrics = forms.MultipleChoiceField(
+        label="Rank it under", error_messages={"required": "Choose at least one metric."}
+    )
     revision = Words(
         label="Which version of it",
         most=REVISION_LENGTH,
-        help_text="What fixes it best: a dated name of the API, a version, or the days on which you asked it.",
+        help_text="Whatever identifies it best: a dated API name, a version, or the days on which you queried it.",
     )
     field_order = ("metrics", "name", "revision", *FIELDS)
 
@@ -86,7 +88,9 @@ class ContributionForm(Card):
                 raise ValidationError(f"{error}.") from error
         if len({metric.protocol_id for metric in metrics}) > 1:
             names = ", ".join(metric.slug for metric in metrics)
-            raise ValidationError(f"{names} are of different outputs: choose those of one, and send a file for each.")
+            raise ValidationError(
+                f"{names} need different outputs: choose metrics under one heading, and send a file for each."
+            )
         self.cleaned_data["protocol"] = metrics[0].protocol
         if not metrics[0].protocol.outputs.contributed:
             raise ValidationError(f"{', '.join(slugs)}: this board collects such outputs itself; submit the model.")
@@ -124,7 +128,7 @@ class OutputsForm(ContributionForm):
     file = Upload(
         label="File",
         endings=(*ENDINGS, *(f"{of}{PACKED}" for of, kind in ENDINGS.items() if kind != "parquet")),
-        help_text="JSON lines, CSV (each also packed, .gz) or Parquet, with the columns of the template.",
+        help_text="JSON lines, CSV (both also as .gz) or Parquet, with the columns of the template.",
     )
 
     def clean(self) -> dict[str, Any]:
@@ -136,7 +140,7 @@ class OutputsForm(ContributionForm):
         if not protocol.outputs.sampled:
             for name in SETTINGS:
                 if self.cleaned_data.get(name) is not None:
-                    self.add_error(name, "Likelihoods are not drawn: leave it empty.")
+                    self.add_error(name, "Likelihoods are not sampled: leave it empty.")
         if kind not in protocol.outputs.kinds:
             deed = protocol.outputs.deed
             self.add_error("kind", f"A {kind} model does not {deed}: choose metrics of likelihoods.")
@@ -145,7 +149,7 @@ class OutputsForm(ContributionForm):
     def clean_file(self) -> "File[bytes]":
         file: File[bytes] = self.cleaned_data["file"]
         if format_of(str(file.name)) is None:
-            raise ValidationError("Parquet packs itself: send it without .gz.")
+            raise ValidationError("Parquet is already compressed: send it without .gz.")
         return file
 
 
@@ -167,7 +171,7 @@ class ToolForm(ContributionForm):
         required=False,
         min_value=1,
         max_value=MOST_K,
-        help_text="Empty: as many as the metric asks. Values of another number make a ranking of their own.",
+        help_text="Empty: as many as the metric asks for. Another number makes a separate ranking.",
         error_messages=dict.fromkeys(("invalid", "min_value", "max_value"), WRONG_K),
     )
     leave_out_others = forms.BooleanField(label="The log has other prompts too: leave them out", required=False)

@@ -22,7 +22,7 @@ def name_concerns(submission: Submission, name: str) -> list[str]:
     shape = outline(name)
     names = models_of_others(submission).values_list("name", flat=True)
     alike = sorted({other for other in names if outline(other) == shape})
-    return [f"The name {name!r} can be taken for another model's here: {other!r}." for other in alike[:MOST_ALIKE]]
+    return [f"The name {name!r} could be taken for another model's here: {other!r}." for other in alike[:MOST_ALIKE]]
 
 
 def tab_concerns(submission: Submission) -> list[str]:
@@ -31,7 +31,9 @@ def tab_concerns(submission: Submission) -> list[str]:
     if k is None:
         return []
     metrics = tool.list_metrics_without_ranking(submission.payload)
-    return [f"It opens a new public ranking: {metric.title} with k = {k} continuations a prompt." for metric in metrics]
+    return [
+        f"It opens a new public ranking: {metric.title} with k = {k} continuations per prompt." for metric in metrics
+    ]
 
 
 def models_of_others(submission: Submission) -> QuerySet[LanguageModel]:

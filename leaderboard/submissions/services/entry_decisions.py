@@ -50,4 +50,4 @@ def find_objection(check: EntryCheck, user: User | None) -> str:
     """Say why `user` may not decide; "" if they may. None: the terminal, which may."""
     if user is None or operates(user) or not check.scoring.submissions.filter(submitter=user).exists():
         return ""
-    return "This entry is your own: another moderator decides upon it."
+    return "This entry is your own: another moderator decides on it."

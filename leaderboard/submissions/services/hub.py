@@ -29,8 +29,7 @@ log = logging.getLogger(__name__)
 
 READING_SECONDS = LOOK_UP.seconds + 1  # beyond the hub's answers: for what its configuration describes
 NOT_LOOKED_INTO = (
-    "This board cannot look into models at this moment. Nothing was kept: try again in some minutes, or tell its "
-    "operators."
+    "This board cannot inspect models right now. Nothing was stored: try again in a few minutes, or tell its operators."
 )
 BYTES_A_NUMBER = 4  # float32, the widest that weights are published in
 SPARE = 1.1  # times what the architecture needs; loading counts the numbers of each file exactly
@@ -126,7 +125,7 @@ def refuse_known(candidate: HubCandidate) -> None:
         payload__resolved__location=pinned_model.location, payload__resolved__revision=pinned_model.revision
     ).exists():
         raise HubRefused(
-            {"hub_id": [f"{model_name} was submitted already and waits for a moderator: wait with it."]}, candidate
+            {"hub_id": [f"{model_name} has been submitted already and waits for a moderator: please wait."]}, candidate
         )
     if model is None:
         return
@@ -177,7 +176,7 @@ def _explain_refusal(hub_id: str, error: Exception) -> str:
     if isinstance(error, NotOnHub):
         return f"{hub_id} is not on {settings.HUB_ENDPOINT}, or it is private: check the name. {_advise_on_access()}"
     if isinstance(error, HubUnavailable):
-        return f"The hub cannot be asked now ({_join_lines(error)}). Nothing was kept: try again in some minutes."
+        return f"The hub cannot be asked now ({_join_lines(error)}). Nothing was stored: try again in a few minutes."
     return f"{_join_lines(error)}."
 
 

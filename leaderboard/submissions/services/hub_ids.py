@@ -31,7 +31,7 @@ def read_reference(reference: str) -> tuple[str, str]:
         raise Refused(f"{hub_id[:SHOWN]!r} has {len(hub_id)} characters, and ids have {LONGEST_ID} at most: check it.")
     if not HUB_ID.fullmatch(hub_id) or hub_id.lower().endswith(".git"):
         raise Refused(
-            f"{text[:SHOWN]!r} is no id of the hub: write it as in org/name, with Latin letters, digits, and "
+            f"{text[:SHOWN]!r} is not a hub id: write it as in org/name, with Latin letters, digits, and "
             "hyphens, dots and underscores between them."
         )
     return hub_id, check_revision(revision)
@@ -41,7 +41,7 @@ def check_revision(revision: str) -> str:
     """Return a branch, tag or commit without blanks around it; "" for none. Raises Refused."""
     text = revision.strip()
     if text and not REVISION.fullmatch(text):
-        raise Refused(f"{text[:SHOWN]!r} is no revision: write a branch, tag or commit, as in main.")
+        raise Refused(f"{text[:SHOWN]!r} is not a revision: write a branch, tag or commit, as in main.")
     return text
 
 
@@ -50,7 +50,7 @@ def _parse_address(text: str) -> tuple[str, str]:
         address = urlsplit(text)
         host, port = address.hostname or "", address.port
     except ValueError as error:
-        raise Refused(f"{text[:SHOWN]!r} is no address ({error}): write the model's id, as in org/name.") from error
+        raise Refused(f"{text[:SHOWN]!r} is not an address ({error}): write the model's id, as in org/name.") from error
     own = urlsplit(settings.HUB_ENDPOINT)
     if (host, port) != (own.hostname, own.port) and (host not in HUBS or port):
         raise Refused(

@@ -127,9 +127,7 @@ def _rank(submission: Submission, submission_evaluations: list[Evaluation], late
         text = f"{versions[pk].metric.title}, version {versions[pk].number}: rank {place.words}."
         SubmissionLine.objects.create(submission=submission, text=text[:500])
     for evaluation in late_evaluations:
-        text = (
-            f"{evaluation.metric.title}: its scorer cannot be had now. It is scored by itself once the scorer is back."
-        )
+        text = f"{evaluation.metric.title}: its scorer is unavailable. It will be scored once the scorer is back."
         SubmissionLine.objects.create(submission=submission, text=text[:500])
     return True
 
@@ -203,7 +201,7 @@ def retry(submission: Submission, user: User) -> None:
         User.objects.select_for_update(no_key=True).get(pk=submission.submitter_id)
         under_way = Submission.objects.filter(submitter=submission.submitter_id).unfinished().count()
         if under_way >= settings.SUBMISSIONS_AT_ONCE:
-            raise Refused(f"You have {under_way} submissions under way, the most at once: wait for one to end.")
+            raise Refused(f"You have {under_way} submissions under way, the maximum: wait for one to end.")
         previous_state = submission.state
         if not (read_again(submission) if previous_state == State.REFUSED else begin(submission, user)):
             raise Refused("It is under way already.")

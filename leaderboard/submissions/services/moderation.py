@@ -29,7 +29,7 @@ LONGEST_REASON = 2000
 def find_objection(submission: Submission, moderator: User | None) -> str:
     """Say why `moderator` may not decide about a submission; "" if they may. None: the terminal, which may."""
     if moderator is not None and submission.submitter_id == moderator.pk and not operates(moderator):
-        return "This submission is your own: another moderator decides upon it."
+        return "This submission is your own: another moderator decides on it."
     return ""
 
 
@@ -43,7 +43,7 @@ def decide(submission: Submission, decision: str, reason: str = "", moderator: U
         raise Refused.of_value("decision", decision, f"use one of {', '.join(DECISIONS)}")
     reason = reason.strip()
     if decision != "accept" and not reason:
-        raise Refused.of_field("reason", "it is empty; say what is wrong or to be changed, its submitter reads it")
+        raise Refused.of_field("reason", "it is empty; say what is wrong or what to change, as the submitter reads it")
     if len(reason) > LONGEST_REASON:
         raise Refused.of_field("reason", f"it has {len(reason)} characters; use {LONGEST_REASON} at most")
     if objection := find_objection(submission, moderator):
@@ -54,7 +54,7 @@ def decide(submission: Submission, decision: str, reason: str = "", moderator: U
     with transaction.atomic():
         if not _move(submission, decision, reason, moderator):
             state = submission.get_state_display().lower()
-            raise Refused(f"It does not wait for a moderator any more: {state}.")
+            raise Refused(f"It no longer waits for a moderator: {state}.")
         change = {"state": State.MODERATED}, {"state": submission.state}
         record(VERBS[decision], f"submission {submission.pk}", {"reason": reason}, moderator, change)
 
@@ -80,7 +80,7 @@ def decide_name(submission: Submission, decision: str, reason: str, moderator: U
     name = submission.name_asked
     with transaction.atomic():
         if not Submission.objects.filter(pk=submission.pk, name_asked=name).update(name_asked="", concerns=[]):
-            raise Refused("The name does not wait for a moderator any more.")
+            raise Refused("The name no longer waits for a moderator.")
         submission.refresh_from_db()
         if decision == "accept":
             if models_of_others(submission).filter(name__iexact=name).exists():

@@ -161,5 +161,5 @@ def send_again(submission: Submission, values: dict[str, Any], user: User) -> No
     new_values = {"state": State.MODERATED, **{name: payload[name] for name in changed_fields}}
     with transaction.atomic():
         if not submission.move(State.MODERATED, payload=payload, reason="", concerns=concerns):
-            raise Refused("It was decided upon meanwhile.")
+            raise Refused("It has been decided meanwhile.")
         record(AuditVerb.SEND_SUBMISSION_AGAIN, f"submission {submission.pk}", {}, user, (old_values, new_values))

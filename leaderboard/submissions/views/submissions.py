@@ -179,7 +179,7 @@ def change_submission(request: HttpRequest, pk: int) -> HttpResponse:
 
     def do(values: dict[str, Any]) -> str:
         service.send_again(submission, values, require_user(request))
-        return "It is sent again: a moderator looks at it."
+        return "It was sent again: a moderator will look at it."
 
     return _edit_card(request, submission, do, metrics=service.possible_metrics(submission))
 
