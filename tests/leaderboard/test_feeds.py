@@ -104,7 +104,7 @@ def test_a_new_version_is_news_with_the_ranks_that_it_changed(client, rude):
     assert said(published, "title") == f"Rude: {changes.changed_ranks} of 4 ranks changed, version 1 to 2"
     assert said(published, "id") == "http://testserver/history/?metric=rude&from=1&to=2"
     for model in changes.models:
-        line = f"{model.model}: {model.to_board_rank} of 4 models, before {model.from_board_rank} of 4 models"
+        line = f"{model.model}: {model.to_board_rank} of 4 models, formerly {model.from_board_rank} of 4 models"
         assert (line in said(published, "summary")) == bool(model.change)
 
 
