@@ -131,7 +131,7 @@ def test_what_does_not_exist_is_a_404_and_a_metric_without_scenarios_says_so(cli
     assert client.get("/metrics/nothing/scenarios/").status_code == 404
     assert client.get(PAGE + "?slice=nothing").status_code == 404
     assert client.get("/metrics/safety-toxigen/scenarios.json").status_code == 404
-    assert "no scenarios on this measure" in client.get("/metrics/safety-toxigen/scenarios/").content.decode()
+    assert "This measure has no scenarios" in client.get("/metrics/safety-toxigen/scenarios/").content.decode()
     assert client.post(PAGE).status_code == 405
 
 
