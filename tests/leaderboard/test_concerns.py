@@ -77,7 +77,7 @@ def test_a_ranked_model_keeps_its_name_until_a_moderator_accepts_another(small, 
     assert name_of(submission) == "Entrant 1"
     client.force_login(grace)
     waiting = client.get(reverse("moderation")).content.decode()
-    assert "is to be called <strong>Another</strong>" in waiting
+    assert "wants to call it <strong>Another</strong>" in waiting
     assert reverse("moderate", args=[submission.pk, "return"]) not in waiting
     question = reverse("moderate", args=[submission.pk, "accept"])
     assert "The model has the new name" in client.get(question).content.decode()
@@ -123,7 +123,7 @@ def test_a_new_name_that_imitates_another_is_shown_with_it(small, ada, grace, cl
     submission = ranked(ada)
     rename(submission, "Entrant O")
     client.force_login(grace)
-    assert "can be taken for another model&#x27;s here: &#x27;Entrant 0&#x27;" in (
+    assert "could be taken for another model&#x27;s here: &#x27;Entrant 0&#x27;" in (
         client.get(reverse("moderation")).content.decode()
     )
 

@@ -241,7 +241,7 @@ def test_a_report_shows_no_text_of_the_file_and_counts_what_it_does_not_list(cli
 
 
 FIELDS = {  # what is filled in, the field that is complained of, and the words
-    "no metric": ({"metrics": []}, "metrics", "Choose a metric"),
+    "no metric": ({"metrics": []}, "metrics", "Choose at least one metric"),
     "unknown metric": ({"metrics": ["nonsense"]}, "metrics", "There is no metric nonsense"),
     "metrics of two kinds": ({"metrics": [TOXICITY, SAFETY]}, "metrics", "need different outputs"),
     "texts not here": ({"metrics": ["safety-toxigen"]}, "metrics", "which is not here"),
