@@ -122,7 +122,7 @@ def read_ends(measures: dict[MetricVersion, Measure], name: str) -> Ends:
 
 
 def build_groups(version: MetricVersion, sizes: dict[str, int], ends: Ends) -> list[DemographicGroup]:
-    """The populations of a version, each kind by itself where kinds are ranked apart."""
+    """The populations of a version, each kind separately where kinds are ranked apart."""
     by_kind = version.metric.formula.by_kind
     groups = []
     for population in ranked_populations(version.metric):
