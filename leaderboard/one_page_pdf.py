@@ -68,8 +68,7 @@ def arrange_card(card: OnePageCard, address: str, citation: str) -> list[Flowabl
     link = f'<link href="{escape(address)}" color="#1f5f8b">{escape(address)}</link>'
     notes = (
         "≈ marks what the source does not print and Plumbline worked out. Ranks are among the models named; possible "
-        "ranks are those that paired tests on the same texts cannot exclude. Numbers of different metric versions "
-        "cannot be compared."
+        "ranks come from paired tests on the same texts. Numbers of different metric versions cannot be compared."
     )
     return [
         *parts,

@@ -169,7 +169,7 @@ def note_of(sheet: Sheet, rows: Sequence[Row], is_first: bool) -> str:
     if is_first:
         sentences += interval_sentences(sheet, rows)
         if any(row.rank_low for row in rows):
-            sentences.append("In parentheses: ranks that paired tests on the same texts cannot exclude.")
+            sentences.append("In parentheses: the range of ranks, by paired tests on the same texts.")
         if sheet.measure.neutral is not None:
             sentences.append(f"A model without preference would have {sheet.measure.neutral:g}.")
         elif any(indifferent_of(sheet, row) is not None for row in rows):
