@@ -49,6 +49,7 @@ class RankedEntry(Schema):
     rank_high: int | None
     model: str
     slug: str
+    source_name: str = Field(description="What its source calls it; empty where that is its name.")
     family: str
     kind: ModelKind
     parameters: int | None

@@ -99,6 +99,7 @@ def all_columns(sheet: Sheet, exact: bool) -> list[ExportColumn]:
         *population_columns(sheet),
         (TableColumn("model", False), lambda _, row: row.model.name),
         (TableColumn("slug", False), lambda _, row: row.model.slug),
+        (TableColumn("source_name", False), lambda _, row: row.model.source_name),
         (TableColumn("family", False), lambda _, row: row.model.family),
         (TableColumn("kind", False), lambda _, row: row.model.kind),
         (TableColumn("revision", False), lambda _, row: row.model.revision),
@@ -163,6 +164,9 @@ def origin_columns(sheet: Sheet) -> list[ExportColumn]:
     ]
 
 
+ORIGIN = ("metric", "source", "published", "measure", "slice")  # which the title says
+
+
 def hidden_columns(sheet: Sheet) -> set[str]:
     """The columns of a table for people that the page does not show, or whose content the title says."""
     optional = {"family", "parameters", "context", "release_date", "n", "missing", "revision", "scored"}
@@ -173,7 +177,7 @@ def hidden_columns(sheet: Sheet) -> set[str]:
     names |= {"among"} if len(sheet.populations) == 1 else set()
     if not sheet.versions[0].metric.formula.by_kind:
         names |= {"kind"} - set(sheet.extras)
-    return names | {"population", "population_size", "slug", "metric", "source", "published", "measure", "slice"}
+    return names | {"population", "population_size", "slug", "source_name", *ORIGIN}
 
 
 def whole(value: int | None) -> str:
@@ -255,6 +259,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "rank_high": row.rank_high,
         "model": row.model.name,
         "slug": row.model.slug,
+        "source_name": row.model.source_name,
         "family": row.model.family,
         "kind": row.model.kind,
         "parameters": row.model.parameters,

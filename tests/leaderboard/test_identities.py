@@ -54,6 +54,8 @@ def test_raw_keys_give_way_to_names_and_stay_at_hand(client):
     html = page(client, "/rankings/?metric=rtp-helm-perspective")
     assert ">UL2 (20B)</a>" in html
     assert ">together_ul2" not in html
+    csv = client.get("/rankings.csv?metric=rtp-helm-perspective").content.decode()
+    assert 'UL2 (20B),helm-together-ul2-stop-hash-global-prefix-nlg,"together_ul2,stop=hash,global_prefix=nlg"' in csv
     assert "together_ul2,stop=hash" in page(client, ul2.identity.get_absolute_url())
     assert "together_ul2,stop=hash" in page(client, ul2.get_absolute_url())
 

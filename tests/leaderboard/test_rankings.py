@@ -430,7 +430,19 @@ def test_files_have_exactly_what_is_shown(client, wide):
     wanted = expected({"family": "birch"}, f"-slice:{TOXIC}")
     rows = list(csv.DictReader(io.StringIO(exported(client, query))))
     assert list(rows[0]) == [
-        *("rank", "rank_low", "rank_high", "population", "population_size", "among", "model", "slug", "family", "kind"),
+        *(
+            "rank",
+            "rank_low",
+            "rank_high",
+            "population",
+            "population_size",
+            "among",
+            "model",
+            "slug",
+            "source_name",
+            "family",
+            "kind",
+        ),
         *("revision", "metric", "version", "provenance", "source", "published", "measure", "slice", "value", "derived"),
         *("ci_low", "ci_high", "interval_derived", "indifferent", "indifferent_derived", "k", "n", "missing"),
         *(
