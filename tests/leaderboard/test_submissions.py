@@ -411,7 +411,7 @@ def test_a_retry_counts_as_under_way(small, ada, settings):
     first = begun(ada)
     lifecycle.cancel(first, ada)
     begun(ada, 2)
-    with pytest.raises(Refused, match="1 submissions under way, the most at once"):
+    with pytest.raises(Refused, match="1 submissions under way, the maximum"):
         lifecycle.retry(first, ada)
     first.refresh_from_db()
     assert first.state == State.CANCELLED
@@ -434,7 +434,7 @@ def test_one_may_have_so_many_under_way_and_send_so_many_a_day(small, ada, setti
     settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY = 2, 3
     intake.submit(ada, "hub", {})
     intake.submit(ada, "hub", {})
-    with pytest.raises(SubmissionRefused, match="2 submissions under way, the most at once"):
+    with pytest.raises(SubmissionRefused, match="2 submissions under way, the maximum"):
         intake.submit(ada, "hub", {})
     intake.submit(person("bob"), "hub", {})
     drain()
@@ -466,7 +466,7 @@ def test_of_two_sent_at_the_same_moment_one_is_too_many(small, settings, anythin
     for thread in threads:
         thread.join()
     assert sorted(answer.partition(":")[0] for answer in answers) == [
-        "You have 1 submissions under way, the most at once",
+        "You have 1 submissions under way, the maximum",
         State.ACCEPTED,
     ]
     assert Submission.objects.count() == 1

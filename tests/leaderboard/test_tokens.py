@@ -70,8 +70,8 @@ def test_a_token_that_is_made_up_revoked_or_expired_is_refused_with_the_reason()
     ApiToken.objects.filter(pk=expired.pk).update(expires_at=timezone.now())
     assert "revoked" in refusal(secret_of_revoked)
     assert "expired" in refusal(secret_of_expired)
-    assert "no such" in refusal("plumb_" + "0" * 64)
-    assert "no such" in refusal(digest(secret_of_expired))
+    assert "does not exist" in refusal("plumb_" + "0" * 64)
+    assert "does not exist" in refusal(digest(secret_of_expired))
     assert [token.state() for token in (*ApiToken.objects.order_by("pk"),)] == ["Revoked", "Expired"]
     assert not ApiToken.objects.live().exists()
 
