@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,10 @@ class TypeVerdict(NamedTuple):
 def read_model_types() -> list[TypeVerdict]:
     """Every type that transformers maps to a causal or a masked language model, by likelihood and name."""
     with TABLE.open(encoding="utf-8", newline="") as file:
-        return [TypeVerdict(**(row | {"accepted": row["accepted"] == "yes"})) for row in csv.DictReader(file)]
+        return [
+            TypeVerdict(likelihood, name, class_name, accepted == "yes", reason)
+            for likelihood, name, class_name, accepted, reason in islice(csv.reader(file), 1, None)
+        ]
 
 
 def write_model_types(verdicts: Iterable[TypeVerdict]) -> None:
@@ -29,4 +33,4 @@ def write_model_types(verdicts: Iterable[TypeVerdict]) -> None:
     with TABLE.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(TypeVerdict._fields)
-        writer.writerows(verdict._replace(accepted="yes" if verdict.accepted else "no") for verdict in verdicts)
+        writer.writerows((*verdict[:3], "yes" if verdict.accepted else "no", verdict.reason) for verdict in verdicts)

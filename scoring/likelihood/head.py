@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch.nn.functional import linear
@@ -20,7 +21,7 @@ def body(model: PreTrainedModel) -> torch.nn.Module:
     if part is model:  # Llama 4's class does not name a body
         part = next(child for child in model.children() if isinstance(child, PreTrainedModel))
     if not isinstance(part, PreTrainedModel):  # a decoder that is but a part of the body, as Funnel's
-        return model.base_model
+        return cast(torch.nn.Module, model.base_model)
     return body(part) if part.get_output_embeddings() else part  # the text part may be a language model, head and all
 
 
