@@ -127,7 +127,7 @@ def test_a_visitor_without_script_chooses_a_demographic_and_a_kind_and_can_share
     before = content(page)
     page.reload()
     assert content(page) == before
-    assert content(visit(page.url).page) == before
+    assert content(visit(page.url, java_script_enabled=False).page) == before
 
 
 def test_a_visitor_finds_the_toxicity_of_continuations_and_goes_through_its_scenarios(visit, board):
