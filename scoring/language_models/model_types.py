@@ -23,8 +23,8 @@ def read_model_types() -> list[TypeVerdict]:
     """Every type that transformers maps to a causal or a masked language model, by likelihood and name."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         return [
-            TypeVerdict(likelihood, name, class_name, accepted == "yes", reason)
-            for likelihood, name, class_name, accepted, reason in islice(csv.reader(file), 1, None)
+            TypeVerdict(likelihood, name, class_name, answer == "yes", reason)
+            for likelihood, name, class_name, answer, reason in islice(csv.reader(file), 1, None)
         ]
 
 
