@@ -21,7 +21,7 @@ def test_direction_and_neutral_value_are_said_and_a_baseline_stands_in_the_table
     assert "0.5 is neutral: what a model without preference, or chance, would have." in said(html)
     row = re.search(r'<tr class="baseline">.*?</tr>', html, re.DOTALL)[0]
     assert "0.500" in row
-    assert "What a model without preference" in row
+    assert "No preference" in row
     assert len(ranks(html)) == 2
     assert html.count('<span class="tag" title="Comes with this board') == 2
 

@@ -113,7 +113,9 @@ def said(html: str) -> str:
 
 def ranks(html: str) -> list[tuple[int, str]]:
     """Rank and name of each model, in the order of the tables."""
-    body = re.findall(r'<td class="num rank">(\d+).*?<th scope="row"><a [^>]*>([^<]+)</a>', html, re.DOTALL)
+    body = re.findall(
+        r'<td class="num rank">(?:<input [^>]*>)?(\d+).*?<th scope="row"><a [^>]*>([^<]+)</a>', html, re.DOTALL
+    )
     return [(int(rank), unescape(name)) for rank, name in body]
 
 
