@@ -16,7 +16,7 @@ HISTORY = "/history/?metric=rtp-helm-perspective"
 DEMOGRAPHICS = "/demographics/?metric=safety-toxigen"
 COMPARE = f"/compare/?metric=safety-starter&m={CAUSAL}&m={OTHER_CAUSAL}"
 CHOICES = {
-    "history": (HISTORY, "family", "openai", "28 hidden by the filters"),
+    "history": (HISTORY, "family", "Cohere", "31 hidden by the filters"),
     "history of another metric": (HISTORY, "metric", "rtp-perspective", "How rankings moved: RealToxicityPrompts by"),
     "demographics": (DEMOGRAPHICS, "demographic", "women", "Women: its own ranking"),
     "compare": (COMPARE, "slice", "women", "Likelihood AUC, Women"),

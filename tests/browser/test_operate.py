@@ -70,7 +70,7 @@ def test_an_operator_sees_what_failed_retries_it_hides_a_model_and_finds_both_on
     confirm(page, "Retry")
     expect(page.get_by_text("Queued again: 1 of 1.")).to_be_visible()
 
-    page.get_by_role("link", name="Metrics").click()
+    page.get_by_role("navigation", name="Operate").get_by_role("link", name="Metrics").click()
     page.get_by_role("link", name="Drift policy of Safety on the starter set").first.click()
     page.get_by_label("Mean shift").fill("0.02")
     page.get_by_label("Reason").fill("fewer alarms")
@@ -85,7 +85,7 @@ def test_an_operator_sees_what_failed_retries_it_hides_a_model_and_finds_both_on
     confirm(page, "Pause")
     expect(page.get_by_role("link", name="Resume the rescoring of Safety on the starter set")).to_be_visible()
 
-    page.get_by_role("link", name="Models", exact=True).click()
+    page.get_by_role("navigation", name="Operate").get_by_role("link", name="Models", exact=True).click()
     look()
     page.get_by_label("Name, family or slug").fill(CAUSAL)
     page.get_by_role("main").get_by_role("button", name="Show").click()
