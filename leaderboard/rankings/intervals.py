@@ -34,5 +34,4 @@ def explain_intervals(version: MetricVersion, name: str, numbers: Iterable[Bound
     with_interval = [number for number in numbers if number.ci_low is not None]
     if with_interval:
         return FROM_COUNTS if any(number.interval_derived for number in with_interval) else ""
-    is_average = version.metric.formula.name == "safety" and name in (AVERAGE, *DISTILLED)
-    return NONE_FOR_AVERAGES if is_average else NONE_PRINTED
+    return NONE_FOR_AVERAGES if name in (AVERAGE, *DISTILLED) else NONE_PRINTED
