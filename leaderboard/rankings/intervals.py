@@ -7,9 +7,8 @@ from leaderboard.models import MetricVersion
 from scoring.metrics.safety import AVERAGE, DISTILLED
 
 FROM_COUNTS = (
-    "The source prints no interval. Those marked ≈ are worked out here from its counts of texts, wide enough whatever "
-    "the distributions: in simulations with ToxiGen's toxicities they hold the true score in at least 97% of draws. "
-    "No rank rests on them."
+    "The source prints no interval. Those marked ≈ are worked out here from its counts of texts, and are rather too "
+    "wide than too narrow. No rank rests on them."
 )
 NONE_FOR_AVERAGES = (
     "No intervals: the source prints none, and counts alone give none for an average over demographics that share "
