@@ -165,14 +165,14 @@ def test_without_script_the_tables_say_it_all_and_the_form_works(visit):
     expect(row).to_contain_text("35")
     expect(row).to_contain_text("+12")
     page.get_by_role("combobox", name="Models").select_option("10")
-    page.get_by_role("combobox", name="Family").select_option("openai")
+    page.get_by_role("combobox", name="Family").select_option("Cohere")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**/history/?*")
     chosen = parse_qs(urlsplit(page.url).query)
     assert chosen["top"] == ["10"]
-    assert chosen["family"] == ["openai"]
-    expect(page.get_by_role("region", name="Table of changes").locator("tbody tr")).to_have_count(9)
-    expect(page.get_by_text("28 hidden by the filters")).to_be_visible()
+    assert chosen["family"] == ["Cohere"]
+    expect(page.get_by_role("region", name="Table of changes").locator("tbody tr")).to_have_count(6)
+    expect(page.get_by_text("31 hidden by the filters")).to_be_visible()
 
 
 def test_a_visitor_comes_from_the_ranking_to_its_history_and_back(visit):

@@ -90,7 +90,7 @@ def test_a_visitor_finds_a_model_follows_its_ranks_compares_it_and_takes_the_tab
     expect(page.get_by_role("main")).to_contain_text("published figures")
 
     # Goes back to where the table was, and takes it away.
-    while urlsplit(page.url).path != "/":
+    while urlsplit(page.url).path != "/rankings/":
         page.go_back()
     expect(page.get_by_label("Search", exact=True)).to_have_value("curie")
     visitor.reads_rank(CURIE, 35)

@@ -209,7 +209,7 @@ def test_a_visitor_takes_the_table_away_as_it_is_shown_and_copies_its_citation(v
     cited = visit(citation.rsplit(" ", 1)[1])
     assert names(cited.page) == shown
     expect(cited.page.get_by_text("the ranking at the end of that day")).to_be_visible()
-    page.get_by_role("button", name="Copy BibTeX").click()
+    page.get_by_role("button", name="Copy BibTeX", exact=True).click()
     expect(page.locator("button[data-copy^=bibtex]")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()").startswith("@misc{plumbline-toxicity-profanity-k4-v1-")
     assert opened.faults == []
