@@ -230,11 +230,7 @@ STATIC_URL = "static/"
 STATIC_ROOT = VAR / "static"
 # Plotly's script: the part that `manage.py fetch_plotly` brought into this environment, a third of the whole; else the
 # whole one, which lies in its package. That need not be imported.
-PLOTLY_ARCHIVE = env.str(
-    "PLOTLY_ARCHIVE",
-    "https://packages.example.org/plotly.js-cartesian-dist-min/-/plotly.js-cartesian-dist-min-4.1.1.tgz",
-    validate=ADDRESS,
-)
+PLOTLY_ARCHIVE = env.str("PLOTLY_ARCHIVE", "", validate=ADDRESS)  # "": npm brings it
 PLOTLY_PART = Path(sys.prefix) / "share" / "plumbline"
 PLOTLY = find_spec("plotly")
 if PLOTLY is None or PLOTLY.origin is None:

@@ -8,7 +8,7 @@ from leaderboard.services.plotly_script import fetch_script
 
 class Command(BoardCommand):
     help = (
-        "Bring the part of Plotly that charts are explored with into this environment, from npm, checksum verified: a "
+        "Bring the part of Plotly that charts are explored with into this environment, by npm, checksum verified: a "
         "third of the bytes that readers load otherwise. Run it before collectstatic."
     )
 
