@@ -105,8 +105,10 @@ def test_an_operator_finds_what_failed_and_has_it_done_again(visit, failed, widt
     log_in(page, "olga")
     walk = Walk(page, height)
 
-    walk.see(page.get_by_role("heading", level=1, name="Operate"), page.get_by_role("link", name="1 scorings, failed"))
-    walk.click(page.get_by_role("link", name="1 scorings, failed"))
+    failures = page.get_by_role("link", name="1 scorings, failed")
+    # A phone has the state of workers and queues first, which is longer where something is wrong with them.
+    walk.see(page.get_by_role("heading", level=1, name="Operate"), *([] if width < 1000 else [failures]))
+    walk.click(failures)
     walk.see(page.get_by_text(REASON))
     walk.click(page.get_by_role("link", name="Retry the 1 failed"))
     walk.see(page.get_by_role("main").get_by_role("button", name="Retry"))
