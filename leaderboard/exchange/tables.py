@@ -47,6 +47,7 @@ DETAILS = frozenset(
         *("texts", "to", "version"),
     )
 )
+AS_RUN = ("interface", "precision", "weight_format", "chat_template")  # how an entry is run
 FIRST_FIELDS = ("name", "family", "licence", "context", "notes")  # what packages of every Plumbline say of a model
 BY_OPERATOR = "by_operator"  # of an imported event that a person of the other board caused
 TIMES = ("created_at", "started_at", "finished_at", "done", "total", "seconds")
@@ -271,8 +272,11 @@ TABLES = (
             *("slug", "title", "summary", "scorer", "formula_name", "measure", "position", "drift_policy"),
             *("outdated_policy", "flag_policy", "most_missing", "labels"),
         ),
-        (PackageLink("protocol", "protocols", ("protocol",)),),
-        added=("flag_policy", "most_missing", "labels"),
+        (
+            PackageLink("protocol", "protocols", ("protocol",)),
+            PackageLink("chat_protocol", "protocols", ("chat_protocol",)),
+        ),
+        added=("flag_policy", "most_missing", "labels", "chat_protocol"),
     ),
     PackageTable(
         "identities",
@@ -292,10 +296,11 @@ TABLES = (
         (
             *("slug", *FIELDS, "kind", "source", "location", "revision", "parameters", "layers", "heads"),
             *("hidden_size", "access", "created_at", "source_name"),
+            *AS_RUN,
         ),
         (PackageLink("identity", "identities", ("identity",)),),
         paths=(("location", "place"),),
-        added=(*(name for name in FIELDS if name not in FIRST_FIELDS), "source_name", "identity"),
+        added=(*(name for name in FIELDS if name not in FIRST_FIELDS), "source_name", "identity", *AS_RUN),
     ),
     PackageTable(
         "versions",
@@ -311,10 +316,11 @@ TABLES = (
         (
             METRIC,
             PackageLink("protocol", "protocols", ("protocol",)),
+            PackageLink("chat_protocol", "protocols", ("chat_protocol",)),
             link_artefact("prompt_scores"),
             PackageLink("opened_because", "checks", ("opened_because",), late=True),
         ),
-        added=("attributes", "undeclared", "most_missing", "fallback_measure"),
+        added=("attributes", "undeclared", "most_missing", "fallback_measure", "chat_protocol"),
     ),
     PackageTable(
         "runs",

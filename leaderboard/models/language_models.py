@@ -63,6 +63,11 @@ class Source(models.TextChoices):
     PUBLISHED = "published", "Figures from a paper"
 
 
+class Interface(models.TextChoices):
+    TEXT = "text", "Raw text"
+    CHAT = "chat", "Chat"
+
+
 class Access(models.TextChoices):
     OPEN = "open", "Open"
     RESTRICTED = "restricted", "Restricted"
@@ -70,9 +75,13 @@ class Access(models.TextChoices):
 
 
 class LanguageModel(models.Model):
-    """One revision of one model. A new revision is a new row of the same lineage."""
+    """One revision of one model, as it is run: in one precision and through one interface.
+
+    A new revision is a new row of the same lineage.
+    """
 
     Kind = ModelKind
+    Interface = Interface
     Source = Source
     Access = Access
 
@@ -101,6 +110,18 @@ class LanguageModel(models.Model):
     revision = models.CharField(
         max_length=80, blank=True, help_text="Commit of the hub, sha256 of the files, or what the operator says of it."
     )
+    interface = models.CharField(
+        max_length=20, choices=Interface, default=Interface.TEXT, help_text="How it is prompted where it generates."
+    )
+    precision = models.CharField(
+        max_length=20, blank=True, help_text="What it is computed in, where declared; empty: as the protocol says."
+    )
+    weight_format = models.CharField(
+        max_length=40, blank=True, help_text="How its weights are stored, as in bfloat16, FP8 or GGUF Q4_K_M."
+    )
+    chat_template = models.CharField(
+        max_length=64, blank=True, help_text="sha256 of the template that its tokenizer holds; empty: it has none."
+    )
     licence = models.CharField(max_length=120, blank=True)
     parameters = models.BigIntegerField(null=True, blank=True)
     layers = models.PositiveIntegerField(null=True, blank=True)
@@ -123,8 +144,9 @@ class LanguageModel(models.Model):
             one_of("kind", ModelKind),
             one_of("source", Source),
             one_of("access", Access),
+            one_of("interface", Interface),
             models.UniqueConstraint(
-                fields=["source", "location", "revision"],
+                fields=["source", "location", "revision", "precision", "interface"],
                 condition=~Q(location=""),
                 name="languagemodel_one_row_a_revision",
             ),

@@ -50,6 +50,14 @@ class Metric(models.Model):
     title = models.CharField(max_length=200)
     summary = models.TextField(blank=True)
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="metrics")
+    chat_protocol = models.ForeignKey(
+        Protocol,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="Of entries that are prompted as a chat, which are ranked apart; null: of all entries alike.",
+    )
     scorer = models.CharField(max_length=120)
     formula_name = models.CharField("formula", max_length=40, choices=formula_names)
     measure = models.CharField(max_length=60, help_text="The measure shown first.")
@@ -153,6 +161,14 @@ class MetricVersion(models.Model):
     number = models.PositiveIntegerField()
     provenance = models.CharField(max_length=20, choices=Provenance, default=Provenance.MEASURED)
     protocol = models.ForeignKey(Protocol, models.PROTECT, related_name="metric_versions")
+    chat_protocol = models.ForeignKey(
+        Protocol,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="Of its chat entries; set when the first of them is scored.",
+    )
     scorer = models.CharField(max_length=120)
     scorer_fingerprint = models.CharField(
         max_length=64, blank=True, help_text="sha256 of all that the scorer is made of; set at its first scoring."
@@ -292,10 +308,15 @@ class Population(models.TextChoices):
     CAUSAL = LanguageModel.Kind.CAUSAL.value, LanguageModel.Kind.CAUSAL.label
     MASKED = LanguageModel.Kind.MASKED.value, LanguageModel.Kind.MASKED.label
     PERMUTATION = LanguageModel.Kind.PERMUTATION.value, LanguageModel.Kind.PERMUTATION.label
+    TEXT = LanguageModel.Interface.TEXT.value, LanguageModel.Interface.TEXT.label
+    CHAT = LanguageModel.Interface.CHAT.value, LanguageModel.Interface.CHAT.label
 
 
 class Standing(models.Model):
-    """One rank, written when a version is published. `population` says among whom: all models, or those of one kind."""
+    """One rank, written when a version is published.
+
+    `population` says among whom: all models, those of one kind, or those of one interface.
+    """
 
     Population = Population
 

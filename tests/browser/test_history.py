@@ -4,7 +4,7 @@ from itertools import pairwise
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 from tests.browser.conftest import CHROMIUM
 from tests.browser.looking import drawn, explore, unfit
@@ -97,12 +97,24 @@ def test_a_click_on_a_point_of_the_explored_chart_leads_to_the_model(visit):
     page = visit(HELM).page
     point = explore(page).locator(".scatterlayer .point").first
     point.scroll_into_view_if_needed()
-    box = point.bounding_box()
-    page.mouse.move(box["x"] - 20, box["y"] - 10)
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+    point_at(page, point)
     page.mouse.down()
     page.mouse.up()
     page.wait_for_url("**/models/helm-*/")
+
+
+def point_at(page, point):
+    """Move the mouse onto a point, until its label is there: Plotly takes a click on what it has labelled only."""
+    label = page.locator(".hoverlayer .hovertext").first
+    for _ in range(40):
+        box = point.bounding_box()
+        page.mouse.move(box["x"] - 20, box["y"] - 10)
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+        try:
+            return label.wait_for(timeout=1000)
+        except TimeoutError:  # the chart was not ready for the mouse
+            continue
+    raise AssertionError("the point has no label under the mouse")
 
 
 def test_a_model_is_followed_by_keyboard_and_its_ranks_are_said(visit):
