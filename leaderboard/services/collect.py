@@ -26,12 +26,12 @@ from leaderboard.services.queue import enqueue
 from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
 from scoring.cage import CagedModel
-from scoring.generation import CompletionsServer
 from scoring.generation.continuation import NOT_FINITE
 from scoring.language_models import LoadedFile, NotFinite, Precision
 from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, report_tokenizer
 from scoring.likelihood import Unscorable
 from scoring.self_test_result import VERSION
+from scoring.served import CompletionsServer
 
 log = logging.getLogger(__name__)
 

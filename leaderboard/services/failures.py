@@ -16,7 +16,7 @@ from django.db.utils import DatabaseError, DataError, IntegrityError, InterfaceE
 from leaderboard.models import Work
 from scoring.artefacts import ArtefactError
 from scoring.cage.limits import CageBroken, CageDied, CageError, CageOutOfMemory, CageTimeout, CageUnavailable
-from scoring.generation import ServerRefused, ServerUnavailable, UnsupportedKind
+from scoring.generation import UnsupportedKind
 from scoring.language_models import (
     FailedSelfTest,
     Gated,
@@ -29,6 +29,7 @@ from scoring.language_models import (
 )
 from scoring.likelihood import NotApplicable
 from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UndeclaredLabel, UnknownScorer
+from scoring.served import ServerRefused, ServerUnavailable
 
 AGAIN = "Retry it; if it fails the same way, tell the people who run this board the number of the submission."
 WAIT = "Nothing is wrong with the model. Retry it later."

@@ -11,9 +11,9 @@ from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
 from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.identities import free_slug, identity_on_hub, take_over
-from scoring.generation import CompletionsServer
 from scoring.language_models import ResolvedModel, list_bundled
 from scoring.refusals import Refused
+from scoring.served import CompletionsServer
 
 SOURCES = {
     "hub": LanguageModel.Source.HUB,

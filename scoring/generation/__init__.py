@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from scoring.generation.continuation import Continuation, Finish, continuations_table
 from scoring.generation.protocols import PROTOCOLS, GenerationSettings, UnsupportedKind
-from scoring.generation.server import CompletionsServer, ServerRefused, ServerUnavailable, server_continuations
+from scoring.generation.server import server_continuations
 from scoring.lazy import import_lazily
 
 if TYPE_CHECKING:
@@ -23,12 +23,9 @@ __getattr__ = import_lazily(__name__, {"engine": ("continuations",), "statements
 
 __all__ = [
     "PROTOCOLS",
-    "CompletionsServer",
     "Continuation",
     "Finish",
     "GenerationSettings",
-    "ServerRefused",
-    "ServerUnavailable",
     "UnsupportedKind",
     "continuations",
     "continuations_table",

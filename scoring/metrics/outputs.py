@@ -17,13 +17,13 @@ from scoring.contributed import generations_template, likelihoods_template
 from scoring.evaluation_sets import Prompt
 from scoring.generation import (
     PROTOCOLS,
-    CompletionsServer,
     GenerationSettings,
     continuations_table,
     server_continuations,
 )
 from scoring.likelihood import LikelihoodSettings, NotApplicable, Passage
 from scoring.metrics.safety import log_perplexities
+from scoring.served import CompletionsServer
 
 if TYPE_CHECKING:
     from scoring.cage.files import FileReader

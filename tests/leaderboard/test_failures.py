@@ -23,9 +23,9 @@ from leaderboard.services.failures import (
 from leaderboard.services.folders import HostLacks
 from leaderboard.services.leases import OutOfTime, ScorerChanged, WorkersDied
 from scoring.cage.limits import CageError, CageOutOfMemory, CageUnavailable
-from scoring.generation import ServerRefused, ServerUnavailable
 from scoring.language_models import Gated, HubBusy, ModelRefused, NotFinite, NotOnHub, RevisionChanged
 from scoring.scorers import ScorerState, ScorerUnavailable
+from scoring.served import ServerRefused, ServerUnavailable
 
 RETRIED, FINAL, WAITS = "retried", "final", "waits for the board"
 

@@ -29,9 +29,9 @@ from leaderboard.operations.monitoring import readiness
 from leaderboard.services import checks, evaluate, leases, signs_of_life
 from leaderboard.services.failures import FailureKind, failure_called
 from scoring.artefacts import ArtefactError
-from scoring.generation import ServerRefused
 from scoring.language_models import ModelRefused
 from scoring.scorers import ScorerUnavailable
+from scoring.served import ServerRefused
 from tests.leaderboard import living
 
 pytestmark = pytest.mark.django_db

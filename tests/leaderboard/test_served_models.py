@@ -10,8 +10,8 @@ from django.utils import timezone
 from leaderboard.models import LanguageModel, Metric, Run, Standing, Work
 from leaderboard.services import artefacts, collect
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
-from scoring.generation import server
 from scoring.metrics import outputs
+from scoring.served import transport
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few, texts_of
 from tests.scoring.completions_server import CompletionsStage, as_json, completion, completions_server
@@ -31,7 +31,7 @@ def said(*words: str) -> str:
 @pytest.fixture
 def stage(monkeypatch, settings) -> Iterator[CompletionsStage]:
     """The server, and a client that is impatient."""
-    monkeypatch.setattr(server, "BACKOFF", 0.001)
+    monkeypatch.setattr(transport, "BACKOFF", 0.001)
     settings.COMPLETIONS_API_KEY = KEY
     with completions_server() as found:
         yield found

@@ -10,17 +10,14 @@ import pytest
 
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation import (
-    CompletionsServer,
     Continuation,
     Finish,
     GenerationSettings,
-    ServerRefused,
-    ServerUnavailable,
     continuations_table,
-    server,
     server_continuations,
 )
 from scoring.generation.server import NO_CONTINUATIONS
+from scoring.served import CompletionsServer, ServerRefused, ServerUnavailable, transport
 from tests.scoring.completions_server import CompletionsStage, as_json, completion, completions_server
 
 SECRET = "zebra-crossing"
@@ -31,7 +28,7 @@ KEY = "sk-not-a-real-one"
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[CompletionsStage]:
-    monkeypatch.setattr(server, "BACKOFF", 0.01)
+    monkeypatch.setattr(transport, "BACKOFF", 0.01)
     with completions_server() as found:
         yield found
 
@@ -100,7 +97,7 @@ def test_a_passing_fault_is_tried_again(stage, status):
 
 
 def test_waits_grow_and_are_never_quite_the_same(stage, monkeypatch):
-    monkeypatch.setattr(server, "BACKOFF", 0.1)
+    monkeypatch.setattr(transport, "BACKOFF", 0.1)
     stage.answers = [as_json({}, 500)] * 3
     server_continuations(at(stage, tries=4, concurrency=1), PROMPTS[:1], SETTINGS)
     waits = [later - before for before, later in zip(stage.times, stage.times[1:], strict=False)]
@@ -191,7 +188,7 @@ def test_a_server_that_stays_away_is_a_passing_fault_of_the_run(stage):
 
 
 def test_nobody_at_the_address_is_a_passing_fault_of_the_run(monkeypatch):
-    monkeypatch.setattr(server, "BACKOFF", 0.01)
+    monkeypatch.setattr(transport, "BACKOFF", 0.01)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = CompletionsServer(f"http://127.0.0.1:{free.getsockname()[1]}", "small", tries=2)

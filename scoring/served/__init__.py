@@ -1,0 +1,26 @@
+"""Models behind a server that speaks OpenAI's interface: the address, the requests, and what a failure means.
+
+server = CompletionsServer("http://127.0.0.1:8000/v1", "name-of-the-model")
+with open_session(server) as session:
+    answer = session.ask("completions", {"prompt": "Once", ...}, read=lambda answer: answer["choices"])
+"""
+
+from scoring.served.transport import (
+    CompletionsServer,
+    PromptRefusedError,
+    ServerRefused,
+    ServerSession,
+    ServerUnavailable,
+    UselessError,
+    open_session,
+)
+
+__all__ = [
+    "CompletionsServer",
+    "PromptRefusedError",
+    "ServerRefused",
+    "ServerSession",
+    "ServerUnavailable",
+    "UselessError",
+    "open_session",
+]
