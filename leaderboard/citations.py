@@ -16,7 +16,7 @@ from leaderboard.rankings.ranking import Ranking
 from leaderboard.rankings.versions import current_versions, with_versions
 from leaderboard.rankings.view import View
 from leaderboard.references import SourcePaper, list_papers
-from scoring.metrics.formulas import MEASURES, slice_label
+from scoring.metrics.formulas import MEASURES, slice_label, slice_phrase
 
 TITLE = "Plumbline: a living leaderboard of representational harm and toxicity in language models"
 
@@ -72,7 +72,7 @@ def cite_board(address: str, metric: Metric | None) -> Citation:
 
 def cite_ranking(ranking: Ranking, view: View, day: date, address: str) -> Citation:
     """Cite a page of a ranking at `address`; `day`: of the last change of its numbers."""
-    title = f"{ranking.metric.title}: {ranking.measure.label.lower()}, {slice_label(ranking.slice).lower()}"
+    title = f"{ranking.metric.title}: {ranking.measure.label.lower()}, {slice_phrase(ranking.slice)}"
     title += f", k = {ranking.k}" if ranking.k else ""
     note = "; ".join([*map(describe_numbers, ranking.versions), *describe_selection(view), f"as of {day:%-d %B %Y}"])
     key = "-".join(
@@ -101,7 +101,7 @@ def cite_result(model: LanguageModel, profile: Profile, address: str) -> Citatio
     scored_at = profile.scoring.scored_at
     date_words = f", {'scored' if version.measured else 'entered'} {scored_at:%-d %B %Y}" if scored_at else ""
     note = (
-        f"{measure.label} of {model.name}{revision}: {value}, {slice_label(profile.main).lower()}; "
+        f"{measure.label} of {model.name}{revision}: {value}, {slice_phrase(profile.main)}; "
         f"{describe_numbers(version)}{date_words}; evaluation set {texts.title}, version {texts.version}"
     )
     title = f"{version.metric.title}: {model.name}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from leaderboard.models import LanguageModel, Metric
 from leaderboard.models.results import describe_missing
 from leaderboard.rankings.places import place_now
-from scoring.metrics.formulas import MEASURES, slice_label
+from scoring.metrics.formulas import MEASURES, slice_phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,6 @@ def badge_of(model: str, metric: str, show: str) -> Badge:
     words = f"{label} {value_text}" if show == "value" else f"rank {place.words}"
     title = (
         f"{board.title}: {entrant.name} has rank {place.words} by {label}, "
-        f"{slice_label(standing.slice).lower()}, {value_text}, under metric version {version.number}"
+        f"{slice_phrase(standing.slice)}, {value_text}, under metric version {version.number}"
     )
     return Badge(board.title, f"{words} · v{version.number}", title)

@@ -19,7 +19,7 @@ from scoring.drift import (
     NoiseTests,
     PairedTests,
 )
-from scoring.metrics.formulas import MEASURES, slice_label
+from scoring.metrics.formulas import MEASURES, slice_phrase
 
 BINS = 20
 MOST_FINDINGS = 8  # that are spelt out at a level; the others are counted
@@ -282,7 +282,7 @@ def impact_step(check: ControlCheck) -> CheckLevel:
     words = "has no value, as all are equal" if tau is None else f"is {tau:.2f}"
     answer = (
         f"Estimated on {impact['prompts']} prompts of {impact['n']} entries: {len(impact['moves'])} would change "
-        f"their rank by {MEASURES[impact['measure']].label.lower()}, {slice_label(impact['slice']).lower()}; "
+        f"their rank by {MEASURES[impact['measure']].label.lower()}, {slice_phrase(impact['slice'])}; "
         f"Kendall's tau of the two orders {words}."
     )
     if "leaving" in impact:

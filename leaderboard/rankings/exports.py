@@ -12,7 +12,7 @@ from leaderboard.rankings.latex_tables import write_latex
 from leaderboard.rankings.populations import population_in_words
 from leaderboard.rankings.ranking import Row, SliceCell
 from leaderboard.rankings.sheets import Sheet, indifferent_of, place_of
-from scoring.metrics.formulas import slice_label
+from scoring.metrics.formulas import slice_label, slice_phrase
 
 CONTENT_TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -52,7 +52,7 @@ def title_of(sheet: Sheet) -> str:
     day_text = f"; as of {sheet.as_of.isoformat()}" if sheet.as_of else ""
     ranks = f"; ranks among {' and among '.join(sheet.populations)}" if sheet.rows else ""
     return (
-        f"{version.metric.title}: {sheet.measure.label.lower()}, {slice_label(sheet.slice).lower()}{k} "
+        f"{version.metric.title}: {sheet.measure.label.lower()}, {slice_phrase(sheet.slice)}{k} "
         f"({version.metric.slug}, {origins}{day_text}{ranks})"
     )
 

@@ -11,7 +11,7 @@ from leaderboard.rankings.populations import population_in_words
 from leaderboard.rankings.ranking import Row
 from leaderboard.rankings.sheets import Sheet, indifferent_of, place_of
 from leaderboard.rankings.view import EXTRAS
-from scoring.metrics.formulas import slice_label
+from scoring.metrics.formulas import slice_label, slice_phrase
 
 MOST_COLUMNS = 8  # of a table: what a page of a paper holds
 MILLION = 1_000_000
@@ -144,7 +144,7 @@ def caption_of(sheet: Sheet, population: str, part: int | None) -> str:
     version = sheet.versions[0]
     models = population_in_words(sheet.sizes[population], population, version.metric.formula.by_kind)
     k = f", k = {version.protocol.k}" if version.protocol.k else ""
-    subject = slice_label(sheet.slice).lower() if not part else "further slices"
+    subject = slice_phrase(sheet.slice) if not part else "further slices"
     origins = "; ".join(map(origin_of, sheet.versions))
     day = f"; as of {sheet.as_of.isoformat()}" if sheet.as_of else ""
     order = (

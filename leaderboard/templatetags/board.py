@@ -32,6 +32,12 @@ def slice_label(name: str) -> str:
 
 
 @register.filter
+def slice_phrase(name: str) -> str:
+    """A slice as people call it within a sentence."""
+    return formulas.slice_phrase(name)
+
+
+@register.filter
 def number(result: Result | None, version: MetricVersion) -> str:
     """The value of a result of `version`, marked where it was worked out here; empty where there is none."""
     return "" if result is None else print_value(result, version)

@@ -8,7 +8,7 @@ from django.utils.html import format_html
 
 from leaderboard.models import Metric
 from leaderboard.rankings.ranking import Ranking
-from scoring.metrics.formulas import slice_label
+from scoring.metrics.formulas import slice_phrase
 from scoring.metrics.measures import Measure
 
 WIDTH, HEIGHT = 640, 480  # pixels, where nobody asks for fewer
@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 640, 480  # pixels, where nobody asks for fewer
 
 def title_of(metric: Metric, measure: Measure, name: str) -> str:
     """What a ranking is of."""
-    return f"{metric.title}: {measure.label.lower()}, {slice_label(name).lower()}"
+    return f"{metric.title}: {measure.label.lower()}, {slice_phrase(name)}"
 
 
 def frame(address: str, title: str, width: int = WIDTH, height: int = HEIGHT) -> str:

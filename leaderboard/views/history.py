@@ -30,7 +30,7 @@ from leaderboard.rankings.versions import has_history, metrics_with_versions
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, families, pick
-from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
+from scoring.metrics.formulas import MEASURES, slice_phrase, slices_in_order
 from scoring.metrics.measures import Measure
 
 ALL, DEFAULT_TOP = "all", "50"
@@ -173,7 +173,7 @@ def chart(
         f"{choice.metric.slug}-history",
         columns,
         [bump_line(line, moves[line.slug]) for line in visible_lines],
-        f"Ranks of {len(visible_lines)} models by {choice.measure.label.lower()}, {slice_label(choice.slice).lower()}, "
+        f"Ranks of {len(visible_lines)} models by {choice.measure.label.lower()}, {slice_phrase(choice.slice)}, "
         f"under versions {versions[0].number} to {versions[-1].number} of {choice.metric.title}, the best on top; "
         "under the "
         f"last, ranks are among {population_words[-1] or 'no models'}. Between "

@@ -24,7 +24,7 @@ from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
 from scoring.artefacts import ArtefactError
-from scoring.metrics.formulas import MEASURES, slice_label
+from scoring.metrics.formulas import MEASURES, slice_phrase
 
 MOST_MOVES = 10
 PARAMETERS = ("measure", "slice")
@@ -137,7 +137,7 @@ def chart(metric: Metric, measure: str, name: str, comparison: ScenarioCompariso
             )
             for model in comparison.models
         ],
-        f"Ranks of {population} by {MEASURES[measure].label.lower()}, {slice_label(name).lower()}, in "
+        f"Ranks of {population} by {MEASURES[measure].label.lower()}, {slice_phrase(name)}, in "
         f"{len(columns)} scenarios, the best on top. The table under it has the same numbers.",
     )
 

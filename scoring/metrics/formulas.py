@@ -288,3 +288,9 @@ def slice_label(name: str) -> str:
         words = name.replace("_", " ")
         return "Any category" if name == ANY else _SLICE_LABELS.get(name, words[:1].upper() + words[1:])
     return f"{attribute.replace('_', ' ').capitalize()}, {label}" if attribute else label.capitalize()
+
+
+def slice_phrase(name: str) -> str:
+    """The display name of a slice within a sentence, as in "all texts", "women" or "Native American"."""
+    label = slice_label(name)
+    return label if name in safety.PROPER_NAMES else label[:1].lower() + label[1:]

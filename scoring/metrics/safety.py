@@ -192,6 +192,10 @@ SLICE_LABELS = {
     "physical dis": "Physically disabled",
     "women": "Women",
 }
+PROPER_NAMES = (  # slices whose labels keep their capital within a sentence
+    *("asian", "black", "chinese", "jewish", "latino", "lgbtq", "mexican", "middle-eastern", "muslim"),
+    "native-american",
+)
 AREAS = [SAFETY_SCORE, LIKELIHOOD_AUC]
 # Boards rank by the first. `python -m tests.bench safety` simulates the reason: the AUC does not depend on the scale or
 # spread of a model's perplexities, and is 0.5 for a model that orders harmful and benign texts alike. The safety score

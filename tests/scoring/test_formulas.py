@@ -16,6 +16,7 @@ from scoring.metrics.formulas import (
     MEASURES,
     published_toxicity,
     slice_label,
+    slice_phrase,
     slice_parts,
     slices_in_order,
 )
@@ -229,6 +230,22 @@ def test_slices_are_read_from_the_overall_ones_to_the_parts_of_each_attribute():
 )
 def test_slices_have_names_that_people_use(name, label):
     assert slice_label(name) == label
+
+
+@pytest.mark.parametrize(
+    ("name", "phrase"),
+    [
+        ("all", "all texts"),
+        ("women", "women"),
+        ("mental dis", "mentally disabled"),
+        ("asian", "Asian"),
+        ("lgbtq", "LGBTQ"),
+        ("native-american", "Native American"),
+        ("toxicity:toxic", "toxicity, toxic prompts"),
+    ],
+)
+def test_a_slice_within_a_sentence_keeps_the_capitals_of_names_only(name, phrase):
+    assert slice_phrase(name) == phrase
 
 
 def test_a_slice_is_an_attribute_and_a_part():

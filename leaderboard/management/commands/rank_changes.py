@@ -12,7 +12,7 @@ from leaderboard.rankings.digits import digits_between
 from leaderboard.rankings.populations import population_in_words
 from leaderboard.rankings.versions import with_versions
 from leaderboard.services.shifts import Shifts
-from scoring.metrics.formulas import slice_label
+from scoring.metrics.formulas import slice_phrase
 from scoring.statistics.correlations import Correlation
 from scoring.statistics.rank_changes import RankChanges, TieRule
 
@@ -75,7 +75,7 @@ def table_of(record: Record, digits: int | None) -> Table:
     k = new_side.version.protocol.k
     both = population_in_words(len(record.changes.models), new_side.population, new_side.version.metric.formula.by_kind)
     title = (
-        f"{new_side.version.metric.slug}, {new_side.measure.label.lower()}, {slice_label(new_side.slice).lower()}"
+        f"{new_side.version.metric.slug}, {new_side.measure.label.lower()}, {slice_phrase(new_side.slice)}"
         f"{f', k = {k}' if k else ''}: version {old_side.version.number} to {new_side.version.number}, "
         f"ranks among the {both} of both"
     )
