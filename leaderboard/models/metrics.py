@@ -111,6 +111,11 @@ class Metric(models.Model):
         return FORMULAS[self.formula_name]
 
     @property
+    def has_chat_protocol(self) -> bool:
+        """Whether chat entries are asked in a way of their own, and ranked apart."""
+        return self.chat_protocol_id is not None
+
+    @property
     def asked_scorer(self) -> str:
         """The scorer that judges its texts; "" where none does."""
         return self.formula.asked_scorer(self.scorer)

@@ -11,7 +11,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
 from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.identities import free_slug, identity_on_hub, take_over
-from scoring.language_models import ResolvedModel, list_bundled
+from scoring.language_models import ModelRefused, ResolvedModel, list_bundled
 from scoring.refusals import Refused
 from scoring.served import CompletionsServer
 
@@ -22,18 +22,26 @@ SOURCES = {
 }
 
 
-def add_model(ref: str, revision: str | None = None, name: str = "", family: str = "") -> tuple[LanguageModel, bool]:
+def add_model(
+    ref: str,
+    revision: str | None = None,
+    name: str = "",
+    family: str = "",
+    interface: str = LanguageModel.Interface.TEXT,
+) -> tuple[LanguageModel, bool]:
     """Enter the model that `ref` (hub id, folder or GGUF file) means, at `revision` or the newest one.
 
-    family: what a new row is listed under, in place of its architecture's. Returns its row and whether it is new: the
-    same revision is entered once. Raises ModelRefused, HubUnavailable, or
-    ValueError where the name or the family will not do.
+    family: what a new row is listed under, in place of its architecture's. interface: how it is prompted. Returns its
+    row and whether it is new: the same revision is entered once for each interface.
+
+    Raises ModelRefused, HubUnavailable, or ValueError where the name or the family will not do.
     """
     resolved_model = resolve_model(ref, revision)
     location = resolved_model.location
     title = clean_field("name", name or title_of(resolved_model))
     card = {"family": clean_field("family", family)} if family else {}
-    model, new = enter(resolved_model, SOURCES[resolved_model.source], location, title, **card)
+    source = SOURCES[resolved_model.source]
+    model, new = enter(resolved_model, source, location, title, interface=interface, **card)
     if model.source == LanguageModel.Source.LOCAL:
         store_folder(name_of_model(model), Path(location))
     return model, new
@@ -83,18 +91,38 @@ def add_bundled() -> list[LanguageModel]:
     return [enter(model, source, folder.name, folder.name)[0] for model, folder in zip(models, folders, strict=True)]
 
 
+def name_as_run(name: str, interface: str) -> str:
+    """What a slug is made of: the name, and of a chat entry that it is one."""
+    return f"{name} chat" if interface == LanguageModel.Interface.CHAT else name
+
+
 @transaction.atomic
 def enter(
-    resolved_model: ResolvedModel, source: str, location: str, name: str, **card: Any
+    resolved_model: ResolvedModel,
+    source: str,
+    location: str,
+    name: str,
+    interface: str = LanguageModel.Interface.TEXT,
+    **card: Any,
 ) -> tuple[LanguageModel, bool]:
-    """The row of a resolved model; made if this revision of it has none, with `card` for what is stated of it."""
+    """The row of a resolved model; made if this revision of it has none, with `card` for what is stated of it.
+
+    interface: how it is prompted; the same revision may have an entry for each. Raises ModelRefused for a chat entry
+    of a model without a chat template.
+    """
+    if interface == LanguageModel.Interface.CHAT and not resolved_model.has_chat_template:
+        raise ModelRefused(
+            f"{name} has no chat template, so nothing says how it is spoken to: enter it as raw text, or use a "
+            "revision whose tokenizer_config.json or chat_template.jinja holds one"
+        )
     architecture = resolved_model.architecture
     model, new = LanguageModel.objects.get_or_create(
         source=source,
         location=location,
         revision=resolved_model.revision,
+        interface=interface,
         defaults={
-            "slug": free_slug(name, resolved_model.revision),
+            "slug": free_slug(name_as_run(name, interface), resolved_model.revision),
             "name": name,
             "family": architecture.family,
             "kind": architecture.kind,
@@ -104,6 +132,7 @@ def enter(
             "heads": architecture.heads,
             "hidden_size": architecture.hidden_size,
             "context": architecture.context,
+            "chat_template": resolved_model.chat_template,
             **card,
         },
     )

@@ -29,7 +29,11 @@ PROBE = "The quick brown fox jumps over the lazy dog, 0123456789 times: it's (re
 def describe_model(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
     room.enter("reading the configuration")
     description = describe(Path(arguments["path"]), arguments["name"], arguments["files"])
-    detail = {"licence": description.licence, "weights": list(description.weights)}
+    detail = {
+        "licence": description.licence,
+        "weights": list(description.weights),
+        "chat_template": description.chat_template,
+    }
     return {"architecture": asdict(description.architecture), **detail}, None
 
 

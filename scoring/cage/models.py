@@ -1,5 +1,6 @@
 """Models in a cage: described, opened, and asked for likelihoods and continuations."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -56,7 +57,8 @@ def open_reader(paths: Iterable[Path], limits: CageLimits = LOOK_UP, *, strict: 
                     "model of its kind has"
                 ) from error
             weights = _names(values.get("weights"), files)
-            return Description(_architecture(values), str(values.get("licence", ""))[:200], weights)
+            template = _hash_or_none(values.get("chat_template"))
+            return Description(_architecture(values), str(values.get("licence", ""))[:200], weights, template)
 
         yield describe
 
@@ -213,6 +215,13 @@ def _names(names: object, known_names: Iterable[str]) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or set(names) - set(known_names):
         raise CageBroken("names of what there is not")
     return tuple(sorted(set(names)))
+
+
+def _hash_or_none(value: object) -> str:
+    """A sha256 in hex, or "". Raises CageBroken for anything else."""
+    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}|", value):
+        raise CageBroken("a hash that is none")
+    return value
 
 
 def _architecture(values: dict[str, Any]) -> Architecture:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from scoring.language_models.architecture import inspect
+from scoring.language_models.chat_template import find_template, hash_template, template_of_gguf
 from scoring.language_models.configuration import read_configuration
 from scoring.language_models.description import Description
 from scoring.language_models.files import licence_of_card, licence_of_gguf, read_gguf
@@ -18,7 +19,8 @@ def describe(path: Path, name: str, files: Collection[str]) -> Description:
     hand. Raises ModelRefused.
     """
     if not path.is_dir():
-        return Description(inspect(read_gguf(path)), licence_of_gguf(path), (path.name,))
+        architecture = inspect(read_gguf(path))
+        return Description(architecture, licence_of_gguf(path), (path.name,), hash_template(template_of_gguf(path)))
     refuse_unsafe(name, files)
     present = list_files(path)
     if present.keys() >= set(files):
@@ -26,4 +28,5 @@ def describe(path: Path, name: str, files: Collection[str]) -> Description:
     else:
         check_files(path, name, present)
         weights = choose_weights(path, name, files)
-    return Description(inspect(read_configuration(path, name)), licence_of_card(path / "README.md"), weights)
+    template = hash_template(find_template(path, name))
+    return Description(inspect(read_configuration(path, name)), licence_of_card(path / "README.md"), weights, template)

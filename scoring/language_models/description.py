@@ -31,11 +31,15 @@ class Architecture:
 
 
 class Description(NamedTuple):
-    """What a model is, the licence that it names, "" where it names none, and the names of its files of weights."""
+    """What a model is, the licence that it names, "" where it names none, and the names of its files of weights.
+
+    chat_template: the sha256 of the template in its files, "" where there is none.
+    """
 
     architecture: Architecture
     licence: str
     weights: tuple[str, ...]
+    chat_template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ class ResolvedModel:
     """A model, pinned.
 
     `source` is hub, folder or gguf; `location` a hub id or an absolute path; `revision` a commit of 40 hex digits or
-    `sha256:...` of the files; `licence` is "" when unknown; `weights` are the bytes of them that a hub declares.
+    `sha256:...` of the files; `licence` is "" when unknown; `weights` are the bytes of them that a hub declares;
+    `chat_template` is the sha256 of the template in its files, "" where there is none.
     """
 
     source: str
@@ -52,6 +57,12 @@ class ResolvedModel:
     architecture: Architecture
     licence: str
     weights: int = 0
+    chat_template: str = ""
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether it can be prompted as a chat."""
+        return bool(self.chat_template)
 
 
 # From the path of a folder or GGUF file, the name people know it by and the names of its files: what the model is.

@@ -44,7 +44,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 # As the hub has them: no more than a path below its address, whoever wrote it.
 _NAME = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?"
 HUB_ID = re.compile(rf"(?!.*(?:--|\.\.))(?:{_NAME}/)?{_NAME}", re.ASCII)
-CONFIGURATION = ("config.json", "tokenizer_config.json")
+CONFIGURATION = ("config.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTr
 from transformers.utils import logging
 
 from scoring.language_models.architecture import TEXT_ALONE, TEXT_TENSORS, attention_of, auto_class_of, inspect
+from scoring.language_models.chat_template import find_template, template_of_gguf
 from scoring.language_models.configuration import briefly, read_configuration
 from scoring.language_models.description import Architecture
 from scoring.language_models.downloads import check_unchanged
@@ -99,6 +100,8 @@ def load_files(
         architecture = inspect(config)
         refuse_excess(element_count, architecture.stored, name, architecture.class_name)
         tokenizer = read_tokenizer(folder, name, tokenizer_options)
+        # What was hashed when the model was entered is what is used, whatever transformers takes from the files.
+        tokenizer.chat_template = (find_template(folder, name) if path.is_dir() else template_of_gguf(path)) or None
         try:
             model = _model(folder, config, architecture, {**tokenizer_options, **safe})
         except (ValueError, OSError, KeyError, ImportError, RuntimeError, SafetensorError) as error:

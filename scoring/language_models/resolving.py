@@ -60,7 +60,13 @@ def resolve_hub(
         description = describe(Path(folder), ref, list(pin_result.files))
     weights = sum(declared_size(ref, pin_result.files[name]) for name in description.weights)
     return ResolvedModel(
-        "hub", pin_result.ref, pin_result.commit, description.architecture, pin_result.licence, weights
+        "hub",
+        pin_result.ref,
+        pin_result.commit,
+        description.architecture,
+        pin_result.licence,
+        weights,
+        description.chat_template,
     )
 
 
@@ -96,4 +102,11 @@ def _local(path: Path, describe: Describe) -> ResolvedModel:
     else:
         raise ModelRefused(f"{path} is a file, but not a .gguf file: give its folder, or convert it to safetensors")
     description = describe(path, str(path), files)
-    return ResolvedModel(source, str(path), revision, description.architecture, description.licence)
+    return ResolvedModel(
+        source,
+        str(path),
+        revision,
+        description.architecture,
+        description.licence,
+        chat_template=description.chat_template,
+    )
