@@ -1,10 +1,13 @@
 """The models that the board ranks."""
 
+from typing import get_args
+
 from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
 from leaderboard.models.constraints import one_of
+from scoring.language_models import Precision
 
 
 def is_listed(model: str = "") -> Q:
@@ -167,6 +170,17 @@ class LanguageModel(models.Model):
         """The values that its own configuration states, so that nobody has to enter them."""
         has_configuration = self.source in (Source.HUB, Source.BUNDLED, Source.LOCAL)
         return {"context": self.context} if has_configuration and self.context else {}
+
+    @property
+    def precision_label(self) -> str:
+        """What readers see beside its name, as in "bfloat16" or "FP8, in bfloat16".
+
+        Empty where weights that nobody quantised are computed in what the protocol says.
+        """
+        quantised_format = "" if self.weight_format in get_args(Precision) else self.weight_format
+        if not quantised_format:
+            return self.precision
+        return f"{quantised_format}, in {self.precision}" if self.precision else quantised_format
 
     @property
     def is_off_rankings(self) -> bool:

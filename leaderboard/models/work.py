@@ -353,6 +353,12 @@ class Run(Work):
     def __str__(self) -> str:
         return f"{self.model} on {self.protocol.evaluation_set}"
 
+    @property
+    def output_settings(self) -> Any:
+        """How its outputs are collected: as the protocol says, in the precision that the model's entry declares."""
+        precision = {"precision": self.model.precision} if self.model.precision else {}
+        return self.protocol.outputs.settings({**self.protocol.parameters, **precision})
+
 
 class Scoring(Work):
     """Run x metric version: the numbers, from what was collected."""

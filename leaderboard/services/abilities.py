@@ -73,7 +73,8 @@ def leave_to_others(table: type[Work]) -> Q:
     largest = max((other.memory or 0 for other in colleagues), default=0)
     if table is Run and row.memory and largest > row.memory:
         models = LanguageModel.objects.filter(runs__state=Work.State.QUEUED, parameters__isnull=False).distinct()
-        too_large = [model.pk for model in models if row.memory < memory_needed(model.parameters or 0) <= largest]
+        needs = {model.pk: memory_needed(model.parameters or 0, model.precision) for model in models}
+        too_large = [pk for pk, memory in needs.items() if row.memory < memory <= largest]
         condition |= Q(model__in=too_large)
     return condition
 

@@ -118,7 +118,7 @@ def maker_of(run: Run, every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
 @contextmanager
 def _open_model(run: Run, every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
     outputs = run.protocol.outputs
-    options = outputs.settings(run.protocol.parameters)
+    options = run.output_settings
     with cages.open_model(run.model, options.precision, lease) as (caged_model, files):
 
         def make(texts: pa.Table, progress: Progress) -> pa.Table:
@@ -147,7 +147,7 @@ def self_test_of(model: LanguageModel, precision: Precision, caged_model: CagedM
 @contextmanager
 def _ask_server(run: Run, _every_text: pa.Table, _lease: Lease) -> Iterator[Begun]:
     outputs = run.protocol.outputs
-    options = outputs.settings(run.protocol.parameters)
+    options = run.output_settings
     url, name = urldefrag(run.model.location)
     server = CompletionsServer(
         url, name, key=settings.COMPLETIONS_API_KEY, concurrency=settings.COMPLETIONS_CONCURRENCY
@@ -163,7 +163,7 @@ def dependencies_of(run: Run, current_environment: dict[str, str]) -> dict[str, 
     """What the outputs of a run depend on: model, protocol, texts, and the current environment."""
     model, texts = run.model, run.protocol.evaluation_set.artefact
     return {
-        "model": [model.source, model.location, model.revision, model.kind],
+        "model": [model.source, model.location, model.revision, model.kind, *filter(None, [model.precision])],
         "protocol": run.protocol.sha256,
         "texts": texts.sha256 if texts else "",
         "epoch": run.epoch,
@@ -173,7 +173,9 @@ def dependencies_of(run: Run, current_environment: dict[str, str]) -> dict[str, 
 
 def environment_of(model: LanguageModel) -> dict[str, str]:
     """What the outputs of `model` depend on besides model, texts and protocol."""
-    return {"server": urldefrag(model.location).url} if model.source == LanguageModel.Source.SERVER else environment()
+    if model.source == LanguageModel.Source.SERVER:
+        return {"server": urldefrag(model.location).url}
+    return environment() | ({"precision": model.precision} if model.precision else {})
 
 
 def environment() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Entering language models: a reference becomes a row with its revision pinned."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from django.db import transaction
 
@@ -11,7 +11,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
 from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.identities import free_slug, identity_on_hub, take_over
-from scoring.language_models import ModelRefused, ResolvedModel, list_bundled
+from scoring.language_models import ModelRefused, Precision, ResolvedModel, list_bundled
 from scoring.refusals import Refused
 from scoring.served import CompletionsServer
 
@@ -28,20 +28,22 @@ def add_model(
     name: str = "",
     family: str = "",
     interface: str = LanguageModel.Interface.TEXT,
+    precision: str = "",
 ) -> tuple[LanguageModel, bool]:
     """Enter the model that `ref` (hub id, folder or GGUF file) means, at `revision` or the newest one.
 
-    family: what a new row is listed under, in place of its architecture's. interface: how it is prompted. Returns its
-    row and whether it is new: the same revision is entered once for each interface.
+    family: what a new row is listed under, in place of its architecture's. interface: how it is prompted. precision:
+    what it is computed in; "" as the protocol of each metric says. Returns its row and whether it is new: the same
+    revision is entered once for each interface and precision.
 
-    Raises ModelRefused, HubUnavailable, or ValueError where the name or the family will not do.
+    Raises ModelRefused, HubUnavailable, or ValueError where the name, the family or the precision will not do.
     """
     resolved_model = resolve_model(ref, revision)
     location = resolved_model.location
     title = clean_field("name", name or title_of(resolved_model))
     card = {"family": clean_field("family", family)} if family else {}
     source = SOURCES[resolved_model.source]
-    model, new = enter(resolved_model, source, location, title, interface=interface, **card)
+    model, new = enter(resolved_model, source, location, title, interface, precision, **card)
     if model.source == LanguageModel.Source.LOCAL:
         store_folder(name_of_model(model), Path(location))
     return model, new
@@ -91,9 +93,10 @@ def add_bundled() -> list[LanguageModel]:
     return [enter(model, source, folder.name, folder.name)[0] for model, folder in zip(models, folders, strict=True)]
 
 
-def name_as_run(name: str, interface: str) -> str:
-    """What a slug is made of: the name, and of a chat entry that it is one."""
-    return f"{name} chat" if interface == LanguageModel.Interface.CHAT else name
+def name_as_run(name: str, interface: str, precision: str) -> str:
+    """What a slug is made of: the name, of a chat entry that it is one, and the precision that an entry declares."""
+    chat = "chat" if interface == LanguageModel.Interface.CHAT else ""
+    return " ".join(filter(None, (name, chat, precision)))
 
 
 @transaction.atomic
@@ -103,13 +106,16 @@ def enter(
     location: str,
     name: str,
     interface: str = LanguageModel.Interface.TEXT,
+    precision: str = "",
     **card: Any,
 ) -> tuple[LanguageModel, bool]:
     """The row of a resolved model; made if this revision of it has none, with `card` for what is stated of it.
 
-    interface: how it is prompted; the same revision may have an entry for each. Raises ModelRefused for a chat entry
-    of a model without a chat template.
+    interface: how it is prompted; precision: what it is computed in, "" as protocols say. The same revision may have
+    an entry for each. Raises ModelRefused for a chat entry of a model without a chat template, Refused where the
+    precision is none.
     """
+    check_precision(precision)
     if interface == LanguageModel.Interface.CHAT and not resolved_model.has_chat_template:
         raise ModelRefused(
             f"{name} has no chat template, so nothing says how it is spoken to: enter it as raw text, or use a "
@@ -121,9 +127,11 @@ def enter(
         location=location,
         revision=resolved_model.revision,
         interface=interface,
+        precision=precision,
         defaults={
-            "slug": free_slug(name_as_run(name, interface), resolved_model.revision),
-            "name": name,
+            "slug": free_slug(name_as_run(name, interface, precision), resolved_model.revision),
+            "name": name_apart(name, precision),
+            "weight_format": resolved_model.weight_format,
             "family": architecture.family,
             "kind": architecture.kind,
             "licence": clean_or_empty("licence", resolved_model.licence),
@@ -142,3 +150,16 @@ def enter(
     if new:
         record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": source, "revision": resolved_model.revision})
     return model, new
+
+
+def check_precision(precision: str) -> None:
+    """Raise Refused unless models can be computed in it, or it is "", which leaves it to protocols."""
+    if precision not in ("", *get_args(Precision)):
+        raise Refused.of_value("precision", precision, f"use {', '.join(get_args(Precision))}, or leave it out")
+
+
+def name_apart(name: str, precision: str) -> str:
+    """The name of a new entry: followed by its precision where an entry in another one has that name."""
+    if not precision or not LanguageModel.objects.filter(name=name).exclude(precision=precision).exists():
+        return name
+    return f"{name[:180]} ({precision})"

@@ -149,6 +149,8 @@ def describe_entry(scoring: Scoring) -> dict[str, Any]:
             "source": model.source,
             "hub_id": model.location if model.source == LanguageModel.Source.HUB else None,
             "revision": model.revision,
+            "precision": model.precision,
+            "weight_format": model.weight_format,
             "licence": model.licence,
         },
         "run": run

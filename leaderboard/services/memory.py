@@ -4,15 +4,17 @@ import os
 
 from django.conf import settings
 
+from scoring.language_models.precision import BYTES_A_NUMBER
+
 GB = 1e9
-BYTES_A_PARAMETER = 4  # models are run in float32
+USUAL = "float32"  # what a model is computed in where nobody says
 HEADROOM = 1.2  # beside the weights: a batch, and what loading needs
 LIBRARIES = 1.0 * GB
 
 
-def memory_needed(parameters: int) -> float:
-    """Bytes that a worker needs to run a model of so many parameters."""
-    return parameters * BYTES_A_PARAMETER * HEADROOM + LIBRARIES
+def memory_needed(parameters: int, precision: str = USUAL) -> float:
+    """Bytes that a worker needs to run a model of so many parameters; precision: "" is the usual one."""
+    return parameters * BYTES_A_NUMBER[precision or USUAL] * HEADROOM + LIBRARIES
 
 
 def memory_of_workers() -> float:
@@ -22,6 +24,23 @@ def memory_of_workers() -> float:
     return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
-def most_parameters() -> int:
+def most_parameters(precision: str = USUAL) -> int:
     """Of the largest model that fits."""
-    return max(0, int((memory_of_workers() - LIBRARIES) / (BYTES_A_PARAMETER * HEADROOM)))
+    return max(0, int((memory_of_workers() - LIBRARIES) / (BYTES_A_NUMBER[precision] * HEADROOM)))
+
+
+def explain_size(parameters: int, precision: str = USUAL) -> str:
+    """Why a model of so many parameters does not fit into the workers in this precision, and which would do.
+
+    "" where it fits.
+    """
+    precision = precision or USUAL
+    memory, capacity = memory_needed(parameters, precision), memory_of_workers()
+    if memory <= capacity:
+        return ""
+    precisions = [name for name in BYTES_A_NUMBER if memory_needed(parameters, name) <= capacity]
+    remedy = f"Choose {' or '.join(precisions)}, which fits, submit" if precisions else "Submit"
+    return (
+        f"It has {parameters:,} parameters and needs about {memory / GB:,.1f} GB to run in {precision}; the workers of "
+        f"this board have {capacity / GB:,.1f} GB. {remedy} a smaller one, or ask the operators for a larger worker."
+    )

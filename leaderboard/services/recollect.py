@@ -50,7 +50,7 @@ def _lease(run: Run) -> Lease:
 
 def _compare(run: Run, texts: pa.Table, outputs: pa.Table) -> Iterator[str]:
     strategy = run.protocol.outputs
-    options = strategy.settings(run.protocol.parameters)
+    options = run.output_settings
     stored_outputs = outputs.filter(pc.is_in(outputs[strategy.key], value_set=texts["id"].combine_chunks()))
     with cages.open_model(run.model, options.precision, _lease(run)) as (caged_model, _):
         new_outputs = strategy.collect(caged_model, texts, options, lambda _count: None)

@@ -48,7 +48,8 @@ class ResolvedModel:
 
     `source` is hub, folder or gguf; `location` a hub id or an absolute path; `revision` a commit of 40 hex digits or
     `sha256:...` of the files; `licence` is "" when unknown; `weights` are the bytes of them that a hub declares;
-    `chat_template` is the sha256 of the template in its files, "" where there is none.
+    `chat_template` is the sha256 of the template in its files, "" where there is none; `weight_format` is how weights
+    are stored, as in "bfloat16", "FP8" or "GGUF Q4_K_M", "" where nothing says.
     """
 
     source: str
@@ -58,6 +59,7 @@ class ResolvedModel:
     licence: str
     weights: int = 0
     chat_template: str = ""
+    weight_format: str = ""
 
     @property
     def has_chat_template(self) -> bool:

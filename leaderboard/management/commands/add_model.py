@@ -1,9 +1,10 @@
-from typing import Any
+from typing import Any, get_args
 
 from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.output import BoardCommand
 from leaderboard.services.language_models import add_model, add_served
+from scoring.language_models import Precision
 
 
 class Command(BoardCommand):
@@ -27,19 +28,33 @@ class Command(BoardCommand):
             "--family", default="", help="the family that new models are listed under (default: their architecture's)"
         )
 
-    def handle(self, refs: list[str], server: str, revision: str, name: str, family: str, **options: Any) -> None:
+        parser.add_argument(
+            "--precision",
+            default="",
+            choices=get_args(Precision),
+            help="what the model is computed in (default: as the protocol of each metric says); an entry of its own",
+        )
+
+    def handle(self, refs: list[str], name: str, **options: Any) -> None:
         if name and len(refs) > 1:
             raise CommandError(f"--name {name} is the name of one model, but {len(refs)} are given: leave it out")
-        self.answer({"models": [self.enter(ref, server, revision, name, family) for ref in refs]})
+        if options["server"] and options["precision"]:
+            raise CommandError("--precision is for models that run here: a server computes in its own, leave it out")
+        names = ("server", "revision", "family", "precision")
+        details = {key: options[key] for key in names}
+        self.answer({"models": [self.enter(ref, name, **details) for ref in refs]})
 
-    def enter(self, ref: str, server: str, revision: str, name: str, family: str) -> dict[str, Any]:
+    def enter(self, ref: str, name: str, server: str, revision: str, family: str, precision: str) -> dict[str, Any]:
         """Enter one model, and describe it as --json prints it."""
         if server:
             model, new = add_served(ref, server, revision, name, family)
             summary = f"served at {server}"
         else:
-            model, new = add_model(ref, revision or None, name, family)
+            model, new = add_model(ref, revision or None, name, family, precision=precision)
             summary = f"{model.family}, {model.kind}, {model.parameters:,} parameters, {model.layers} layers"
+            if model.precision_label:
+                summary += f", {model.precision_label}"
         self.say(f"{model.slug} {'entered' if new else 'is already here'}: {summary}, revision {model.revision}")
         field_names = ("slug", "name", "family", "kind", "source", "location", "revision", "parameters", "layers")
-        return {"new": new} | {name: getattr(model, name) for name in field_names}
+        as_run = ("precision", "weight_format")
+        return {"new": new} | {name: getattr(model, name) for name in (*field_names, *as_run)}

@@ -10,7 +10,7 @@ from django.utils.functional import cached_property
 from leaderboard.card.form import clean_or_empty, columns_of
 from leaderboard.models import LanguageModel, Submission
 from leaderboard.services import language_models, look_ups
-from leaderboard.services.memory import GB, memory_needed, memory_of_workers
+from leaderboard.services.memory import GB, explain_size, memory_needed
 from leaderboard.submissions.services.metric_choices import MetricChoice, list_choices
 from leaderboard.submissions.services.patience import call_within
 from leaderboard.submissions.services.refusals import SubmissionRefused
@@ -199,13 +199,8 @@ def _advise_on_access() -> str:
 def _find_size_problem(pinned_model: ResolvedModel) -> str:
     """Say why the board does not take a model of this size; "" if it does."""
     parameters, weights = pinned_model.architecture.parameters, pinned_model.weights
-    memory, capacity = memory_needed(parameters), memory_of_workers()
-    if memory > capacity:
-        return (
-            f"{pinned_model.location} has {parameters:,} parameters and needs about {memory / GB:,.1f} GB to run in "
-            f"float32; the workers of this board have {capacity / GB:,.1f} GB. Submit a smaller one, or ask the "
-            "operators for a larger worker."
-        )
+    if problem := explain_size(parameters):
+        return f"{pinned_model.location} does not fit. {problem}"
     statement = f"{pinned_model.location} declares {weights / GB:,.3f} GB of weights for {parameters:,} parameters"
     most_bytes = SPARE * BYTES_A_NUMBER * (pinned_model.architecture.stored or parameters) + HEADERS
     if weights > most_bytes:
