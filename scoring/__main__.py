@@ -5,6 +5,8 @@ python -m scoring safety FILE > scores.json
 python -m scoring safety FILE --as-published > scores.json
 python -m scoring stereotype FILE > scores.json
 python -m scoring effect FILE > scores.json
+python -m scoring score --scorer NAME < texts.jsonl > scores.jsonl
+python -m scoring report-card FILE --scorer NAME > card.json
 python -m scoring fetch-manifest URL FOLDER
 python -m scoring check-manifest FOLDER
 """
@@ -34,9 +36,20 @@ from scoring.metrics.sentence_pairs import measure_pairs
 from scoring.metrics.sentence_triples import measure_triples
 from scoring.metrics.total_effect import measure_effects
 from scoring.score_files import PAIR_COLUMNS, read_odds_ratios, read_pair_scores, read_predictions
+from scoring.scorer_commands import add_commands
+from scoring.scorers import ScorerUnavailable
 from scoring.text_files import UnreadableTexts, read_texts
 
-REFUSALS = (ModelRefused, HubUnavailable, NotApplicable, EvaluationSetError, FetchError, ValueError, OSError)
+REFUSALS = (
+    ModelRefused,
+    HubUnavailable,
+    NotApplicable,
+    EvaluationSetError,
+    FetchError,
+    ScorerUnavailable,
+    ValueError,
+    OSError,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -138,6 +151,7 @@ def parser() -> argparse.ArgumentParser:
         "of a man's continuation after a female and after a male pronoun, and optionally slice",
     )
     effect.set_defaults(run=run_effect)
+    add_commands(commands)
     fetch_command = commands.add_parser(
         "fetch-manifest",
         help="download a published metric version: its manifest and artefacts",

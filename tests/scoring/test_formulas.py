@@ -16,8 +16,8 @@ from scoring.metrics.formulas import (
     MEASURES,
     published_toxicity,
     slice_label,
-    slice_phrase,
     slice_parts,
+    slice_phrase,
     slices_in_order,
 )
 from scoring.metrics.kinds import Collected, ScoreFormula

@@ -1,0 +1,167 @@
+"""The commands about scorers: scores of texts, and the report card of a scorer."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from scoring.attributes import Attribute, harms_of
+from scoring.refusals import Refused
+from scoring.report_card import FORMS, make_card, read_labelled
+from scoring.report_card.disturbances import measure_effects
+from scoring.scorers import Scorer, Scores, get_scorer
+from scoring.text_files import UnreadableTexts, read_texts
+
+TEXTS_AT_ONCE = 1024
+SCORER_HELP = "as in profanity, detoxify-original, classifier:FOLDER or lexicon:NAME"
+
+
+def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `score` and `report-card`."""
+    score = commands.add_parser(
+        "score",
+        help="scores of texts by a scorer",
+        description="Print one JSON line per text, in order: scores by attribute, or the reason why there are none. "
+        "Progress and the fingerprint of the scorer go to standard error.",
+    )
+    score.add_argument("--scorer", required=True, metavar="NAME", help=SCORER_HELP)
+    score.add_argument(
+        "--fingerprint",
+        metavar="SHA256",
+        help="the one that a board publishes with its metric version: refuse where the scorer has another one here",
+    )
+    score.add_argument(
+        "--texts",
+        type=Path,
+        default=Path("/dev/stdin"),
+        metavar="FILE",
+        help="one text a line, .jsonl with text on each line, or .json (default: JSON lines on standard input)",
+    )
+    score.set_defaults(run=run_score)
+    card = commands.add_parser(
+        "report-card",
+        help="how right a scorer is on texts that people labelled",
+        description="Print one JSON object: ROC AUC, average precision, calibration, error rates at the threshold with "
+        "95% intervals, by demographic (with BPSN and BNSP AUC), language and length, pass rates by functionality.",
+    )
+    card.add_argument("file", type=Path, metavar="FILE", help="labelled texts, in one of the forms")
+    card.add_argument("--scorer", required=True, metavar="NAME", help=SCORER_HELP)
+    card.add_argument("--form", choices=FORMS, default="own", help="the form of FILE (default: own)")
+    card.add_argument("--attribute", metavar="NAME", help="of the scorer (default: its first harm)")
+    card.add_argument("--threshold", type=float, help="labelled above it (default: as the scorer declares)")
+    card.add_argument("--language", default="", metavar="CODE", help="of texts whose rows name none")
+    card.add_argument(
+        "--disturb", action="store_true", help="also the effect of capitals, misspelling and repetition: 4 more rounds"
+    )
+    card.set_defaults(run=run_report_card)
+
+
+def run_score(args: argparse.Namespace) -> None:
+    """Score the texts of a file as they are read."""
+    scorer = get_scorer(args.scorer)
+    fingerprint = scorer.fingerprint()
+    if args.fingerprint and args.fingerprint != fingerprint:
+        raise Refused(
+            f"fingerprint = {args.fingerprint}: {args.scorer} has {fingerprint} here, so its scores do not compare; "
+            "install the versions and files that the metric version names",
+            field="fingerprint",
+        )
+    print(f"{args.scorer}: fingerprint {fingerprint}", file=sys.stderr)  # noqa: T201
+    with tqdm(desc=args.scorer, unit="text", file=sys.stderr) as bar:
+        for chunk in _chunks(_read(args.texts)):
+            for line in describe_scores(scorer, scorer.score(chunk)):
+                print(json.dumps(line, allow_nan=False))  # noqa: T201
+            bar.update(len(chunk))
+
+
+def describe_scores(scorer: Scorer, scores: Scores) -> Iterator[dict[str, Any]]:
+    """The lines of the output."""
+    for row, reason, is_truncated in zip(
+        scores.values.tolist(), scores.reasons, scores.truncated.tolist(), strict=True
+    ):
+        if reason is not None:
+            yield {"reason": reason}
+        else:
+            line = {"scores": dict(zip(scorer.attribute_names, row, strict=True))}
+            yield {**line, "truncated": True} if is_truncated else line
+
+
+def _read(path: Path) -> Iterator[str]:
+    if path != Path("/dev/stdin"):
+        return read_texts(path)
+    return _read_lines()
+
+
+def _read_lines() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin, start=1):
+        try:
+            item = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UnreadableTexts(f"standard input, line {number} is not JSON: give an object with text") from error
+        text = item.get("text") if isinstance(item, dict) else item
+        if not isinstance(text, str):
+            raise UnreadableTexts(f"standard input, line {number}, text: is missing or no string")
+        yield text
+
+
+def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    for text in texts:
+        chunk.append(text)
+        if len(chunk) == TEXTS_AT_ONCE:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def run_report_card(args: argparse.Namespace) -> None:
+    """Score labelled texts and print how right the scores are."""
+    texts = read_labelled(args.file, args.form, args.language)
+    scorer = get_scorer(args.scorer)
+    number, attribute = choose_attribute(scorer, args.attribute)
+    threshold = attribute.threshold if args.threshold is None else args.threshold
+    if not 0 <= threshold < 1:
+        raise Refused.of_value("threshold", threshold, "use a score from 0 to less than 1")
+
+    def score(rows: Sequence[str]) -> NDArray[np.float64]:
+        with tqdm(total=len(set(rows)), desc=args.scorer, unit="text", file=sys.stderr) as bar:
+
+            def show(count: int) -> None:
+                bar.update(count - bar.n)
+
+            scores = scorer.score(rows, show)
+        return scores.values[:, number].astype(np.float64)
+
+    values = score(texts.texts)
+    content = {
+        "scorer": args.scorer,
+        "fingerprint": scorer.fingerprint(),
+        "attribute": attribute.name,
+        "texts": len(texts),
+        **asdict(make_card(texts, values, threshold)),
+    }
+    if args.disturb:
+        effects = measure_effects(score, texts.texts, values, threshold)
+        content["disturbances"] = {name: asdict(effect) for name, effect in effects.items()}
+    print(json.dumps(content, indent=2, allow_nan=False))  # noqa: T201
+
+
+def choose_attribute(scorer: Scorer, name: str | None) -> tuple[int, Attribute]:
+    """The attribute of that name, or the scorer's first harm, with its position. Raises Refused where there is none."""
+    names = scorer.attribute_names
+    if name is not None:
+        if name not in names:
+            raise Refused.of_value("attribute", name, f"the scorer has {', '.join(names)}")
+        return names.index(name), scorer.attributes[names.index(name)]
+    harms = harms_of(scorer.attributes)
+    if not harms:
+        raise Refused(f"attribute: the scorer declares no harm; choose one of {', '.join(names)}", field="attribute")
+    return harms[0], scorer.attributes[harms[0]]

@@ -1,0 +1,279 @@
+"""The report card of a scorer: figures against independent ones, forms of labelled texts, and the commands."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics
+
+from scoring.__main__ import main
+from scoring.report_card import LabelledTexts, UnreadableLabels, make_card, read_labelled
+from scoring.report_card.disturbances import DISTURBANCES, measure_effects, swap_letters
+from scoring.report_card.figures import (
+    average_precision,
+    bnsp_auc,
+    bpsn_auc,
+    expected_calibration_error,
+    reliability,
+    roc_auc,
+)
+from scoring.scorers import get_scorer
+from tests.data import TOXIGEN, needs_toxigen
+
+N = 400
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """Scores with ties, labels, and membership in a group, of 400 texts."""
+    generator = np.random.default_rng(7)
+    harmful = generator.random(N) < 0.4
+    scores = np.clip(np.round(0.35 + 0.25 * harmful + generator.normal(0, 0.2, N), 2), 0, 1)
+    return scores, harmful, generator.random(N) < 0.3
+
+
+def labelled(harmful, groups=None, languages=None, functionalities=None) -> LabelledTexts:
+    count = len(harmful)
+    nothing = np.array([""] * count)
+    return LabelledTexts(
+        tuple(f"t{n}" for n in range(count)),
+        tuple("word " * (1 + n % 9) for n in range(count)),
+        np.asarray(harmful, dtype=bool),
+        groups or {},
+        nothing if languages is None else np.array(languages),
+        nothing if functionalities is None else np.array(functionalities),
+    )
+
+
+def test_areas_are_those_of_scikit_learn(judged):
+    scores, harmful, member = judged
+    assert roc_auc(scores, harmful).value == pytest.approx(metrics.roc_auc_score(harmful, scores), abs=1e-12)
+    assert average_precision(scores, harmful) == pytest.approx(
+        metrics.average_precision_score(harmful, scores), abs=1e-12
+    )
+    benign_members_harmful_others = (member & ~harmful) | (~member & harmful)
+    assert bpsn_auc(scores, harmful, member).value == pytest.approx(
+        metrics.roc_auc_score(harmful[benign_members_harmful_others], scores[benign_members_harmful_others]), abs=1e-12
+    )
+    harmful_members_benign_others = (member & harmful) | (~member & ~harmful)
+    assert bnsp_auc(scores, harmful, member).value == pytest.approx(
+        metrics.roc_auc_score(harmful[harmful_members_benign_others], scores[harmful_members_benign_others]), abs=1e-12
+    )
+
+
+def test_the_calibration_error_is_that_of_a_loop_over_texts(judged):
+    scores, harmful, _ = judged
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for score, label in zip(scores, harmful, strict=True):
+        bins.setdefault(min(int(score * 10), 9), []).append((score, label))
+    expected = sum(
+        abs(sum(score for score, _ in members) - sum(label for _, label in members)) for members in bins.values()
+    )
+    assert expected_calibration_error(reliability(scores, harmful)) == pytest.approx(expected / N, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60))
+def test_every_text_is_in_one_bin_and_a_perfect_order_has_an_average_precision_of_1(pairs):
+    scores = np.array([score for score, _ in pairs])
+    harmful = np.array([label for _, label in pairs])
+    diagram = reliability(scores, harmful)
+    assert sum(one.harmful.n for one in diagram) == len(pairs)
+    assert all(one.lower <= one.mean_score <= one.upper for one in diagram)
+    assert 0 <= expected_calibration_error(diagram) <= 1
+    if harmful.any():
+        assert average_precision(harmful.astype(float), harmful) == 1
+        assert 0 < average_precision(scores, harmful) <= 1
+
+
+def test_a_card_counts_errors_by_group_language_functionality_and_length():
+    harmful = [True, True, False, False, True, False]
+    texts = labelled(
+        harmful,
+        {"women": np.array([True, True, True, False, False, False])},
+        ["en", "en", "en", "de", "de", "de"],
+        ["slur_h", "slur_h", "ident_nh", "ident_nh", "", ""],
+    )
+    card = make_card(texts, np.array([0.9, 0.2, 0.8, 0.1, np.nan, 0.5]), threshold=0.5)
+    assert card.unscored == 1
+    assert (card.whole.false_positives.value, card.whole.false_positives.n) == (pytest.approx(1 / 3), 3)
+    assert (card.whole.false_negatives.value, card.whole.false_negatives.n) == (0.5, 2)
+    assert card.groups["women"].about_it.false_positives.value == 1
+    assert card.groups["women"].bnsp_auc.value == pytest.approx((1 + 1 + 1 + 0) / 4)  # 0.9 and 0.2 against 0.1 and 0.5
+    assert card.groups["women"].bpsn_auc is None, "no harmful text of others has a score"
+    assert card.languages["de"].roc_auc is None, "only benign texts in German have a score"
+    assert {name: rate.value for name, rate in card.passes.items()} == {"slur_h": 0.5, "ident_nh": 0.5}
+    assert card.passes_by_group["women"]["ident_nh"].value == 0
+    assert sum(part.n for part in card.lengths.values()) == 5
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [([0.1], "1 scores of 2"), ([np.nan, np.nan], "no text has a score"), ([0.1, 1.2], "outside 0..1")],
+)
+def test_scores_that_fit_no_texts_are_refused(values, words):
+    with pytest.raises(ValueError, match=words):
+        make_card(labelled([True, False]), np.array(values))
+
+
+ROWS = [
+    {"id": "a", "text": "the first one", "label": "harmful", "groups": "women;asian", "language": "de"},
+    {"id": "b", "text": "the second, one", "label": "benign", "groups": "", "language": ""},
+]
+
+
+def write_own(path):
+    if path.suffix == ".csv":
+        with path.open("w", newline="") as lines:
+            writer = csv.DictWriter(lines, ROWS[0])
+            writer.writeheader()
+            writer.writerows(ROWS)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    else:
+        pq.write_table(pa.Table.from_pylist(ROWS), path)
+
+
+@pytest.mark.parametrize("name", ["texts.csv", "texts.jsonl", "texts.parquet"])
+def test_texts_of_your_own_are_read_alike_from_each_kind_of_file(name, tmp_path):
+    write_own(tmp_path / name)
+    texts = read_labelled(tmp_path / name, language="en")
+    assert texts.ids == ("a", "b")
+    assert texts.texts[1] == "the second, one"
+    assert texts.harmful.tolist() == [True, False]
+    assert {group: member.tolist() for group, member in texts.groups.items()} == {
+        "asian": [True, False],
+        "women": [True, False],
+    }
+    assert texts.languages.tolist() == ["de", "en"]
+
+
+FILES = {
+    "hatecheck": (
+        "test_suite_cases.csv",
+        ",functionality,case_id,test_case,label_gold,target_ident\n0,derog_h,7,one,hateful,women\n"
+        "1,ident_nh,8,two,non-hateful,\n",
+    ),
+    "rtp-lx": (
+        "RTP_LX_PT-BR.json",
+        '{"Prompt": "one", "PromptAnnotations": {"Toxicity": [3, 4]}}\n'
+        '{"Prompt": "two", "PromptAnnotations": {"Toxicity": 2}}\n',
+    ),
+    "civil-comments": (
+        "all_data.csv",
+        "id,comment_text,toxicity,female,asian\n1,one,0.5,0.6,\n2,two,0.49,0.4,0\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "groups", "languages"),
+    [
+        ("hatecheck", ["women"], ["en", "en"]),
+        ("rtp-lx", [], ["pt-br", "pt-br"]),
+        ("civil-comments", ["female"], ["en"] * 2),
+    ],
+)
+def test_the_forms_of_the_field_are_read(form, groups, languages, tmp_path):
+    name, content = FILES[form]
+    (tmp_path / name).write_text(content)
+    texts = read_labelled(tmp_path / name, form)
+    assert texts.texts == ("one", "two")
+    assert texts.harmful.tolist() == [True, False]
+    assert [group for group, member in texts.groups.items() if member[0]] == groups
+    assert texts.languages.tolist() == languages
+
+
+def test_a_multilingual_case_is_in_the_language_of_its_name(tmp_path):
+    path = tmp_path / "hatecheck_cases_final_french.csv"
+    path.write_text("mhc_case_id,functionality,test_case,label_gold,target_ident\nfrench-5,slur_h,un,hateful,women\n")
+    texts = read_labelled(path, "hatecheck")
+    assert (texts.languages.tolist(), texts.functionalities.tolist()) == (["french"], ["slur_h"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", "text,label\none,maybe\n", "a.csv, row 1, label: is no label"),
+        ("a.csv", "text,label\n ,harmful\n", "row 1, text: is missing or empty"),
+        ("a.csv", "text,label\none,harmful,more\n", "more cells than its head"),
+        ("a.csv", "id,text,label\n1,one,harmful\n1,two,benign\n", "'1' stands in two rows"),
+        ("a.csv", "text,label\n", "holds no text"),
+        ("a.jsonl", "{\n", "line 1 is not JSON"),
+        ("a.jsonl", "[]\n", "line 1 is no object"),
+        ("a.parquet", "no", "is no Parquet"),
+        ("a.xlsx", "", "name it .csv, .jsonl, .parquet"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_place_and_remedy_and_without_its_text(name, content, words, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UnreadableLabels, match=words) as refusal:
+        read_labelled(tmp_path / name)
+    assert "maybe" not in str(refusal.value)
+
+
+def test_swapped_letters_are_the_same_letters_alike_in_each_run():
+    text = "the quick brown fox jumps over the lazy dog " * 5
+    assert swap_letters(text) == swap_letters(text) != text
+    assert sorted(swap_letters(text)) == sorted(text)
+    assert [len(word) for word in swap_letters(text).split()] == [len(word) for word in text.split()]
+
+
+def test_effects_are_of_the_texts_that_have_both_scores():
+    texts = ["abc", "ABC", "aBcd"]
+
+    def share_of_capitals(rows):
+        return np.array([np.nan if len(row) == 4 else sum(map(str.isupper, row)) / len(row) for row in rows])
+
+    effects = measure_effects(share_of_capitals, texts, share_of_capitals(texts), 0.5)
+    assert set(effects) == set(DISTURBANCES)
+    assert effects["upper case"].mean_change == pytest.approx(0.5)
+    assert (effects["upper case"].flips.value, effects["upper case"].flips.n) == (0.5, 2)
+
+
+@needs_toxigen
+def test_the_command_prints_the_card_of_a_scorer_on_toxigen(capsys):
+    assert main(["report-card", str(TOXIGEN), "--form", "safenlp", "--scorer", "profanity", "--disturb"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    records = json.loads(TOXIGEN.read_text())
+    scores = get_scorer("profanity").score([record["text"] for record in records]).values[:, 0]
+    harmful = np.array([record["label"] == "hate" for record in records])
+    assert card["whole"]["roc_auc"]["value"] == pytest.approx(metrics.roc_auc_score(harmful, scores), abs=1e-9)
+    assert card["average_precision"] == pytest.approx(metrics.average_precision_score(harmful, scores), abs=1e-9)
+    assert card["whole"]["false_positives"]["value"] == pytest.approx((scores[~harmful] > 0.5).mean())
+    assert len(card["groups"]) == 13
+    assert set(card["disturbances"]) == set(DISTURBANCES)
+
+
+def test_texts_on_standard_input_are_scored_by_the_scorer_of_that_fingerprint_only(capsys, monkeypatch):
+    texts = ["You are kind.", "half a pair: \ud800", "It rained."]
+    scorer = get_scorer("profanity")
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert main(["score", "--scorer", "profanity", "--fingerprint", scorer.fingerprint()]) == 0
+    output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    values = scorer.score(texts).values[:, 0].tolist()
+    assert [line.get("scores") for line in output] == [{"profanity": values[0]}, None, {"profanity": values[2]}]
+    assert "surrogate" in output[1]["reason"]
+    assert main(["score", "--scorer", "profanity", "--fingerprint", "0" * 64]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"profanity has {scorer.fingerprint()} here" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--attribute", "kindness"], "attribute = 'kindness': the scorer has profanity"),
+        (["--threshold", "1"], "threshold = 1.0: use a score from 0 to less than 1"),
+    ],
+)
+def test_a_wrong_choice_is_refused_with_what_there_is(arguments, words, tmp_path, capsys):
+    write_own(tmp_path / "texts.csv")
+    assert main(["report-card", str(tmp_path / "texts.csv"), "--scorer", "profanity", *arguments]) == 2
+    assert words in capsys.readouterr().err
