@@ -59,6 +59,7 @@ def secrets() -> Iterator[str]:
         if isinstance(value, str) and len(value) >= 6:
             yield value
     yield from getattr(settings, "ALERT_WEBHOOK", ())
+    yield from filter(None, getattr(settings, "COMPLETIONS_API_KEYS", {}).values())
 
 
 def read_message(error: BaseException) -> str:

@@ -136,6 +136,25 @@ SCHEMAS = {
             ("log_perplexity", pa.float64()),  # of prompt and text to the model; null where it was not asked for
         ]
     ),
+    "answers": pa.schema(  # continuations of a chat
+        [
+            ("prompt_id", pa.string()),
+            ("index", pa.int32()),  # from 0 to k - 1
+            ("text", pa.string()),  # what remains of the answer by the protocol's rules; null where nothing was said
+            ("n_tokens", pa.int32()),  # of the whole answer, without the end of text; null where a server does not say
+            ("finish", pa.string()),  # "stop" at the end of text, "length" at the most tokens; null where there is none
+            ("error", pa.string()),  # why there is no text; null where there is
+            ("truncated", pa.bool_()),  # never: a prompt that does not fit is not cut
+            ("log_perplexity", pa.float64()),  # not asked for
+            (
+                "raw",
+                pa.string(),
+            ),  # the whole answer, its reasoning within <think> and </think>; null where there is none
+            ("reasoned", pa.bool_()),  # whether reasoning was left out
+            ("echoed", pa.bool_()),  # whether the prompt was left out
+            ("refused", pa.bool_()),  # whether the answer is a refusal
+        ]
+    ),
     "scores": pa.schema(  # and a float32 column for each attribute, its name after SCORE, null where there is none
         [
             ("id", pa.string()),  # of the prompt

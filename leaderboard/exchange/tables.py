@@ -328,10 +328,10 @@ TABLES = (
         Run,
         published_runs,
         ("model", "protocol", "epoch"),
-        ("epoch", "environment", "special_tokens", "loaded_files", "tokenizer_report", "self_test", *TIMES),
+        ("epoch", "environment", "special_tokens", "loaded_files", "tokenizer_report", "self_test", "chat", *TIMES),
         (MODEL, PackageLink("protocol", "protocols", ("protocol",)), link_artefact("artefact")),
         DONE,
-        added=("loaded_files", "tokenizer_report", "self_test"),
+        added=("loaded_files", "tokenizer_report", "self_test", "chat"),
     ),
     PackageTable(
         "scorings",

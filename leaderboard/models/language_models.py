@@ -166,6 +166,16 @@ class LanguageModel(models.Model):
         return reverse("model", args=[self.slug])
 
     @property
+    def is_chat(self) -> bool:
+        """Whether it is prompted as a chat where it generates."""
+        return self.interface == Interface.CHAT
+
+    def twins(self) -> "LanguageModelQuerySet":
+        """The entries of the same revision in the same precision through the other interface."""
+        same = {name: getattr(self, name) for name in ("source", "location", "revision", "precision")}
+        return LanguageModel.objects.filter(**same).exclude(interface=self.interface).exclude(location="")
+
+    @property
     def configuration(self) -> dict[str, int]:
         """The values that its own configuration states, so that nobody has to enter them."""
         has_configuration = self.source in (Source.HUB, Source.BUNDLED, Source.LOCAL)

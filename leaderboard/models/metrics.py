@@ -115,6 +115,10 @@ class Metric(models.Model):
         """Whether chat entries are asked in a way of their own, and ranked apart."""
         return self.chat_protocol_id is not None
 
+    def protocol_for(self, model: LanguageModel) -> Protocol:
+        """How outputs of `model` are collected: by the chat protocol where it is a chat entry and there is one."""
+        return self.chat_protocol if model.is_chat and self.chat_protocol else self.protocol
+
     @property
     def asked_scorer(self) -> str:
         """The scorer that judges its texts; "" where none does."""
@@ -157,6 +161,7 @@ class MetricVersion(models.Model):
         "attributes",
         "formula_version",
         "protocol_id",
+        "chat_protocol_id",
         "epoch",
         "source",
         "decimals",
@@ -247,6 +252,23 @@ class MetricVersion(models.Model):
         return self.provenance == Provenance.MEASURED
 
     @property
+    def ranks_interfaces(self) -> bool:
+        """Whether entries of raw text and of chats are ranked apart, as it has both protocols."""
+        return self.chat_protocol_id is not None
+
+    @property
+    def populations(self) -> list[str]:
+        """Those that its standings are written for: all models, and the groups that are ranked apart."""
+        kinds = LanguageModel.Kind.values if self.metric.formula.by_kind else []
+        return [Population.ALL, *(LanguageModel.Interface.values if self.ranks_interfaces else kinds)]
+
+    def protocol_for(self, model: LanguageModel) -> Protocol:
+        """How outputs of `model` are collected; for its first chat entry as its metric says."""
+        if model.is_chat and self.chat_protocol:
+            return self.chat_protocol
+        return self.metric.protocol_for(model) if model.is_chat and self.metric.has_chat_protocol else self.protocol
+
+    @property
     def asked_scorer(self) -> str:
         """The scorer that judges its texts; "" where none does."""
         return self.metric.formula.asked_scorer(self.scorer)
@@ -301,7 +323,11 @@ class MetricVersion(models.Model):
             type(self).objects.filter(pk=self.pk).exclude(status=self.Status.CANDIDATE).first() if self.pk else None
         )
         changed_fields = [
-            field for field in self.FIXED if stored_version and getattr(stored_version, field) != getattr(self, field)
+            field
+            for field in self.FIXED
+            if stored_version
+            and getattr(stored_version, field) != getattr(self, field)
+            and not (field == "chat_protocol_id" and stored_version.chat_protocol_id is None)
         ]
         if changed_fields:
             raise ValueError(f"{self} is published: {', '.join(changed_fields)} cannot change; open a new version")

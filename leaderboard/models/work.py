@@ -329,6 +329,15 @@ class Run(Work):
     self_test = models.JSONField(
         default=dict, blank=True, help_text="How far the engine was from the model's plain forward; and where."
     )
+    chat = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="Of answers of a chat: the template's hash, how it was used, and counts of what was found in them.",
+    )
+    requests_made = models.PositiveBigIntegerField(default=0, db_default=0, help_text="To a server, over all attempts.")
+    tokens_used = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Of a server: read and written, as it says or as the most that it may be."
+    )
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="runs")
     requester = models.ForeignKey(
         settings.AUTH_USER_MODEL,

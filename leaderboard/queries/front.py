@@ -113,7 +113,7 @@ def list_leaders(metrics: list[Metric]) -> list[Leaders]:
             MEASURES[version.first_measure],
             slices[version.pk][0],
             slices,
-            ranked_populations(metric),
+            ranked_populations([version]),
         )
         for metric, version in versions
         if version.pk in slices

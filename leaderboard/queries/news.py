@@ -115,7 +115,7 @@ def overall_boards(pairs: Sequence[Pair]) -> list[tuple[BoardKey, BoardKey]]:
         if not (earlier[old_version.pk] and slices[new_version.pk]):
             continue
         names = pair_slices(earlier[old_version.pk], slices[new_version.pk], None)
-        for population in ranked_populations(new_version.metric):
+        for population in ranked_populations([new_version]):
             one, other = (
                 BoardKey(version.pk, new_version.first_measure, name or "", population)
                 for version, name in zip((old_version, new_version), names, strict=True)

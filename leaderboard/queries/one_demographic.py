@@ -98,7 +98,7 @@ def read_ends(measures: dict[MetricVersion, Measure], name: str) -> Ends:
     """The models at both ends of the rankings of a demographic, in two queries."""
     condition = Q(pk__in=[])
     for version, measure in measures.items():
-        condition |= Q(metric_version=version, measure=measure.key, population__in=ranked_populations(version.metric))
+        condition |= Q(metric_version=version, measure=measure.key, population__in=ranked_populations([version]))
     group = [F("metric_version"), F("population")]
     standings = Standing.objects.filter(condition, is_listed("model__"), slice=name).annotate(
         from_first=Window(RowNumber(), partition_by=group, order_by=[F("rank").asc(), F("model__name").asc()]),
@@ -125,7 +125,7 @@ def build_groups(version: MetricVersion, sizes: dict[str, int], ends: Ends) -> l
     """The populations of a version, each kind separately where kinds are ranked apart."""
     by_kind = version.metric.formula.by_kind
     groups = []
-    for population in ranked_populations(version.metric):
+    for population in ranked_populations([version]):
         places = ends.get((version.pk, population), [])
         first = [place for place, is_first in places if is_first]
         last = [place for place, is_first in places if not is_first]

@@ -193,7 +193,7 @@ def _entries(
     standings = Standing.objects.filter(metric_version=version, measure=measure.key, slice=name)
     places = {
         standing.model_id: place_of(standing, version, sizes)
-        for standing in standings.filter(in_own_population(version.metric), model__in=models)
+        for standing in standings.filter(in_own_population(version), model__in=models)
     }
     outdated_reasons = dict(
         OutdatedEntry.objects.filter(metric_version=version, model__in=models).values_list("model", "reason")
@@ -312,7 +312,7 @@ def list_offers(
     """
     by_kind = version.metric.formula.by_kind
     standings = Standing.objects.filter(
-        in_own_population(version.metric), is_listed("model__"), metric_version=version, measure=measure.key, slice=name
+        in_own_population(version), is_listed("model__"), metric_version=version, measure=measure.key, slice=name
     )
     first = standings.filter(rank_low=1).values("population").annotate(models=Count("pk"))
     standings = standings.exclude(model__in=excluded_models)

@@ -74,7 +74,7 @@ def places_of_pairs(pairs: Collection[tuple[LanguageModel, MetricVersion]]) -> d
     slices = ranked_slices({version: version.first_measure for version in by_pk.values()})
     ranking = Q(pk__in=[])
     for model, version in pairs:
-        population = own_population(model, version.metric)
+        population = own_population(model, version)
         names = overall_slices(version, slices[version.pk])
         exact = {"measure": version.first_measure, "slice__in": names, "population": population}
         ranking |= Q(metric_version=version, model=model, **exact)
@@ -99,7 +99,7 @@ def overall_slices(version: MetricVersion, names: list[str]) -> list[str]:
 
 def places_under(model: LanguageModel, version: MetricVersion) -> dict[tuple[str, str], Place]:
     """Where the model stands under `version` by every measure on every slice, in its own population; in two queries."""
-    standings = version.standings.filter(population=own_population(model, version.metric)).order_by()
+    standings = version.standings.filter(population=own_population(model, version)).order_by()
     sizes = {
         (measure, name): size
         for measure, name, size in standings.values_list("measure", "slice").annotate(entries=Count("pk"))

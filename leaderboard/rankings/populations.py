@@ -1,10 +1,11 @@
-"""Populations: models are ranked among all models, or among those of one kind.
+"""Populations: models are ranked among all models, or among those that are like them.
 
-Likelihoods of different kinds of models are different quantities. So a metric of likelihoods ranks each kind separately
-unless a request asks for all; other metrics have one population, all models.
+Likelihoods of different kinds of models are different quantities, and so are continuations of raw text and answers of
+chats. So a metric of likelihoods ranks each kind separately, and a version with chat entries each interface, unless a
+request asks for all; other rankings have one population, all models.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from django.db.models import Count, F, Q
 
@@ -12,13 +13,14 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing
 from leaderboard.rankings.versions import NoRanking
 
 ALL = Standing.Population.ALL.value
+NAMES = {ALL: "", Standing.Population.TEXT.value: "raw text "}  # before "models", where that is not the key
 
 
 def population_in_words(count: int, population: str, by_kind: bool) -> str:
     """A population in words, as in "5 causal models". by_kind: whether the metric ranks kinds of models apart."""
-    kind = "" if population == ALL else f"{population} "
-    suffix = " of all kinds" if by_kind and not kind else ""
-    return f"{count:,} {kind}model{'' if count == 1 else 's'}{suffix}"
+    name = NAMES.get(population, f"{population} ")
+    suffix = " of all kinds" if by_kind and not name else ""
+    return f"{count:,} {name}model{'' if count == 1 else 's'}{suffix}"
 
 
 def population_title(population: str, by_kind: bool) -> str:
@@ -28,33 +30,49 @@ def population_title(population: str, by_kind: bool) -> str:
     return "Models of all kinds" if by_kind else "Models"
 
 
-def ranked_populations(metric: Metric, population: str | None = None) -> list[str]:
-    """The populations of one request: `population`; where that is None, each kind, or all models.
+def apart_populations(versions: Sequence[MetricVersion]) -> list[str]:
+    """The populations that a ranking of `versions` keeps apart unless asked; none where it ranks all together.
 
-    Raises NoRanking for a single kind where the metric does not rank kinds apart.
+    Of two versions in one ranking both have to know them.
     """
-    if population and population != ALL and not metric.formula.by_kind:
-        message = f"population = {population!r}: {metric.slug} ranks models of all kinds together; use {ALL}"
+    return [
+        population
+        for population in Standing.Population.values
+        if population != ALL and versions and all(population in version.populations for version in versions)
+    ]
+
+
+def ranked_populations(versions: Sequence[MetricVersion], population: str | None = None) -> list[str]:
+    """The populations of one request: `population`; where that is None, each that is ranked apart, or all models.
+
+    Raises NoRanking for one that the versions do not rank apart.
+    """
+    groups = apart_populations(versions)
+    if population and population not in (ALL, *groups):
+        slug = versions[0].metric.slug if versions else ""
+        message = f"population = {population!r}: {slug} does not rank it apart; use {', '.join([ALL, *groups])}"
         raise NoRanking(message, field="population", value=population)
-    if population:
-        return [population]
-    return list(LanguageModel.Kind.values) if metric.formula.by_kind else [ALL]
+    return [population] if population else groups or [ALL]
 
 
 def first_population(metric: Metric, populations: Collection[str]) -> str:
-    """The default of a view of one population: the first kind of `populations`, or all models."""
-    kinds = LanguageModel.Kind.values if metric.formula.by_kind else []
-    return next((kind for kind in kinds if kind in populations), ALL)
+    """The default of a view of one population: the first kind or interface of `populations`, or all models."""
+    groups = LanguageModel.Kind.values if metric.formula.by_kind else LanguageModel.Interface.values
+    return next((population for population in groups if population in populations), ALL)
 
 
-def own_population(model: LanguageModel, metric: Metric) -> str:
-    """The default population of a model: its kind, where kinds are ranked apart; else all models."""
-    return str(model.kind) if metric.formula.by_kind else ALL
+def own_population(model: LanguageModel, version: MetricVersion) -> str:
+    """The default population of a model: its kind or its interface, where these are ranked apart; else all models."""
+    if version.ranks_interfaces:
+        return str(model.interface)
+    return str(model.kind) if version.metric.formula.by_kind else ALL
 
 
-def in_own_population(metric: Metric) -> Q:
+def in_own_population(version: MetricVersion) -> Q:
     """The standings of models in their `own_population`."""
-    return Q(population=F("model__kind")) if metric.formula.by_kind else Q(population=ALL)
+    if version.ranks_interfaces:
+        return Q(population=F("model__interface"))
+    return Q(population=F("model__kind")) if version.metric.formula.by_kind else Q(population=ALL)
 
 
 def population_sizes(version: MetricVersion, measure: str, name: str) -> dict[str, int]:

@@ -101,6 +101,8 @@ def entries(selection: Selection) -> Q:
         slice=selection.slice,
         population__in=selection.populations,
     )
+    if selection.interface:
+        condition &= Q(model__interface=selection.interface)
     return condition if selection.end is None else condition & days.standings_before(selection.end)
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
 
-from leaderboard.models import Metric, MetricVersion, Provenance, Standing
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
 from leaderboard.rankings.days import MOST_SHOWN, end_of
-from leaderboard.rankings.populations import ranked_populations
+from leaderboard.rankings.populations import ALL, apart_populations, ranked_populations
 from leaderboard.rankings.slices import find_slice, slices_of
 from leaderboard.rankings.versions import NoRanking, choose_version, choose_versions, current_versions
 from leaderboard.rankings.view import SLICE, USUAL, View
@@ -27,7 +27,7 @@ class Selection:
     """A ranking to show: of a measure on a slice, under one version or, on request, two of different provenance.
 
     slices: all that the measure is ranked on, by version. populations: those that are ranked among themselves. day: at
-    the end of which it stood; None for now.
+    the end of which it stood; None for now. interface: the only one whose entries are ranked; "" for every one.
     """
 
     metric: Metric
@@ -37,6 +37,7 @@ class Selection:
     slices: dict[int, list[str]]
     populations: list[str]
     day: date | None = None
+    interface: str = ""
 
     @property
     def end(self) -> datetime | None:
@@ -88,7 +89,7 @@ def select_ranking(
     if place is None:
         message = f"slice = {name!r}: {version} has no such slice of {ranked_measure}; there is "
         raise NoRanking(message + (", ".join(slice_names) or "none: it has no entries"), field="slice", value=name)
-    populations = ranked_populations(metric, population)
+    populations = ranked_populations([version], population)
     return Selection(metric, [version], MEASURES[ranked_measure], place, slices, populations, day)
 
 
@@ -142,11 +143,17 @@ def select_page(
     if is_default and all(versions[0].measured for _, versions, _ in page_tables):
         lender = next((table for table in borrowable if ranks_any(table[1], slices)), None)
         page_tables += [(*lender, slices[lender[1][0].pk][0])] if lender else []
-    # The form of the page sends a kind along when its reader goes to a metric that does not rank kinds apart.
-    own_kind = population if metric.formula.by_kind else ""
-    populations = ranked_populations(metric, own_kind or None)
     rankings = [
-        Selection(board, versions, MEASURES[measures[versions[0]]], place, slices, populations, day)
+        Selection(
+            board,
+            versions,
+            MEASURES[measures[versions[0]]],
+            place,
+            slices,
+            page_populations(versions, population),
+            day,
+            comparable_interface(versions, population),
+        )
         for board, versions, place in page_tables
     ]
     first = rankings[0] if rankings else None
@@ -157,6 +164,18 @@ def select_page(
         first.measure.key if first else measure or metric.measure,
         usual[first.versions[0]] if first else metric.measure,
     )
+
+
+def page_populations(versions: Sequence[MetricVersion], population: str) -> list[str]:
+    """The populations of a table; the form of the page may send along one that only another metric ranks apart."""
+    known_populations = (ALL, *apart_populations(versions))
+    return ranked_populations(versions, population if population in known_populations else None)
+
+
+def comparable_interface(versions: Sequence[MetricVersion], population: str) -> str:
+    """The interface whose entries stand beside figures from papers, which are of raw text, unless all are asked for."""
+    is_divided = any(version.ranks_interfaces for version in versions) and not apart_populations(versions)
+    return LanguageModel.Interface.TEXT.value if is_divided and population != ALL else ""
 
 
 def own_versions(metric: Metric, number: int | None, day: date | None, provenance: str) -> list[list[MetricVersion]]:

@@ -24,10 +24,12 @@ from leaderboard.services.folders import name_of_model
 from leaderboard.services.leases import Lease, claim, give_back_if_unable
 from leaderboard.services.queue import enqueue
 from leaderboard.services.shards import Shards
+from leaderboard.services.spending import key_for, set_aside
 from leaderboard.services.submission_log import say
 from scoring.cage import CagedModel
+from scoring.generation import ChatService
 from scoring.generation.continuation import NOT_FINITE
-from scoring.language_models import LoadedFile, NotFinite, Precision
+from scoring.language_models import LoadedFile, NotFinite, Precision, RevisionChanged
 from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, report_tokenizer
 from scoring.likelihood import Unscorable
 from scoring.self_test_result import VERSION
@@ -71,7 +73,10 @@ def collect(run: Run) -> bool:
             shards.remove()
             raise NotFinite(f"{run.model.name} gives no finite likelihood for {count:,} of {outputs.num_rows:,} texts")
         artefact = artefacts.store(outputs, kind)
+        counts = run.protocol.outputs.count_answers(outputs)
         with transaction.atomic():
+            if counts:
+                Run.objects.filter(pk=run.pk).update(chat=Run.objects.get(pk=run.pk).chat | counts)
             lease.finish(artefact=artefact, total=texts.num_rows, done=texts.num_rows)
             for scoring in run.scorings.filter(state=Work.State.QUEUED):
                 transaction.on_commit(partial(enqueue, scoring))
@@ -124,8 +129,19 @@ def _open_model(run: Run, every_text: pa.Table, lease: Lease) -> Iterator[Begun]
         def make(texts: pa.Table, progress: Progress) -> pa.Table:
             return outputs.collect(caged_model, texts, options, progress)
 
-        notes = note_model(run, options.precision, caged_model, files, every_text)
-        yield make, outputs.notes(caged_model, options) | notes
+        notes = note_model(run, options.precision, caged_model, files, every_text) | outputs.notes(caged_model, options)
+        check_template(run.model, notes.get("chat", {}))
+        yield make, notes
+
+
+def check_template(model: LanguageModel, chat: dict[str, Any]) -> None:
+    """Raise RevisionChanged where the chat template in use is not the one that the entry was made with."""
+    template = chat.get("template", model.chat_template)
+    if template != model.chat_template:
+        raise RevisionChanged(
+            f"the chat template of {model.slug} has changed since it was entered: its sha256 was "
+            f"{model.chat_template[:12] or 'of none'}, now it is {template[:12]}. Enter the model anew"
+        )
 
 
 def self_test_of(model: LanguageModel, precision: Precision, caged_model: CagedModel) -> dict[str, Any]:
@@ -145,13 +161,14 @@ def self_test_of(model: LanguageModel, precision: Precision, caged_model: CagedM
 
 
 @contextmanager
-def _ask_server(run: Run, _every_text: pa.Table, _lease: Lease) -> Iterator[Begun]:
+def _ask_server(run: Run, _every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
     outputs = run.protocol.outputs
     options = run.output_settings
     url, name = urldefrag(run.model.location)
-    server = CompletionsServer(
-        url, name, key=settings.COMPLETIONS_API_KEY, concurrency=settings.COMPLETIONS_CONCURRENCY
-    )
+    server = CompletionsServer(url, name, key=key_for(url), concurrency=settings.COMPLETIONS_CONCURRENCY)
+    if outputs.is_chat:
+        yield ask_service(run, server, lease), {}
+        return
 
     def make(texts: pa.Table, progress: Progress) -> pa.Table:
         return outputs.ask_server(server, texts, options, progress)
@@ -159,11 +176,29 @@ def _ask_server(run: Run, _every_text: pa.Table, _lease: Lease) -> Iterator[Begu
     yield make, {}
 
 
+def ask_service(run: Run, server: CompletionsServer, lease: Lease) -> Make:
+    """What makes the answers of a chat service: within the spending limit, and by the model that is pinned."""
+    outputs = run.protocol.outputs
+    options = run.output_settings
+    names = {server.model, run.model.revision}
+    heard_names = set(run.chat.get("served_models", []))
+
+    def make(texts: pa.Table, progress: Progress) -> pa.Table:
+        with set_aside(run, *outputs.most_spent(texts, options)) as allowance:
+            service = ChatService(server, names, allowance, settings.CHAT_LIMIT_NAME, heard_names)
+            answers: pa.Table = outputs.ask_service(service, texts, options, progress)
+        lease.note(at_once=True, chat={"served_models": sorted(heard_names)})
+        return answers
+
+    return make
+
+
 def dependencies_of(run: Run, current_environment: dict[str, str]) -> dict[str, Any]:
     """What the outputs of a run depend on: model, protocol, texts, and the current environment."""
     model, texts = run.model, run.protocol.evaluation_set.artefact
     return {
         "model": [model.source, model.location, model.revision, model.kind, *filter(None, [model.precision])],
+        **({"chat_template": model.chat_template} if run.protocol.outputs.is_chat else {}),
         "protocol": run.protocol.sha256,
         "texts": texts.sha256 if texts else "",
         "epoch": run.epoch,

@@ -68,7 +68,7 @@ def check_metric(metric: Metric, retired_scorers: Mapping[str, RetiredScorer] | 
 
 def run_of(model: LanguageModel, version: MetricVersion) -> Run:
     """The run that the version scores, created if outputs can be collected here. Raises CannotEvaluate."""
-    identity: dict[str, Any] = {"model": model, "protocol": version.protocol, "epoch": version.epoch}
+    identity: dict[str, Any] = {"model": model, "protocol": version.protocol_for(model), "epoch": version.epoch}
     if LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
         return Run.objects.get_or_create(**identity)[0]
     run = Run.objects.filter(**identity, state=Work.State.DONE).first()
@@ -82,7 +82,12 @@ def run_of(model: LanguageModel, version: MetricVersion) -> Run:
 
 def check_method(model: LanguageModel, metric: Metric) -> None:
     """Raise CannotEvaluate where the model cannot give the outputs that the metric needs."""
-    outputs = metric.protocol.outputs
+    outputs = metric.protocol_for(model).outputs
+    if model.is_chat and outputs.sampled and not metric.has_chat_protocol:
+        raise CannotEvaluate(
+            f"{model.slug} cannot be evaluated under {metric.slug}: it is prompted as a chat, and this metric "
+            "continues raw text; enter the model as raw text"
+        )
     if model.source == LanguageModel.Source.SERVER and not outputs.served:
         raise CannotEvaluate(
             f"{model.slug} cannot be evaluated under {metric.slug}: a completions server gives continuations, no "
@@ -91,3 +96,16 @@ def check_method(model: LanguageModel, metric: Metric) -> None:
     if model.kind not in outputs.kinds:
         refusal = outputs.wrong_kind.format(kind=model.kind)
         raise CannotEvaluate(f"{model.slug} cannot be evaluated under {metric.slug}: {refusal}")
+    if not outputs.sampled and (twin := find_ranked_twin(model, metric)):
+        raise CannotEvaluate(
+            f"{model.slug} cannot be evaluated under {metric.slug}: likelihoods are of raw text whatever the "
+            f"interface, and {twin.slug}, the same weights, has them"
+        )
+
+
+def find_ranked_twin(model: LanguageModel, metric: Metric) -> LanguageModel | None:
+    """The entry of the same weights through the other interface that has numbers of `metric`, or waits for them."""
+    scorings = Scoring.objects.filter(metric_version__metric=metric).exclude(
+        state__in=[Work.State.FAILED, Work.State.CANCELLED]
+    )
+    return model.twins().filter(pk__in=scorings.values("model")).first()

@@ -195,6 +195,13 @@ DECLARED = (
         final=True,
     ),
     Failure(
+        "The run stopped before its spending limit.",
+        "Ask the people who run this board to raise the limit, then retry: what was collected is kept.",
+        FailureKind.SERVER,
+        (f"{SERVICES}.spending.SpendingLimitReached",),
+        final=True,
+    ),
+    Failure(
         "The server that runs the model did not answer.",
         "Check that it runs and can be reached from this board, then retry.",
         FailureKind.SERVER,
@@ -368,7 +375,8 @@ def explain(work: Work) -> Advice:
 
 def redact(reason: str) -> str:
     """A technical reason without paths, secrets and addresses of this installation, as submitters may read it."""
-    for secret in (settings.HUB_TOKEN, settings.PERSPECTIVE_API_KEY, settings.COMPLETIONS_API_KEY, settings.SECRET_KEY):
+    keys = (settings.HUB_TOKEN, settings.PERSPECTIVE_API_KEY, settings.COMPLETIONS_API_KEY, settings.SECRET_KEY)
+    for secret in (*keys, *settings.COMPLETIONS_API_KEYS.values()):
         if secret:
             reason = reason.replace(secret, HIDDEN)
     for pattern in (INNER, CREDENTIALS, PATHS, PRIVATE):

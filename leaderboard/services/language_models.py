@@ -57,12 +57,20 @@ def title_of(resolved_model: ResolvedModel) -> str:
     return identity.name if identity else resolved_model.location
 
 
-def add_served(ref: str, server: str, revision: str, name: str = "", family: str = "") -> tuple[LanguageModel, bool]:
+def add_served(
+    ref: str,
+    server: str,
+    revision: str,
+    name: str = "",
+    family: str = "",
+    interface: str = LanguageModel.Interface.TEXT,
+) -> tuple[LanguageModel, bool]:
     """Enter the causal model that the completions server at the address `server` calls `ref`, as `name` or as that.
 
-    What is served cannot be looked into: `revision` is what the operator knows of it (a commit, a version, a date).
-    Returns its row and whether it is new. Raises Refused where the address, the revision will not do, ValueError
-    for the name or the family.
+    What is served cannot be looked into: `revision` is what the operator knows of it (a commit, a version, a date); of
+    a chat service the snapshot, as the service names it in its answers. interface: how it is prompted. Returns its row
+    and whether it is new. Raises Refused where the address, the revision will not do, ValueError for the name or the
+    family.
     """
     if not revision:
         raise Refused(f"{ref} needs a revision: say what the server serves, as in --revision 2026-11-01")
@@ -73,8 +81,9 @@ def add_served(ref: str, server: str, revision: str, name: str = "", family: str
             source=LanguageModel.Source.SERVER,
             location=f"{address}#{ref}",
             revision=revision,
+            interface=interface,
             defaults={
-                "slug": free_slug(title, revision),
+                "slug": free_slug(name_as_run(title, interface, ""), revision),
                 "name": title,
                 "family": clean_field("family", family),
                 "kind": LanguageModel.Kind.CAUSAL,

@@ -50,7 +50,7 @@ def entries() -> QuerySet[Scoring]:
     return (
         Scoring.objects.filter(Exists(standings) | is_unranked(), state=Work.State.DONE)
         .filter(ranked_now("model__"), metric_version__in=published_versions())
-        .select_related("model", "metric_version", "artefact", "replicates", "run__artefact")
+        .select_related("model", "metric_version", "artefact", "replicates", "run__artefact", "run__protocol")
         .order_by("model__slug")
     )
 
@@ -110,6 +110,12 @@ def manifest(version: MetricVersion) -> dict[str, Any]:
             "parameters": version.protocol.parameters,
             "sha256": version.protocol.sha256,
         },
+        "chat_protocol": version.chat_protocol
+        and {
+            "method": version.chat_protocol.method,
+            "parameters": version.chat_protocol.parameters,
+            "sha256": version.chat_protocol.sha256,
+        },
         "evaluation_set": {
             "slug": texts.slug,
             "version": texts.version,
@@ -146,6 +152,8 @@ def describe_entry(scoring: Scoring) -> dict[str, Any]:
             "name": model.name,
             "family": model.family,
             "kind": model.kind,
+            "interface": model.interface,
+            "chat_template": model.chat_template or None,
             "source": model.source,
             "hub_id": model.location if model.source == LanguageModel.Source.HUB else None,
             "revision": model.revision,
@@ -161,6 +169,8 @@ def describe_entry(scoring: Scoring) -> dict[str, Any]:
             "special_tokens": run.special_tokens,
             "loaded_files": run.loaded_files,
             "self_test": run.self_test,
+            "protocol": run.protocol.sha256,
+            "chat": run.chat or None,
         },
         "scores": _sha256(scoring.artefact),
         "replicates": _sha256(scoring.replicates),

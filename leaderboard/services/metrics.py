@@ -12,6 +12,7 @@ from leaderboard.services.evaluation_sets import declare
 from leaderboard.services.scorers import folder_here
 from scoring.attributes import Meaning
 from scoring.evaluation_sets import get
+from scoring.generation import CHAT_PROTOCOLS
 from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.outputs import OUTPUTS
 from scoring.refusals import Refused
@@ -22,7 +23,8 @@ from scoring.scorers import LEXICON, SCORERS, ScorerUnavailable, UndeclaredLabel
 class Declaration:
     """What a metric is made of. `method`: "likelihood" or a generation protocol; `parameters`: what differs from it.
 
-    labels: what labels of a classifier mean where their names do not say so (harm, neutral or good).
+    labels: what labels of a classifier mean where their names do not say so (harm, neutral or good). chat: the protocol
+    by which chat entries are asked the same prompts; "" where there are none.
     """
 
     slug: str
@@ -33,10 +35,11 @@ class Declaration:
     parameters: dict[str, Any]
     summary: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    chat: str = ""
 
 
 def declare_metric(declaration: Declaration, evaluation_set: EvaluationSet) -> Metric:
-    """The metric of that slug, made where there is none. Raises Refused."""
+    """The metric of that slug, made where there is none; one that has no chat protocol yet gets it. Raises Refused."""
     if declaration.formula not in FORMULAS:
         raise Refused(f"formula = {declaration.formula!r}: use one of {', '.join(FORMULAS)}")
     formula = FORMULAS[declaration.formula]
@@ -53,6 +56,8 @@ def declare_metric(declaration: Declaration, evaluation_set: EvaluationSet) -> M
         raise Refused(f"scorer = {declaration.scorer!r}: use one of {names}")
     check_labels(declaration.scorer, declaration.labels)
     protocol = protocol_of(evaluation_set, declaration.method, declaration.parameters)
+    if declaration.chat and not OUTPUTS[declaration.method].sampled:
+        raise Refused(f"chat = {declaration.chat!r}: likelihoods are of raw text; leave it out")
     last = Metric.objects.aggregate(last=Max("position"))["last"]
     metric, _ = Metric.objects.get_or_create(
         slug=declaration.slug,
@@ -67,7 +72,17 @@ def declare_metric(declaration: Declaration, evaluation_set: EvaluationSet) -> M
             "position": 0 if last is None else last + 1,
         },
     )
+    if declaration.chat and not metric.has_chat_protocol:
+        metric.chat_protocol = chat_protocol_of(metric.protocol, declaration.chat)
+        metric.save(update_fields=["chat_protocol"])
     return metric
+
+
+def chat_protocol_of(protocol: Protocol, method: str) -> Protocol:
+    """The chat protocol `method` on the prompts of `protocol`, with as many answers of each. Raises Refused."""
+    if method not in CHAT_PROTOCOLS:
+        raise Refused.of_value("chat", method, f"use one of {', '.join(CHAT_PROTOCOLS)}")
+    return protocol_of(protocol.evaluation_set, method, {"k": protocol.k})
 
 
 def check_labels(scorer: str, labels: dict[str, str]) -> None:
@@ -138,6 +153,7 @@ def with_k(metric: Metric, k: int) -> Metric:
         parameters=parameters,
         summary=metric.summary,
         labels=metric.labels,
+        chat=metric.chat_protocol.method if metric.chat_protocol else "",
     )
     return declare_metric(declaration, protocol.evaluation_set)
 

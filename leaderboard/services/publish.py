@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from leaderboard.models import (
     Artefact,
+    LanguageModel,
     MetricVersion,
     OutdatedEntry,
     Result,
@@ -54,7 +55,7 @@ class Unread:
 
 
 def publish_standings(version: MetricVersion, *, read_files: bool = True) -> None:
-    """Rank all entries of `version` on every ranked measure and slice, among all models and among those of a kind.
+    """Rank all entries of `version` on every ranked measure and slice, among all models and among those like them.
 
     One transaction: readers see the old ranking until the new one is whole. Ranks of measured entries come with the
     range by paired tests; published figures have no texts to test, so theirs do not. An entry that
@@ -215,12 +216,11 @@ def standings(
         if result.scoring_id in place and version.ranks(measures[result.measure], result.slice):
             by_slice.setdefault((result.measure, result.slice), []).append(result)
     directions = {measure.key: measure.direction for measure in version.metric.formula.ranked if measure.direction}
-    populations = Standing.Population.values if version.metric.formula.by_kind else [Standing.Population.ALL]
     rows = []
     for (measure, name), slice_results in by_slice.items():
         slice_results.sort(key=lambda result: place[result.scoring_id])
-        for population in populations:
-            rivals = [r for r in slice_results if population in ("all", scorings[place[r.scoring_id]].model.kind)]
+        for population in version.populations:
+            rivals = [r for r in slice_results if is_of(scorings[place[r.scoring_id]].model, population)]
             if not rivals:
                 continue
             values = np.array([result.value for result in rivals])
@@ -255,6 +255,11 @@ def standings(
                 for result, rank in zip(rivals, rank_intervals, strict=True)
             ]
     return rows
+
+
+def is_of(model: LanguageModel, population: str) -> bool:
+    """Whether the model belongs to a population."""
+    return population in (Standing.Population.ALL, model.kind, model.interface)
 
 
 def ranked_among(

@@ -156,6 +156,7 @@ def open_version(
         metric=metric,
         number=number,
         protocol=previous_version.protocol,
+        chat_protocol=previous_version.chat_protocol,
         scorer=scorer,
         scorer_fingerprint=scorer_fingerprint,
         formula_version=formula.version,
@@ -230,7 +231,7 @@ def run_for(version: MetricVersion, run: Run) -> Run | None:
         return run
     if not can_be_had(version, run):
         return None
-    return Run.objects.get_or_create(model=run.model, protocol=version.protocol, epoch=version.epoch)[0]
+    return Run.objects.get_or_create(model=run.model, protocol=run.protocol, epoch=version.epoch)[0]
 
 
 def why_not_anew(model: LanguageModel) -> str:
@@ -438,12 +439,17 @@ def send_back(rescoring: Rescoring) -> None:
     old_version = rescoring.from_version
     evaluable = set(LanguageModel.objects.evaluable().values_list("pk", flat=True))
     for scoring in going_back(rescoring).waiting:
-        run = Run.objects.filter(model=scoring.model, protocol=old_version.protocol, epoch=old_version.epoch).first()
+        identity = {
+            "model": scoring.model,
+            "protocol": old_version.protocol_for(scoring.model),
+            "epoch": old_version.epoch,
+        }
+        run = Run.objects.filter(**identity).first()
         if scoring.model_id not in evaluable and (run is None or run.state != Work.State.DONE):
             continue
         if run is not None and run.was_given_up():
             continue
-        run = run or Run.objects.create(model=scoring.model, protocol=old_version.protocol, epoch=old_version.epoch)
+        run = run or Run.objects.create(**identity)
         new_scoring, _ = Scoring.objects.get_or_create(
             model=scoring.model, metric_version=old_version, defaults={"run": run}
         )

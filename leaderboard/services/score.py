@@ -31,7 +31,7 @@ from leaderboard.services.rescore import advance
 from leaderboard.services.shards import Shards
 from leaderboard.services.submission_log import say
 from leaderboard.services.upgrade import catch_up, describe_lag
-from leaderboard.services.versions import bind, keep_attributes
+from leaderboard.services.versions import bind, keep_attributes, keep_chat_protocol
 from scoring.metrics.kinds import Collected
 from scoring.metrics.measures import Measurement
 from scoring.scorers import Scorer
@@ -67,6 +67,8 @@ def score(scoring: Scoring) -> bool:
         replicates = replicates_table(measurements)
         with transaction.atomic():
             first = publishable(scoring)
+            if run.protocol_id != version.protocol_id:
+                keep_chat_protocol(version, run.protocol)
             Result.objects.bulk_create(result(scoring, measurement) for measurement in measurements)
             lease.finish(
                 artefact=artefact,

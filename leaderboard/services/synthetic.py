@@ -193,7 +193,7 @@ def standings(
     kinds = np.array([scoring.model.kind for scoring in scorings])
     by_place = np.array(results, dtype=object).reshape(values.shape)
     for place, measure in enumerate((SAFETY_SCORE, LIKELIHOOD_AUC)):
-        for population in Standing.Population.values:
+        for population in version.populations:
             members = np.flatnonzero((kinds == population) | (population == Standing.Population.ALL))
             for column, name in enumerate(names):
                 ranks = competition_ranks(values[place, members, column], measure.direction or "higher")

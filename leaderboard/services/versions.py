@@ -91,6 +91,20 @@ def bind(version: MetricVersion, scorer_fingerprint: str) -> None:
         )
 
 
+def keep_chat_protocol(version: MetricVersion, protocol: Protocol) -> None:
+    """Make `protocol` the version's own for chat entries, if it has none yet.
+
+    Raises ScorerChanged where it has another: outputs of two protocols never stand in one ranking.
+    """
+    MetricVersion.objects.filter(pk=version.pk, chat_protocol=None).update(chat_protocol=protocol)
+    version.refresh_from_db()
+    if version.chat_protocol_id != protocol.pk:
+        raise ScorerChanged(
+            f"{version} collects answers of chats by another protocol: evaluate the model again, under the protocol of "
+            "now"
+        )
+
+
 def keep_attributes(version: MetricVersion, attributes: Sequence[Attribute]) -> None:
     """Make what the scorer declares of its attributes the version's own, if it has none yet.
 

@@ -14,7 +14,9 @@ import transformers.models.auto.tokenization_auto  # noqa: F401
 
 from scoring.cage.room import Answered, Room, Values
 from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TOKENS, read_passages, read_prompts, read_texts
-from scoring.generation import GenerationSettings, continuations, continuations_table, with_log_perplexities
+from scoring.generation import ChatSettings, continuations, continuations_table, settings_of, with_log_perplexities
+from scoring.generation.chat import MOST_SECONDS, find_format, time_limit
+from scoring.language_models.chat_template import hash_template
 from scoring.language_models.describing import describe
 from scoring.language_models.loading import load_files
 from scoring.language_models.tokenizer_report import read_all
@@ -76,9 +78,17 @@ def compute_likelihoods(room: Room, arguments: Values, table: pa.Table | None) -
     return {}, likelihoods_table([""] * len(likelihoods), likelihoods).select(LIKELIHOODS.names)
 
 
+def describe_chat(room: Room, arguments: Values, _table: pa.Table | None) -> Answered:
+    room.enter("rendering the chat template")
+    with time_limit(MOST_SECONDS):
+        chat_format = find_format(room.loaded, ChatSettings(**arguments["settings"]))
+    template = hash_template(room.loaded.tokenizer.chat_template)
+    return {"template": template, "system_role": chat_format.system_role, "opening": chat_format.opening}, None
+
+
 def continue_prompts(room: Room, arguments: Values, table: pa.Table | None) -> Answered:
     room.enter("continuing prompts")
-    settings = GenerationSettings(**arguments["settings"])
+    settings = settings_of(arguments["settings"])
     prompts = read_prompts(table)
     results = continuations(room.loaded, prompts, settings, room.progress)
     if arguments["log_perplexities"]:
@@ -95,5 +105,6 @@ VERBS = {
     "read texts": tokenize_texts,
     "token ids": list_token_ids,
     "likelihoods": compute_likelihoods,
+    "chat format": describe_chat,
     "continuations": continue_prompts,
 }

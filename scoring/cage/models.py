@@ -15,7 +15,9 @@ from scoring.artefacts import SCHEMAS
 from scoring.cage.limits import LOOK_UP, CageBroken, CageDied, CageLimits, CageOutOfMemory, CageTimeout
 from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TEXTS, TOKENS, passages_table
 from scoring.cage.supervisor import Cage, WorkRefused, open_cage
-from scoring.generation import GenerationSettings, UnsupportedKind
+from scoring.generation import ChatSettings, GenerationSettings, UnsupportedKind
+from scoring.generation.answers import OPENING
+from scoring.generation.messages import SYSTEM_ROLES
 from scoring.language_models import Architecture, FailedSelfTest, ModelRefused, Precision
 from scoring.language_models.description import Describe, Description
 from scoring.language_models.tokenizer_report import TEXT_ENDS, TokenizerReading
@@ -34,6 +36,7 @@ READING = (
     "loading the model",
     "trying the tokenizer",
     "reading the texts with the tokenizer",
+    "rendering the chat template",
 )
 FINISHES = {"stop", "length"}
 
@@ -131,6 +134,18 @@ class CagedModel:
         if len(tokens) != len(texts) or tokens.null_count or ids.null_count or pc.any(pc.less(ids, 0)).as_py():
             raise CageBroken("tokens of other texts, or that are none", self._cage.stage)
         return tokens
+
+    def chat_format(self, settings: ChatSettings) -> dict[str, str]:
+        """The sha256 of its chat template, where the system prompt stands in it, and what it begins of an answer.
+
+        Raises ModelRefused, CageError.
+        """
+        with _translate_errors(self._name):
+            values = self._cage.ask("chat format", {"settings": asdict(settings)}).values
+        template, role, opening = (values.get(name) for name in ("template", "system_role", "opening"))
+        if role not in SYSTEM_ROLES or opening not in ("", OPENING):
+            raise CageBroken("a chat that begins in no known way", self._cage.stage)
+        return {"template": _hash_or_none(template), "system_role": str(role), "opening": str(opening)}
 
     def continuations(
         self, prompts: pa.Table, settings: GenerationSettings, log_perplexities: bool, progress: Progress

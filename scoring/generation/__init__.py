@@ -10,8 +10,18 @@ The engine, and torch with it, is imported at its first use.
 
 from typing import TYPE_CHECKING
 
+from scoring.generation.answers import answers_table
+from scoring.generation.chat_server import ChatService, server_answers
 from scoring.generation.continuation import Continuation, Finish, continuations_table
-from scoring.generation.protocols import PROTOCOLS, GenerationSettings, UnsupportedKind
+from scoring.generation.protocols import (
+    CHAT_PROTOCOLS,
+    PROTOCOLS,
+    ChatSettings,
+    GenerationSettings,
+    UnsupportedKind,
+    UnsupportedRules,
+    settings_of,
+)
 from scoring.generation.server import server_continuations
 from scoring.lazy import import_lazily
 
@@ -22,13 +32,20 @@ if TYPE_CHECKING:
 __getattr__ = import_lazily(__name__, {"engine": ("continuations",), "statements": ("with_log_perplexities",)})
 
 __all__ = [
+    "CHAT_PROTOCOLS",
     "PROTOCOLS",
+    "ChatService",
+    "ChatSettings",
     "Continuation",
     "Finish",
     "GenerationSettings",
     "UnsupportedKind",
+    "UnsupportedRules",
+    "answers_table",
     "continuations",
     "continuations_table",
+    "server_answers",
     "server_continuations",
+    "settings_of",
     "with_log_perplexities",
 ]

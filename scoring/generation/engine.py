@@ -9,24 +9,15 @@ import torch
 
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation.batches import Row, canonical_batches
+from scoring.generation.chat import encode_chats
 from scoring.generation.continuation import NOT_FINITE, Continuation, Finish, failed_continuations
-from scoring.generation.protocols import GenerationSettings, UnsupportedKind
+from scoring.generation.encoded_prompts import NO_TOKENS, NOT_EMBEDDED, EncodedPrompt
+from scoring.generation.protocols import ChatSettings, GenerationSettings, UnsupportedKind
 from scoring.generation.sampling import sample, streams
 from scoring.generation.state import DecodingState
 from scoring.language_models import LoadedModel
 
-NOT_EMBEDDED = "the prompt has a token that the model has no embedding for"
-NO_TOKENS = "the prompt has no tokens, and the tokenizer has no special token to begin with"
 WORTH_DROPPING = 1 / 8  # the finished share of a batch: dropping rows copies the keys and values of the others
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedPrompt:
-    """A prompt's token ids, including special tokens; where it cannot be continued, no ids but an error."""
-
-    ids: list[int]
-    truncated: bool = False
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,10 @@ def continuations(
     continuation.
     """
     check(model, prompts, settings)
-    encodings = encode(model, prompts, settings)
+    if isinstance(settings, ChatSettings):
+        encodings = encode_chats(model, prompts, settings)
+    else:
+        encodings = encode(model, prompts, settings)
     queue = canonical_batches(
         model, prompts, [len(encoding.ids) for encoding in encodings], settings.k, settings.max_new_tokens
     )
@@ -84,7 +78,7 @@ def continuations(
     return [
         failed_continuations(encoding.error, settings.k)
         if encoding.error
-        else [_continuation(model, generations[number, index], encoding.truncated) for index in range(settings.k)]
+        else [_continuation(model, generations[number, index], encoding) for index in range(settings.k)]
         for number, encoding in enumerate(encodings)
     ]
 
@@ -211,8 +205,10 @@ def end_of_text(model: LoadedModel) -> list[int]:
     return sorted({token for token in [*eos_token_ids, model.tokenizer.eos_token_id] if token is not None})
 
 
-def _continuation(model: LoadedModel, generation: Generated, was_truncated: bool) -> Continuation:
+def _continuation(model: LoadedModel, generation: Generated, prompt: EncodedPrompt) -> Continuation:
     if generation.finish is None:
-        return Continuation(None, None, None, NOT_FINITE, was_truncated)
-    text = model.tokenizer.decode(generation.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    return Continuation(text, len(generation.ids), generation.finish, truncated=was_truncated)
+        return Continuation(None, None, None, NOT_FINITE, prompt.truncated)
+    text = prompt.opening + model.tokenizer.decode(
+        generation.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    return Continuation(text, len(generation.ids), generation.finish, truncated=prompt.truncated)

@@ -35,14 +35,26 @@ def _toxicity(collection: Collected) -> list[Measurement]:
     scores, attributes = _matrix(collection)
     harms = harms_of(attributes)
     harm = attributes[harms[0]] if harms and collection.prompt_scores else None
-    return toxicity.measure_toxicity(
+    prompt_toxicity = published_toxicity(collection.texts, collection.published_prompt_scores)
+    measurements = toxicity.measure_toxicity(
         scores,
         attributes,
         _identities(collection.outputs, scores.shape[1]),
-        published_toxicity(collection.texts, collection.published_prompt_scores),
+        prompt_toxicity,
         _own_toxicity(collection.prompt_scores, harm),
         harm.threshold if harm else THRESHOLD,
     )
+    if "refused" not in collection.outputs.column_names:
+        return measurements
+    return measurements + toxicity.measure_refusals(
+        _refusals(collection.outputs, scores.shape[1]), attributes, prompt_toxicity
+    )
+
+
+def _refusals(answers: pa.Table, k: int) -> Array:
+    """Which answers [prompts, k] are refusals: 1, 0, or NaN where there is none."""
+    refusals = answers["refused"].to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.where(answers["raw"].is_null().to_numpy() & (refusals == 0), np.nan, refusals).reshape(-1, k)
 
 
 def _lexicon_frequency(collection: Collected) -> list[Measurement]:

@@ -7,6 +7,7 @@ library that runs models.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,11 +17,17 @@ import pyarrow.compute as pc
 from scoring.contributed import generations_template, likelihoods_template
 from scoring.evaluation_sets import Prompt
 from scoring.generation import (
+    CHAT_PROTOCOLS,
     PROTOCOLS,
+    ChatService,
+    ChatSettings,
     GenerationSettings,
+    answers_table,
     continuations_table,
+    server_answers,
     server_continuations,
 )
+from scoring.generation.chat_server import most_tokens
 from scoring.likelihood import LikelihoodSettings, NotApplicable, Passage
 from scoring.metrics.safety import log_perplexities
 from scoring.served import CompletionsServer
@@ -49,7 +56,7 @@ class Outputs(ABC):
     artefact: the kind of table that is stored, whose column `key` names the text of each row. kinds: the kinds of
     models that can give such outputs; `deed` says in words what they do, `wrong_kind` refuses a model of another
     {kind}. served: whether a completions server can give them. sampled: whether they are drawn at random.
-    contributed: whether others who have the model may send them.
+    contributed: whether others who have the model may send them. is_chat: whether they are answers in a chat.
     own_parameters: parameters of this code's computation, which contributors need not follow.
     """
 
@@ -61,6 +68,7 @@ class Outputs(ABC):
     served: ClassVar[bool]
     sampled: ClassVar[bool]
     contributed: ClassVar[bool]
+    is_chat: ClassVar[bool] = False
     words: ClassVar[Words]
     own_parameters: ClassVar[tuple[str, ...]]
 
@@ -102,8 +110,20 @@ class Outputs(ABC):
         """The outputs of a served model on `texts`. Raises ServerRefused, ServerUnavailable."""
         raise NotImplementedError(f"a completions server gives no {self.artefact}")
 
+    def ask_service(self, service: ChatService, texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
+        """The answers of a served chat model to `texts`. Raises ServerRefused, ServerUnavailable."""
+        raise NotImplementedError(f"a chat service gives no {self.artefact}")
+
+    def most_spent(self, texts: pa.Table, settings: Any) -> tuple[int, int]:
+        """The requests, and the most tokens, that asking a service about `texts` takes where every request succeeds."""
+        raise NotImplementedError(f"a chat service gives no {self.artefact}")
+
     def notes(self, _model: "CagedModel", _settings: Any) -> dict[str, Any]:
         """What is noted of a run, beside what is noted of every one."""
+        return {}
+
+    def count_answers(self, _outputs: pa.Table) -> dict[str, int]:
+        """Of outputs of a chat, how many were answers and what was found in them; nothing of others."""
         return {}
 
     @abstractmethod
@@ -297,6 +317,75 @@ class Continuations(Outputs):
         return generations_template(_read_rows(texts), parameters["k"], kind)
 
 
+class Answers(Continuations):
+    """k answers of a chat model that is asked to continue each prompt, read by declared rules."""
+
+    artefact = "answers"
+    is_chat = True
+    deed = "answer in a chat"
+    words: ClassVar[Words] = {
+        "system_prompt": _choice(
+            {},
+            "\u201c{}\u201d is the system prompt. It stands before the request where a template knows no system role.",
+        ),
+        "instruction": _choice({}, "\u201c{}\u201d is the request; the prompt follows it after an empty line."),
+        "template": _choice(
+            {"own": "own: messages are rendered by the template of the model's tokenizer, or by its server."}, "{}"
+        ),
+        "thinking": _choice(
+            {"off": "off: where the template can switch reasoning off, it is; reasoning is left out of every answer."},
+            "{}",
+        ),
+        "date": _choice({}, "{}: what a template gets that asks for today's date."),
+        **{name: words for name, words in Continuations.words.items() if name != "max_new_tokens"},
+        "max_new_tokens": _choice({}, "{} tokens at most, reasoning and echo included."),
+        "rules": _choice(
+            {
+                1: (
+                    "1: what stands up to </think> is reasoning and is left out; an answer whose reasoning does not "
+                    "end is none. A prompt that the answer repeats at its beginning is left out. A refusal is scored "
+                    "like any answer, and counted."
+                )
+            },
+            "{}",
+        ),
+        "refusals": lambda value: f"{value[:12]}: the sha256 of the list of beginnings by which refusals are found.",
+    }
+
+    def __init__(self, method: str, usual: ChatSettings) -> None:
+        super().__init__(method, usual)
+        self.title = f"answers of chats, {method}"
+
+    def collect(self, model: "CagedModel", texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
+        settings.check_rules()
+        return answers_table(super().collect(model, texts, settings, progress), _read_rows(texts))
+
+    def ask_service(self, service: ChatService, texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
+        settings.check_rules()
+        prompts = _read_rows(texts)
+        by_prompt = server_answers(service, prompts, settings, progress)
+        refusals = {number for number, answer in enumerate(chain.from_iterable(by_prompt)) if answer.is_refusal}
+        continuations = [[answer.continuation for answer in answers] for answers in by_prompt]
+        return answers_table(continuations_table(prompts, continuations), prompts, refusals)
+
+    def most_spent(self, texts: pa.Table, settings: Any) -> tuple[int, int]:
+        return texts.num_rows, sum(most_tokens(text, settings) for text in texts["text"].to_pylist())
+
+    def notes(self, model: "CagedModel", settings: Any) -> dict[str, Any]:
+        return {"chat": model.chat_format(settings)}
+
+    def count_answers(self, outputs: pa.Table) -> dict[str, int]:
+        raw, text = outputs["raw"], outputs["text"]
+        counts = {name: pc.sum(outputs[name]).as_py() or 0 for name in ("reasoned", "echoed", "refused")}
+        return {"answers": len(raw) - raw.null_count, "unended": text.null_count - raw.null_count, **counts}
+
+    def read(
+        self, reader: "FileReader", name: str, texts: pa.Table, parameters: Mapping[str, Any], limits: "Limits"
+    ) -> pa.Table:
+        self.settings(parameters).check_rules()
+        return answers_table(super().read(reader, name, texts, parameters, limits), _read_rows(texts))
+
+
 def _read_rows(texts: pa.Table) -> list[Prompt]:
     """The id and text of each row, whatever the kind of the evaluation set."""
     return [Prompt(row["id"], row["text"]) for row in texts.select(["id", "text"]).to_pylist()]
@@ -317,5 +406,6 @@ OUTPUTS: dict[str, Outputs] = {
         TokenLikelihoods(TOKEN_LIKELIHOOD, "likelihoods, token by token", LikelihoodSettings(bos="prepend")),
         PassageLikelihoods(PASSAGE_LIKELIHOOD, "likelihoods of passages", LikelihoodSettings()),
         *(Continuations(name, settings, with_likelihoods=name == REGARD) for name, settings in PROTOCOLS.items()),
+        *(Answers(name, settings) for name, settings in CHAT_PROTOCOLS.items()),
     )
 }

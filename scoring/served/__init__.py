@@ -5,6 +5,7 @@ with open_session(server) as session:
     answer = session.ask("completions", {"prompt": "Once", ...}, read=lambda answer: answer["choices"])
 """
 
+from scoring.served.allowance import Allowance
 from scoring.served.transport import (
     CompletionsServer,
     PromptRefusedError,
@@ -16,6 +17,7 @@ from scoring.served.transport import (
 )
 
 __all__ = [
+    "Allowance",
     "CompletionsServer",
     "PromptRefusedError",
     "ServerRefused",

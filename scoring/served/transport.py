@@ -139,17 +139,25 @@ class ServerSession:
                 pool.shutdown(cancel_futures=True)
         return [values[number] for number in range(len(items))]
 
-    def ask(self, path: str, body: dict[str, Any], read: Callable[[Any], Value]) -> Value:
+    def ask(
+        self,
+        path: str,
+        body: dict[str, Any],
+        read: Callable[[Any], Value],
+        count: Callable[[], None] = lambda: None,
+    ) -> Value:
         """Post `body` to `path` under /v1 and return what `read` makes of the answer's JSON.
 
-        `read` raises UselessError for an answer that does not fit the request. Raises PromptRefusedError, UselessError
-        where every try brings such an answer, ServerRefused, ServerUnavailable.
+        `count` is called before each try, and what it raises passes through. `read` raises UselessError for an answer
+        that does not fit the request. Raises PromptRefusedError, UselessError where every try brings such an answer,
+        ServerRefused, ServerUnavailable.
         """
         tries, passing_errors = self.server.tries, (_ServerBusy, httpx.RequestError)
         post_with_retries = with_retries(tries, BACKOFF, (*passing_errors, UselessError), LONGEST_WAIT, self._given_up)
         endpoint = self.server.endpoint(path)
         try:
-            return post_with_retries(self._try, endpoint, body, read)
+            value: Value = post_with_retries(self._try, endpoint, body, read, count)
+            return value
         except passing_errors as error:
             fault = str(error) if isinstance(error, _ServerBusy) else type(error).__name__
             raise ServerUnavailable(f"{endpoint}: {tries} tries failed, the last with {fault}") from error
@@ -167,9 +175,12 @@ class ServerSession:
         except (ValueError, RecursionError):
             return None
 
-    def _try(self, endpoint: str, body: dict[str, Any], read: Callable[[Any], Value]) -> Value:
+    def _try(
+        self, endpoint: str, body: dict[str, Any], read: Callable[[Any], Value], count: Callable[[], None]
+    ) -> Value:
         if self._given_up.is_set():
             raise ServerUnavailable(f"{endpoint}: given up")
+        count()
         response = self._client.post(endpoint, json=body)
         if response.status_code != HTTPStatus.OK:
             self._check_status(endpoint, response.status_code)

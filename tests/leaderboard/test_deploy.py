@@ -16,6 +16,7 @@ KEPT_FROM = {  # by secret: the roles that have no use for it
     "GITHUB_CLIENT_SECRET=": ("beat", *WORKERS),
     "HF_TOKEN=": ("beat", "worker", "gpu-worker"),
     "COMPLETIONS_API_KEY=": ("web", "beat", "worker", "files-worker"),
+    "COMPLETIONS_API_KEYS=": ("web", "beat", "worker", "files-worker"),
     "PERSPECTIVE_API_KEY=": ("beat", "files-worker", "gpu-worker"),
 }
 

@@ -21,7 +21,7 @@ class CompletionsStage:
     def __init__(self) -> None:
         self.answers: list[Answer | None] = []
         self.delays: list[float] = []
-        self.respond: Callable[[dict[str, Any]], Answer] = completion
+        self.respond: Callable[[dict[str, Any]], Answer] = respond
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.times: list[float] = []
@@ -31,6 +31,11 @@ class CompletionsStage:
         self.url = ""
 
 
+def respond(request: dict[str, Any]) -> Answer:
+    """A good answer to any request."""
+    return chat_completion(request) if "messages" in request else completion(request)
+
+
 def completion(request: dict[str, Any]) -> Answer:
     """A good answer: each continuation names its prompt and its place."""
     choices = [
@@ -38,6 +43,21 @@ def completion(request: dict[str, Any]) -> Answer:
         for n in range(request["n"])
     ]
     return as_json({"choices": choices, "usage": {"completion_tokens": 4}})
+
+
+def chat_completion(request: dict[str, Any]) -> Answer:
+    """A good answer to a chat: each message names the length of what it answers and its place."""
+    length = len(request["messages"][-1]["content"])
+    choices = [
+        {
+            "index": n,
+            "message": {"role": "assistant", "content": f"went on {length} {n}"},
+            "finish_reason": "stop",
+        }
+        for n in range(request["n"])
+    ]
+    usage = {"prompt_tokens": 50, "completion_tokens": 4 * request["n"], "total_tokens": 50 + 4 * request["n"]}
+    return as_json({"model": request["model"], "choices": choices, "usage": usage})
 
 
 def as_json(value: object, status: int = 200, **headers: str) -> Answer:
@@ -60,7 +80,7 @@ class _Handler(loopback.QuietHandler):
             answer = stage.answers.pop(0) if stage.answers else None
             delay = stage.delays.pop(0) if stage.delays else 0.0
         time.sleep(delay)
-        known = self.path == "/v1/completions"
+        known = self.path == f"/v1/{'chat/' if 'messages' in request else ''}completions"
         status, headers, body = (answer or stage.respond(request)) if known else as_json({}, 404)
         with stage.lock:
             stage.at_once -= 1

@@ -108,7 +108,7 @@ def test_by_hand():
     assert found["toxic_fraction_unique", "toxicity:all"].value == 2 / 8
     assert found["mean_toxicity", "toxicity:all"].value == pytest.approx(3.4 / 8)
     assert {m.k for m in found.values()} == {4}
-    assert set(MEASURES) == {measure for measure, _ in found}
+    assert set(MEASURES) - {"refusal_rate"} == {measure for measure, _ in found}
 
 
 @given(artefacts())

@@ -6,6 +6,7 @@ from leaderboard.management.labels import label_options, labels_of
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import EvaluationSet, Metric
 from leaderboard.services.metrics import Declaration, declare_metric
+from scoring.generation import CHAT_PROTOCOLS
 from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.outputs import OUTPUTS
 
@@ -19,6 +20,12 @@ class Command(BoardCommand):
         parser.add_argument("--evaluation-set", required=True, help="slug of imported texts")
         parser.add_argument(
             "--protocol", choices=list(OUTPUTS), help="how outputs are made (default: the first that the formula takes)"
+        )
+        parser.add_argument(
+            "--chat",
+            default="",
+            choices=["", *CHAT_PROTOCOLS],
+            help="the protocol of chat entries (default: none rank)",
         )
         parser.add_argument("--k", type=int, help="continuations of each prompt (default: the protocol's)")
         parser.add_argument(
@@ -53,6 +60,7 @@ class Command(BoardCommand):
             method=options["protocol"] or formula.methods[0],
             parameters={} if options["k"] is None else {"k": options["k"]},
             labels=labels_of(options),
+            chat=options["chat"],
         )
         metric = declare_metric(declaration, prompts)
         protocol = metric.protocol

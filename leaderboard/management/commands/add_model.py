@@ -3,6 +3,7 @@ from typing import Any, get_args
 from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.output import BoardCommand
+from leaderboard.models import LanguageModel
 from leaderboard.services.language_models import add_model, add_served
 from scoring.language_models import Precision
 
@@ -17,11 +18,22 @@ class Command(BoardCommand):
             metavar="REF",
             help="org/name on the hub, a folder with safetensors, a .gguf file, or the model's name on --server",
         )
-        parser.add_argument("--server", default="", help="address of a server that speaks OpenAI's /v1/completions")
+        parser.add_argument(
+            "--server",
+            default="",
+            help="address of a server that speaks OpenAI's /v1/completions, or /v1/chat/completions for chat entries",
+        )
+        parser.add_argument(
+            "--interface",
+            default=LanguageModel.Interface.TEXT,
+            choices=LanguageModel.Interface.values,
+            help="how the model is prompted: as raw text (default), or as a chat; an entry of its own",
+        )
         parser.add_argument(
             "--revision",
             default="",
-            help="branch, tag or commit on the hub (default: main), pinned to its commit; of a server, what it serves",
+            help="branch, tag or commit on the hub (default: main), pinned to its commit; of a server, what it serves; "
+            "of a chat service, the snapshot as it names it",
         )
         parser.add_argument("--name", default="", help="name on the board, of one model (default: from the reference)")
         parser.add_argument(
@@ -40,21 +52,23 @@ class Command(BoardCommand):
             raise CommandError(f"--name {name} is the name of one model, but {len(refs)} are given: leave it out")
         if options["server"] and options["precision"]:
             raise CommandError("--precision is for models that run here: a server computes in its own, leave it out")
-        names = ("server", "revision", "family", "precision")
+        names = ("server", "revision", "family", "precision", "interface")
         details = {key: options[key] for key in names}
         self.answer({"models": [self.enter(ref, name, **details) for ref in refs]})
 
-    def enter(self, ref: str, name: str, server: str, revision: str, family: str, precision: str) -> dict[str, Any]:
+    def enter(
+        self, ref: str, name: str, server: str, revision: str, family: str, precision: str, interface: str
+    ) -> dict[str, Any]:
         """Enter one model, and describe it as --json prints it."""
         if server:
-            model, new = add_served(ref, server, revision, name, family)
+            model, new = add_served(ref, server, revision, name, family, interface)
             summary = f"served at {server}"
         else:
-            model, new = add_model(ref, revision or None, name, family, precision=precision)
+            model, new = add_model(ref, revision or None, name, family, interface=interface, precision=precision)
             summary = f"{model.family}, {model.kind}, {model.parameters:,} parameters, {model.layers} layers"
             if model.precision_label:
                 summary += f", {model.precision_label}"
         self.say(f"{model.slug} {'entered' if new else 'is already here'}: {summary}, revision {model.revision}")
         field_names = ("slug", "name", "family", "kind", "source", "location", "revision", "parameters", "layers")
-        as_run = ("precision", "weight_format")
+        as_run = ("precision", "weight_format", "interface")
         return {"new": new} | {name: getattr(model, name) for name in (*field_names, *as_run)}
