@@ -50,6 +50,10 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
             Q(pk=model.pk) | Q(submissions__submitter__in=model.submissions.values("submitter"))
         ).distinct()
 
+    def revisions(self, model: "LanguageModel") -> "LanguageModelQuerySet":
+        """Those of its lineage that are run as it is: in the same precision, through the same interface."""
+        return self.lineage(model).filter(precision=model.precision, interface=model.interface)
+
 
 class ModelKind(models.TextChoices):
     CAUSAL = "causal", "Causal"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from leaderboard.models import (
     Artefact,
@@ -211,14 +211,15 @@ def other_revisions(model: LanguageModel) -> list[LanguageModel]:
 
     Without those of `newer_and_older`.
     """
-    same = {"identity": model.identity_id} if model.identity_id else {"name": model.name}
-    others = LanguageModel.objects.listed().filter(**same).exclude(pk__in=LanguageModel.objects.lineage(model))
+    same = Q(identity=model.identity_id) if model.identity_id else Q(name=model.name)
+    same |= Q(pk__in=LanguageModel.objects.lineage(model))  # run in another way, under a name of its own
+    others = LanguageModel.objects.listed().filter(same).exclude(pk__in=LanguageModel.objects.revisions(model))
     return list(others.order_by("-created_at", "-pk"))
 
 
 def newer_and_older(model: LanguageModel) -> tuple[list[LanguageModel], list[LanguageModel]]:
     """The other revisions of the model that were entered after it and before it, the newest first, in one query."""
-    others = LanguageModel.objects.listed().lineage(model).exclude(pk=model.pk).order_by("-created_at", "-pk")
+    others = LanguageModel.objects.listed().revisions(model).exclude(pk=model.pk).order_by("-created_at", "-pk")
     newer: list[LanguageModel] = []
     older: list[LanguageModel] = []
     for other in others:

@@ -35,6 +35,7 @@ def describe_model(room: Room, arguments: Values, _table: pa.Table | None) -> An
         "licence": description.licence,
         "weights": list(description.weights),
         "chat_template": description.chat_template,
+        "weight_format": description.weight_format,
     }
     return {"architecture": asdict(description.architecture), **detail}, None
 

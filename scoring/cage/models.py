@@ -38,6 +38,7 @@ READING = (
     "reading the texts with the tokenizer",
     "rendering the chat template",
 )
+FORMAT = re.compile(r"[A-Za-z0-9 ._+-]{0,40}", re.ASCII)
 FINISHES = {"stop", "length"}
 
 
@@ -61,7 +62,8 @@ def open_reader(paths: Iterable[Path], limits: CageLimits = LOOK_UP, *, strict: 
                 ) from error
             weights = _names(values.get("weights"), files)
             template = _hash_or_none(values.get("chat_template"))
-            return Description(_architecture(values), str(values.get("licence", ""))[:200], weights, template)
+            licence = str(values.get("licence", ""))[:200]
+            return Description(_architecture(values), licence, weights, template, _format(values))
 
         yield describe
 
@@ -237,6 +239,14 @@ def _hash_or_none(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}|", value):
         raise CageBroken("a hash that is none")
     return value
+
+
+def _format(values: dict[str, Any]) -> str:
+    """What it calls the format of weights. Raises CageBroken for anything that is no such name."""
+    name = values.get("weight_format")
+    if not isinstance(name, str) or not FORMAT.fullmatch(name):
+        raise CageBroken("a format of weights that is none")
+    return name
 
 
 def _architecture(values: dict[str, Any]) -> Architecture:

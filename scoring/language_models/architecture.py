@@ -17,6 +17,7 @@ from transformers.models.auto.modeling_auto import (
 
 from scoring.language_models.configuration import MOST_LAYERS, briefly
 from scoring.language_models.description import Architecture, Kind
+from scoring.language_models.quantisation import is_quantised
 from scoring.language_models.refusals import ModelRefused
 
 AutoClass = type[AutoModelForCausalLM] | type[AutoModelForMaskedLM] | type[AutoModelForImageTextToText]
@@ -99,6 +100,11 @@ def inspect(config: PretrainedConfig) -> Architecture:
     kind, class_name = classify(config)
     text = config.get_text_config(decoder=True)
     if config.model_type in TEXT_ALONE:
+        if is_quantised(config):
+            raise ModelRefused(
+                f"{class_name} is quantised, and its text part is read from ordinary weights alone: use the model that "
+                "it was made from"
+            )
         return inspect(text)
     try:
         layers = int(getattr(text, "num_hidden_layers", 0))

@@ -6,6 +6,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scoring.language_models.bounded_json import MB, read_json, walk
+from scoring.language_models.quantisation import find_quantisation
 from scoring.language_models.refusals import ModelRefused
 
 if TYPE_CHECKING:
@@ -55,15 +56,12 @@ POSITIVE = {"hidden_size", "n_embd", "d_model"}
 def read_configuration(folder: Path, name: str) -> "PretrainedConfig":
     """The configuration in `folder` of the model that people know as `name`.
 
-    Raises ModelRefused where it is out of bounds, names code of its own, is quantised, or no architecture that
-    transformers knows.
+    Raises ModelRefused where it is out of bounds, names code of its own, is quantised in a way that is not read, or no
+    architecture that transformers knows.
     """
     content = read_json(folder / "config.json", name, MOST_BYTES, MOST_VALUES)
     refuse_code(name, "config.json", content)
-    if "quantization_config" in content or "compression_config" in content:
-        raise ModelRefused(
-            f"{name} is quantised, and likelihoods are compared in float32 here: use the model it was made from"
-        )
+    find_quantisation(content, name)
     check_numbers(content, "config.json", name)
     if not isinstance(content.get("architectures", []), list | None):
         raise ModelRefused(f"config.json of {name} gives architectures that are no list: correct it")

@@ -3,13 +3,17 @@
 from collections.abc import Collection
 from pathlib import Path
 
+from transformers import PretrainedConfig
+
 from scoring.language_models.architecture import inspect
 from scoring.language_models.chat_template import find_template, hash_template, template_of_gguf
 from scoring.language_models.configuration import read_configuration
 from scoring.language_models.description import Description
 from scoring.language_models.files import licence_of_card, licence_of_gguf, read_gguf
+from scoring.language_models.gguf_header import read_gguf_header
 from scoring.language_models.package import check_files, list_files, read_package, refuse_unsafe
-from scoring.language_models.weights import choose_weights
+from scoring.language_models.quantisation import PLAIN_FORMATS, check_stored, name_format
+from scoring.language_models.weights import Weights, choose_weights
 
 
 def describe(path: Path, name: str, files: Collection[str]) -> Description:
@@ -19,14 +23,32 @@ def describe(path: Path, name: str, files: Collection[str]) -> Description:
     hand. Raises ModelRefused.
     """
     if not path.is_dir():
-        architecture = inspect(read_gguf(path))
-        return Description(architecture, licence_of_gguf(path), (path.name,), hash_template(template_of_gguf(path)))
+        architecture, template = inspect(read_gguf(path)), hash_template(template_of_gguf(path))
+        weight_format = read_gguf_header(path).weight_format
+        return Description(architecture, licence_of_gguf(path), (path.name,), template, weight_format)
     refuse_unsafe(name, files)
     present = list_files(path)
+    config = read_configuration(path, name)
     if present.keys() >= set(files):
-        weights = read_package(path, name).weights.files
+        package = read_package(path, name)
+        weights, weight_format = package.weights.files, format_of(config, package.weights, name)
     else:
         check_files(path, name, present)
-        weights = choose_weights(path, name, files)
+        weights, weight_format = choose_weights(path, name, files), format_of(config)
     template = hash_template(find_template(path, name))
-    return Description(inspect(read_configuration(path, name)), licence_of_card(path / "README.md"), weights, template)
+    return Description(inspect(config), licence_of_card(path / "README.md"), weights, template, weight_format)
+
+
+def format_of(config: PretrainedConfig, weights: Weights | None = None, name: str = "") -> str:
+    """What the format of weights is called: as they are stored, where they are at hand; else as a configuration says.
+
+    Raises ModelRefused where it says nothing, and they are quantised.
+    """
+    quantisation = getattr(config, "quantization_config", None)
+    if quantisation:
+        return name_format(quantisation)
+    if weights is None:
+        return str(config.dtype).removeprefix("torch.") if config.dtype else ""
+    check_stored(weights, name)
+    kind = weights.kinds.most_common(1)[0][0]
+    return PLAIN_FORMATS.get(kind, kind)

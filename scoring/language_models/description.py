@@ -33,13 +33,15 @@ class Architecture:
 class Description(NamedTuple):
     """What a model is, the licence that it names, "" where it names none, and the names of its files of weights.
 
-    chat_template: the sha256 of the template in its files, "" where there is none.
+    chat_template: the sha256 of the template in its files, "" where there is none. weight_format: how its weights are
+    stored, "" where nothing says.
     """
 
     architecture: Architecture
     licence: str
     weights: tuple[str, ...]
     chat_template: str = ""
+    weight_format: str = ""
 
 
 @dataclass(frozen=True, slots=True)

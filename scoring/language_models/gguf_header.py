@@ -7,10 +7,11 @@ tensor a name, its dimensions, a type and where its data begin after the header 
 import math
 import re
 import struct
+from collections import Counter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType, LlamaFileType
 
 from scoring.language_models.bounded_json import MB
 from scoring.language_models.refusals import ModelRefused
@@ -71,8 +72,15 @@ class _HeaderReader:
         return self.take(self.count("Q", most, "bytes of a text")).decode()
 
 
-def read_gguf_header(path: Path) -> int:
-    """Read the whole header of the file and return how many numbers its tensors hold. Raises ModelRefused."""
+class GgufHeader(NamedTuple):
+    """How many numbers the tensors of a GGUF file hold, and what the format of its weights is called."""
+
+    elements: int
+    weight_format: str
+
+
+def read_gguf_header(path: Path) -> GgufHeader:
+    """Read the whole header of the file. Raises ModelRefused."""
     try:
         with path.open("rb") as file:
             return _read(_HeaderReader(file), path.stat().st_size)
@@ -82,14 +90,14 @@ def read_gguf_header(path: Path) -> int:
         ) from error
 
 
-def _read(reader: _HeaderReader, size: int) -> int:
+def _read(reader: _HeaderReader, size: int) -> GgufHeader:
     if reader.take(4) != b"GGUF":
         raise _Damaged("it does not begin with GGUF")
     version = reader.number("I")
     if version not in VERSIONS:
         raise _Damaged(f"it is version {version} of the format, not 2 or 3")
     tensors = reader.count("Q", MOST_TENSORS, "tensors")
-    alignment = 32
+    alignment, file_type = 32, -1
     keys: set[str] = set()
     for _ in range(reader.count("Q", MOST_METADATA, "metadata")):
         key = reader.text(LONGEST_KEY)
@@ -100,16 +108,28 @@ def _read(reader: _HeaderReader, size: int) -> int:
             _check(key, value)
             if key == "general.alignment":
                 alignment = int(value)
-    spans, elements = [], 0
+            elif key == "general.file_type":
+                file_type = int(value)
+    spans = []
+    counts: Counter[str] = Counter()
     for _ in range(tensors):
-        length, count, offset = _read_tensor(reader)
+        length, count, offset, kind = _read_tensor(reader)
         spans.append((offset, length))
-        elements += count
+        counts[kind] += count
     header = MOST_HEADER_BYTES - reader.left
     start = -(-header // alignment) * alignment
     if any(start + offset + length > size for offset, length in spans):
         raise _Damaged("its tensors reach beyond its end")
-    return elements
+    return GgufHeader(counts.total(), f"GGUF {_name_type(file_type, counts)}".strip())
+
+
+def _name_type(file_type: int, counts: Counter[str]) -> str:
+    """What the file calls its mixture of types, as in Q4_K_M, where it fits its tensors; else most of their type."""
+    names = {member.value: member.name.removeprefix("MOSTLY_").removeprefix("ALL_") for member in LlamaFileType}
+    name: str = names.get(file_type, "")
+    if any(name.startswith(kind) for kind in counts):
+        return name
+    return max(counts, key=lambda kind: counts[kind], default="")
 
 
 def _read_value(reader: _HeaderReader, kind: int) -> list[int | float]:
@@ -141,8 +161,8 @@ def _check(key: str, value: int | float) -> None:
             raise _Damaged(f"it gives {key[:80]!a} = {value:,}, and {low:,} to {high:,} are accepted")
 
 
-def _read_tensor(reader: _HeaderReader) -> tuple[int, int, int]:
-    """Bytes, numbers and offset of a tensor."""
+def _read_tensor(reader: _HeaderReader) -> tuple[int, int, int, str]:
+    """Bytes, numbers, offset and type of a tensor."""
     name = ascii(reader.text(LONGEST_KEY)[:80])
     dimensions = [int(reader.number("Q")) for _ in range(reader.count("I", MOST_DIMENSIONS, "dimensions"))]
     kind, offset = int(reader.number("I")), int(reader.number("Q"))
@@ -150,9 +170,10 @@ def _read_tensor(reader: _HeaderReader) -> tuple[int, int, int]:
     if count >= 2**48 or offset >= 2**48:
         raise _Damaged(f"the tensor {name} claims {count:,} numbers")
     try:
-        block, block_bytes = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+        quantisation = GGMLQuantizationType(kind)
+        block, block_bytes = GGML_QUANT_SIZES[quantisation]
     except (KeyError, ValueError) as error:
         raise _Damaged(f"the tensor {name} has type {kind}, which is none") from error
     if count % block:
         raise _Damaged(f"the tensor {name} has {count:,} numbers, no multiple of its blocks of {block}")
-    return count // block * block_bytes, count, offset
+    return count // block * block_bytes, count, offset, quantisation.name

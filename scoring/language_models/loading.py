@@ -22,6 +22,7 @@ from scoring.language_models.gguf_header import read_gguf_header
 from scoring.language_models.hub import PUBLIC_HUB, fetch
 from scoring.language_models.package import read_package
 from scoring.language_models.precision import Precision
+from scoring.language_models.quantisation import check_stored, finish, is_quantised, prepare_configuration
 from scoring.language_models.refusals import ModelRefused, RevisionChanged
 from scoring.language_models.tokenizer_rules import check_tokenizer
 from scoring.language_models.weights import refuse_excess
@@ -54,7 +55,8 @@ def load(
 ) -> LoadedModel:
     """Load what `resolve` pinned, by default on the GPU where there is one.
 
-    Weights are read as float32, whatever they were stored as, and then rounded to `precision`.
+    Weights are rounded to `precision` one by one, whatever they were stored as; quantised ones are multiplied out
+    before. What transformers keeps in float32 for each architecture stays so.
 
     Raises RevisionChanged when the files are no longer the pinned ones, ModelRefused when they make no model, and
     HubUnavailable when the hub does not answer.
@@ -93,24 +95,25 @@ def load_files(
             folder, tokenizer_options, safe = stack.enter_context(package.staged()), {}, {"use_safetensors": True}
             files = package.files
             config = read_configuration(folder, name)
+            if not is_quantised(config):
+                check_stored(package.weights, name)
             element_count = package.weights.count_elements(TEXT_TENSORS if config.model_type in TEXT_ALONE else ("",))
         else:
             folder, tokenizer_options, safe = stack.enter_context(alone(path)), {"gguf_file": path.name}, {}
-            element_count, config, files = read_gguf_header(path), read_gguf(path), (path.name,)
+            element_count, config, files = read_gguf_header(path).elements, read_gguf(path), (path.name,)
         architecture = inspect(config)
         refuse_excess(element_count, architecture.stored, name, architecture.class_name)
         tokenizer = read_tokenizer(folder, name, tokenizer_options)
         # What was hashed when the model was entered is what is used, whatever transformers takes from the files.
         tokenizer.chat_template = (find_template(folder, name) if path.is_dir() else template_of_gguf(path)) or None
         try:
-            model = _model(folder, config, architecture, {**tokenizer_options, **safe})
+            dtype = getattr(torch, precision)
+            model = _model(folder, config, architecture, dtype, {**tokenizer_options, **safe})
         except (ValueError, OSError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
             if isinstance(error, ModelRefused):
                 raise
             raise ModelRefused(f"{name} cannot be loaded: {briefly(error)}") from error
     model.to(device)
-    if precision != "float32":
-        model.to(getattr(torch, precision))
     model.eval()
     return LoadedModel(model, tokenizer, architecture, device, precision, files)
 
@@ -148,9 +151,10 @@ def read_tokenizer(folder: Path, location: str, options: dict[str, str]) -> PreT
 
 
 def _model(
-    folder: Path, config: PretrainedConfig, architecture: Architecture, options: dict[str, object]
+    folder: Path, config: PretrainedConfig, architecture: Architecture, dtype: torch.dtype, options: dict[str, object]
 ) -> PreTrainedModel:
-    """The weights of `folder`, in float32. Raises ModelRefused when some are missing or do not fit."""
+    """The weights of `folder` as `dtype`. Raises ModelRefused when some are missing or do not fit."""
+    method = prepare_configuration(config)
     if config.model_type in TEXT_ALONE:
         config = config.get_text_config(decoder=True)
         options = {**options, "key_mapping": {r"^model\.language_model\.": "model."}}
@@ -159,7 +163,7 @@ def _model(
     ).from_pretrained(
         folder,
         config=config,
-        dtype=torch.float32,
+        dtype=dtype,
         attn_implementation=attention_of(architecture.class_name),
         ignore_mismatched_sizes=True,  # so that they are reported, and refused below
         output_loading_info=True,
@@ -175,6 +179,8 @@ def _model(
             f"the weights lack {len(absent)} parameters of {architecture.class_name} ({', '.join(absent[:3])}): "
             "save the whole language model, its head included"
         )
+    if method:
+        model = finish(model, method, dtype, report["unexpected_keys"])
     return cast(PreTrainedModel, model)
 
 

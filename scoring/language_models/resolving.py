@@ -67,6 +67,7 @@ def resolve_hub(
         pin_result.licence,
         weights,
         description.chat_template,
+        description.weight_format,
     )
 
 
@@ -109,4 +110,5 @@ def _local(path: Path, describe: Describe) -> ResolvedModel:
         description.architecture,
         description.licence,
         chat_template=description.chat_template,
+        weight_format=description.weight_format,
     )

@@ -4,10 +4,11 @@ import json
 import math
 import re
 import struct
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from scoring.language_models.bounded_json import MB, parse_json, read_json
 from scoring.language_models.refusals import ModelRefused
@@ -22,19 +23,41 @@ MOST_TENSORS = 500_000
 MOST_DIMENSIONS = 8
 LONGEST_NAME = 512  # characters, of a tensor
 ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+ITEM_BYTES |= {"F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}  # of quantised weights and of their scales
 SPARE = 0.1  # of what the architecture needs, that files may hold beyond it
+
+
+class StoredTensor(NamedTuple):
+    """The type of a tensor's numbers, as the format names it, and how many there are."""
+
+    kind: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Names of the files that hold a model's weights, and how many numbers each of their tensors has."""
+    """Names of the files that hold a model's weights, and their tensors."""
 
     files: tuple[str, ...]
-    sizes: dict[str, int]
+    tensors: dict[str, StoredTensor]
 
     def count_elements(self, prefixes: tuple[str, ...] = ("",)) -> int:
         """The numbers in tensors whose names begin with one of `prefixes`."""
-        return sum(size for tensor, size in self.sizes.items() if tensor.startswith(prefixes))
+        return sum(tensor.size for name, tensor in self.tensors.items() if name.startswith(prefixes))
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many numbers there are of each type."""
+        counts: Counter[str] = Counter()
+        for tensor in self.tensors.values():
+            counts[tensor.kind] += tensor.size
+        return counts
+
+    @property
+    def integer_weights(self) -> list[str]:
+        """The tensors that are called weights and hold whole numbers."""
+        weights = (name for name in self.tensors if name.endswith((".weight", "_packed", "_blocks")))
+        return [name for name in weights if self.tensors[name].kind[0] in "IU"]
 
 
 def choose_weights(folder: Path, name: str, files: Collection[str]) -> tuple[str, ...]:
@@ -81,15 +104,16 @@ def read_weights(folder: Path, name: str, files: Collection[str]) -> Weights:
                 f"{INDEX} of {name} puts {len(absent):,} tensors into files that lack them "
                 f"({absent[0][:80]!a}): save the model again"
             )
-    sizes: dict[str, int] = {}
+    tensors: dict[str, StoredTensor] = {}
     for header in shapes.values():
-        for tensor, shape in header.items():
-            sizes[tensor] = sizes.get(tensor, 0) + math.prod(shape)
-    return Weights(names, sizes)
+        for tensor, entry in header.items():
+            earlier_size = tensors[tensor].size if tensor in tensors else 0
+            tensors[tensor] = StoredTensor(entry.kind, entry.size + earlier_size)
+    return Weights(names, tensors)
 
 
-def read_header(path: Path, name: str) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor of a safetensors file.
+def read_header(path: Path, name: str) -> dict[str, StoredTensor]:
+    """The tensors of a safetensors file.
 
     Raises ModelRefused unless the header is within bounds and the tensors fill the file, one after the other, as the
     format asks.
@@ -105,10 +129,9 @@ def read_header(path: Path, name: str) -> dict[str, tuple[int, ...]]:
     content.pop("__metadata__", None)
     if not 0 < len(content) <= MOST_TENSORS:
         raise _damage_refusal(path, name, f"it holds {len(content):,} tensors, not 1 to {MOST_TENSORS:,}")
-    shapes, spans = {}, []
+    tensors, spans = {}, []
     for tensor, entry in content.items():
-        shape, span = _read_entry(tensor, entry, path, name)
-        shapes[tensor] = shape
+        tensors[tensor], span = _read_entry(tensor, entry, path, name)
         spans.append(span)
     end = 0
     for first, last in sorted(spans):
@@ -117,10 +140,10 @@ def read_header(path: Path, name: str) -> dict[str, tuple[int, ...]]:
         end = last
     if 8 + length + end != size:
         raise _damage_refusal(path, name, f"its tensors end at byte {8 + length + end:,} of {size:,}")
-    return shapes
+    return tensors
 
 
-def _read_entry(tensor: str, entry: object, path: Path, name: str) -> tuple[tuple[int, ...], tuple[int, int]]:
+def _read_entry(tensor: str, entry: object, path: Path, name: str) -> tuple[StoredTensor, tuple[int, int]]:
     label = ascii(tensor[:80])
     if len(tensor) > LONGEST_NAME or not isinstance(entry, dict):
         raise _damage_refusal(path, name, f"the entry of {label} is none")
@@ -133,7 +156,7 @@ def _read_entry(tensor: str, entry: object, path: Path, name: str) -> tuple[tupl
         raise _damage_refusal(path, name, f"{label} does not say where its data lie")
     if span[1] - span[0] != math.prod(shape) * ITEM_BYTES[dtype]:
         raise _damage_refusal(path, name, f"the data of {label} have another length than its shape")
-    return tuple(shape), (span[0], span[1])
+    return StoredTensor(dtype, math.prod(shape)), (span[0], span[1])
 
 
 def _are_counts(values: object) -> TypeGuard[list[int]]:

@@ -7,6 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from leaderboard.models import LanguageModel
+from leaderboard.queries.profiles import newer_and_older, other_revisions
 from leaderboard.services import artefacts, collect
 from leaderboard.services.language_models import add_model
 from leaderboard.services.manifest import describe_entry
@@ -16,6 +17,7 @@ from scoring.language_models import BUNDLED, load, resolve
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
 from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, finish
+from tests.scoring.quantised import fp8, llama
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 FOLDER = str(BUNDLED / CAUSAL)
@@ -91,3 +93,22 @@ def test_the_estimate_of_memory_depends_on_the_precision_and_a_refusal_names_one
     assert explain_size(size, "bfloat16") == ""
     assert "Choose bfloat16 or float16, which fits" in explain_size(size)
     assert "Submit a smaller one" in explain_size(10 * size, "bfloat16")
+
+
+def test_a_quantised_model_is_entered_with_its_format_and_evaluated_in_a_cage(metric, tmp_path):
+    folder, _, _ = fp8(*llama(tmp_path))
+    model, _ = add_model(str(folder), precision="bfloat16")
+    assert (model.weight_format, model.precision_label) == ("FP8", "FP8, in bfloat16")
+    run = finish(model, metric).run
+    assert run.self_test["precision"] == "bfloat16"
+    assert describe_entry(run.scorings.get())["model"]["weight_format"] == "FP8"
+
+
+def test_an_entry_in_another_precision_is_no_newer_revision_and_says_what_it_is(client):
+    usual, _ = add_model(FOLDER, name="Tiny")
+    rounded, _ = add_model(FOLDER, name="Tiny", precision="bfloat16")
+    assert (newer_and_older(usual), other_revisions(usual)) == (([], []), [rounded])
+    assert other_revisions(rounded) == [usual]
+    page = client.get(rounded.get_absolute_url()).content.decode()
+    assert "bfloat16, as this entry declares" in page
+    assert "A newer revision" not in client.get(usual.get_absolute_url()).content.decode()

@@ -145,7 +145,7 @@ def describe_status(submission: Submission) -> SubmissionStatus:
         )
         for evaluation in submission_evaluations
     ]
-    lineage = LanguageModel.objects.listed().lineage(model).filter(created_at__gt=model.created_at) if model else None
+    lineage = LanguageModel.objects.listed().revisions(model).filter(created_at__gt=model.created_at) if model else None
     return SubmissionStatus(
         submission,
         NEXT_STEPS[State(submission.state)],

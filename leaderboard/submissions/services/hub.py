@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from django.conf import settings
 from django.utils.functional import cached_property
@@ -22,6 +22,7 @@ from scoring.language_models import (
     ModelRefused,
     NoSuchRevision,
     NotOnHub,
+    Precision,
     ResolvedModel,
 )
 
@@ -34,7 +35,7 @@ NOT_LOOKED_INTO = (
 BYTES_A_NUMBER = 4  # float32, the widest that weights are published in
 SPARE = 1.1  # times what the architecture needs; loading counts the numbers of each file exactly
 HEADERS = 2**20  # bytes that describe the weights
-LEAST_BYTES_A_PARAMETER = 1
+LEAST_BYTES_A_PARAMETER, LEAST_BYTES_QUANTISED = 1.0, 0.4
 WAITING = (Submission.State.CHECKING, Submission.State.MODERATED, Submission.State.RETURNED)
 Problems = dict[str, list[str]]
 
@@ -205,6 +206,7 @@ def _find_size_problem(pinned_model: ResolvedModel) -> str:
     most_bytes = SPARE * BYTES_A_NUMBER * (pinned_model.architecture.stored or parameters) + HEADERS
     if weights > most_bytes:
         return f"{statement}, more than they can have: take out of the repository what is not this model's."
-    if weights < parameters * LEAST_BYTES_A_PARAMETER:
+    is_plain = pinned_model.weight_format in ("", *get_args(Precision))
+    if weights < parameters * (LEAST_BYTES_A_PARAMETER if is_plain else LEAST_BYTES_QUANTISED):
         return f"{statement}, fewer than they can have: upload all of its weights, or a config.json that fits them."
     return ""

@@ -46,6 +46,7 @@ def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(smollm2, loaded):
     assert (found.architecture.kind, found.architecture.family) == ("causal", "Llama")
     assert (found.architecture.layers, found.architecture.heads, found.architecture.context) == (30, 9, 8192)
     assert found.architecture.parameters == 134_515_008
+    assert found.weight_format == "GGUF Q4_1"
 
     assert loaded.architecture == found.architecture
     parameters = list(loaded.model.parameters())
