@@ -10,7 +10,7 @@ from pydantic import Field
 from leaderboard.api.problems import ANY
 from leaderboard.api.reading import MetricSlug, Page, Span, number, page, parameter, reading_router, text
 from leaderboard.models import Provenance
-from leaderboard.models.language_models import ModelKind
+from leaderboard.models.language_models import Interface, ModelKind, PromptingManner
 from leaderboard.models.metrics import Population, Status
 from leaderboard.rankings.days import FIRST_DAY, LAST_DAY
 from leaderboard.rankings.exports import describe_version, entry, not_ranked
@@ -54,6 +54,12 @@ class RankedEntry(Schema):
     kind: ModelKind
     parameters: int | None
     context: int | None = Field(description="The longest text that it reads, in tokens.")
+    interface: Interface = Field(description="How it is prompted: by raw text, or by messages of a chat.")
+    prompting: PromptingManner = Field(description="That, and whether the model has a chat template.")
+    precision: str = Field(description="What it is computed in, where declared; empty: as the protocol says.")
+    weight_format: str = Field(description="How its weights are stored, as in bfloat16 or FP8; empty: unknown.")
+    weights: str = Field(description="`open` where this board has them or they are on the hub, else `unknown`.")
+    licence: str
     release_date: date | None
     revision: str
     version: int

@@ -7,7 +7,7 @@ from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
 from leaderboard.models.folders import FolderFile, StoredFolder
 from leaderboard.models.identities import ModelIdentity
-from leaderboard.models.language_models import LanguageModel, is_listed, ranked_now
+from leaderboard.models.language_models import LanguageModel, asked_as, is_listed, open_weights, ranked_now
 from leaderboard.models.metrics import Metric, MetricVersion, OutdatedEntry, Provenance, Standing
 from leaderboard.models.operations import CacheEntry, Incident, Pulse, Release, Worker
 from leaderboard.models.outbox import OutboxMessage
@@ -63,9 +63,11 @@ __all__ = [
     "Work",
     "WorkKind",
     "Worker",
+    "asked_as",
     "is_listed",
     "is_unranked",
     "not_held",
+    "open_weights",
     "ranked_now",
     "significance",
 ]

@@ -23,6 +23,22 @@ def ranked_now(model: str = "") -> Q:
     return is_listed(model) & ~Q(**{f"{model}access": Access.WITHDRAWN})
 
 
+def asked_as(manner: str, model: str = "") -> Q:
+    """Return the condition for models whose `prompting` is `manner`. model: as for `is_listed`."""
+    if manner == PromptingManner.CHAT:
+        return Q(**{f"{model}interface": Interface.CHAT})
+    raw_text = Q(**{f"{model}interface": Interface.TEXT})
+    if manner == PromptingManner.RAW:
+        return raw_text & ~Q(**{f"{model}chat_template": ""})
+    has_files = Q(**{f"{model}source__in": WITH_FILES})
+    return raw_text & Q(**{f"{model}chat_template": ""}) & (has_files if manner == PromptingManner.BASE else ~has_files)
+
+
+def open_weights(model: str = "") -> Q:
+    """Return the condition for models whose weights are here or on the hub. model: as for `is_listed`."""
+    return Q(**{f"{model}source__in": WITH_FILES}) | Q(**{f"{model}identity__hub_id__gt": ""})
+
+
 class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
     def listed(self) -> "LanguageModelQuerySet":
         """Those that are not hidden."""
@@ -70,9 +86,21 @@ class Source(models.TextChoices):
     PUBLISHED = "published", "Figures from a paper"
 
 
+WITH_FILES = (Source.HUB, Source.BUNDLED, Source.LOCAL)  # of models that this board can read itself
+
+
 class Interface(models.TextChoices):
     TEXT = "text", "Raw text"
     CHAT = "chat", "Chat"
+
+
+class PromptingManner(models.TextChoices):
+    """How an entry is asked, and whether its model was made to be asked so. It follows from other fields."""
+
+    BASE = "base", "Base model, as raw text"
+    RAW = "raw", "Chat model, as raw text"
+    CHAT = "chat", "Chat model, as a chat"
+    UNKNOWN = "unknown", "Unknown"
 
 
 class Access(models.TextChoices):
@@ -89,6 +117,7 @@ class LanguageModel(models.Model):
 
     Kind = ModelKind
     Interface = Interface
+    Prompting = PromptingManner
     Source = Source
     Access = Access
 
@@ -182,8 +211,21 @@ class LanguageModel(models.Model):
     @property
     def configuration(self) -> dict[str, int]:
         """The values that its own configuration states, so that nobody has to enter them."""
-        has_configuration = self.source in (Source.HUB, Source.BUNDLED, Source.LOCAL)
-        return {"context": self.context} if has_configuration and self.context else {}
+        return {"context": self.context} if self.source in WITH_FILES and self.context else {}
+
+    @property
+    def prompting(self) -> PromptingManner:
+        """How it is asked; unknown where nobody here has seen its files. `asked_as` is the same for the database."""
+        if self.interface == Interface.CHAT:
+            return PromptingManner.CHAT
+        if self.chat_template:
+            return PromptingManner.RAW
+        return PromptingManner.BASE if self.source in WITH_FILES else PromptingManner.UNKNOWN
+
+    @property
+    def has_open_weights(self) -> bool:
+        """Whether its weights are here or on the hub. `open_weights` is the same for the database."""
+        return self.source in WITH_FILES or bool(self.identity and self.identity.hub_id)
 
     @property
     def precision_label(self) -> str:

@@ -12,6 +12,7 @@ from leaderboard.rankings.latex_tables import write_latex
 from leaderboard.rankings.populations import population_in_words
 from leaderboard.rankings.ranking import Row, SliceCell
 from leaderboard.rankings.sheets import Sheet, indifferent_of, place_of
+from leaderboard.rankings.view import OPEN, UNKNOWN
 from scoring.metrics.formulas import slice_label, slice_phrase
 
 CONTENT_TYPES = {
@@ -123,6 +124,7 @@ def all_columns(sheet: Sheet, exact: bool) -> list[ExportColumn]:
         (TableColumn("worst_high"), lambda _, row: number(row, row.result.worst_high)),
         (TableColumn("parameters"), lambda _, row: whole(row.model.parameters)),
         (TableColumn("context"), lambda _, row: whole(row.model.context)),
+        *run_columns(),
         (TableColumn("release_date", False), lambda _, row: str(row.model.release_date or "")),
         (TableColumn("scored", False), lambda _, row: f"{row.result.scoring.scored_at:%Y-%m-%d}"),
         (TableColumn("lost_files", False), lambda _, row: row.result.scoring.lost_files),
@@ -148,6 +150,18 @@ def population_columns(sheet: Sheet) -> list[ExportColumn]:
     ]
 
 
+def run_columns() -> list[ExportColumn]:
+    """How an entry is run, and what others may do with its model."""
+    return [
+        (TableColumn("interface", False), lambda _, row: row.model.interface),
+        (TableColumn("prompting", False), lambda _, row: row.model.prompting.value),
+        (TableColumn("precision", False), lambda _, row: row.model.precision),
+        (TableColumn("weight_format", False), lambda _, row: row.model.weight_format),
+        (TableColumn("weights", False), lambda _, row: OPEN if row.model.has_open_weights else UNKNOWN),
+        (TableColumn("licence", False), lambda _, row: row.model.licence),
+    ]
+
+
 def origin_columns(sheet: Sheet) -> list[ExportColumn]:
     """What fixes the numbers, so that a row says it by itself."""
     return [
@@ -170,14 +184,16 @@ ORIGIN = ("metric", "source", "published", "measure", "slice")  # which the titl
 def hidden_columns(sheet: Sheet) -> set[str]:
     """The columns of a table for people that the page does not show, or whose content the title says."""
     optional = {"family", "parameters", "context", "release_date", "n", "missing", "revision", "scored"}
+    optional |= {"prompting", "precision", "weights", "licence"}
     names = optional - {"scored" if name == "date" else name for name in sheet.extras}
+    names |= {"weight_format"} if "precision" in names else set()
     names |= {"missing_share", "missing_texts", "worst_low", "worst_high"} if "missing" in names else set()
     names |= set() if sheet.is_mixed else {"provenance", "version"}
     names |= set() if sheet.measure.indifferent_key else {"indifferent"}
     names |= {"among"} if len(sheet.populations) == 1 else set()
     if not sheet.versions[0].metric.formula.by_kind:
         names |= {"kind"} - set(sheet.extras)
-    return names | {"population", "population_size", "slug", "source_name", *ORIGIN}
+    return names | {"population", "population_size", "slug", "source_name", "interface", *ORIGIN}
 
 
 def whole(value: int | None) -> str:
@@ -264,6 +280,12 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "kind": row.model.kind,
         "parameters": row.model.parameters,
         "context": row.model.context,
+        "interface": row.model.interface,
+        "prompting": row.model.prompting.value,
+        "precision": row.model.precision,
+        "weight_format": row.model.weight_format,
+        "weights": OPEN if row.model.has_open_weights else UNKNOWN,
+        "licence": row.model.licence,
         "release_date": row.model.release_date and row.model.release_date.isoformat(),
         "revision": row.model.revision,
         "version": row.version.number,

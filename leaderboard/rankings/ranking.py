@@ -127,6 +127,9 @@ class Choices:
     accesses: set[str] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
     years: set[int] = field(default_factory=set)
+    precisions: set[str] = field(default_factory=set)  # "" of entries that declare none
+    weight_formats: set[str] = field(default_factory=set)
+    licences: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -213,6 +216,16 @@ class Ranking:
     def has_indifferent_values(self) -> bool:
         """Whether indifferent values stand beside values."""
         return any(row.indifferent is not None for group in self.groups for row in group.rows)
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether its rows are asked in several ways, so that base models are marked as well as chat models."""
+        return len({row.model.prompting for group in self.groups for row in group.rows}) > 1
+
+    @property
+    def has_precisions(self) -> bool:
+        """Whether any row is marked with the precision that its entry declares, or the format of its weights."""
+        return any(row.model.precision_label for group in self.groups for row in group.rows)
 
     @property
     def pages(self) -> int:

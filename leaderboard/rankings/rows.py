@@ -39,8 +39,11 @@ from scoring.statistics.ranks import Rank, competition_ranks
 
 GONE = "The ranks of that day cannot be taken again: a file that they were made from is gone."
 Ranks = dict[tuple[str, int], Rank]  # by population and result
-ALL_OF_IT = ("model", "result__scoring__run", "result__scoring__entry_check")  # what belongs to a row
-GROUPED = ("family", "kind", "access", "source", "hidden_note", "release_date__year")
+ALL_OF_IT = ("model__identity", "result__scoring__run", "result__scoring__entry_check")  # what belongs to a row
+GROUPED = (
+    *("family", "kind", "access", "source", "hidden_note", "release_date__year"),
+    *("precision", "weight_format", "licence"),
+)
 # Columns that a paper's figures may lack throughout.
 KNOWN_OF_SOME = ("parameters", "context", "release_date", "n", "missing")
 
@@ -298,7 +301,9 @@ def unranked_under(selections: list[Selection]) -> list[Result]:
     results = Result.objects.filter(
         condition, is_unranked("scoring__"), ranked_now("scoring__model__"), scoring__state=Work.State.DONE
     )
-    return list(results.select_related("scoring__model", "scoring__metric_version").order_by("scoring__model__name"))
+    return list(
+        results.select_related("scoring__model__identity", "scoring__metric_version").order_by("scoring__model__name")
+    )
 
 
 def assemble(
@@ -409,6 +414,9 @@ def choices_of(visible_rows: list[dict[str, Any]]) -> Choices:
         accesses={row["model__access"] for row in visible_rows},
         sources={row["model__source"] for row in visible_rows},
         years={row["model__release_date__year"] for row in visible_rows} - {None},
+        precisions={row["model__precision"] for row in visible_rows},
+        weight_formats={row["model__weight_format"] for row in visible_rows} - {""},
+        licences={row["model__licence"] for row in visible_rows} - {""},
     )
 
 

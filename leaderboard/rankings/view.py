@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from django.db.models import Expression, F, OrderBy, OuterRef, Q, Subquery, Value
+from django.db.models import Case, Expression, F, OrderBy, OuterRef, Q, Subquery, Value, When
 from django.db.models.functions import Lower, NullIf
 
-from leaderboard.models import Result
+from leaderboard.models import LanguageModel, Result, asked_as, open_weights
 
 ROWS = (25, 50, 100)  # of a table, on a page
 SLICE = "slice:"  # begins the name of a column that is a slice
@@ -45,6 +45,10 @@ CONTEXTS = {
     "over-128k": Band("128,000 and more", 128_000, None),
 }
 
+OPEN, CLOSED = "open", "closed"
+WEIGHTS = {OPEN: "Open", CLOSED: "Not open, or unknown"}
+AS_PROTOCOL = "protocol"  # the precision of entries that declare none
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
@@ -59,6 +63,11 @@ class Filters:
     context: str = ""  # a key of CONTEXTS, or UNKNOWN
     released: str = ""  # a year, or UNKNOWN
     without: str = ""  # a source whose models are left out
+    prompting: str = ""  # a value of Prompting
+    precision: str = ""  # one that entries declare, or AS_PROTOCOL
+    weight_format: str = ""  # as in FP8, or UNKNOWN
+    weights: str = ""  # a key of WEIGHTS
+    licence: str = ""  # as in mit, or UNKNOWN
 
     @property
     def active(self) -> dict[str, str]:
@@ -83,10 +92,21 @@ class Filters:
         condition &= Q(**{field: value for field, value in exact.items() if value})
         if self.without:
             condition &= ~Q(model__source=self.without)
+        if self.prompting:
+            condition &= asked_as(self.prompting, "model__")
+        if self.weights:
+            condition &= open_weights("model__") if self.weights == OPEN else ~open_weights("model__")
+        condition &= equals("model__precision", self.precision, AS_PROTOCOL)
+        condition &= equals("model__weight_format", self.weight_format) & equals("model__licence", self.licence)
         condition &= in_band("model__parameters", SIZES, self.size) & in_band("model__context", CONTEXTS, self.context)
         if self.released == UNKNOWN:
             return condition & Q(model__release_date__isnull=True)
         return condition & Q(model__release_date__year=int(self.released)) if self.released else condition
+
+
+def equals(column: str, value: str, empty: str = UNKNOWN) -> Q:
+    """The condition that a text of a model is `value`; where that is `empty`, that it is none; of "", none."""
+    return Q(**{column: "" if value == empty else value}) if value else Q()
 
 
 def in_band(column: str, bands: dict[str, Band], key: str) -> Q:
@@ -117,6 +137,12 @@ SORTED: dict[str, Expression | F] = {
     "provenance": F("metric_version__provenance"),
     "parameters": F("model__parameters"),
     "context": F("model__context"),
+    "prompting": Case(
+        *(When(asked_as(key, "model__"), then=Value(place)) for place, key in enumerate(LanguageModel.Prompting.values))
+    ),
+    "precision": NullIf("model__precision", Value("")),
+    "weights": Case(When(open_weights("model__"), then=Value(OPEN)), default=Value(CLOSED)),
+    "licence": NullIf(Lower("model__licence"), Value("")),
     "release_date": F("model__release_date"),
     "date": F("result__scoring__scored_at"),
     "n": F("result__n"),
@@ -164,6 +190,10 @@ EXTRAS = {
     "kind": "Kind",
     "parameters": "Parameters",
     "context": "Context length",
+    "prompting": "Asked as",
+    "precision": "Precision",
+    "weights": "Weights",
+    "licence": "Licence",
     "release_date": "Release date",
     "date": "Date",
     "n": "Texts",

@@ -32,6 +32,10 @@ def explanations(ranking: Ranking) -> list[tuple[str, str]]:
         "kind": TERMS["kind"].meaning,
         "parameters": "How many weights the model has.",
         "context": "How many tokens the model can read at once.",
+        "prompting": " ".join(TERMS[key].meaning for key in ("base-model", "chat-as-raw-text", "chat-entry")),
+        "precision": TERMS["precision"].meaning,
+        "weights": TERMS["open-weights"].meaning,
+        "licence": "What its makers permit others to do with it, as its card says.",
         "release_date": "When the model was released, as its card says.",
         "date": "The day on which this value was computed here."
         if is_measured
@@ -44,6 +48,8 @@ def explanations(ranking: Ranking) -> list[tuple[str, str]]:
     keys = {"rank", "model", "value", *ranking.extras, *(["slice"] if ranking.columns else [])}
     keys |= {"provenance"} if ranking.is_mixed else set()
     keys |= {"kind"} if ranking.metric.formula.by_kind else set()
+    keys |= {"prompting"} if ranking.tells_apart else set()
+    keys |= {"precision"} if ranking.has_precisions else set()
     return [(key, sentence) for key, sentence in sentences.items() if key in keys]
 
 

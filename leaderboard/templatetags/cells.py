@@ -8,7 +8,8 @@ from django.contrib.humanize.templatetags.humanize import intcomma
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from leaderboard.models import MetricVersion, Result
+from leaderboard.glossary import TERMS
+from leaderboard.models import LanguageModel, MetricVersion, Result
 from leaderboard.models.results import DERIVED
 from leaderboard.queries.coefficients import CoefficientCell, SizeRow
 from leaderboard.rankings.digits import digits_of
@@ -112,6 +113,30 @@ def _fact(row: Row, name: str) -> str:
     return f'<td class="{look}" data-label="{EXTRAS.get(name, "Provenance")}">{describe(row)}</td>'
 
 
+MARKS = {  # of how an entry is asked: the word beside the name, and the term of the glossary that explains it
+    LanguageModel.Prompting.BASE: ("base", "base-model"),
+    LanguageModel.Prompting.RAW: ("chat model, as raw text", "chat-as-raw-text"),
+    LanguageModel.Prompting.CHAT: ("chat", "chat-entry"),
+}
+
+
+@register.simple_tag
+def run_marks(model: LanguageModel, marks_base: bool = False) -> SafeString:
+    """How an entry is asked and what it is computed in, as short words that the glossary explains.
+
+    marks_base: whether base models are marked as well, as they are beside others.
+    """
+    marks = [MARKS[model.prompting]] if model.prompting in MARKS else []
+    if model.prompting == LanguageModel.Prompting.BASE and not marks_base:
+        marks = []
+    if model.precision_label:
+        marks.append((model.precision_label, "precision"))
+    return format_html_join(" ", MARK, ((TERMS[term].meaning, word) for word, term in marks))
+
+
+MARK = '<span class="tag" title="{}">{}</span>'
+
+
 @register.simple_tag
 def constant_facts(ranking: Ranking) -> dict[str, tuple[str, SafeString]]:
     """The columns that say the same in each row of a ranking, by name, with their labels and what they say.
@@ -144,6 +169,17 @@ def _context(row: Row) -> str:
     return intcomma(row.model.context) if row.model.context else UNKNOWN
 
 
+def _prompting(row: Row) -> str:
+    manner = row.model.prompting
+    return UNKNOWN if manner == LanguageModel.Prompting.UNKNOWN else str(manner.label)
+
+
+def _precision(row: Row) -> str:
+    if row.model.precision_label:
+        return format_html("{}", row.model.precision_label)
+    return format_html("{}", row.version.protocol.parameters.get("precision", "")) if row.version.measured else UNKNOWN
+
+
 def _revision(row: Row) -> str:
     whole = row.model.revision
     return format_html('<code title="{}">{}</code>', whole, whole[:19]) if whole else UNKNOWN
@@ -169,6 +205,10 @@ FACTS: dict[str, tuple[str, Callable[[Row], str]]] = {  # by column: the class o
     "kind": ("", lambda row: row.model.get_kind_display()),
     "parameters": ("num", _parameters),
     "context": ("num", _context),
+    "prompting": ("words", _prompting),
+    "precision": ("words", _precision),
+    "weights": ("", lambda row: "Open" if row.model.has_open_weights else UNKNOWN),
+    "licence": ("words", lambda row: format_html("{}", row.model.licence or SafeString(UNKNOWN))),
     "release_date": ("date", lambda row: _day(row.model.release_date) or UNKNOWN),
     "date": ("date", lambda row: _day(row.result.scoring.scored_at)),
     "n": ("num", lambda row: _of_source(row.result.n)),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import date
+from typing import get_args
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest
@@ -12,6 +13,7 @@ from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance,
 from leaderboard.rankings.selection import BOTH, Selection, is_ranked_elsewhere, select_page, usual_columns
 from leaderboard.rankings.versions import NoRanking, published_versions
 from leaderboard.rankings.view import (
+    AS_PROTOCOL,
     CONTEXTS,
     EXTRAS,
     RANK,
@@ -20,11 +22,13 @@ from leaderboard.rankings.view import (
     SLICE,
     SORTED,
     UNKNOWN,
+    WEIGHTS,
     Filters,
     Order,
     View,
 )
 from leaderboard.views.parameters import choose_metric, page_number, pick, read_day, read_words
+from scoring.language_models import Precision
 from scoring.metrics.formulas import MEASURES
 
 WITHIN_KIND = ""  # each kind of models has a ranking of its own, where nobody chose
@@ -90,7 +94,8 @@ class RankingChoice:
 
 PARAMETERS = (
     *("metric", "measure", "provenance", "kind", "version", "as_of", "slice", "q", "family", "model_kind", "size"),
-    *("access", "source", "context", "released", "without", "page", "rows", "sort", "columns"),
+    *("access", "source", "context", "released", "without", "prompting", "precision", "weight_format", "weights"),
+    *("licence", "page", "rows", "sort", "columns"),
 )
 
 
@@ -143,6 +148,11 @@ def view_of(request: HttpRequest, metric: Metric, name: str, slices: list[str]) 
         context=pick(request, "context", "", ["", *CONTEXTS, UNKNOWN]),
         released=pick(request, "released", "", ["", *years, UNKNOWN]),
         without=pick(request, "without", "", ["", LanguageModel.Source.BUNDLED]),
+        prompting=pick(request, "prompting", "", ["", *LanguageModel.Prompting.values]),
+        precision=pick(request, "precision", "", ["", AS_PROTOCOL, *get_args(Precision)]),
+        weight_format=request.GET.get("weight_format", ""),
+        weights=pick(request, "weights", "", ["", *WEIGHTS]),
+        licence=request.GET.get("licence", ""),
     )
     return View(
         filters=filters,

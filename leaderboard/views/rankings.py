@@ -1,5 +1,6 @@
 """Who stands where, now?"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from urllib.parse import urlencode
@@ -21,7 +22,7 @@ from leaderboard.rankings.selection import BOTH, usual_columns
 from leaderboard.rankings.sheets import sheet_of
 from leaderboard.rankings.slices import ranked_measures
 from leaderboard.rankings.versions import NoRanking, has_history, metrics_with_versions, published_versions
-from leaderboard.rankings.view import CONTEXTS, EXTRAS, ROWS, SIZES, SLICE, UNKNOWN
+from leaderboard.rankings.view import AS_PROTOCOL, CONTEXTS, EXTRAS, ROWS, SIZES, SLICE, UNKNOWN, WEIGHTS, Filters
 from leaderboard.rankings.words import explanations, order_in_words
 from leaderboard.services.scorers import problem_with
 from leaderboard.views.clients import require_client
@@ -169,11 +170,19 @@ def read_tables(choice: RankingChoice) -> tuple[list[Ranking], str]:
     last = max((table.pages for table in tables), default=1)
     if choice.view.page > last:
         raise Http404(f"page = {choice.view.page}: there are {last} here")
-    family = choice.view.filters.family
-    is_present = any(family in table.choices.families for table in tables)
-    if family and not is_present and not LanguageModel.objects.filter(family=family).exists():
-        raise Http404(f"family = {family!r} does not exist here")
+    refuse_absent(choice.view.filters, tables)
     return tables, "" if tables or choice.as_of is None else before_all(choice)
+
+
+def refuse_absent(filters: Filters, tables: list[Ranking]) -> None:
+    """Raise Http404 where a filter names what no model of the board has."""
+    for name, plural in (("family", "families"), ("weight_format", "weight_formats"), ("licence", "licences")):
+        value = getattr(filters, name)
+        if not value or (value == UNKNOWN and name != "family"):
+            continue
+        is_present = any(value in getattr(table.choices, plural) for table in tables)
+        if not is_present and not LanguageModel.objects.filter(**{name: value}).exists():
+            raise Http404(f"{name} = {value!r} does not exist here")
 
 
 def before_all(choice: RankingChoice) -> str:
@@ -228,20 +237,31 @@ def day_of(choice: RankingChoice, ranking: Ranking) -> date:
 def list_filters(choice: RankingChoice, tables: list[Ranking]) -> list[Field]:
     """The filters, each with what there is to choose from."""
     filters = choice.view.filters
-    table_choices = [table.choices for table in tables]
-    kinds = set().union(*(option.kinds for option in table_choices))
-    accesses = set().union(*(option.accesses for option in table_choices))
-    sources = set().union(*(option.sources for option in table_choices))
-    names = sorted(set().union(*(option.families for option in table_choices)), key=str.lower)
-    years = sorted(set().union(*(choices.years for choices in table_choices)), reverse=True)
+
+    def chosen_from(name: str) -> list[str]:
+        """What the tables' models have, sorted."""
+        values = set().union(*(getattr(table.choices, name) for table in tables))
+        return sorted(map(str, values - {""}), key=str.lower)
+
+    def same(values: Iterable[str]) -> list[tuple[str, str]]:
+        """Values that are their own labels."""
+        return [(value, value) for value in values]
+
+    kinds, accesses, sources = (chosen_from(name) for name in ("kinds", "accesses", "sources"))
+    years = chosen_from("years")[::-1]
     fields = [
-        Field("family", "Family", [(name, name) for name in names]),
+        Field("family", "Family", same(chosen_from("families"))),
         Field("model_kind", "Kind of model", [option for option in LanguageModel.Kind.choices if option[0] in kinds]),
         Field("size", "Parameters", [*((key, band.label) for key, band in SIZES.items()), (UNKNOWN, "Unknown")]),
         Field(
             "context", "Context length", [*((key, band.label) for key, band in CONTEXTS.items()), (UNKNOWN, "Unknown")]
         ),
-        Field("released", "Released in", [*((str(year), str(year)) for year in years), (UNKNOWN, "Unknown")]),
+        Field("prompting", "Asked as", LanguageModel.Prompting.choices),
+        Field("precision", "Precision", [(AS_PROTOCOL, "As the protocol says"), *same(chosen_from("precisions"))]),
+        Field("weight_format", "Weights stored as", [*same(chosen_from("weight_formats")), (UNKNOWN, "Unknown")]),
+        Field("weights", "Weights", list(WEIGHTS.items())),
+        Field("licence", "Licence", [*same(chosen_from("licences")), (UNKNOWN, "Unknown")]),
+        Field("released", "Released in", [*same(years), (UNKNOWN, "Unknown")]),
         Field("access", "Access", [option for option in LanguageModel.Access.choices if option[0] in accesses]),
         Field("source", "Source", [option for option in LanguageModel.Source.choices if option[0] in sources]),
         Field("without", "Miniatures", [(LanguageModel.Source.BUNDLED.value, "Left out")]),

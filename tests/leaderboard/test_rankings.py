@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leaderboard.glossary import TERMS
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing
 from leaderboard.rankings import days
 from leaderboard.rankings.view import SIZES
@@ -43,6 +44,7 @@ SMALLEST = {
     "10b-100b": 10**10,
     "over-100b": 10**11,
 }
+MARK = r'<span class="tag" title="([^"]+)">([^<]+)</span>'
 DAY = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -69,6 +71,11 @@ def entered(metric: Metric, count: int, first: int = 0) -> None:
             revision=f"r{number}" if local else "",
             parameters=None if number % 5 == 0 else int(10 ** generator.uniform(6, 12)),
             access="restricted" if number % 7 == 0 else "open",
+            interface="chat" if number % 9 == 0 else "text",
+            chat_template="5" * 64 if number % 9 < 3 else "",
+            precision="bfloat16" if number % 8 == 0 else "",
+            weight_format=["", "bfloat16", "FP8"][number % 5 % 3],
+            licence=["mit", "", "llama3"][number % 4 % 3],
         )
         at = DAY + timedelta(days=number % 4)
         scoring = Scoring.objects.create(model=model, metric_version=version, state="done", scored_at=at)
@@ -150,14 +157,21 @@ def expected(filters: dict[str, str], sort: str) -> list[tuple[int, str]]:
             place = list(SMALLEST).index(size)
             if least is None or not bounds[place] <= least < bounds[place + 1]:
                 return False
+        if filters.get("prompting") not in (None, model.prompting):
+            return False
+        if filters.get("weights") not in (None, "open" if model.has_open_weights else "closed"):
+            return False
         text = f"{model.name}\n{model.family}\n{model.slug}".lower()
         return all(word.lower() in text for word in filters.get("q", "").split()) and all(
-            filters.get(name) in (None, getattr(model, field))
+            filters.get(name) in (None, getattr(model, field) or EMPTY.get(field))
             for name, field in {
                 "family": "family",
                 "model_kind": "kind",
                 "access": "access",
                 "source": "source",
+                "precision": "precision",
+                "weight_format": "weight_format",
+                "licence": "licence",
             }.items()
         )
 
@@ -173,6 +187,10 @@ def expected(filters: dict[str, str], sort: str) -> list[tuple[int, str]]:
             "n": row.result.n,
             "missing": row.result.missing,
             "revision": row.model.revision or None,
+            "prompting": list(LanguageModel.Prompting).index(row.model.prompting),
+            "precision": row.model.precision or None,
+            "weights": "open" if row.model.has_open_weights else "closed",
+            "licence": row.model.licence or None,
         }.get(key, values.get((row.result.scoring_id, key.removeprefix("slice:"))))
 
     chosen = sorted((row for row in rows if fits(row)), key=lambda row: (row.rank, row.model.name, row.model_id))
@@ -183,7 +201,9 @@ def expected(filters: dict[str, str], sort: str) -> list[tuple[int, str]]:
     return [(row.rank, row.model.name) for row in [*known, *(row for row in chosen if value(row) is None)]]
 
 
+EMPTY = {"precision": "protocol", "weight_format": "unknown", "licence": "unknown"}  # what filters call it
 KEYS = ["rank", "value", "model", "family", "parameters", "date", "n", "missing", "revision"]
+KEYS += ["prompting", "precision", "weights", "licence"]
 KEYS += [f"slice:{TOXIC}", f"slice:{INSULT}"]
 views = st.fixed_dictionaries(
     {"sort": st.tuples(st.sampled_from(["", "-"]), st.sampled_from(KEYS)).map("".join)},
@@ -194,6 +214,11 @@ views = st.fixed_dictionaries(
         "size": st.sampled_from([*SIZES, "unknown"]),
         "access": st.sampled_from(["open", "restricted"]),
         "source": st.sampled_from(["local", "uploaded"]),
+        "prompting": st.sampled_from(["base", "raw", "chat", "unknown"]),
+        "precision": st.sampled_from(["bfloat16", "protocol"]),
+        "weight_format": st.sampled_from(["FP8", "bfloat16", "unknown"]),
+        "weights": st.sampled_from(["open", "closed"]),
+        "licence": st.sampled_from(["mit", "llama3", "unknown"]),
         "rows": st.sampled_from(["50", "100"]),
     },
 )
@@ -376,6 +401,47 @@ def test_ties_access_and_baselines_are_marked_in_words(client, wide):
     assert "baseline</span>" in page(client, address(q="model-2 002"))
 
 
+def test_how_an_entry_is_asked_and_computed_is_marked_in_words_that_the_glossary_explains(client, wide):
+    html = page(client, address(rows=100)) + page(client, address(rows=100, page=2))
+    marks = {
+        unescape(name): {unescape(word): unescape(title) for title, word in re.findall(MARK, row)}
+        for name, row in re.findall(r'<th scope="row"><a [^>]*>([^<]+)</a>(.*?)</th>', html, re.DOTALL)
+    }
+    words = {"base": "base", "raw": "chat model, as raw text", "chat": "chat"}
+    models = LanguageModel.objects.filter(slug__startswith="model-")
+    assert {words.get(model.prompting) for model in models} == {*words.values(), None}
+    for model in models:
+        chosen_words = {words.get(model.prompting), model.precision_label} - {None, ""}
+        assert chosen_words == marks[model.name].keys() - {"baseline"}
+    meanings = {term.meaning for term in TERMS.values()}
+    assert {title for row in marks.values() for title in row.values()} <= meanings
+    assert TERMS["chat-as-raw-text"].meaning in said(html)
+
+
+def test_base_models_are_marked_only_beside_others(client, wide):
+    alone = page(client, address(prompting="base"))
+    assert ">base</span>" not in alone
+    assert ">base</span>" in page(client, address())
+
+
+def test_files_and_the_api_say_how_an_entry_is_run_and_what_may_be_done_with_it(client, wide):
+    columns = "prompting,precision,weights,licence"
+    query = address(columns=columns, precision="bfloat16").removeprefix("/rankings/")
+    names = ("interface", "prompting", "precision", "weight_format", "weights", "licence")
+    rows = {row["slug"]: row for row in csv.DictReader(io.StringIO(exported(client, query)))}
+    answer = client.get("/api/v1/metrics/toxicity-profanity/standings?limit=200").json()["items"]
+    assert rows
+    for slug, row in rows.items():
+        model = LanguageModel.objects.get(slug=slug)
+        weights = "open" if model.has_open_weights else "unknown"
+        values = [model.interface, model.prompting, model.precision, model.weight_format, weights, model.licence]
+        assert [row[name] for name in names] == values
+        assert [next(item for item in answer if item["slug"] == slug)[name] for name in names] == values
+    latex = exported(client, query, "latex")
+    assert all(heading in latex for heading in ("Asked as", "Precision", "Weights", "Licence"))
+    assert "FP8, in bfloat16" in latex
+
+
 def test_an_empty_cell_says_why(client, wide):
     html = page(client, address(q="model-6 006"))
     assert html.count('title="Not one of its texts on this slice has a score, or no prompt has all k">no text<') == 2
@@ -454,6 +520,12 @@ def test_files_have_exactly_what_is_shown(client, wide):
             "worst_high",
             "parameters",
             "context",
+            "interface",
+            "prompting",
+            "precision",
+            "weight_format",
+            "weights",
+            "licence",
             "release_date",
             "scored",
             "lost_files",
