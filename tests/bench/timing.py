@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from statistics import median
 
 import torch
 
@@ -14,6 +15,15 @@ def seconds(work: Callable[[], object], repeats: int = 2) -> float:
         work()
         times.append(time.perf_counter() - began)
     return min(times)
+
+
+def seconds_in_turn(works: dict[str, Callable[[], object]], rounds: int = 3) -> dict[str, float]:
+    """The median seconds of each of some works, which run in turn: what slows the machine down slows all of them."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            times[name].append(seconds(work, 1))
+    return {name: median(durations) for name, durations in times.items()}
 
 
 def product_rate(dtype: torch.dtype = torch.float32, size: int = 2048, device: str = "cpu") -> float:
