@@ -5,10 +5,11 @@ from collections.abc import Callable
 from celery import shared_task
 
 from leaderboard.exchange import downloads as board_exports
-from leaderboard.models import Artefact, ControlCheck, Download, MetricVersion, Reading, Run, Scoring
+from leaderboard.models import Artefact, Calibration, ControlCheck, Download, MetricVersion, Reading, Run, Scoring
 from leaderboard.operations.services import restore, scrub
 from leaderboard.queries.search_index import refresh_index
 from leaderboard.services import (
+    calibrations,
     checks,
     collect,
     downloads,
@@ -89,6 +90,14 @@ def check_control(check_id: int) -> None:
 
 
 @shared_task
+def calibrate_scorer(calibration_id: int) -> None:
+    """Hold a scorer's scores of labelled texts against the labels."""
+    rows = Calibration.objects.select_related("metric_version__metric", "evaluation_set__artefact")
+    calibrations.perform(rows.get(pk=calibration_id))
+    queue.call_for_more(Calibration)
+
+
+@shared_task
 def read_submission(reading_id: int) -> None:
     """Read an uploaded file."""
     reading.read_upload(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
@@ -114,6 +123,7 @@ def watch() -> None:
         (
             upgrade.catch_up_all,
             checks.request_due_checks,
+            calibrations.request_missing,
             rescore.advance_all,
             publish.renew_all_ranges,
             shards.remove_stale,

@@ -32,6 +32,7 @@ from leaderboard.views import (
     rankings,
     samples,
     scenarios,
+    scorers,
     search,
 )
 
@@ -78,6 +79,8 @@ urlpatterns = [
     path("docs/papers/", docs.docs_papers, name="docs_papers"),
     path("docs/threats/", docs.docs_threats, name="docs_threats"),
     path("docs/extending/", docs.docs_extending, name="docs_extending"),
+    path("scorers/", scorers.scorers, name="scorers"),
+    path("scorers/<path:name>/", scorers.scorer_page, name="scorer"),
     path("compare-scorers/", comparison.compare_scorers, name="compare_scorers"),
     re_path(r"^compare-scorers\.(?P<name>csv|json)$", comparison.compare_scorers_export, name="compare_scorers_export"),
     path("", include("leaderboard.submissions.urls")),

@@ -2,6 +2,7 @@
 
 from leaderboard.models.accounts import ApiToken, Invitation, Preferences
 from leaderboard.models.audit import AuditEvent, AuditVerb
+from leaderboard.models.calibrations import Calibration
 from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replicate, Rescoring
 from leaderboard.models.entry_checks import EntryCheck, not_held
 from leaderboard.models.evaluation import Artefact, EvaluationSet, Protocol
@@ -17,7 +18,14 @@ from leaderboard.models.search import SearchPage, SearchState
 from leaderboard.models.submissions import Reading, Submission, SubmissionLine
 from leaderboard.models.work import Download, Run, Scoring, Work, WorkKind, is_unranked
 
-WORK_TABLES: tuple[type[Work], ...] = (Run, Scoring, ControlCheck, Reading, Download)  # in the order of lists
+WORK_TABLES: tuple[type[Work], ...] = (
+    Run,
+    Scoring,
+    ControlCheck,
+    Calibration,
+    Reading,
+    Download,
+)  # in the order of lists
 
 __all__ = [
     "WORK_TABLES",
@@ -26,6 +34,7 @@ __all__ = [
     "AuditEvent",
     "AuditVerb",
     "CacheEntry",
+    "Calibration",
     "ControlCheck",
     "ControlSet",
     "Download",

@@ -113,17 +113,17 @@ def model_entries() -> list[SearchEntry]:
 
 
 def scorer_entries(metrics: list[Metric]) -> list[SearchEntry]:
-    """Each scorer leads to its state, by the first metric that asks it."""
+    """Each scorer that a metric asks leads to its page."""
     first_metrics: dict[str, Metric] = {}
     for metric in metrics:
-        if metric.scorer and metric.formula.labels:
-            first_metrics.setdefault(metric.scorer, metric)
+        if metric.asked_scorer:
+            first_metrics.setdefault(metric.asked_scorer, metric)
     return [
         SearchEntry(
             EntryKind.SCORER,
             scorer.replace("lexicon:", "Lexicon ").capitalize(),
-            f"Whether the scorer of {metric.title} can be trusted today",
-            f"{reverse('drift')}?metric={metric.slug}",
+            f"How right the scorer of {metric.title} is, and whether it still gives the scores it gave",
+            reverse("scorer", args=[scorer]),
             scorer,
         )
         for scorer, metric in first_metrics.items()

@@ -8,6 +8,7 @@ from django.db import connection
 from leaderboard.models import (
     WORK_TABLES,
     AuditEvent,
+    Calibration,
     ControlCheck,
     EvaluationSet,
     LanguageModel,
@@ -31,7 +32,7 @@ NEWEST = [
     )
 ]
 RECENT = 200  # keys below the newest, among which rows may still come of transactions that are late to commit
-ENDED = [(ControlCheck, "finished_at"), (Rescoring, "finished_at")]
+ENDED = [(Calibration, "finished_at"), (ControlCheck, "finished_at"), (Rescoring, "finished_at")]
 
 
 class Stamp(NamedTuple):

@@ -28,6 +28,7 @@ PAGES = (
     ),
     *(
         "drift",
+        "scorers",
         "about",
         "changes",
         "docs",

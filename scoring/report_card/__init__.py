@@ -5,6 +5,6 @@ card = make_card(texts, values, threshold=0.5)  # values: float [n], NaN where t
 """
 
 from scoring.report_card.card import ReportCard, make_card
-from scoring.report_card.labelled_texts import FORMS, LabelledTexts, UnreadableLabels, read_labelled
+from scoring.report_card.labelled_texts import FORMS, LabelledTexts, UnreadableLabels, label_sentences, read_labelled
 
-__all__ = ["FORMS", "LabelledTexts", "ReportCard", "UnreadableLabels", "make_card", "read_labelled"]
+__all__ = ["FORMS", "LabelledTexts", "ReportCard", "UnreadableLabels", "label_sentences", "make_card", "read_labelled"]

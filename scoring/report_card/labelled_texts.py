@@ -5,7 +5,7 @@ Messages name the file, the row and the column, never a text.
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from scoring.evaluation_sets.labelled import EvaluationSetError, read_safenlp
+from scoring.evaluation_sets.labelled import EvaluationSetError, LabelledSentence, read_safenlp
 from scoring.refusals import Refused
 
 LEAST_SHARE = 0.5  # of its annotators, from which Civil Comments calls a comment toxic or about an identity
@@ -78,6 +78,19 @@ def read_labelled(path: Path, form: str = "own", language: str = "") -> Labelled
     duplicate = _first_repeated(row.id for row in rows)
     if duplicate is not None:
         raise UnreadableLabels(f"{path.name}, id: {duplicate!r} stands in two rows; give every text an id of its own")
+    return _gather(rows, language)
+
+
+def label_sentences(sentences: Iterable[LabelledSentence]) -> LabelledTexts:
+    """The sentences of an evaluation set, which are English, as labelled texts."""
+    return _gather([_of_sentence(sentence) for sentence in sentences])
+
+
+def _of_sentence(sentence: LabelledSentence) -> _Row:
+    return _Row(sentence.id, sentence.text, sentence.harmful, sentence.demographics, "en")
+
+
+def _gather(rows: Sequence[_Row], language: str = "") -> LabelledTexts:
     names = sorted({group for row in rows for group in row.groups})
     return LabelledTexts(
         tuple(row.id for row in rows),
@@ -120,8 +133,7 @@ def _read_safenlp(path: Path) -> Iterator[_Row]:
         sentences = read_safenlp(path)
     except EvaluationSetError as error:
         raise UnreadableLabels(str(error)) from error
-    for sentence in sentences:
-        yield _Row(sentence.id, sentence.text, sentence.harmful, sentence.demographics, "en")
+    yield from map(_of_sentence, sentences)
 
 
 def _read_hatecheck(path: Path) -> Iterator[_Row]:

@@ -130,7 +130,7 @@ def test_a_scorer_is_told_with_fingerprint_threshold_and_whether_it_is_to_be_had
     version = living.current_version()
     html = page(client, ADDRESS)
     found = terms(html)
-    assert found["Name"] == "Stand-in ( standin )"
+    assert found["Name"] == "Stand-in ( standin ): how right it is, and for whom"
     assert found["Fingerprint"].startswith(version.scorer_fingerprint[:12])
     assert found["Available here"].startswith("yes")
     assert "strictly above 0.5" in found["Threshold"]

@@ -1,0 +1,45 @@
+"""Calibrations: how right the scorer of a metric version is on texts that people labelled."""
+
+from django.db import models
+from django.db.models import Q
+
+from leaderboard.models.evaluation import EvaluationSet
+from leaderboard.models.metrics import MetricVersion
+from leaderboard.models.work import Work, WorkKind
+
+
+class Calibration(Work):
+    """A scorer's scores of labelled texts, held against the labels: its report card, one for each of its harms."""
+
+    kind = WorkKind(
+        "calibration",
+        "calibration of a scorer",
+        "calibrations of scorers",
+        task="calibrate_scorer",
+        queue="default",
+        related=("metric_version__metric", "evaluation_set"),
+        abilities={"scorer": "metric_version__scorer"},
+    )
+
+    metric_version = models.ForeignKey(MetricVersion, models.CASCADE, related_name="calibrations")
+    evaluation_set = models.ForeignKey(EvaluationSet, models.PROTECT, related_name="calibrations")
+    fingerprint = models.CharField(max_length=64, blank=True, help_text="Of the scorer as it was.")
+    cards = models.JSONField(
+        default=dict, blank=True, help_text="The report card of each harm that the scorer declares, by attribute."
+    )
+
+    class Meta(Work.Meta):
+        abstract = False
+        ordering = ("created_at", "pk")
+        constraints = (
+            *Work.Meta.constraints,
+            models.UniqueConstraint(
+                fields=["metric_version", "evaluation_set"], name="calibration_one_a_version_and_set"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="done") | ~Q(fingerprint=""), name="calibration_done_has_fingerprint"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"calibration of {self.metric_version.scorer} on {self.evaluation_set}"

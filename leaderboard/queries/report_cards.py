@@ -1,0 +1,70 @@
+"""The scorers of the board, and how right each is on texts that people labelled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from leaderboard.models import Calibration, EvaluationSet, Metric, RetiredScorer, Work
+from leaderboard.queries.drift import WatchedScorer, list_watched_scorers
+from scoring.scorers import ScorerDeclaration, find_declaration
+
+Card = Mapping[str, Any]  # a report card, as `scoring.report_card.ReportCard` is stored
+
+
+@dataclass(frozen=True)
+class ListedScorer:
+    """A scorer that metrics ask, with what is known of it by each of them, and its newest report cards by set."""
+
+    name: str
+    declaration: ScorerDeclaration | None
+    retirement: RetiredScorer | None
+    watched: Sequence[WatchedScorer]
+    calibrations: Sequence[Calibration]
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        if self.declaration is None:
+            return self.name
+        choice = self.declaration.choice(self.name)
+        return f"{self.declaration.title}: {choice}" if choice else self.declaration.title
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What its scores do not tell."""
+        return self.declaration.limits if self.declaration else ()
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics that ask it."""
+        return [one.metric for one in self.watched]
+
+    @cached_property
+    def cards(self) -> list[tuple[EvaluationSet, str, Card]]:
+        """Its report cards: of which set, and of which attribute."""
+        return [
+            (calibration.evaluation_set, attribute, card)
+            for calibration in self.calibrations
+            for attribute, card in calibration.cards.items()
+        ]
+
+
+def list_scorers() -> list[ListedScorer]:
+    """Every scorer that a metric asks, those with report cards first; in eight queries."""
+    watched_scorers: dict[str, list[WatchedScorer]] = {}
+    for one in list_watched_scorers():
+        if one.metric.asked_scorer:
+            watched_scorers.setdefault(one.metric.asked_scorer, []).append(one)
+    retirements = {row.name: row for row in RetiredScorer.objects.filter(name__in=watched_scorers)}
+    calibrations: dict[str, dict[str, Calibration]] = {}
+    finished_rows = Calibration.objects.filter(state=Work.State.DONE, metric_version__scorer__in=watched_scorers)
+    for row in finished_rows.select_related("metric_version", "evaluation_set__artefact").order_by("finished_at", "pk"):
+        calibrations.setdefault(row.metric_version.scorer, {})[row.evaluation_set.slug] = row
+    scorers = [
+        ListedScorer(
+            name, find_declaration(name), retirements.get(name), rows, list(calibrations.get(name, {}).values())
+        )
+        for name, rows in watched_scorers.items()
+    ]
+    return sorted(scorers, key=lambda scorer: not scorer.calibrations)

@@ -1,0 +1,197 @@
+"""Report cards: calibrations are made by themselves, and pages say how right each scorer is and for whom."""
+
+import json
+import re
+from io import StringIO
+
+import numpy as np
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from sklearn import metrics
+
+from leaderboard import tasks
+from leaderboard.models import Calibration, EvaluationSet, MetricVersion, Work
+from leaderboard.models.work import from_now
+from leaderboard.services import calibrations
+from leaderboard.services.evaluation_sets import import_sentences
+from scoring.evaluation_sets import build_starter, get
+from scoring.refusals import Refused
+from tests.leaderboard.conftest import seed_figures
+from tests.leaderboard.living import (
+    NAME,
+    SLUG,
+    Killed,
+    Stage,
+    drain,
+    drift,
+    entrant,
+    probability,
+    small_metric,
+    standing_in,
+    submit,
+)
+from tests.leaderboard.test_history import page, said, table
+
+pytestmark = pytest.mark.django_db
+
+TEXTS = 160
+
+
+@pytest.fixture(autouse=True)
+def stage() -> Stage:
+    with standing_in() as stage:
+        yield stage
+
+
+@pytest.fixture
+def sentences():
+    """Some of the starter set's sentences, of both labels and several demographics."""
+    every_sentence = build_starter()
+    return [every_sentence[n] for n in np.linspace(0, len(every_sentence) - 1, TEXTS, dtype=int)]
+
+
+@pytest.fixture
+def living(db, tmp_path, sentences):
+    """A board with an entry, and labelled texts."""
+    metric = small_metric(tmp_path)
+    import_sentences(get("starter"), sentences)
+    submit(entrant(1, metric), metric)
+    return metric
+
+
+def calibrate() -> None:
+    """Do what the watch queues."""
+    calibrations.request_missing()
+    for row in Calibration.objects.unclaimed():
+        tasks.calibrate_scorer(row.pk)
+
+
+def test_a_scorer_that_measured_an_entry_is_calibrated_by_itself_once_a_version(living, stage):
+    calibrate()
+    row = Calibration.objects.get()
+    assert (row.state, row.metric_version.number, set(row.cards)) == (Work.State.DONE, 1, {"toxicity", "insult"})
+    assert row.fingerprint == row.metric_version.scorer_fingerprint
+    calibrate()
+    assert Calibration.objects.count() == 1
+    drift(stage)
+    call_command("check_control", SLUG, stdout=StringIO())
+    drain()
+    calibrate()
+    assert [row.metric_version.number for row in Calibration.objects.all()] == [1, 2]
+    assert len(set(Calibration.objects.values_list("fingerprint", flat=True))) == 2
+
+
+def test_the_figures_are_those_of_scikit_learn_on_the_scores_of_the_scorer(living, sentences):
+    calibrate()
+    card = Calibration.objects.get().cards["toxicity"]
+    harmful = np.array([sentence.harmful for sentence in sentences])
+    scores = np.array([probability(sentence.text, "toxicity") for sentence in sentences], dtype=np.float32)
+    assert card["whole"]["roc_auc"]["value"] == pytest.approx(metrics.roc_auc_score(harmful, scores), abs=1e-6)
+    assert card["average_precision"] == pytest.approx(metrics.average_precision_score(harmful, scores), abs=1e-6)
+    assert card["whole"]["false_positives"]["value"] == pytest.approx((scores[~harmful] > 0.5).mean())
+
+
+def test_nothing_is_calibrated_before_a_scorer_ran_here(db, tmp_path, sentences):
+    small_metric(tmp_path)
+    seed_figures()  # published ones name scorers that nobody has here
+    import_sentences(get("starter"), sentences)
+    calibrations.request_missing()
+    assert not Calibration.objects.exists()
+
+
+def test_a_scorer_that_is_down_fails_the_calibration_with_its_words_and_a_retry_makes_it(living, stage):
+    stage.down = True
+    calibrations.request_missing()
+    row = Calibration.objects.get()
+    for _ in range(12):
+        Calibration.objects.update(not_before=None)
+        if Calibration.objects.unclaimed().exists():
+            tasks.calibrate_scorer(row.pk)
+    row.refresh_from_db()
+    assert "the stand-in is down" in row.reason
+    assert not row.cards
+    stage.down = False
+    if row.state == Work.State.FAILED:
+        calibrations.request_calibration(row.metric_version, row.evaluation_set, send=False)
+    Calibration.objects.update(not_before=None)
+    tasks.calibrate_scorer(row.pk)
+    row.refresh_from_db()
+    assert (row.state, set(row.cards)) == (Work.State.DONE, {"toxicity", "insult"})
+
+
+def test_a_worker_killed_while_it_scores_costs_a_shard(living, stage, settings, sentences):
+    settings.SHARD_SCORES = 40
+    calibrations.request_missing()
+    row = Calibration.objects.get()
+    stage.asked.clear()
+    stage.kill_after = 2
+    with pytest.raises(Killed):
+        tasks.calibrate_scorer(row.pk)
+    Calibration.objects.update(lease_expires_at=from_now(-1))
+    tasks.calibrate_scorer(row.pk)
+    row.refresh_from_db()
+    assert row.state == Work.State.DONE
+    assert sum(stage.asked) == len({sentence.text for sentence in sentences})
+
+
+def test_a_scorer_of_likelihoods_or_a_set_without_labels_is_refused(living):
+    version = MetricVersion.objects.get()
+    prompts = EvaluationSet.objects.get(slug="ten-prompts")
+    with pytest.raises(Refused, match="set = 'ten-prompts': it holds no labelled texts"):
+        calibrations.request_calibration(version, prompts)
+
+
+def test_the_command_says_how_right_the_scorer_is(living):
+    output = StringIO()
+    call_command("calibrate", SLUG, stdout=output)
+    card = Calibration.objects.get().cards["toxicity"]
+    area = card["whole"]["roc_auc"]
+    assert f"starter v1, toxicity: ROC AUC {area['value']:.3f} [{area['low']:.3f}" in output.getvalue()
+    with pytest.raises(CommandError, match="there are no such labelled texts here; known: starter"):
+        call_command("calibrate", SLUG, "--set", "nothing", stdout=StringIO())
+
+
+def test_the_pages_show_the_report_card_by_demographic_length_and_score(client, living):
+    assert "No scorer has been calibrated yet" in page(client, "/scorers/")
+    assert "It has no report card yet" in page(client, f"/scorers/{NAME}/")
+    calibrate()
+    card = Calibration.objects.get().cards["insult"]
+    rows = {row[1]: row for row in table(page(client, "/scorers/"), "Report cards")}
+    assert rows["Insult"][2].startswith(f"{card['whole']['roc_auc']['value']:.3f}")
+    html = page(client, f"/scorers/{NAME}/?card=starter/insult")
+    by_demographic = {row[0]: row[1:] for row in table(html, "By demographic")}
+    assert set(by_demographic) >= {"Women", "Native American"}
+    assert by_demographic["Women"][0] == str(card["groups"]["women"]["about_it"]["n"])
+    assert by_demographic["Women"][2].startswith(f"{card['groups']['women']['bpsn_auc']['value']:.3f}")
+    assert len(table(html, "Reliability")) == len(card["reliability"])
+    assert len(table(html, "By length")) == len(card["lengths"])
+    assert "labelled above 0.5" in said(html)
+    chart = client.get(f"/scorers/{NAME}/?card=starter/insult&chart=reliability&format=json")
+    assert json.loads(chart.content)["data"]
+    assert client.get(f"/scorers/{NAME}/?card=starter/kindness").status_code == 404
+    assert client.get("/scorers/nobody/").status_code == 404
+
+
+def test_other_pages_lead_to_the_scorer(client, living):
+    assert f'href="/scorers/{NAME}/"' in page(client, f"/metrics/{SLUG}/")
+    assert 'href="/scorers/"' in page(client, "/drift/")
+    assert re.search(r"<loc>http://[^<]*/scorers/</loc>", page(client, "/sitemap.xml"))
+
+
+def test_the_number_of_queries_does_not_grow_with_scorers_and_cards(client, living, tmp_path, sentences):
+    calibrate()
+
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            page(client, "/scorers/")
+        return len(queries)
+
+    queries_before = count()
+    second = small_metric(tmp_path, slug="toxicity-second", scorer="profanity")
+    submit(entrant(2, second), second)
+    import_sentences(get("implicit-hate"), sentences[: TEXTS // 2])
+    calibrate()
+    assert Calibration.objects.filter(state="done").count() == 4
+    assert count() <= queries_before
