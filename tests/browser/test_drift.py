@@ -1,4 +1,4 @@
-"""Drift, metric, about and change log in a real browser: by eye, by keyboard, with and without JavaScript."""
+"""Drift, scorers, metric, about and change log in a real browser: by eye, by keyboard, with and without JavaScript."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +9,14 @@ from playwright.sync_api import expect
 
 from leaderboard.celery import app
 from leaderboard.models import Metric
+from leaderboard.services.evaluation_sets import import_sentences
+from scoring.evaluation_sets import build_starter, get
 from tests.browser.conftest import CHROMIUM
 from tests.browser.looking import drawn, unfit
 from tests.leaderboard.conftest import keep_quickly
-from tests.leaderboard.living import SLUG, drain, drift, entrant, small_metric, standing_in, submit
+from tests.leaderboard.living import NAME, SLUG, drain, drift, entrant, small_metric, standing_in, submit
 from tests.leaderboard.test_drift_page import check
+from tests.leaderboard.test_scorers_page import calibrate
 from tests.rows import Board, load_board
 
 pytestmark = [
@@ -27,6 +30,8 @@ PAGES = {
     "drift": "/drift/",
     "checks": DRIFT,
     "metric": f"/metrics/{SLUG}/",
+    "scorers": "/scorers/",
+    "report card": f"/scorers/{NAME}/?card=starter/toxicity",
     "about": f"/about/?metric={SLUG}",
     "changes": "/about/changes/",
 }
@@ -51,6 +56,8 @@ def drifted_rows(django_db_setup: None, django_db_blocker, tmp_path_factory: pyt
             drift(stage, 0.8)
             check(metric)
             drain()
+            import_sentences(get("starter"), build_starter()[::8])
+            calibrate()
 
         return keep_quickly(build)
 
@@ -73,7 +80,7 @@ def _scorer() -> Iterator[None]:
 def test_a_page_with_its_charts_drawn_is_accessible_and_fits_its_window(visit, name):
     opened = visit(PAGES[name])
     page = opened.page
-    assert page.locator("[data-chart]").count() == (2 if name == "checks" else 0)
+    assert page.locator("[data-chart]").count() == (2 if name in ("checks", "report card") else 0)
     assert page.locator("h1").count() == 1
     for details in page.locator("details").all():
         details.locator("summary").click()
