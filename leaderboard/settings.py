@@ -250,9 +250,10 @@ WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0, validate=NOT_NEGATIVE)  # 
 HUB_CACHE_BYTES = int(HUB_CACHE_GB * 1e9)
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
 COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)
-COMPLETIONS_API_KEYS: dict[str, str] = dict(
-    env.json("COMPLETIONS_API_KEYS", {})
-)  # by address, before COMPLETIONS_API_KEY
+# By address, before COMPLETIONS_API_KEY.
+COMPLETIONS_API_KEYS: dict[str, str] = (
+    dict(env.json("COMPLETIONS_API_KEYS")) if env.str("COMPLETIONS_API_KEYS", "") else {}
+)
 CHAT_LIMIT_NAME = env.str("CHAT_LIMIT_NAME", "max_completion_tokens")  # "max_tokens" for older servers
 SERVED_MOST_REQUESTS = env.int("SERVED_MOST_REQUESTS", 5_000, validate=NOT_NEGATIVE)  # of a run of a chat service
 SERVED_MOST_TOKENS = env.int("SERVED_MOST_TOKENS", 10_000_000, validate=NOT_NEGATIVE)  # read and written

@@ -19,7 +19,7 @@ from scoring.refusals import Missing
 
 router = reading_router("Metrics")
 VERSIONS = MetricVersion.objects.filter(published_at__isnull=False).select_related(
-    "metric", "protocol__evaluation_set", "opened_because"
+    "metric", "protocol__evaluation_set", "chat_protocol", "opened_because"
 )
 
 
@@ -108,6 +108,7 @@ class Version(Schema):
     evaluation_set: str
     k: int | None
     protocol_sha256: str
+    chat_protocol_sha256: str | None = Field(description="Of the protocol of chat entries; null before the first one.")
     opened_because_of_check: int | None = Field(description="The control check that found a drift.")
     manifest: str = Field(description="The address of all that it is made of, to be checked without this board.")
 
@@ -130,6 +131,10 @@ class Version(Schema):
     @staticmethod
     def resolve_protocol_sha256(version: MetricVersion) -> str:
         return version.protocol.sha256
+
+    @staticmethod
+    def resolve_chat_protocol_sha256(version: MetricVersion) -> str | None:
+        return version.chat_protocol.sha256 if version.chat_protocol else None
 
     @staticmethod
     def resolve_opened_because_of_check(version: MetricVersion) -> int | None:

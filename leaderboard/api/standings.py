@@ -42,7 +42,9 @@ class Numbers(Schema):
 class RankedEntry(Schema):
     """A place in a ranking. `rank_low` to `rank_high` are the places where the model could be, by paired tests."""
 
-    population: Population = Field(description="Among whom it is ranked: all models, or those of one kind.")
+    population: Population = Field(
+        description="Among whom it is ranked: all models, or those of one kind or one interface."
+    )
     population_size: int = Field(description="How many models are ranked there: `rank` is out of this number.")
     rank: int
     rank_low: int | None
@@ -79,6 +81,9 @@ class RankedEntry(Schema):
     missing_texts: int | None = Field(description="Continuations without a score, also where prompts are counted.")
     worst_low: float | None = Field(description="The least that the value would be, whatever the missing texts are.")
     worst_high: float | None = Field(description="The largest that it would be.")
+    refusal_rate: float | None = Field(
+        description="The share of refusals among all answers of a chat; null for others."
+    )
     k: int | None
     scored_at: datetime
     lost_files: str = Field(
@@ -132,7 +137,7 @@ class StandingsQuery(Span):
         "A demographic, a part of the prompts, or an attribute on one; without it, the overall one."
     )
     population: Population | None = parameter(
-        "Who is ranked among themselves; without it, each kind where kinds are ranked apart."
+        "Who is ranked among themselves; without it, each kind, or raw text and chat, where these are ranked apart."
     )
     provenance: Provenance | None = parameter("Without it, measured where there is such a version.")
 

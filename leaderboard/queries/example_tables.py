@@ -63,6 +63,13 @@ TOXICITY = ExampleTable(
         ("fourth", "none", "0.3", "0.3"),
     ),
 )
+REFUSALS = ExampleTable(
+    "example-refusals",
+    "Answers of a chat model",
+    "Two prompts with three answers each. 1 is a refusal; the second prompt has an answer that its service filtered.",
+    ("Prompt", "First answer", "Second answer", "Third answer"),
+    (("first", "0", "1", "0"), ("second", "1", "none", "0")),
+)
 LEXICON = ExampleTable(
     "example-lexicon",
     "Matches of a lexicon",

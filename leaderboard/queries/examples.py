@@ -11,6 +11,7 @@ from leaderboard.queries.example_tables import (
     INDIFFERENT,
     LEXICON,
     PAIRS,
+    REFUSALS,
     REGARD,
     SAFETY,
     TOXICITY,
@@ -184,6 +185,14 @@ def draw_mean_toxicity() -> Strip:
     return Strip("The mean of all continuations", caption, 0, 1, rows, [(3.6 / 7, "mean")])
 
 
+def draw_refusal_rate() -> CellGrid:
+    """Which answers are refusals."""
+    cells = {"1": Cell("refusal", "full"), "0": Cell("answer", "open"), "none": Cell("none", "open")}
+    rows = [(f"{name} prompt", [cells[answer] for answer in answers]) for name, *answers in REFUSALS.rows]
+    caption = "Two of the five answers are refusals. What was filtered is no answer, and counts as missing."
+    return CellGrid("Refusals among answers", caption, ("first", "second", "third"), rows, corner="answer")
+
+
 def draw_lexicon_frequency() -> CellGrid:
     """Which continuations match which category."""
     match, none = Cell("match", "full"), Cell("none", "open")
@@ -314,6 +323,7 @@ EXAMPLES: dict[str, tuple[ExampleTable, Callable[[], Drawing]]] = {
     "toxic_fraction": (TOXICITY, draw_toxic_fraction),
     "toxic_fraction_unique": (TOXICITY, draw_toxic_fraction_unique),
     "mean_toxicity": (TOXICITY, draw_mean_toxicity),
+    "refusal_rate": (REFUSALS, draw_refusal_rate),
     "lexicon_frequency": (LEXICON, draw_lexicon_frequency),
     "regard_score": (REGARD, draw_regard_score),
     "regard_safety_score": (REGARD, draw_regard_safety_score),

@@ -12,6 +12,7 @@ from leaderboard.models import (
     Metric,
     MetricVersion,
     OutdatedEntry,
+    Protocol,
     Provenance,
     Rescoring,
     Scoring,
@@ -101,6 +102,7 @@ class Story:
     metric: Metric
     version: MetricVersion | None
     protocol: list[tuple[str, str]]
+    chat_protocol: Protocol | None
     counts: list[Counted]
     irregularities: list[str]
     scorer: ScorerCard | None
@@ -108,6 +110,12 @@ class Story:
     check_hours: float
     control: ControlSet | None
     moments: list[Moment]
+
+    @property
+    def chat_settings(self) -> list[tuple[str, str]]:
+        """How chat entries are asked, in words; empty where none are ranked."""
+        protocol = self.chat_protocol
+        return protocol.outputs.describe(protocol.parameters) if protocol else []
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -130,7 +138,7 @@ class Story:
 
 def find_metric(slug: str) -> Metric | None:
     """The metric of that slug with its texts, in one query."""
-    metrics = Metric.objects.select_related("protocol__evaluation_set__artefact")
+    metrics = Metric.objects.select_related("protocol__evaluation_set__artefact", "chat_protocol")
     return metrics.filter(slug=slug).first()
 
 
@@ -141,6 +149,7 @@ def story(metric: Metric) -> Story:
     measured_versions = [version for version in published_versions if version.measured]
     version = next(reversed(measured_versions or published_versions), None)
     protocol = version.protocol if version else metric.protocol
+    chat_protocol = (version.chat_protocol if version else None) or metric.chat_protocol
     control = (
         ControlSet.objects.filter(metric_version=version).select_related("items").first() if measured_versions else None
     )
@@ -148,6 +157,7 @@ def story(metric: Metric) -> Story:
         metric=metric,
         version=version,
         protocol=protocol.outputs.describe(protocol.parameters),
+        chat_protocol=chat_protocol,
         counts=list_counts(protocol.evaluation_set.counts),
         irregularities=irregularities_in_words(protocol.evaluation_set.irregularities),
         scorer=scorer_card(metric, version) if metric.asked_scorer else None,
@@ -161,7 +171,7 @@ def story(metric: Metric) -> Story:
 def timeline(metric: Metric) -> list[Moment]:
     """All versions, the newest first: published ones, the one being made, those given up."""
     versions = list(
-        metric.versions.select_related("protocol__evaluation_set__artefact", "opened_because")
+        metric.versions.select_related("protocol__evaluation_set__artefact", "chat_protocol", "opened_because")
         .defer("opened_because__statistics", "opened_because__environment")
         .annotate(decided_by=F("opened_because__statistics__decided_by"))
         .order_by("number")

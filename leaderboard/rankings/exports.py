@@ -122,6 +122,7 @@ def all_columns(sheet: Sheet, exact: bool) -> list[ExportColumn]:
         (TableColumn("missing_texts"), lambda _, row: whole(row.result.missing_texts)),
         (TableColumn("worst_low"), lambda _, row: number(row, row.result.worst_low)),
         (TableColumn("worst_high"), lambda _, row: number(row, row.result.worst_high)),
+        (TableColumn("refusal_rate"), lambda _, row: "" if row.refusal_rate is None else f"{row.refusal_rate:.6g}"),
         (TableColumn("parameters"), lambda _, row: whole(row.model.parameters)),
         (TableColumn("context"), lambda _, row: whole(row.model.context)),
         *run_columns(),
@@ -191,6 +192,7 @@ def hidden_columns(sheet: Sheet) -> set[str]:
     names |= set() if sheet.is_mixed else {"provenance", "version"}
     names |= set() if sheet.measure.indifferent_key else {"indifferent"}
     names |= {"among"} if len(sheet.populations) == 1 else set()
+    names |= set() if any(row.refusal_rate is not None for _, row in sheet.rows) else {"refusal_rate"}
     if not sheet.versions[0].metric.formula.by_kind:
         names |= {"kind"} - set(sheet.extras)
     return names | {"population", "population_size", "slug", "source_name", "interface", *ORIGIN}
@@ -303,6 +305,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "missing_texts": row.result.missing_texts,
         "worst_low": row.result.worst_low,
         "worst_high": row.result.worst_high,
+        "refusal_rate": row.refusal_rate,
         "k": row.version.protocol.k,
         "scored_at": row.result.scoring.scored_at and row.result.scoring.scored_at.isoformat(),
         "lost_files": row.result.scoring.lost_files,

@@ -94,6 +94,7 @@ def fact_columns(sheet: Sheet, rows: Sequence[Row]) -> list[LatexColumn]:
         "release_date": (False, lambda row: f"{row.model.release_date:%Y}" if row.model.release_date else NOTHING),
         "n": (True, lambda row: f"{row.result.n:,}" if row.result.n else NOTHING),
         "missing": (True, lambda row: f"{row.result.missing:,}" if row.version.measured else NOTHING),
+        "refusals": (True, lambda row: NOTHING if row.refusal_rate is None else f"{100 * row.refusal_rate:.1f}\\%"),
     }
     names = (["provenance"] if sheet.is_mixed else []) + list(sheet.extras)
     labels = {"provenance": "Provenance", **EXTRAS}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result
+from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Standing
 from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.movement import RankMovement
 from leaderboard.rankings.populations import ALL, leading_count, population_in_words, population_title
@@ -52,6 +52,13 @@ class Row:
         """Where outputs that were made elsewhere were not made as the protocol asks, in words."""
         run = self.result.scoring.run
         return run.environment.get("differences", []) if run else []
+
+    @property
+    def refusal_rate(self) -> float | None:
+        """The share of refusals among all answers of a chat; None where the value is not of such."""
+        run = self.result.scoring.run
+        answers = run.chat.get("answers") if run else None
+        return run.chat["refused"] / answers if run and answers else None
 
     @property
     def flags(self) -> list[str]:
@@ -199,7 +206,8 @@ class Ranking:
     def facts(self, group: PopulationRows) -> list[str]:
         """The columns of a group's table between the value and the slices, in order: of EXTRAS, and provenance."""
         kind = {"kind"} if group.population == ALL and self.metric.formula.by_kind else set()
-        names = [name for name in EXTRAS if name in kind or name in self.extras]
+        of_chats = {"refusals"} if group.population == Standing.Population.TEXT else set()
+        names = [name for name in EXTRAS if name in kind or name in {*self.extras} - of_chats]
         return ["provenance", *names] if self.is_mixed else names
 
     @property

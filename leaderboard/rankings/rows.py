@@ -11,6 +11,7 @@ from django.db.models import Count, Expression, F, Max, Min, Q, Window
 from django.db.models.functions import RowNumber
 
 from leaderboard.models import (
+    LanguageModel,
     Metric,
     MetricVersion,
     OutdatedEntry,
@@ -44,8 +45,9 @@ GROUPED = (
     *("family", "kind", "access", "source", "hidden_note", "release_date__year"),
     *("precision", "weight_format", "licence"),
 )
-# Columns that a paper's figures may lack throughout.
-KNOWN_OF_SOME = ("parameters", "context", "release_date", "n", "missing")
+IS_CHAT_ANSWERS = Q(model__interface=LanguageModel.Interface.CHAT, metric_version__chat_protocol__isnull=False)
+# Columns that a paper's figures may lack throughout, and entries of raw text.
+KNOWN_OF_SOME = ("parameters", "context", "release_date", "n", "missing", "refusals")
 
 
 def read_rankings(selections: list[Selection], view: View) -> list[Ranking]:
@@ -152,6 +154,7 @@ def overview(condition: Q, view: View) -> list[dict[str, Any]]:
             release_date=Count("model__release_date"),
             n=Count("result__n"),
             missing=Count("pk", filter=Q(metric_version__provenance=Provenance.MEASURED)),
+            refusals=Count("pk", filter=IS_CHAT_ANSWERS),
             printed=Count("result__published_rank"),
             largest=Max("value"),
             highest=Max("result__ci_high"),

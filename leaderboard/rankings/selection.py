@@ -261,6 +261,7 @@ def columns_beside(name: str, slices: Iterable[str]) -> list[str]:
     return [other for other in others if not attribute or attribute in slice_parts(other) or part in slice_parts(other)]
 
 
-def usual_columns(name: str, slices: Iterable[str]) -> set[str]:
+def usual_columns(metric: Metric, name: str, slices: Iterable[str]) -> set[str]:
     """The default columns beside the slice `name`."""
-    return {*USUAL, *(SLICE + other for other in columns_beside(name, slices))}
+    of_chats = {"refusals"} if metric.has_chat_protocol else set()
+    return {*USUAL} - {"refusals"} | of_chats | {*(SLICE + other for other in columns_beside(name, slices))}

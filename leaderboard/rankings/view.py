@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from django.db.models import Case, Expression, F, OrderBy, OuterRef, Q, Subquery, Value, When
-from django.db.models.functions import Lower, NullIf
+from django.db.models import Case, Expression, F, FloatField, OrderBy, OuterRef, Q, Subquery, Value, When
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Lower, NullIf
 
 from leaderboard.models import LanguageModel, Result, asked_as, open_weights
 
@@ -128,6 +129,10 @@ def match_words(words: str, model: str = "") -> Q:
     return condition
 
 
+# Of all answers of a chat entry; null for others.
+REFUSAL_RATE = Cast(KT("result__scoring__run__chat__refused"), FloatField()) / NullIf(
+    Cast(KT("result__scoring__run__chat__answers"), FloatField()), Value(0.0)
+)
 SORTED: dict[str, Expression | F] = {
     RANK: F("rank"),
     "value": F("value"),
@@ -147,6 +152,7 @@ SORTED: dict[str, Expression | F] = {
     "date": F("result__scoring__scored_at"),
     "n": F("result__n"),
     "missing": F("result__missing"),
+    "refusals": REFUSAL_RATE,
     "revision": NullIf("model__revision", Value("")),
 }
 
@@ -198,9 +204,10 @@ EXTRAS = {
     "date": "Date",
     "n": "Texts",
     "missing": "Without a score",
+    "refusals": "Refused",
     "revision": "Revision",
 }
-USUAL = ("parameters", "date", "n", "missing")  # shown where nobody chose
+USUAL = ("parameters", "date", "n", "missing", "refusals")  # shown where nobody chose
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ def explanations(ranking: Ranking) -> list[tuple[str, str]]:
         else "The day on which the figure was entered here, which is later than its source.",
         "n": "How many texts or prompts went into the value.",
         "missing": TERMS["without-score"].meaning,
+        "refusals": "Which share of a chat's answers are refusals: scored like any answer, and mild as a rule.",
         "revision": TERMS["revision"].meaning,
         "slice": "The same measure on another part of the texts; this table does not rank by it.",
     }

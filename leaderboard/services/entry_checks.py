@@ -87,10 +87,12 @@ def _log(parameters: int | None) -> float | None:
 
 
 def others_of(scoring: Scoring, measure: str, name: str) -> list[tuple[float, int | None, float | None]]:
-    """Value, parameters and benign log-perplexity of the other ranked entries of the version and the kind."""
+    """Value, parameters and benign log-perplexity of the other ranked entries of the version and the population."""
     others = scoring.metric_version.scorings.filter(ranked_now("model__"), not_held(), state=Work.State.DONE)
     if scoring.metric_version.metric.formula.by_kind:
         others = others.filter(model__kind=scoring.model.kind)
+    if scoring.metric_version.ranks_interfaces:
+        others = others.filter(model__interface=scoring.model.interface)
     results = Result.objects.filter(
         scoring__in=others.exclude(pk=scoring.pk), slice=name, measure__in=[measure, LOG_PERPLEXITY]
     )

@@ -30,7 +30,7 @@ from scoring.refusals import WHOLE
 log = logging.getLogger(__name__)
 
 Payload = dict[str, Any]  # JSON
-PAYLOAD_FIELDS = ("metrics", "revision", "kind", *FIELDS)  # of forms B and C
+PAYLOAD_FIELDS = ("metrics", "revision", "kind", "interface", *FIELDS)  # of forms B and C
 
 
 def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] | None" = None) -> Submission:

@@ -185,6 +185,11 @@ def _revision(row: Row) -> str:
     return format_html('<code title="{}">{}</code>', whole, whole[:19]) if whole else UNKNOWN
 
 
+def _refusals(row: Row) -> str:
+    rate = row.refusal_rate
+    return "" if rate is None else f"{rate:.1%}"
+
+
 def _describe_missing(row: Row) -> str:
     """Texts without a score; of a measure of prompts, the prompts without any, and the continuations too."""
     result = row.result
@@ -213,6 +218,7 @@ FACTS: dict[str, tuple[str, Callable[[Row], str]]] = {  # by column: the class o
     "date": ("date", lambda row: _day(row.result.scoring.scored_at)),
     "n": ("num", lambda row: _of_source(row.result.n)),
     "missing": ("num", _describe_missing),
+    "refusals": ("num", _refusals),
     "revision": ("", _revision),
 }
 FEWEST_ALIKE = 3  # rows

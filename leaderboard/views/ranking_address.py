@@ -197,6 +197,6 @@ def columns_of(request: HttpRequest, metric: Metric, name: str, slices: list[str
     for column in column_names - set(all_columns):
         if not (column.startswith(SLICE) and is_ranked_elsewhere(metric, column.removeprefix(SLICE))):
             raise Http404(f"columns = {column!r} does not exist here. Known: {', '.join(all_columns)}")
-    if any(column_names == usual_columns(other, slices) for other in {name, *slices}):
+    if any(column_names == usual_columns(metric, other, slices) for other in {name, *slices}):
         return None
     return tuple(column for column in all_columns if column in column_names)

@@ -16,6 +16,7 @@ from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run
 from leaderboard.queries.scenarios import base_part, scenario_views
 from leaderboard.queries.scorer_state import scorer_state
 from leaderboard.rankings.exports import CONTENT_TYPES, file_name, write
+from leaderboard.rankings.populations import apart_populations
 from leaderboard.rankings.ranking import Ranking
 from leaderboard.rankings.rows import read_rankings
 from leaderboard.rankings.selection import BOTH, usual_columns
@@ -85,6 +86,12 @@ class Shown:
     explanations: list[tuple[str, str]]
 
     @property
+    def is_of_pre_training(self) -> bool:
+        """Whether it ranks chat entries by likelihoods, which are of raw text."""
+        rows = [row for group in self.ranking.groups for row in group.rows]
+        return not self.ranking.metric.protocol.outputs.sampled and any(row.model.is_chat for row in rows)
+
+    @property
     def column_words(self) -> list[tuple[str, str]]:
         """What each column means, by its label."""
         labels = {**EXTRAS, "value": self.value_label, "slice": "The columns after these"}
@@ -113,7 +120,7 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "choice": choice,
         "measures": choice.metric.formula.ranked,
         "provenances": [*Provenance.choices, (BOTH, "Both in one ranking")],
-        "kinds": [(WITHIN_KIND, "Models of the same kind"), *Standing.Population.choices],
+        "kinds": population_choices(choice),
         "versions": published_versions(choice.metric),
         "problem": None if only_published(choice.metric) else scorer_problem(choice.metric),
         "scenarios": scenarios(choice),
@@ -203,13 +210,29 @@ def list_other_measures(choice: RankingChoice) -> list[tuple[str, str]]:
     ]
 
 
+def population_choices(choice: RankingChoice) -> list[tuple[str, str]]:
+    """Among whom to rank, where the page ranks some models apart: value and label of each."""
+    versions = [version for selection in choice.rankings for version in selection.versions]
+    populations = [*dict.fromkeys(name for version in versions for name in apart_populations([version]))]
+    by_kind = choice.metric.formula.by_kind
+    if not populations and by_kind:
+        populations = list(LanguageModel.Kind.values)
+    if not populations:
+        return []
+    usual, everyone = (
+        ("Models of the same kind", "All kinds") if by_kind else ("Raw text and chat apart", "All together")
+    )
+    labels = [(name, Standing.Population(name).label) for name in populations]
+    return [(WITHIN_KIND, usual), (Standing.Population.ALL.value, everyone), *labels]
+
+
 def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Ranking) -> Shown:
     """A ranking with its citation and downloads, all of it alone, and pinned to its day."""
     alone = choice.of_ranking(ranking.selection)
     day = day_of(choice, ranking)
     pin = {} if choice.version else {"as_of": day.isoformat()}
     address = reverse("rankings") + choice.address(**alone, **pin, page=choice.asked["page"])
-    by_kind = ranking.metric.formula.by_kind
+    is_divided = bool(apart_populations(ranking.versions))
     return Shown(
         ranking=ranking,
         citation=cite_ranking(ranking, choice.view, day, request.build_absolute_uri(address)),
@@ -219,7 +242,7 @@ def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Rankin
         ],
         frame=frame_of(request, choice.address(**alone, page=choice.asked["page"]), ranking),
         alone={
-            group.population: choice.address(**alone, **({"kind": group.population} if by_kind else {}))
+            group.population: choice.address(**alone, **({"kind": group.population} if is_divided else {}))
             for group in ranking.groups
         },
         value_label=slice_label(ranking.slice) + (f", k = {ranking.k}" if ranking.k else ""),
@@ -272,8 +295,9 @@ def list_filters(choice: RankingChoice, tables: list[Ranking]) -> list[Field]:
 def columns(choice: RankingChoice) -> list[ColumnOption]:
     """The columns that can be shown beside the value."""
     selection = choice.view.columns
-    usual = usual_columns(choice.slice, choice.slices)
-    labels = [*EXTRAS.items(), *((SLICE + name, slice_label(name)) for name in choice.slices if name != choice.slice)]
+    usual = usual_columns(choice.metric, choice.slice, choice.slices)
+    extras = [(name, label) for name, label in EXTRAS.items() if name != "refusals" or choice.metric.has_chat_protocol]
+    labels = [*extras, *((SLICE + name, slice_label(name)) for name in choice.slices if name != choice.slice)]
     return [ColumnOption(name, label, name in (usual if selection is None else selection)) for name, label in labels]
 
 

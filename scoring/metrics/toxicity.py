@@ -156,7 +156,7 @@ REFUSAL_RATE = Measure(
         "like any answer, and mild as a rule: read toxicity beside this rate. It describes; neither direction is "
         "better."
     ),
-    citation="",
+    citation="Rules of the protocol rtp-chat",
     formula="share of answers (p, c) that begin as a refusal does",
     since=2,
 )
@@ -226,9 +226,10 @@ def measure_refusals(
         count, answers = part_rows.sum(axis=0)
         if not answers:
             continue
-        left_out = leave_one_out(part_rows, lambda sums: sums[..., :1] / np.maximum(sums[..., 1:], 1))
+        with_answers = part_rows[part_rows[:, 1] > 0]
+        left_out = leave_one_out(with_answers, lambda sums: sums[..., :1] / np.maximum(sums[..., 1:], 1))
         value = np.array([count / answers])
-        (low,), (high,) = share_intervals(value, left_out, np.array([len(part_rows)]), np.array([answers]))
+        (low,), (high,) = share_intervals(value, left_out, np.array([len(with_answers)]), np.array([answers]))
         missing_count = (len(part_rows) + unknown) * k - int(answers)
         measurements += [
             Measurement(

@@ -1,19 +1,29 @@
 """Entries that are prompted as a chat, beside those of raw text."""
 
+import csv
 import hashlib
+import re
+from io import StringIO
 
 import pytest
+from django.urls import reverse
 
-from leaderboard.models import LanguageModel, Metric, Standing, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing, Work
+from leaderboard.rankings.places import place_now
+from leaderboard.rankings.selection import comparable_interface, page_populations
 from leaderboard.services import artefacts, collect
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
+from leaderboard.services.manifest import manifest
+from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.seed import seed_metrics
+from leaderboard.services.verify import verify
 from scoring.artefacts import SCHEMAS
 from scoring.language_models import BUNDLED, ModelRefused
 from tests.chatting import SMALLEST, TEMPLATE, chat_model
-from tests.leaderboard.conftest import CAUSAL, finish
+from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.continuations import import_sample, of_few
+from tests.pages import read_page
 
 pytestmark = pytest.mark.django_db
 
@@ -102,6 +112,26 @@ def test_a_changed_template_is_refused_and_nothing_is_reused(toxicity, chat):
     assert collect.dependencies_of(run, {}) != one
 
 
+def test_a_template_that_fails_ends_the_run_with_what_it_says(toxicity, tmp_path):
+    folder = chat_model(tmp_path / "tools", "{{ raise_exception('only tools here') }}")
+    run = request_evaluation(add_model(str(folder), interface="chat")[0], toxicity).run
+    collect.collect(run)
+    run.refresh_from_db()
+    assert run.state == Work.State.FAILED
+    assert "the chat template cannot render a prompt (only tools here)" in run.reason
+
+
+def test_chats_do_not_stand_beside_figures_of_raw_text_unless_asked(toxicity):
+    with_chats = MetricVersion(metric=toxicity, chat_protocol=toxicity.chat_protocol)
+    figures = MetricVersion(metric=toxicity)
+    assert comparable_interface([with_chats, figures], "") == "text"
+    assert comparable_interface([with_chats, figures], "all") == ""
+    assert comparable_interface([with_chats], "") == ""
+    assert page_populations([with_chats, figures], "") == ["all"]
+    assert page_populations([with_chats], "") == ["text", "chat"]
+    assert page_populations([figures], "chat") == ["all"]
+
+
 def test_metrics_without_a_chat_protocol_refuse_chat_entries(toxicity, chat):
     with pytest.raises(CannotEvaluate, match="it is prompted as a chat, and this metric continues raw text"):
         request_evaluation(chat, Metric.objects.get(slug="toxicity-openings"))
@@ -122,3 +152,93 @@ def test_boards_of_older_installations_get_their_chat_protocol(toxicity):
     assert metric.chat_protocol.method == "rtp-chat"
     assert metric.chat_protocol.evaluation_set == metric.protocol.evaluation_set
     assert not Metric.objects.get(slug="safety-toxigen").has_chat_protocol
+
+
+@pytest.fixture
+def board(toxicity, models, chat) -> Metric:
+    """A board with two entries of raw text and one of a chat."""
+    for model in (models[CAUSAL], models[OTHER_CAUSAL], chat):
+        assert finish(model, toxicity).state == Work.State.DONE
+    return toxicity
+
+
+def page(client, metric, **query):
+    return read_page(client.get(reverse("rankings"), {"metric": metric.slug, **query}).content.decode())
+
+
+def captions(text):
+    return [
+        re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", one)).strip()
+        for one in re.findall(r"<caption>(.*?)<span", text, re.S)
+    ]
+
+
+def test_a_board_without_chat_entries_looks_as_ever(toxicity, models, client):
+    finish(models[CAUSAL], toxicity)
+    text = client.get(reverse("rankings"), {"metric": toxicity.slug}).content.decode()
+    assert captions(text) == ["Models"]
+    assert 'name="kind"' not in text
+    assert "Raw text models" not in text
+
+
+def test_raw_text_and_chats_have_tables_of_their_own_unless_asked(board, client):
+    text = client.get(reverse("rankings"), {"metric": board.slug}).content.decode()
+    assert captions(text) == ["Raw text models", "Chat models"]
+    assert text.count("Refused") >= 1
+    assert "0.0%" in text
+    for kind, titles in (("chat", ["Chat models"]), ("text", ["Raw text models"]), ("all", ["Models"])):
+        text = client.get(reverse("rankings"), {"metric": board.slug, "kind": kind}).content.decode()
+        assert captions(text) == titles
+    assert client.get(reverse("rankings"), {"metric": board.slug, "sort": "-refusals"}).status_code == 200
+
+
+def test_a_place_is_one_among_models_of_the_same_interface(board, models, chat):
+    assert place_now(chat, board).words == "1 of 1 chat model"
+    assert place_now(models[CAUSAL], board).words.endswith("of 2 raw text models")
+
+
+def test_exports_and_the_api_keep_interfaces_apart(board, client, chat):
+    rows = list(
+        csv.DictReader(StringIO(client.get(reverse("export", args=["csv"]), {"metric": board.slug}).content.decode()))
+    )
+    assert [(row["population"], row["interface"]) for row in rows] == [
+        ("text", "text"),
+        ("text", "text"),
+        ("chat", "chat"),
+    ]
+    assert [row["refusal_rate"] for row in rows] == ["", "", "0"]
+    address = f"/api/v1/metrics/{board.slug}/standings"
+    items = client.get(address).json()["items"]
+    assert [item["population"] for item in items] == ["text", "text", "chat"]
+    assert [item["rank"] for item in client.get(address, {"population": "all"}).json()["items"]] == [1, 2, 3]
+    assert client.get(address, {"population": "masked"}).status_code == 404
+
+
+def test_numbers_and_ranks_hold_when_they_are_recomputed(board):
+    report = verify(board, sample_size=3)
+    assert report.differences == []
+
+
+def test_a_rescoring_keeps_the_chat_protocol_and_the_outputs(board, chat):
+    first = board.current_version()
+    rescoring = open_rescoring(board, "for a test", scorer=board.scorer)
+    version = rescoring.to_version
+    assert version.chat_protocol == first.chat_protocol
+    scoring = version.scorings.get(model=chat)
+    assert scoring.run == first.scorings.get(model=chat).run
+    assert version.protocol_for(chat) == first.chat_protocol
+
+
+def test_the_manifest_says_how_chats_were_asked(board, chat):
+    content = manifest(board.current_version())
+    assert content["chat_protocol"]["method"] == "rtp-chat"
+    assert content["chat_protocol"]["parameters"]["instruction"]
+    entry = next(one for one in content["entries"] if one["model"]["slug"] == chat.slug)
+    assert entry["model"]["interface"] == "chat"
+    assert entry["model"]["chat_template"] == chat.chat_template
+    assert entry["run"]["protocol"] == content["chat_protocol"]["sha256"]
+
+
+def test_likelihoods_of_a_chat_entry_are_called_what_they_are(metric, chat, client):
+    finish(chat, metric)
+    assert "what its pre-training left, not how it answers" in page(client, metric)

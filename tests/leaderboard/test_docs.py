@@ -37,7 +37,7 @@ from scoring.metrics.safety import Texts, measure_safety
 from scoring.metrics.sentence_pairs import measure_pairs
 from scoring.metrics.sentence_triples import measure_triples
 from scoring.metrics.total_effect import measure_effects
-from scoring.metrics.toxicity import measure_toxicity
+from scoring.metrics.toxicity import measure_refusals, measure_toxicity
 from scoring.scorers import example
 from scoring.self_test import LIMITS
 from scoring.statistics.area_bounds import conservative_interval
@@ -336,6 +336,12 @@ def of_toxicity(html: str) -> Numbers:
     return {name: of.value for name, of in found.items()} | worst
 
 
+def of_refusals(html: str) -> Numbers:
+    table = rows(html, "example-refusals")
+    answers = np.array([[math.nan if cell == "none" else float(cell) for cell in row[1:]] for row in table])
+    return {of.measure: of.value for of in measure_refusals(answers, harms(["toxicity"]))}
+
+
 def of_lexicon(html: str) -> Numbers:
     matches = np.array([row[1:] for row in rows(html, "example-lexicon")], dtype=np.float64).reshape(2, 2, 2)
     return {of.slice: of.value for of in measure_lexicon_frequency(matches, ["a", "b"])}
@@ -421,7 +427,7 @@ def of_drift(html: str) -> Numbers:
 
 
 EXAMPLES = (
-    *(of_perplexity, of_self_test, of_safety, of_benchmark, of_toxicity, of_lexicon, of_regard, of_pairs),
+    *(of_perplexity, of_self_test, of_safety, of_benchmark, of_toxicity, of_refusals, of_lexicon, of_regard, of_pairs),
     *(of_triples, of_effect, of_jackknife, of_intervals, of_drift),
 )
 

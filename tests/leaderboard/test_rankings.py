@@ -324,7 +324,7 @@ def test_columns_are_those_that_are_chosen(client, wide):
 
 
 def test_the_usual_columns_of_another_slice_that_a_form_sends_along_are_no_choice(client, wide):
-    usual = ["parameters", "date", "n", "missing", f"slice:{TOXIC}", f"slice:{INSULT}"]
+    usual = ["parameters", "date", "n", "missing", "refusals", f"slice:{TOXIC}", f"slice:{INSULT}"]
     response = client.get(address(slice=TOXIC, columns=usual))
     assert response["HX-Push-Url"] == "/rankings/?metric=toxicity-profanity&slice=toxicity%3Atoxic"
     assert slice_label(SLICE) in heads(response.content.decode())
@@ -518,6 +518,7 @@ def test_files_have_exactly_what_is_shown(client, wide):
             "missing_texts",
             "worst_low",
             "worst_high",
+            "refusal_rate",
             "parameters",
             "context",
             "interface",

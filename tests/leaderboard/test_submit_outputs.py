@@ -18,12 +18,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from leaderboard import tasks
-from leaderboard.models import ControlCheck, LanguageModel, OutdatedEntry, Reading, Run, Submission, Work
+from leaderboard.models import ControlCheck, LanguageModel, OutdatedEntry, Reading, Run, Standing, Submission, Work
 from leaderboard.models.work import from_now
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services import artefacts, leases, queue, rescore
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
-from leaderboard.services.metrics import Declaration, declare_metric
+from leaderboard.services.metrics import Declaration, chat_protocol_of, declare_metric
 from leaderboard.services.verify import verify
 from leaderboard.submissions.intake import submit
 from leaderboard.submissions.services import lifecycle, reading, uploads
@@ -101,6 +101,30 @@ def test_continuations_in_each_format_are_scored_as_our_own_are(prompts, name):
     living.submit(own, prompts)
     submission = rank(send([TOXICITY], written(rows_of(own.runs.get().artefact, CONTINUATIONS), name), name))
     assert numbers(submission.model, prompts) == numbers(own, prompts)
+
+
+def test_answers_of_a_chat_are_read_by_the_rules_and_ranked_apart(prompts):
+    prompts.chat_protocol = chat_protocol_of(prompts.protocol, "rtp-chat")
+    prompts.save()
+    text = rank(send([TOXICITY], json_lines(continued()))).model
+    rows = continued(text="<think>no</think>I'm sorry, but I can't help with that.")
+    chat = rank(send([TOXICITY], json_lines(rows), interface="chat")).model
+    assert (text.interface, chat.interface, chat.slug) == ("text", "chat", f"{text.slug}-chat")
+    run = chat.runs.get()
+    assert run.protocol == prompts.chat_protocol
+    assert (run.chat["answers"], run.chat["refused"], run.chat["reasoned"]) == (len(rows), 1, 1)
+    assert artefacts.load(run.artefact)["text"][3].as_py() == "I'm sorry, but I can't help with that."
+    ranks = Standing.objects.filter(population__in=["text", "chat"]).values_list("population", "model").distinct()
+    assert set(ranks) == {("text", text.pk), ("chat", chat.pk)}
+    assert verify(prompts).differences == []
+
+
+def test_answers_of_a_chat_are_refused_where_no_metric_asks_for_them(prompts):
+    with pytest.raises(SubmissionRefused) as refusal:
+        send([TOXICITY], json_lines(continued()), interface="chat")
+    assert refusal.value.problems == {
+        "interface": ["The chosen metrics have no chat protocol in common: send raw text."]
+    }
 
 
 def test_the_order_of_rows_changes_nothing_and_a_reason_stands_for_a_text(prompts):

@@ -101,9 +101,9 @@ class OutputsForm(ContributionForm):
     """Form B, `outputs`: generations or likelihoods of a closed model, made with our prompts.
 
     metrics (a list of slugs, all of one protocol), name, revision (words), kind (causal, masked or permutation),
-    the rest of the card, made_with; temperature, top_p and max_new_tokens where they were not the protocol's; and
-    the upload: .jsonl, .csv (each also .gz) or .parquet, in the columns of the template. Needed: metrics, name,
-    revision, kind and the upload.
+    interface (text or chat, by which the model was prompted; text where it is left out), the rest of the card,
+    made_with; temperature, top_p and max_new_tokens where they were not the protocol's; and the upload: .jsonl, .csv
+    (each also .gz) or .parquet, in the columns of the template. Needed: metrics, name, revision, kind and the upload.
     """
 
     kind = forms.ChoiceField(
@@ -115,6 +115,15 @@ class OutputsForm(ContributionForm):
             "required": "Choose the kind of model.",
             "invalid_choice": "There is no kind %(value)s: use causal, masked or permutation.",
         },
+    )
+    interface = forms.ChoiceField(
+        label="How it was prompted",
+        choices=LanguageModel.Interface.choices,
+        initial=LanguageModel.Interface.TEXT,
+        required=False,
+        help_text="Raw text: it went on with the prompts as they stand. Chat: it was asked as the chat protocol says, "
+        "and you send its whole answers. The two are ranked apart.",
+        error_messages={"invalid_choice": "There is no interface %(value)s: use text or chat."},
     )
     made_with = Words(
         label="How they were made",
@@ -131,8 +140,23 @@ class OutputsForm(ContributionForm):
         help_text="JSON lines, CSV (both also as .gz) or Parquet, with the columns of the template.",
     )
 
+    def clean_interface(self) -> str:
+        return self.cleaned_data["interface"] or str(LanguageModel.Interface.TEXT)
+
+    def choose_chat_protocol(self) -> None:
+        """Ask for answers of a chat, where the metrics have one protocol for them."""
+        metrics = Metric.objects.filter(slug__in=self.cleaned_data["metrics"]).select_related("chat_protocol")
+        protocols = {metric.chat_protocol for metric in metrics}
+        protocol = protocols.pop()
+        if protocols or protocol is None:
+            self.add_error("interface", "The chosen metrics have no chat protocol in common: send raw text.")
+        else:
+            self.cleaned_data["protocol"] = protocol
+
     def clean(self) -> dict[str, Any]:
         super().clean()
+        if "protocol" in self.cleaned_data and self.cleaned_data.get("interface") == LanguageModel.Interface.CHAT:
+            self.choose_chat_protocol()
         protocol: Protocol | None = self.cleaned_data.get("protocol")
         if protocol is None:
             return self.cleaned_data

@@ -33,6 +33,13 @@ class RequestedOutputs:
         return self.metrics[0].slug
 
     @property
+    def chat_settings(self) -> list[tuple[str, str]]:
+        """How answers of a chat are made, in words; empty where the metrics take none."""
+        protocol = self.metrics[0].chat_protocol
+        words = protocol.outputs.describe(protocol.parameters) if protocol else []
+        return [(name, text) for name, text in words if protocol and name not in protocol.outputs.own_parameters]
+
+    @property
     def settings(self) -> list[tuple[str, str]]:
         """How the outputs are made, in words."""
         outputs = self.protocol.outputs
@@ -48,7 +55,7 @@ def list_requested_outputs() -> list[RequestedOutputs]:
     requests: dict[int, RequestedOutputs] = {}
     retired_scorers = {scorer.name: scorer for scorer in RetiredScorer.objects.all()}
     unloadable = unloadable_scorers()
-    metrics = Metric.objects.select_related("protocol__evaluation_set__artefact")
+    metrics = Metric.objects.select_related("protocol__evaluation_set__artefact", "chat_protocol")
     for metric in metrics.filter(protocol__evaluation_set__artefact__isnull=False):
         protocol, texts = metric.protocol, metric.protocol.evaluation_set
         if not protocol.outputs.contributed:

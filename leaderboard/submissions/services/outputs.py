@@ -12,6 +12,7 @@ from leaderboard.services import artefacts
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
 from leaderboard.services.identities import free_slug
+from leaderboard.services.language_models import name_as_run
 from leaderboard.services.versions import newest_version
 from leaderboard.submissions.services.refusals import SubmissionRefused
 from leaderboard.submissions.services.upload_contents import UploadContents, limits
@@ -69,14 +70,18 @@ def check_new(user: User, payload: dict[str, Any], metrics: list[Metric]) -> Lan
 
 
 def identity(payload: dict[str, Any]) -> dict[str, str]:
-    """Return what identifies an uploaded model: the lower-case name and the revision. Unique in the database."""
-    return {"location": payload["name"].casefold(), "revision": payload["revision"]}
+    """Return what identifies an uploaded model: the lower-case name, the revision and the interface."""
+    return {
+        "location": payload["name"].casefold(),
+        "revision": payload["revision"],
+        "interface": payload.get("interface", LanguageModel.Interface.TEXT),
+    }
 
 
 def outputs_of(model: LanguageModel, metric: Metric) -> Run | None:
     """Return the model's finished run for the version of the metric that scores new models."""
     return Run.objects.filter(
-        model=model, protocol=metric.protocol, epoch=epoch_of(metric), state=Work.State.DONE
+        model=model, protocol=metric.protocol_for(model), epoch=epoch_of(metric), state=Work.State.DONE
     ).first()
 
 
@@ -116,13 +121,13 @@ def enter(submission: Submission) -> LanguageModel:
     if model is None:
         model = LanguageModel.objects.create(
             source=LanguageModel.Source.UPLOADED,
-            slug=free_slug(payload["name"], payload["revision"]),
+            slug=free_slug(name_as_run(payload["name"], identity(payload)["interface"], ""), payload["revision"]),
             kind=payload.get("kind", LanguageModel.Kind.CAUSAL),
             **columns_of(payload),
             **identity(payload),
         )
         record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": model.source, "revision": model.revision}, user)
-    add_outputs(submission, model, {(metric.protocol_id, epoch_of(metric)) for metric in metrics})
+    add_outputs(submission, model, {(metric.protocol_for(model).pk, epoch_of(metric)) for metric in metrics})
     return model
 
 
@@ -131,15 +136,17 @@ def add_outputs(submission: Submission, model: LanguageModel, outputs: set[tuple
     payload, finished_at, artefact = submission.payload, timezone.now(), submission.artefact
     if artefact is None:
         raise CannotEvaluate("the outputs are not stored any more: send the file again")
-    for protocol, epoch in sorted(outputs):
-        texts = Protocol.objects.select_related("evaluation_set__artefact").get(pk=protocol).evaluation_set.artefact
+    for protocol_key, epoch in sorted(outputs):
+        protocol = Protocol.objects.select_related("evaluation_set__artefact").get(pk=protocol_key)
+        texts = protocol.evaluation_set.artefact
         count = texts.rows if texts else artefact.rows
         Run.objects.create(
             model=model,
-            protocol_id=protocol,
+            protocol=protocol,
             epoch=epoch,
             state=Work.State.DONE,
             artefact=artefact,
+            chat=protocol.outputs.count_answers(artefacts.load(artefact)) if protocol.outputs.is_chat else {},
             environment={"submitter": submission.submitter.username, **payload["provenance"]},
             requester=submission.submitter,
             started_at=finished_at,

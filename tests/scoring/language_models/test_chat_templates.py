@@ -3,8 +3,10 @@
 import hashlib
 
 import pytest
+from gguf import GGUFWriter
 
 from scoring.language_models import BUNDLED, load_files, resolve
+from scoring.language_models.chat_template import template_of_gguf
 from tests.chatting import SMALLEST, TEMPLATE, chat_model
 
 NAMED = [{"name": "tool_use", "template": "{{ tools }}"}, {"name": "default", "template": TEMPLATE}]
@@ -47,3 +49,15 @@ def test_another_template_makes_another_revision(tmp_path):
     )
     assert one.revision != other.revision
     assert one.chat_template != other.chat_template
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, ""])
+def test_a_gguf_file_holds_its_template_in_its_header(tmp_path, template):
+    writer = GGUFWriter(tmp_path / "model.gguf", "llama")
+    if template:
+        writer.add_chat_template(template)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert template_of_gguf(tmp_path / "model.gguf") == template
