@@ -13,6 +13,7 @@ from leaderboard.queries.likelihoods import GONE, values_and_texts
 from leaderboard.services.artefacts import open_whole
 from scoring.artefacts import SCORE, ArtefactError
 from scoring.metrics.kinds import Listing
+from scoring.metrics.outputs import Answers, Continuations
 from scoring.refusals import Refused
 from scoring.row_selection import column_names, read_columns, read_rows, rows_in_order
 
@@ -20,6 +21,12 @@ T = TypeVar("T")
 PAGE, MOST = 10, 200  # samples on a page, and on all pages
 SPREAD_OVER = 50  # samples from the first to the last
 HIGHEST, LOWEST, SPREAD = "highest", "lowest", "spread"
+# What is said of an answer of a chat, by its column.
+OF_ANSWERS = {
+    "refused": "a refusal",
+    "reasoned": "its reasoning is left out",
+    "echoed": "the prompt that it repeated is left out",
+}
 FINISHED = {"stop": "ended by the model", "length": "cut at the most tokens"}
 
 
@@ -103,8 +110,9 @@ def places_of(order: str, count: int) -> list[int]:
 def _continuations(scoring: Scoring, rows: list[int], numbered_values: list[tuple[int, float]]) -> list[SampleText]:
     """What the model made of its prompts, in those rows."""
     outputs = scoring.run.artefact if scoring.run else None
-    columns = ["prompt_id", "index", "text", "n_tokens", "finish"]
-    continuations = _read(outputs, lambda file: read_rows(file, "continuations", rows, columns)).to_pylist()
+    kind = outputs.kind if outputs else Continuations.artefact
+    columns = ["prompt_id", "index", "text", "n_tokens", "finish", *(OF_ANSWERS if kind == Answers.artefact else {})]
+    continuations = _read(outputs, lambda file: read_rows(file, kind, rows, columns)).to_pylist()
     score_keys = _read(scoring.artefact, lambda file: read_rows(file, "scores", rows, ["id", "index"])).to_pylist()
     if [(row["prompt_id"], row["index"]) for row in continuations] != [(row["id"], row["index"]) for row in score_keys]:
         raise Refused("The stored scores are of other texts than the stored outputs: they are not shown.")
@@ -121,6 +129,7 @@ def _continuations(scoring: Scoring, rows: list[int], numbered_values: list[tupl
                 f"continuation {row['index'] + 1} of its prompt",
                 *([] if row["n_tokens"] is None else [f"{row['n_tokens']} tokens"]),
                 FINISHED.get(row["finish"], "how it ended is not known"),
+                *(words for name, words in OF_ANSWERS.items() if row.get(name)),
             ],
         )
         for (place, value), row in zip(numbered_values, continuations, strict=True)

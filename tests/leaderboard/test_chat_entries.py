@@ -5,6 +5,7 @@ import hashlib
 import re
 from io import StringIO
 
+import pyarrow as pa
 import pytest
 from django.urls import reverse
 
@@ -242,3 +243,15 @@ def test_the_manifest_says_how_chats_were_asked(board, chat):
 def test_likelihoods_of_a_chat_entry_are_called_what_they_are(metric, chat, client):
     finish(chat, metric)
     assert "what its pre-training left, not how it answers" in page(client, metric)
+
+
+def test_samples_of_a_chat_entry_say_what_was_found_in_its_answers(board, chat, client):
+    run = chat.runs.get()
+    table = artefacts.load(run.artefact)
+    table = table.set_column(table.schema.get_field_index("refused"), "refused", pa.array([True] * table.num_rows))
+    run.artefact = artefacts.store(table, "answers")
+    run.save()
+    address = reverse("samples", args=[chat.slug])
+    text = client.get(address, {"metric": board.slug, "show": "yes"}).content.decode()
+    assert text.count("a refusal") == 10
+    assert table["text"][0].as_py() is not None
