@@ -1,6 +1,7 @@
 """Submitting, and what became of what one submitted."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,7 @@ from leaderboard.api.authentication import TokenOwner
 from leaderboard.api.cards import CardSent
 from leaderboard.api.problems import ANY
 from leaderboard.api.reading import Pages
+from leaderboard.models.language_models import Interface
 from leaderboard.models.submissions import Form, SubmissionState
 from leaderboard.submissions import intake
 from leaderboard.submissions.queries.progress import SubmissionProgress, describe_submissions, submissions_by
@@ -35,6 +37,14 @@ class HubModel(CardSent):
     form: str = Field("hub", description="hub; the other forms take files, as multipart/form-data.")
     hub_id: str = Field("", description="As in org/name, or the address of its page.", examples=["org/name"])
     revision: str = Field("", description="Branch, tag or commit; default: the default branch. Pinned to its commit.")
+    precision: str = Field(
+        "", description="float32, bfloat16 or float16: an entry of its own. Default: as each protocol says."
+    )
+    interface: list[str] | None = Field(
+        None,
+        description="text, chat or both: a submission and an entry for each. Default: text, and chat where the model "
+        "has a chat template and one of the metrics asks chats.",
+    )
     metrics: list[str] | None = Field(
         None, description="Slugs; default: every metric that fits the model and that it lacks."
     )
@@ -62,17 +72,22 @@ class SubmissionSent(Schema):
     name: str
     hub_id: str | None
     revision: str = Field(description="Of a hub model: the commit that it is pinned to.")
+    interface: Interface = Field(description="How the model is prompted.")
+    precision: str = Field(description="What it is computed in; empty: as each protocol says.")
     metrics: list[MetricAsked]
     model: str | None = Field(description="The slug, once it is entered.")
     url: str = Field(description="Its page.")
     model_url: str | None = Field(description="The model's page.")
     created_at: datetime
     ended_at: datetime | None
+    others: list[int] = Field([], description="Ids of what the same request submitted as well: another interface.")
 
     @staticmethod
-    def from_progress(request: HttpRequest, progress: SubmissionProgress) -> "SubmissionSent":
-        """As its submitter sees it."""
-        content = asdict(progress)
+    def from_progress(
+        request: HttpRequest, progress: SubmissionProgress, others: Sequence[int] = ()
+    ) -> "SubmissionSent":
+        """As its submitter sees it. others: ids of what the same request submitted as well."""
+        content = asdict(progress) | {"others": list(others)}
         path, model_path = content.pop("path"), content.pop("model_path")
         content["url"] = request.build_absolute_uri(path)
         content["model_url"] = request.build_absolute_uri(model_path) if model_path else None
@@ -116,9 +131,10 @@ def submit(request: HttpRequest, response: HttpResponse) -> Any:
     422 says what is wrong, field by field; then nothing was kept.
     """
     form, values, upload = _read_body(request)
-    submission = intake.submit(request.auth, form, values, upload)  # type: ignore[attr-defined]
+    submission, *others = intake.submit(request.auth, form, values, upload)  # type: ignore[attr-defined]
     response["Location"] = request.build_absolute_uri(f"/api/v1/submissions/{submission.pk}")
-    return Status(201, SubmissionSent.from_progress(request, describe_submissions([submission])[0]))
+    progress = describe_submissions([submission])[0]
+    return Status(201, SubmissionSent.from_progress(request, progress, [other.pk for other in others]))
 
 
 @router.get("/submissions", response={200: list[SubmissionSent], **ANY}, operation_id="submissions")

@@ -10,11 +10,19 @@ GB = 1e9
 USUAL = "float32"  # what a model is computed in where nobody says
 HEADROOM = 1.2  # beside the weights: a batch, and what loading needs
 LIBRARIES = 1.0 * GB
+# On two processor cores, two operations a parameter and token.
+OPERATIONS_A_SECOND = {"float32": 2e10, "bfloat16": 2e10, "float16": 2e10}
+TOKENS_A_TEXT = 25
 
 
 def memory_needed(parameters: int, precision: str = USUAL) -> float:
     """Bytes that a worker needs to run a model of so many parameters; precision: "" is the usual one."""
     return parameters * BYTES_A_NUMBER[precision or USUAL] * HEADROOM + LIBRARIES
+
+
+def seconds_estimated(parameters: int, texts: int, precision: str = USUAL) -> float:
+    """Seconds that the likelihoods of so many texts take, before this board has measured anything similar."""
+    return 2 * parameters * TOKENS_A_TEXT * texts / OPERATIONS_A_SECOND[precision or USUAL]
 
 
 def memory_of_workers() -> float:

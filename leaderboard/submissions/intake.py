@@ -33,38 +33,44 @@ Payload = dict[str, Any]  # JSON
 PAYLOAD_FIELDS = ("metrics", "revision", "kind", "interface", *FIELDS)  # of forms B and C
 
 
-def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] | None" = None) -> Submission:
-    """Check what `user` filled in and take it; returns the submission. `values`: by the names of the form's fields.
+def submit(user: User, form: str, values: dict[str, Any], upload: "File[bytes] | None" = None) -> list[Submission]:
+    """Check what `user` filled in and take it. `values`: by the names of the form's fields.
 
-    The hub is asked here; a file is stored, and a worker reads it. Raises SubmissionRefused, and then stores nothing. A
-    hub that does not answer is a problem of the field that needs it: HubUnavailable is never raised.
+    Returns a submission for each entry that it makes: one, or of a hub model one for each interface. The hub is asked
+    here; a file is stored, and a worker reads it. Raises SubmissionRefused, and then stores nothing. A hub that does
+    not answer is a problem of the field that needs it: HubUnavailable is never raised.
     """
     if form not in CHECKS:
         raise SubmissionRefused({"form": [f"there is no form {form!r}: use one of {', '.join(CHECKS)}"]})
     refuse_too_many(user)
-    payload = CHECKS[form](user, values, upload)
+    payloads = CHECKS[form](user, values, upload)
     name = store(upload) if upload is not None and form in reading.READS else ""
     try:
         with transaction.atomic():
             # When two arrive at once, the second counts the first.
             User.objects.select_for_update(no_key=True).get(pk=user.pk)
-            refuse_too_many(user)
-            if form in CHECKS_AGAIN:
-                CHECKS_AGAIN[form](payload)
-            submission = Submission.objects.create(
-                submitter=user, form=form, payload=payload, state=Submission.State.CHECKING, upload=name
-            )
-            record(AuditVerb.SUBMIT, str(submission), {"form": form, "model": payload["name"]}, user)
-            if name:
-                reading.request(submission)
-            else:
-                lifecycle.take(submission)
+            return [_take(user, form, payload, name) for payload in payloads]
     except CannotEvaluate as error:  # the metric was available a moment ago
         uploads.drop(name)
         raise SubmissionRefused({"metrics": [str(error)]}) from error
     except BaseException:
         uploads.drop(name)
         raise
+
+
+def _take(user: User, form: str, payload: Payload, name: str) -> Submission:
+    """Make a submission and continue with it. In a transaction. name: of the stored file. Raises SubmissionRefused."""
+    refuse_too_many(user)
+    if form in CHECKS_AGAIN:
+        CHECKS_AGAIN[form](payload)
+    submission = Submission.objects.create(
+        submitter=user, form=form, payload=payload, state=Submission.State.CHECKING, upload=name
+    )
+    record(AuditVerb.SUBMIT, str(submission), {"form": form, "model": payload["name"]}, user)
+    if name:
+        reading.request(submission)
+    else:
+        lifecycle.take(submission)
     return submission
 
 
@@ -105,8 +111,8 @@ def look_up(values: dict[str, Any]) -> hub.HubCandidate:
     return hub.find_candidate(form.cleaned_data["hub_id"], form.cleaned_data["revision"])
 
 
-def check_hub_model(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> Payload:
-    """Make the payload of a hub model from `values`, defaults and what the hub has. Raises HubRefused."""
+def check_hub_model(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> list[Payload]:
+    """Make the payloads of a hub model's entries from `values`, defaults and what the hub has. Raises HubRefused."""
     form = HubForm(values)
     form.full_clean()
     fields = form.cleaned_data
@@ -114,7 +120,7 @@ def check_hub_model(user: User, values: dict[str, Any], upload: "File[bytes] | N
         raise hub.HubRefused(form.problems)
     candidate, problems = None, {}
     try:
-        candidate = hub.find_candidate(fields["hub_id"], fields["revision"])
+        candidate = hub.find_candidate(fields["hub_id"], fields["revision"], fields.get("precision", ""))
         form.apply_configuration({"context": candidate.resolved.architecture.context})
     except hub.HubRefused as refused:
         candidate, problems = refused.candidate, refused.problems
@@ -122,32 +128,31 @@ def check_hub_model(user: User, values: dict[str, Any], upload: "File[bytes] | N
     if problems or candidate is None:
         raise hub.HubRefused(problems, candidate)
     pinned_model = candidate.resolved
-    metrics = fields["metrics"] or candidate.possible
-    if obstacles := hub.find_metric_problems(metrics, candidate):
-        raise hub.HubRefused({"metrics": obstacles}, candidate)
-    return {
+    shares = hub.share_metrics(candidate, fields["interface"], fields["precision"], fields["metrics"])
+    content = {
         "hub_id": pinned_model.location,
         "revision": fields["revision"],
-        "metrics": metrics,
+        "precision": fields["precision"],
         **as_json({name: fields[name] for name in FIELDS}),
         "name": fields["name"] or pinned_model.location,
         "family": fields["family"] or pinned_model.architecture.family,
         "licence": fields["licence"] if "licence" in values else candidate.licence,
         "resolved": asdict(pinned_model),
     }
+    return [content | {"interface": interface, "metrics": slugs} for interface, slugs in shares.items()]
 
 
-def check_outputs(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> Payload:
+def check_outputs(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> list[Payload]:
     """Make the payload of a closed model's outputs, without reading the file. Raises SubmissionRefused."""
     fields = clean(OutputsForm(values, {"file": upload}))
     payload = describe(fields)
     settings_of_submitter = {name: fields[name] for name in outputs.SETTINGS if fields[name] is not None}
     payload["said"] = settings_of_submitter | ({"made_with": fields["made_with"]} if fields["made_with"] else {})
     outputs.refuse_known(user, payload)
-    return payload
+    return [payload]
 
 
-def check_log(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> Payload:
+def check_log(user: User, values: dict[str, Any], upload: "File[bytes] | None") -> list[Payload]:
     """Make the payload of a log. The results file beside it gives model and version. Raises SubmissionRefused."""
     fields = clean(ToolForm(values, {"file": upload, "results": values.get("results")}))
     payload = describe(fields) | {"k": fields["k"], "leave_out_others": fields["leave_out_others"]}
@@ -158,7 +163,7 @@ def check_log(user: User, values: dict[str, Any], upload: "File[bytes] | None") 
     else:
         payload["name_from_log"] = True
         payload["name"] = payload["file"]["name"]  # until a worker has read the log
-    return payload
+    return [payload]
 
 
 def clean(form: ContributionForm) -> dict[str, Any]:
@@ -193,7 +198,7 @@ def read_results(file: "File[bytes]") -> dict[str, Any]:
         raise SubmissionRefused({"results": ["It cannot be read at this moment: send the samples alone."]}) from error
 
 
-CHECKS: "dict[str, Callable[[User, dict[str, Any], File[bytes] | None], Payload]]" = {
+CHECKS: "dict[str, Callable[[User, dict[str, Any], File[bytes] | None], list[Payload]]]" = {
     Submission.Form.HUB: check_hub_model,
     Submission.Form.OUTPUTS: check_outputs,
     Submission.Form.TOOL: check_log,

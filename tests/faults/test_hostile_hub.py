@@ -48,7 +48,7 @@ def metric(db: None) -> Metric:
 
 
 def send(user: User, ref: str) -> Submission:
-    return intake.submit(user, "hub", {"hub_id": ref, "metrics": [METRIC]})
+    return intake.submit(user, "hub", {"hub_id": ref, "metrics": [METRIC]})[0]
 
 
 def read_page(submission: Submission) -> str:

@@ -182,6 +182,8 @@ BAD = {
         values={"hub_id": "someone/masked", "metrics": ["toxicity-profanity"]},
     ),
     "a metric without texts": Bad("are not on this board", "metrics", values={"metrics": ["safety-toxigen"]}),
+    "a precision that nobody computes in": Bad("is no precision here", "precision", values={"precision": "int3"}),
+    "a chat of a model without a template": Bad("has no chat template", "interface", values={"interface": ["chat"]}),
     "withdrawn": Bad("is withdrawn on this board", arrange=lambda s: s.entered(access="withdrawn")),
 }
 

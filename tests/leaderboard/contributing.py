@@ -34,7 +34,7 @@ def send(
 ) -> Submission:
     """Submit a file as ada, who is made where she is not there."""
     user = changes.pop("user", None) or User.objects.filter(username="ada").first() or person()
-    return submit(user, form, said(metrics=metrics, **changes), uploaded(content, file))
+    return submit(user, form, said(metrics=metrics, **changes), uploaded(content, file))[0]
 
 
 def read_all() -> None:

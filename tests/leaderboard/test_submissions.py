@@ -201,15 +201,15 @@ def test_a_submission_that_is_ranked_where_it_could_be_is_finished_and_frees_its
 
 
 def test_a_scorer_that_workers_cannot_load_is_known_before_its_metric_can_be_chosen(small, monkeypatch):
-    assert not list_choices("causal", 1000, None)[0].obstacle
+    assert not list_choices("causal", 1000, ())[0].obstacle
     with monkeypatch.context() as patch:
         patch.setattr(scorers, "scorer_for", Mock(side_effect=ScorerUnavailable("its file is gone")))
         assert scorer_probes.probe_scorers() == 1
-    assert "the workers could not load it" in list_choices("causal", 1000, None)[0].obstacle
+    assert "the workers could not load it" in list_choices("causal", 1000, ())[0].obstacle
     assert scorer_probes.due_probes() == []
     ScorerProbe.objects.update(probed_at=timezone.now() - timedelta(minutes=11))
     assert scorer_probes.probe_scorers() == 1  # somebody mended it
-    assert not list_choices("causal", 1000, None)[0].obstacle
+    assert not list_choices("causal", 1000, ())[0].obstacle
 
 
 def test_a_probe_downloads_no_scorer(db, settings, monkeypatch, tmp_path):
@@ -422,7 +422,7 @@ def test_a_retry_counts_as_under_way(small, ada, settings):
 
 @pytest.fixture
 def anything(monkeypatch):
-    monkeypatch.setitem(intake.CHECKS, "hub", lambda *_: sent_payload())
+    monkeypatch.setitem(intake.CHECKS, "hub", lambda *_: [sent_payload()])
     monkeypatch.setitem(intake.CHECKS_AGAIN, "hub", lambda _: None)
 
 
@@ -454,7 +454,7 @@ def test_of_two_sent_at_the_same_moment_one_is_too_many(small, settings, anythin
     def send() -> None:
         start.wait()
         try:
-            answers.append(intake.submit(ada, "hub", {}).state)
+            answers.append(intake.submit(ada, "hub", {})[0].state)
         except SubmissionRefused as error:
             answers.append(str(error))
         finally:

@@ -143,6 +143,7 @@ def by_api(user: User, values: dict[str, Any]) -> Problems:
 def by_command(user: User, values: dict[str, Any]) -> Problems:
     values = dict(values)
     words = [f"--metric={slug}" for slug in values.pop("metrics")]
+    words += [f"--interface={name}" for name in values.pop("interface", [])]
     words += [f"--{name}={value}" for name, value in values.items() if name != "hub_id"]
     with pytest.raises(CommandError) as refused:
         call_command("submit", "hub", *words, "--as", user.username, "--", values["hub_id"])
@@ -206,7 +207,7 @@ def test_who_may_not_submit_or_has_sent_enough_is_told_so(stage, settings):
 
 
 def send(user: User, **values: Any) -> Submission:
-    return intake.submit(user, "hub", {**GOOD, **values})
+    return intake.submit(user, "hub", {**GOOD, **values})[0]
 
 
 def test_a_good_model_is_queued_at_its_pinned_commit_and_ends_ranked(
@@ -235,7 +236,7 @@ def test_a_good_model_is_queued_at_its_pinned_commit_and_ends_ranked(
 
 def test_what_is_left_out_is_filled_in_from_the_card_and_the_configuration(stage):
     stage.spoil(lambda folder: (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n"))
-    payload = intake.submit(person(), "hub", {"hub_id": f"https://huggingface.co/{ID}/tree/main"}).payload
+    payload = intake.submit(person(), "hub", {"hub_id": f"https://huggingface.co/{ID}/tree/main"})[0].payload
     assert payload["metrics"] == [METRIC]
     assert (payload["name"], payload["family"], payload["revision"]) == (ID, "GPT-2", "main")
     assert payload["licence"] == "apache-2.0"
@@ -256,7 +257,7 @@ def test_a_renamed_model_is_entered_under_the_name_it_has_now(stage):
 
 def test_a_licence_in_a_card_that_will_not_do_is_left_out(stage):
     stage.spoil(lambda folder: (folder / "README.md").write_text("---\nlicense: '=cmd()'\n---\n"))
-    assert intake.submit(person(), "hub", GOOD).payload["licence"] == ""
+    assert intake.submit(person(), "hub", GOOD)[0].payload["licence"] == ""
 
 
 def test_a_revision_is_entered_once_and_only_metrics_that_it_lacks_are_added(stage):
@@ -355,7 +356,7 @@ def test_time_is_estimated_from_the_runs_of_the_board_and_else_assumed(working_s
     starter = Metric.objects.get(slug=METRIC)
 
     def choice(parameters: int, kind: str = "causal"):
-        return next(of for of in list_choices(kind, parameters, None) if of.metric == starter)
+        return next(of for of in list_choices(kind, parameters, ()) if of.metric == starter)
 
     texts = starter.protocol.evaluation_set.artefact.rows
     small = models[CAUSAL].parameters

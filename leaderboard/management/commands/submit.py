@@ -12,7 +12,7 @@ from tqdm import tqdm
 from leaderboard.card.form import FIELDS
 from leaderboard.management.lookup import user_called
 from leaderboard.management.output import RefusableCommand
-from leaderboard.models import Submission
+from leaderboard.models import LanguageModel, Submission
 from leaderboard.submissions import intake
 from leaderboard.submissions.queries.progress import SubmissionProgress, describe_submissions, submissions_by
 
@@ -21,6 +21,7 @@ State = Submission.State
 FAILED = (State.REFUSED, State.FAILED, State.CANCELLED, State.WITHDRAWN)
 WAITS_FOR_SOMEBODY = (State.MODERATED, State.RETURNED)
 OF_ALL = ("revision", *FIELDS)
+OF_HUB = ("precision",)
 OF_OUTPUTS = ("kind", "made_with", "temperature", "top_p", "max_new_tokens")
 OF_TOOL = ("k",)
 
@@ -32,13 +33,15 @@ class Command(RefusableCommand):
         forms = parser.add_subparsers(dest="form", required=True, metavar="hub|outputs|tool")
         hub = forms.add_parser(Submission.Form.HUB, help="a model of the hub")
         hub.add_argument("hub_id", help="as in org/name, or the address of its page")
+        interfaces = LanguageModel.Interface.values
+        hub.add_argument("--interface", action="append", choices=interfaces, help="how it is asked; may be given again")
         outputs = forms.add_parser(Submission.Form.OUTPUTS, help="outputs of a closed model, made with our prompts")
         outputs.add_argument("file", type=Path, help="JSON lines, CSV or Parquet")
         tool = forms.add_parser(Submission.Form.TOOL, help="the log of lm-evaluation-harness, HELM or Inspect")
         tool.add_argument("file", type=Path, help="as the tool wrote it")
         tool.add_argument("--results", type=Path, help="results_*.json of lm-evaluation-harness")
         tool.add_argument("--leave-out-others", action="store_true", default=None, help="where it has other prompts")
-        for form, more in ((hub, ()), (outputs, OF_OUTPUTS), (tool, OF_TOOL)):
+        for form, more in ((hub, OF_HUB), (outputs, OF_OUTPUTS), (tool, OF_TOOL)):
             form.add_argument("--metric", action="append", dest="metrics", metavar="SLUG", help="may be given again")
             for name in (*OF_ALL, *more):
                 form.add_argument(f"--{name.replace('_', '-')}")
@@ -48,7 +51,7 @@ class Command(RefusableCommand):
 
     def handle(self, form: str, user: str | None, wait: bool, **options: Any) -> None:
         path: Path | None = options.get("file")
-        names = ("hub_id", "metrics", "leave_out_others", *OF_ALL, *OF_OUTPUTS, *OF_TOOL)
+        names = ("hub_id", "interface", "metrics", "leave_out_others", *OF_ALL, *OF_HUB, *OF_OUTPUTS, *OF_TOOL)
         values = {name: options[name] for name in names if options.get(name) is not None}
         owner = user_called(user) if user else self.only_operator()
         open_files: list[File[bytes]] = []
@@ -56,16 +59,17 @@ class Command(RefusableCommand):
             upload = self.open_file(path, open_files) if path else None
             if options.get("results"):
                 values["results"] = self.open_file(options["results"], open_files)
-            submission = intake.submit(owner, form, values, upload)
+            submissions = intake.submit(owner, form, values, upload)
         finally:
             for file in open_files:
                 file.close()
-        if wait:
-            self.follow(owner, submission.pk)
-        progress = describe_submissions([submissions_by(owner).get(pk=submission.pk)])[0]
-        self.stdout.write(
-            json.dumps(asdict(progress), default=str, indent=2) if options["json"] else in_words(progress)
-        )
+        for submission in submissions:
+            if wait:
+                self.follow(owner, submission.pk)
+            progress = describe_submissions([submissions_by(owner).get(pk=submission.pk)])[0]
+            self.stdout.write(
+                json.dumps(asdict(progress), default=str, indent=2) if options["json"] else in_words(progress)
+            )
 
     def only_operator(self) -> User:
         """Who submits where nobody is named."""

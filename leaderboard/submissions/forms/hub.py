@@ -6,7 +6,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from leaderboard.card.form import CARD, FIELDS, Card
-from leaderboard.models import Metric
+from leaderboard.models import LanguageModel, Metric
+from leaderboard.submissions.services.hub import PRECISIONS
 from leaderboard.submissions.services.hub_ids import check_revision, read_reference
 from scoring.refusals import Refused
 
@@ -28,8 +29,10 @@ class HubForm(Card):
     """Form A, `hub`: a model of the hub.
 
     hub_id (org/name, or the address of its page); revision (branch, tag or commit; default: what the address names,
-    else the default branch); metrics (a list of slugs; default: all that the model can have and lacks); name (default:
-    the hub id), family (default: by its architecture), licence (default: as its card says), and the rest of the card.
+    else the default branch); precision (default: as each protocol says); interface (text, chat or both, which makes two
+    entries; default: both where the model has a chat template and a metric asks chats); metrics (a list of slugs;
+    default: all that the model can have and lacks); name (default: the hub id), family (default: by its architecture),
+    licence (default: as its card says), and the rest of the card.
     """
 
     hub_id = forms.CharField(
@@ -42,11 +45,25 @@ class HubForm(Card):
         required=False,
         help_text="A branch, tag or commit. Empty: its default branch as it is now. It is pinned to its commit.",
     )
+    precision = forms.ChoiceField(
+        label="Compute it in",
+        required=False,
+        choices=PRECISIONS,
+        error_messages={
+            "invalid_choice": "%(value)r is no precision here: use float32, bfloat16 or float16, or leave it out."
+        },
+    )
+    interface = forms.MultipleChoiceField(
+        label="Ask it as",
+        required=False,
+        choices=LanguageModel.Interface.choices,
+        error_messages={"invalid_choice": "%(value)r is no interface: use text, chat, or both."},
+    )
     metrics = Metrics(label="Rank it under", required=False)
     name = CARD["name"].make_optional("Empty: its hub id, which is shown in any case.")
     family = CARD["family"].make_optional("Empty: by its architecture. Models are filtered by it.")
     licence = CARD["licence"].make_optional("As its card says. Correct it where that is wrong.")
-    field_order = ("hub_id", "revision", "metrics", *FIELDS)
+    field_order = ("hub_id", "revision", "precision", "interface", "metrics", *FIELDS)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -77,6 +94,8 @@ class HubForm(Card):
             self.add_error("revision", problem)
         elif address_revision:
             self.cleaned_data["revision"] = address_revision
+        if "interface" in self.data and not self.cleaned_data.get("interface") and "interface" not in self.errors:
+            self.add_error("interface", "Choose raw text, chat, or both.")
         if "metrics" in self.data and not self.cleaned_data.get("metrics") and "metrics" not in self.errors:
             self.add_error("metrics", "Choose at least one metric.")
         return self.cleaned_data

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from leaderboard.models import Submission, Work
+from leaderboard.models import LanguageModel, Submission, Work
 from leaderboard.services.failures import redact
 from leaderboard.submissions.services.evaluations import Evaluation, evaluations
 
@@ -36,6 +36,8 @@ class SubmissionProgress:
     name: str
     hub_id: str | None
     revision: str
+    interface: str
+    precision: str
     metrics: list[MetricProgress]
     model: str | None
     path: str
@@ -68,6 +70,8 @@ def _describe_submission(submission: Submission, submission_evaluations: list[Ev
         name=payload.get("name", ""),
         hub_id=payload.get("hub_id"),
         revision=payload.get("resolved", payload).get("revision", ""),
+        interface=payload.get("interface", LanguageModel.Interface.TEXT.value),
+        precision=payload.get("precision", ""),
         metrics=[_describe_metric(slug, work.get(slug)) for slug in payload.get("metrics", [])],
         model=model.slug if model else None,
         path=submission.get_absolute_url(),

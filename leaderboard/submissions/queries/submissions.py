@@ -386,6 +386,8 @@ LABELS = {
     "name": "Name",
     "hub_id": "Hub id",
     "revision": "Revision asked for",
+    "precision": "Computed in",
+    "interface": "Asked as",
     **{name: str(field.label) for name, field in CARD.items() if name != "name"},
     "metrics": "Metrics",
 }
@@ -415,6 +417,8 @@ def read_contents(submission: Submission, titles: dict[str, str] | None = None) 
         value = payload.get(name)
         if name == "metrics":
             value = ", ".join(titles.get(slug, slug) for slug in value or [])
+        if name == "interface" and value:
+            value = LanguageModel.Interface(value).label
         if value:
             filled_in.append(SubmittedField(label, str(value)))
     rest = {name: value for name, value in payload.items() if name not in LABELS}

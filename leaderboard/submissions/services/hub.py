@@ -1,7 +1,9 @@
 """Form A: a model of the hub, its revision pinned."""
 
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, get_args
 
 from django.conf import settings
@@ -10,8 +12,8 @@ from django.utils.functional import cached_property
 from leaderboard.card.form import clean_or_empty, columns_of
 from leaderboard.models import LanguageModel, Submission
 from leaderboard.services import language_models, look_ups
-from leaderboard.services.memory import GB, explain_size, memory_needed
-from leaderboard.submissions.services.metric_choices import MetricChoice, list_choices
+from leaderboard.services.memory import GB, USUAL, explain_size, memory_needed, seconds_estimated
+from leaderboard.submissions.services.metric_choices import AsRun, MetricChoice, list_choices
 from leaderboard.submissions.services.patience import call_within
 from leaderboard.submissions.services.refusals import SubmissionRefused
 from scoring.cage import LOOK_UP, CageError
@@ -37,40 +39,106 @@ SPARE = 1.1  # times what the architecture needs; loading counts the numbers of 
 HEADERS = 2**20  # bytes that describe the weights
 LEAST_BYTES_A_PARAMETER, LEAST_BYTES_QUANTISED = 1.0, 0.4
 WAITING = (Submission.State.CHECKING, Submission.State.MODERATED, Submission.State.RETURNED)
+TEXT, CHAT = LanguageModel.Interface.TEXT.value, LanguageModel.Interface.CHAT.value
+NO_TEMPLATE = "has no chat template, so nothing says how it is spoken to: enter it as raw text."
+PRECISIONS = (("", f"As each protocol says, usually {USUAL}"), *((name, name) for name in get_args(Precision)))
+ESTIMATED_TEXTS = 1000
 Problems = dict[str, list[str]]
 
 
 @dataclass(frozen=True)
+class PrecisionEstimate:
+    """What a precision takes. value: as forms send it. memory: GB; time: for the likelihoods of ESTIMATED_TEXTS."""
+
+    value: str
+    label: str
+    memory: float
+    time: timedelta
+    fits: bool
+
+
+@dataclass(frozen=True)
 class HubCandidate:
-    """What the hub has: a model pinned to its commit. `model`: its row, if the board has this revision."""
+    """What the hub has: a model pinned to its commit. `entries`: the rows of this revision on the board."""
 
     resolved: ResolvedModel
-    model: LanguageModel | None = field(default=None)
+    entries: Sequence[LanguageModel] = ()
 
     @cached_property
     def choices(self) -> list[MetricChoice]:
         """The metrics, with what stands in the way of some."""
-        return list_choices(self.resolved.architecture.kind, self.resolved.architecture.parameters, self.model)
+        return list_choices(self.resolved.architecture.kind, self.resolved.architecture.parameters, self.entries)
+
+    def find_entry(self, interface: str, precision: str) -> LanguageModel | None:
+        """Its row that is run like this, if the board has it."""
+        exact = interface, precision
+        return next((entry for entry in self.entries if (entry.interface, entry.precision) == exact), None)
+
+    def list_possible(self, interface: str, precision: str) -> list[str]:
+        """Slugs of the metrics under which an entry that is run like this can be ranked."""
+        return [choice.metric.slug for choice in self.choices if not choice.obstacle_to(interface, precision)]
+
+    def list_interfaces(self, metrics: Collection[str], precision: str) -> list[str]:
+        """The interfaces where nobody chooses: those that any of `metrics` is left for; [] stands for every metric.
+
+        Likelihoods go to the raw text entry, so they are no reason for a chat.
+        """
+        interfaces = []
+        for interface in self.interfaces:
+            if any(
+                not choice.obstacle_to(interface, precision)
+                for choice in self.choices
+                if (not metrics or choice.metric.slug in metrics) and (interface == TEXT or choice.is_generated)
+            ):
+                interfaces.append(interface)
+        return interfaces or [TEXT]
 
     @property
-    def possible(self) -> list[str]:
-        """Slugs of the metrics that can be chosen."""
-        return [choice.metric.slug for choice in self.choices if not choice.obstacle]
+    def interfaces(self) -> list[str]:
+        """The interfaces that it can be entered through."""
+        return [TEXT, CHAT] if self.resolved.has_chat_template else [TEXT]
+
+    @property
+    def usual_precision(self) -> str:
+        """The precision where nobody chooses: the protocols' own, or the first one that fits."""
+        return next((estimate.value for estimate in self.estimates if estimate.fits), "")
+
+    @property
+    def usual_interfaces(self) -> list[str]:
+        """The interfaces that the form ticks."""
+        return self.list_interfaces((), self.usual_precision)
+
+    @property
+    def usual_metrics(self) -> list[str]:
+        """Slugs of the metrics that the form ticks."""
+        precision = self.usual_precision
+        slugs = {slug for interface in self.usual_interfaces for slug in self.list_possible(interface, precision)}
+        return [choice.metric.slug for choice in self.choices if choice.metric.slug in slugs]
 
     @property
     def obstacles(self) -> int:
-        """The number of metrics that cannot be chosen."""
-        return len(self.choices) - len(self.possible)
+        """The number of metrics that no entry of it can have."""
+        return sum(bool(choice.obstacle) for choice in self.choices)
+
+    @property
+    def estimates(self) -> list[PrecisionEstimate]:
+        """What each precision takes, first that of the protocols."""
+        parameters = self.resolved.architecture.parameters
+        return [
+            PrecisionEstimate(
+                value,
+                str(label),
+                memory_needed(parameters, value) / GB,
+                timedelta(seconds=max(1, round(seconds_estimated(parameters, ESTIMATED_TEXTS, value)))),
+                not explain_size(parameters, value),
+            )
+            for value, label in PRECISIONS
+        ]
 
     @property
     def licence(self) -> str:
         """The licence that the model card states; "" if the text is not valid here."""
         return clean_or_empty("licence", self.resolved.licence)
-
-    @property
-    def memory(self) -> float:
-        """GB of memory that a worker needs for the model."""
-        return memory_needed(self.resolved.architecture.parameters) / GB
 
     @property
     def page(self) -> str:
@@ -88,14 +156,22 @@ class HubRefused(SubmissionRefused):
 
 def check_again(payload: dict[str, Any]) -> None:
     """Check again that the model is new, while nobody else can submit it. Raises HubRefused."""
-    candidate = HubCandidate(read_pinned_model(payload), _find_model(read_pinned_model(payload)))
-    refuse_known(candidate)
-    if obstacles := find_metric_problems(payload["metrics"], candidate):
-        raise HubRefused({"metrics": obstacles}, candidate)
+    candidate = find_entries(read_pinned_model(payload))
+    interface, precision = as_run(payload)
+    refuse_known(candidate, interface, precision)
+    share_metrics(candidate, [interface], precision, payload["metrics"])
 
 
-def find_candidate(hub_id: str, revision: str) -> HubCandidate:
-    """Find the model under that id on the hub, if the board takes it. Raises HubRefused."""
+def as_run(payload: dict[str, Any]) -> AsRun:
+    """The interface and the precision that a payload asks for; older ones do not say."""
+    return payload.get("interface", TEXT), payload.get("precision", "")
+
+
+def find_candidate(hub_id: str, revision: str, precision: str | None = None) -> HubCandidate:
+    """Find the model under that id on the hub, if the board takes it in this precision. Raises HubRefused.
+
+    precision: as forms send it; None where nobody has chosen yet.
+    """
     patience = settings.HUB_PATIENCE_SECONDS
     try:
         look_ups.prepare()  # outside the time limit of the hub, which is not at fault here
@@ -110,42 +186,96 @@ def find_candidate(hub_id: str, revision: str) -> HubCandidate:
     except CageError as error:
         log.error("%s cannot be looked into: %s", hub_id, error)
         raise HubRefused({"hub_id": [NOT_LOOKED_INTO]}) from error
-    candidate = HubCandidate(pinned_model, _find_model(pinned_model))
-    if problem := _find_size_problem(pinned_model):
+    candidate = find_entries(pinned_model)
+    if problem := _find_size_problem(pinned_model, candidate.usual_precision if precision is None else precision):
         raise HubRefused({"hub_id": [problem]}, candidate)
-    refuse_known(candidate)
+    refuse_closed(candidate)
     return candidate
 
 
-def refuse_known(candidate: HubCandidate) -> None:
-    """Raise HubRefused if this revision already has every possible metric, or waits for a moderator."""
-    pinned_model, model = candidate.resolved, candidate.model
-    model_name = f"{pinned_model.location} at {pinned_model.revision[:7]}"
-    waiting_submissions = Submission.objects.filter(form=Submission.Form.HUB, state__in=WAITING)
-    if waiting_submissions.filter(
-        payload__resolved__location=pinned_model.location, payload__resolved__revision=pinned_model.revision
-    ).exists():
+def refuse_closed(candidate: HubCandidate) -> None:
+    """Raise HubRefused if an entry of this revision is restricted or withdrawn."""
+    for entry in candidate.entries:
+        if entry.access != LanguageModel.Access.OPEN:
+            address = entry.get_absolute_url()
+            problem = f"{_name_revision(candidate)} is {entry.access} on this board, see {address}: ask its operators."
+            raise HubRefused({"hub_id": [problem]}, candidate)
+
+
+def refuse_known(candidate: HubCandidate, interface: str, precision: str) -> None:
+    """Raise HubRefused if an entry that is run like this has every possible metric, or waits for a moderator."""
+    pinned_model, model_name = candidate.resolved, _name_revision(candidate)
+    waiting_payloads = Submission.objects.filter(
+        form=Submission.Form.HUB,
+        state__in=WAITING,
+        payload__resolved__location=pinned_model.location,
+        payload__resolved__revision=pinned_model.revision,
+    ).values_list("payload", flat=True)
+    if any(as_run(payload) == (interface, precision) for payload in waiting_payloads):
         raise HubRefused(
             {"hub_id": [f"{model_name} has been submitted already and waits for a moderator: please wait."]}, candidate
         )
-    if model is None:
-        return
-    address = model.get_absolute_url()
-    if model.access != LanguageModel.Access.OPEN:
-        raise HubRefused(
-            {"hub_id": [f"{model_name} is {model.access} on this board, see {address}: ask its operators."]}, candidate
+    entry = candidate.find_entry(interface, precision)
+    if entry and not candidate.list_possible(interface, precision):
+        problem = (
+            f"{model_name} is on the board already, with every metric that it can have here: see "
+            f"{entry.get_absolute_url()}."
         )
-    if not candidate.possible:
-        problem = f"{model_name} is on the board already, with every metric that it can have here: see {address}."
         raise HubRefused({"hub_id": [problem]}, candidate)
+
+
+def _name_revision(candidate: HubCandidate) -> str:
+    return f"{candidate.resolved.location} at {candidate.resolved.revision[:7]}"
+
+
+def share_metrics(
+    candidate: HubCandidate, interfaces: Sequence[str], precision: str, metrics: Sequence[str]
+) -> dict[str, list[str]]:
+    """The metrics of each entry to make, by its interface; likelihoods, which are of raw text for both, go to one.
+
+    interfaces: [] for those that any metric is left for; metrics: [] for all that are possible. Raises HubRefused.
+    """
+    if CHAT in interfaces and not candidate.resolved.has_chat_template:
+        raise HubRefused({"interface": [f"{candidate.resolved.location} {NO_TEMPLATE}"]}, candidate)
+    chosen_interfaces = [name for name in (TEXT, CHAT) if name in interfaces]
+    chosen_interfaces = chosen_interfaces or candidate.list_interfaces(metrics, precision)
+    for interface in chosen_interfaces:
+        refuse_known(candidate, interface, precision)
+    shares: dict[str, list[str]] = {interface: [] for interface in chosen_interfaces}
+    problems = []
+    for choice in candidate.choices:
+        slug = choice.metric.slug
+        takers = [name for name in chosen_interfaces if not choice.obstacle_to(name, precision)]
+        if slug in metrics and not takers:
+            problems.append(f"{slug} cannot be chosen. {choice.obstacle_to(chosen_interfaces[0], precision)}")
+        if slug in metrics or not metrics:
+            for interface in takers if choice.is_generated else takers[:1]:
+                shares[interface].append(slug)
+    if not any(shares.values()) and not problems:
+        kind = candidate.resolved.architecture.kind
+        problems.append(f"There is no metric here that a {kind} model can be ranked under now.")
+    if problems:
+        raise HubRefused({"metrics": problems}, candidate)
+    for interface, slugs in shares.items():
+        if not slugs:
+            label = LanguageModel.Interface(interface).label.lower()
+            problem = f"None of these metrics is left for {label}: choose another metric, or leave {label} out."
+            raise HubRefused({"interface": [problem]}, candidate)
+    return shares
 
 
 def enter(submission: Submission) -> LanguageModel:
     """Return the row of the model that the payload pins; made if it is new."""
     payload = submission.payload
     pinned_model = read_pinned_model(payload)
+    interface, precision = as_run(payload)
     model, _ = language_models.enter(
-        pinned_model, LanguageModel.Source.HUB, pinned_model.location, **columns_of(payload)
+        pinned_model,
+        LanguageModel.Source.HUB,
+        pinned_model.location,
+        interface=interface,
+        precision=precision,
+        **columns_of(payload),
     )
     return model
 
@@ -156,18 +286,12 @@ def read_pinned_model(payload: dict[str, Any]) -> ResolvedModel:
     return ResolvedModel(**{**columns, "architecture": Architecture(**columns["architecture"])})
 
 
-def _find_model(pinned_model: ResolvedModel) -> LanguageModel | None:
-    return LanguageModel.objects.filter(
+def find_entries(pinned_model: ResolvedModel) -> HubCandidate:
+    """The model with its entries on the board, in the order of their making."""
+    entries = LanguageModel.objects.filter(
         source=LanguageModel.Source.HUB, location=pinned_model.location, revision=pinned_model.revision
-    ).first()
-
-
-def find_metric_problems(metrics: list[str], candidate: HubCandidate) -> list[str]:
-    """List why some of the metrics cannot be chosen."""
-    obstacles = {choice.metric.slug: choice.obstacle for choice in candidate.choices}
-    if not metrics:
-        return [f"There is no metric here that a {candidate.resolved.architecture.kind} model can be ranked under now."]
-    return [f"{slug} cannot be chosen. {obstacles[slug]}" for slug in metrics if obstacles[slug]]
+    )
+    return HubCandidate(pinned_model, list(entries.order_by("pk")))
 
 
 def _explain_refusal(hub_id: str, error: Exception) -> str:
@@ -197,10 +321,10 @@ def _advise_on_access() -> str:
     )
 
 
-def _find_size_problem(pinned_model: ResolvedModel) -> str:
-    """Say why the board does not take a model of this size; "" if it does."""
+def _find_size_problem(pinned_model: ResolvedModel, precision: str) -> str:
+    """Say why the board does not take a model of this size in this precision; "" if it does."""
     parameters, weights = pinned_model.architecture.parameters, pinned_model.weights
-    if problem := explain_size(parameters):
+    if problem := explain_size(parameters, precision):
         return f"{pinned_model.location} does not fit. {problem}"
     statement = f"{pinned_model.location} declares {weights / GB:,.3f} GB of weights for {parameters:,} parameters"
     most_bytes = SPARE * BYTES_A_NUMBER * (pinned_model.architecture.stored or parameters) + HEADERS

@@ -1,7 +1,7 @@
 """The metrics under which a hub model can be ranked here, and the time that each takes."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from math import log
 
@@ -26,6 +26,8 @@ REMEMBERED = 2000  # newest runs that give the pace
 OPERATIONS_A_SECOND = 2e10
 TOKENS_A_TEXT = 25
 MEASURED, ASSUMED = "measured", "assumed"
+NO_CHAT = "It continues raw text and has no protocol for chats: choose raw text as well, or leave it out."
+AsRun = tuple[str, str]  # interface and precision of an entry
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,47 @@ class RunPace:
 
 @dataclass(frozen=True)
 class MetricChoice:
-    """A metric for a model. obstacle: why it cannot be chosen, "" if it can. seconds: the estimated duration.
+    """A metric for a model. obstacle: why no entry of it can be ranked, "" if one can. seconds: the estimated duration.
 
-    basis: MEASURED if the estimate follows from runs of this board, scaled by size; else ASSUMED.
+    basis: MEASURED if the estimate follows from runs of this board, scaled by size; else ASSUMED. earlier_numbers: why
+    an entry cannot be ranked once more, by how it is run.
     """
 
     metric: Metric
     obstacle: str
     seconds: float
     basis: str
+    earlier_numbers: Mapping[AsRun, str] = field(default_factory=dict)
+
+    def obstacle_to(self, interface: str, precision: str) -> str:
+        """Why an entry that is run like this cannot be ranked; "" if it can."""
+        if self.obstacle:
+            return self.obstacle
+        if not self.is_generated:  # likelihoods are of raw text, whatever the interface
+            interfaces = LanguageModel.Interface.values
+            return next(filter(None, (self.earlier_numbers.get((name, precision), "") for name in interfaces)), "")
+        if interface == LanguageModel.Interface.CHAT and not self.metric.has_chat_protocol:
+            return NO_CHAT
+        return self.earlier_numbers.get((interface, precision), "")
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether it judges texts that the model writes, which depend on how it is asked."""
+        return self.metric.protocol.outputs.sampled
+
+    @property
+    def earlier_sentences(self) -> list[str]:
+        """What the entries on the board have of it, each by how it is run."""
+        labels = dict(LanguageModel.Interface.choices)
+        return [
+            f"{', '.join(filter(None, (str(labels[interface]), precision)))}: {sentence[:1].lower()}{sentence[1:]}"
+            for (interface, precision), sentence in self.earlier_numbers.items()
+        ]
+
+    @property
+    def asks_chats(self) -> bool:
+        """Whether it has a protocol for chats."""
+        return self.is_generated and self.metric.has_chat_protocol
 
     @property
     def time(self) -> timedelta:
@@ -64,10 +98,11 @@ class MetricChoice:
         return self.basis == ASSUMED
 
 
-def list_choices(kind: str, parameters: int, model: LanguageModel | None) -> list[MetricChoice]:
-    """All metrics, in their order, for a hub model; `there` is its row where it is on the board. Six queries."""
+def list_choices(kind: str, parameters: int, entries: Collection[LanguageModel]) -> list[MetricChoice]:
+    """All metrics, in their order, for a hub model; `entries` are its rows on the board. Six queries."""
     metrics = list(Metric.objects.select_related("protocol__evaluation_set__artefact"))
-    obstacles = _find_earlier_numbers(model)
+    earlier_numbers = _find_earlier_numbers(entries)
+    plain_entry = next((entry for entry in entries if not entry.is_chat and not entry.precision), None)
     paces = _list_paces()
     scoring = dict(
         Scoring.objects.filter(state=Work.State.DONE, run__isnull=False)
@@ -79,9 +114,10 @@ def list_choices(kind: str, parameters: int, model: LanguageModel | None) -> lis
     unloadable = unloadable_scorers()
     choices = []
     for metric in metrics:
-        obstacle = obstacles.get(metric.pk) or find_obstacle(metric, kind, retired_scorers, unloadable)
-        seconds, basis = _estimate_collecting(metric, kind, parameters, paces, model)
-        choices.append(MetricChoice(metric, obstacle, seconds + scoring.get(metric.pk, 0.0), basis))
+        obstacle = find_obstacle(metric, kind, retired_scorers, unloadable)
+        seconds, basis = _estimate_collecting(metric, kind, parameters, paces, plain_entry)
+        seconds += scoring.get(metric.pk, 0.0)
+        choices.append(MetricChoice(metric, obstacle, seconds, basis, earlier_numbers.get(metric.pk, {})))
     return choices
 
 
@@ -108,21 +144,22 @@ def find_obstacle(
     return ""
 
 
-def _find_earlier_numbers(model: LanguageModel | None) -> dict[int, str]:
-    """Say, by metric, that the model has numbers already or will have them."""
-    if model is None:
+def _find_earlier_numbers(entries: Collection[LanguageModel]) -> dict[int, dict[AsRun, str]]:
+    """Say, by metric and by how an entry is run, that it has numbers already or will have them."""
+    if not entries:
         return {}
     states = (
-        Scoring.objects.filter(model=model, metric_version__provenance=Provenance.MEASURED)
+        Scoring.objects.filter(model__in=entries, metric_version__provenance=Provenance.MEASURED)
         .exclude(metric_version__status__in=MetricVersion.CLOSED)
         .exclude(state__in=GIVEN_UP)
         .exclude(run__state__in=GIVEN_UP)
-        .values_list("metric_version__metric", "state")
+        .values_list("metric_version__metric", "model__interface", "model__precision", "state")
     )
-    return {
-        metric: "It has its numbers already." if state == Work.State.DONE else "It is under way already."
-        for metric, state in states
-    }
+    sentences: dict[int, dict[AsRun, str]] = {}
+    for metric, interface, precision, state in states:
+        sentence = "It has its numbers already." if state == Work.State.DONE else "It is under way already."
+        sentences.setdefault(metric, {})[interface, precision] = sentence
+    return sentences
 
 
 def _list_paces() -> list[RunPace]:

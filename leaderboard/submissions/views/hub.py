@@ -58,9 +58,10 @@ def submit_hub(request: HttpRequest) -> HttpResponse:
     candidate, problems = None, {}
     try:
         if "send" in request.POST:
-            submission = intake.submit(require_user(request), Submission.Form.HUB, values)
-            messages.success(request, "Your model is submitted.")
-            return redirect(submission)
+            submissions = intake.submit(require_user(request), Submission.Form.HUB, values)
+            both = " It gets two entries, as raw text and as a chat; each has a page like this one."
+            messages.success(request, f"Your model is submitted.{both if len(submissions) > 1 else ''}")
+            return redirect(submissions[0])
         intake.refuse_too_many(require_user(request))
         candidate = intake.look_up(values)
     except SubmissionRefused as refused:
@@ -71,9 +72,12 @@ def submit_hub(request: HttpRequest) -> HttpResponse:
 
 
 def _values(request: HttpRequest) -> dict[str, Any]:
-    values: dict[str, Any] = {name: request.POST[name] for name in HubForm.base_fields if name in request.POST}
+    fields = [name for name in HubForm.base_fields if name != "interface" and name in request.POST]
+    values: dict[str, Any] = {name: request.POST[name] for name in fields}
     if "send" in request.POST:
         values["metrics"] = request.POST.getlist("metrics")
+        if {"interface", "offers_interfaces"} & request.POST.keys():
+            values["interface"] = request.POST.getlist("interface")
     return values
 
 
@@ -90,7 +94,9 @@ def _context(
             "name": pinned_model.location,
             "family": pinned_model.architecture.family,
             "licence": candidate.licence,
-            "metrics": candidate.possible,
+            "metrics": candidate.usual_metrics,
+            "precision": candidate.usual_precision,
+            "interface": candidate.usual_interfaces,
         }
         form_values = {
             **defaults,
@@ -107,5 +113,8 @@ def _context(
         "found": candidate,
         "second_step": second_step,
         "chosen": form_values.get("metrics", []),
+        "chosen_precision": form_values.get("precision", ""),
+        "chosen_interfaces": form_values.get("interface", []),
+        "texts": hub.ESTIMATED_TEXTS,
         "before": earlier_values,
     }

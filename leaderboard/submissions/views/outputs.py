@@ -59,7 +59,9 @@ def _submit(
             form.add_error(name, f"The file is too large: send {filesizeformat(settings.UPLOAD_MOST_BYTES)} at most.")
         if form.is_valid():
             try:
-                return redirect(submit(require_user(request), kind, form.cleaned_data, form.cleaned_data["file"]))
+                fields = form.cleaned_data
+                (submission,) = submit(require_user(request), kind, fields, fields["file"])
+                return redirect(submission)
             except SubmissionRefused as refused:
                 show_refusal(form, refused)
     context |= {"form": form, "not_now": _not_now(request), "most": settings.UPLOAD_MOST_BYTES}
