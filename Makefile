@@ -38,7 +38,7 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 run: $(VENV)/.run ## the whole board on this machine: web, workers, beat; Ctrl-C stops it
 	@$(BIN)/python manage.py up --host $(HOST) --port $(PORT)
 
-demo-drift: $(VENV)/.run ## a board whose scorers change: it notices, rescores and publishes; Ctrl-C ends it
+demo-drift: $(VENV)/.run ## a board whose scorers and a service change: it notices, rescores and publishes; Ctrl-C ends it
 	@$(BIN)/python manage.py demo_drift
 
 test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser

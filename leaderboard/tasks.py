@@ -5,7 +5,17 @@ from collections.abc import Callable
 from celery import shared_task
 
 from leaderboard.exchange import downloads as board_exports
-from leaderboard.models import Artefact, Calibration, ControlCheck, Download, MetricVersion, Reading, Run, Scoring
+from leaderboard.models import (
+    Artefact,
+    Calibration,
+    ControlCheck,
+    Download,
+    MetricVersion,
+    Reading,
+    Run,
+    Scoring,
+    ServiceCheck,
+)
 from leaderboard.operations.services import restore, scrub
 from leaderboard.queries.search_index import refresh_index
 from leaderboard.services import (
@@ -19,6 +29,7 @@ from leaderboard.services import (
     rescore,
     score,
     scorer_probes,
+    service_checks,
     shards,
     upgrade,
 )
@@ -98,6 +109,13 @@ def calibrate_scorer(calibration_id: int) -> None:
 
 
 @shared_task
+def check_service(check_id: int) -> None:
+    """Ask a service its control texts again, and act on the verdict."""
+    service_checks.perform(ServiceCheck.objects.select_related("model").get(pk=check_id))
+    queue.call_for_more(ServiceCheck)
+
+
+@shared_task
 def read_submission(reading_id: int) -> None:
     """Read an uploaded file."""
     reading.read_upload(Reading.objects.select_related("submission__submitter").get(pk=reading_id))
@@ -124,6 +142,7 @@ def watch() -> None:
             upgrade.catch_up_all,
             checks.request_due_checks,
             calibrations.request_missing,
+            service_checks.request_due_service_checks,
             rescore.advance_all,
             publish.renew_all_ranges,
             shards.remove_stale,

@@ -184,6 +184,7 @@ SCHEMAS = {
     ),
 }
 SCORE, REPLICATES = "score:", "replicates:"
+ANSWERED_BY = "answered_by"  # what a server said of itself with a text, as JSON: only in outputs of servers
 ROW_GROUP = 2**15  # rows: few enough that reading some rows of millions decodes few others
 
 
@@ -202,6 +203,8 @@ def write(table: pa.Table, kind: str, path: Path, metadata: Mapping[bytes, bytes
         columns += [pa.field(name, pa.float32()) for name in table.column_names if name.startswith(SCORE)]
         lists = [name for name in table.column_names if name.startswith(REPLICATES)]
         columns += [pa.field(name, pa.list_(pa.float32())) for name in lists]
+    if ANSWERED_BY in table.column_names:
+        columns.append(pa.field(ANSWERED_BY, pa.string()))
     schema = pa.schema(
         columns, {_KIND_KEY: kind.encode(), _VERSION_KEY: str(SCHEMA_VERSION).encode(), **(metadata or {})}
     )

@@ -1,4 +1,7 @@
-"""The board of the demonstration: two metrics whose scorers change, three bundled models, one of them a latecomer."""
+"""The board of the demonstration: two metrics whose scorers change, three bundled models, one of them a latecomer.
+
+And a model behind a server, which is replaced.
+"""
 
 import time
 from collections.abc import Callable
@@ -7,17 +10,21 @@ from functools import partial
 from django.conf import settings
 
 from leaderboard.demo.scorer import RetrainedScorer
-from leaderboard.models import EvaluationSet, LanguageModel, Metric, Scoring, Work
+from leaderboard.demo.service import ReplacedService
+from leaderboard.models import EvaluationSet, LanguageModel, Metric, Scoring, ServiceCheck, Work
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_prompts
-from leaderboard.services.language_models import add_bundled
+from leaderboard.services.language_models import add_bundled, add_served
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.scorers import folder_of
+from leaderboard.services.service_checks import request_service_check
+from scoring.drift.services import ROUNDS
 from scoring.evaluation_sets import build_regard
 
 K, EVERY = 5, 5  # continuations of every so many-th opening
 PATIENCE_SECONDS, WORD_SECONDS = 900.0, 15.0  # the longest wait for one thing, and how often it is said how far it is
 SERVICE, LEXICON = "toxicity-demo", "lexicon-demo"
+SERVED = "demo-service"
 TERMS = {"work": ("job", "office", "work"), "home": ("family", "house")}
 ADDED_TERM = "the"  # in everything a miniature writes: an editor's slip that nobody would notice in the file
 
@@ -74,6 +81,34 @@ def play(metrics: list[Metric], models: list[LanguageModel], scorer: RetrainedSc
         version = metric.current_version()
         check = version.opened_because if version else None
         say(f"{version}: {check.statistics['decided_by'] if check else 'opened by hand'}")
+
+
+def play_service(metric: Metric, service: ReplacedService, say: Say) -> LanguageModel:
+    """Enter and evaluate a served model; replace what is served; wait until the board notices. Returns the entry."""
+    model, _ = add_served(SERVED, service.address, "as entered", name="Demo service")
+    say(f"{model.slug} was entered: its service answered the frozen control texts {ROUNDS} times")
+    wait_for([request_evaluation(model, metric)], say)
+    service.replace()
+    say("another model was put behind the service's URL; its name is the same")
+    request_service_check(model, ServiceCheck.Trigger.SCHEDULE)
+    say("its scheduled check is due: from here on nobody touches anything")
+
+    def find_successor() -> LanguageModel | None:
+        return LanguageModel.objects.filter(predecessor_service__model=model).first()
+
+    wait_until(lambda: find_successor() is not None, f"the next revision of {model.slug}", describe_check, say)
+    successor = find_successor()
+    if successor:
+        row = model.service
+        say(f"{model.slug} is no longer reproducible: {row.change}. The service goes on as {successor.slug}")
+        wait_for([request_evaluation(successor, metric)], say)
+    return model
+
+
+def describe_check() -> str:
+    """How far the check of the service is."""
+    check = ServiceCheck.objects.first()
+    return f"its check is {check.get_state_display().lower()}" if check else "no check is asked for yet"
 
 
 def put_right(metric: Metric, models: int) -> bool:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from scoring.evaluation_sets import build_starter
 
@@ -43,15 +43,26 @@ class RetrainedScorer:
         return {"attributeScores": scores}
 
 
+class Answering(Protocol):
+    """Something behind a URL: `answer` makes the answer to a request, both as JSON."""
+
+    address: str
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]: ...
+
+
+Service = TypeVar("Service", bound=Answering)
+
+
 @contextmanager
-def serve(scorer: RetrainedScorer) -> Iterator[RetrainedScorer]:
-    """Answer on a free port of this machine for the time of the block; sets the scorer's address."""
+def serve(service: Service) -> Iterator[Service]:
+    """Answer on a free port of this machine for the time of the block; sets the service's address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = json.dumps(scorer.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))).encode()
+            body = json.dumps(service.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -62,11 +73,11 @@ def serve(scorer: RetrainedScorer) -> Iterator[RetrainedScorer]:
             """Say nothing: the board's own lines are what there is to see."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    scorer.address = f"http://127.0.0.1:{server.server_port}"
+    service.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield scorer
+        yield service
     finally:
         server.shutdown()
         server.server_close()

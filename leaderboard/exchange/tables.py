@@ -297,10 +297,17 @@ TABLES = (
             *("slug", *FIELDS, "kind", "source", "location", "revision", "parameters", "layers", "heads"),
             *("hidden_size", "access", "created_at", "source_name"),
             *AS_RUN,
+            "service_changed_at",
         ),
         (PackageLink("identity", "identities", ("identity",)),),
         paths=(("location", "place"),),
-        added=(*(name for name in FIELDS if name not in FIRST_FIELDS), "source_name", "identity", *AS_RUN),
+        added=(
+            *(name for name in FIELDS if name not in FIRST_FIELDS),
+            "source_name",
+            "identity",
+            *AS_RUN,
+            "service_changed_at",
+        ),
     ),
     PackageTable(
         "versions",

@@ -15,6 +15,7 @@ from leaderboard.models.outbox import OutboxMessage
 from leaderboard.models.results import Result, significance
 from leaderboard.models.scorers import RetiredScorer, ScorerProbe
 from leaderboard.models.search import SearchPage, SearchState
+from leaderboard.models.served import Service, ServiceCheck
 from leaderboard.models.submissions import Reading, Submission, SubmissionLine
 from leaderboard.models.work import Download, Run, Scoring, Work, WorkKind, is_unranked
 
@@ -23,6 +24,7 @@ WORK_TABLES: tuple[type[Work], ...] = (
     Scoring,
     ControlCheck,
     Calibration,
+    ServiceCheck,
     Reading,
     Download,
 )  # in the order of lists
@@ -65,6 +67,8 @@ __all__ = [
     "Scoring",
     "SearchPage",
     "SearchState",
+    "Service",
+    "ServiceCheck",
     "Standing",
     "StoredFolder",
     "Submission",

@@ -16,6 +16,7 @@ class LogSection(StrEnum):
     RESCORED = "rescored"
     PUBLISHED = "published"
     DRIFT = "drift"
+    SERVICE = "service"
     OUTDATED = "outdated"
     SCORER = "scorer"
     POLICY = "policy"
@@ -49,6 +50,7 @@ class AuditVerb(StrEnum):
     SCORE_ENTRY_AGAIN = "score entry again", LogSection.RESCORED
     PUBLISH_VERSION = "publish version", LogSection.PUBLISHED
     FIND_DRIFT = "find drift", LogSection.DRIFT
+    FIND_SERVICE_CHANGE = "find service change", LogSection.SERVICE
     LEAVE_OUTDATED = "leave outdated", LogSection.OUTDATED
     REPLACE_SCORER = "replace scorer", LogSection.SCORER
     RETIRE_SCORER = "retire scorer", LogSection.SCORER

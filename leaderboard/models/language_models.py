@@ -45,9 +45,10 @@ class LanguageModelQuerySet(models.QuerySet["LanguageModel"]):
         return self.filter(is_listed())
 
     def evaluable(self) -> "LanguageModelQuerySet":
-        """Those with weights that may be run."""
+        """Those with weights that may be run, or a server that is still the one that was entered."""
         sources = (LanguageModel.Source.PUBLISHED, LanguageModel.Source.UPLOADED)
-        return self.filter(access=LanguageModel.Access.OPEN).exclude(source__in=sources)
+        open_ones = self.filter(access=LanguageModel.Access.OPEN).exclude(source__in=sources)
+        return open_ones.exclude(service_changed_at__isnull=False)
 
     def lineage(self, model: "LanguageModel") -> "LanguageModelQuerySet":
         """The revisions of the same model, `model` itself among them.
@@ -168,6 +169,11 @@ class LanguageModel(models.Model):
     access = models.CharField(max_length=20, choices=Access, default=Access.OPEN)
     hidden_note = models.TextField(
         blank=True, help_text="Why no ranking or list names it, for its readers; empty where it is not hidden."
+    )
+    service_changed_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Since when the service behind it is another one, so that nobody can measure it again.",
     )
     notes = models.TextField(blank=True, help_text="What its submitter says of it.")
     created_at = models.DateTimeField(auto_now_add=True)

@@ -81,6 +81,7 @@ class Pulse(models.Model):
 
 class IncidentKind(models.TextChoices):
     DRIFT = "drift", "A scorer drifted"
+    SERVICE = "service", "A ranked service changed"
     FAILED = "failed", "Work failed"
     WORKERS = "workers", "Work waits and no worker lives"
     SCORER = "scorer", "A scorer is unavailable for long"

@@ -38,6 +38,7 @@ KINDS = (
     ChangeKind(LogSection.RESCORED, "Rescored", "Rescored"),
     ChangeKind(LogSection.PUBLISHED, "Version published", "Versions published"),
     ChangeKind(LogSection.DRIFT, "Drift found", "Drifts found"),
+    ChangeKind(LogSection.SERVICE, "Service changed", "Services changed"),
     ChangeKind(LogSection.OUTDATED, "Entries outdated", "Entries outdated"),
     ChangeKind(LogSection.SCORER, "Scorer replaced", "Scorers replaced or retired"),
     ChangeKind(LogSection.POLICY, "Drift policy set", "Drift policies set"),

@@ -9,7 +9,6 @@ from leaderboard.models import (
     WORK_TABLES,
     AuditEvent,
     Calibration,
-    ControlCheck,
     EvaluationSet,
     LanguageModel,
     Metric,
@@ -32,7 +31,8 @@ NEWEST = [
     )
 ]
 RECENT = 200  # keys below the newest, among which rows may still come of transactions that are late to commit
-ENDED = [(Calibration, "finished_at"), (ControlCheck, "finished_at"), (Rescoring, "finished_at")]
+SHOWN_CHECKS = [table for table in WORK_TABLES if table.kind.on_pages and not table.kind.evaluates]
+ENDED = [(table, "finished_at") for table in (*SHOWN_CHECKS, Calibration, Rescoring)]
 
 
 class Stamp(NamedTuple):

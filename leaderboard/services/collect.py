@@ -23,8 +23,9 @@ from leaderboard.services.devices import device_name
 from leaderboard.services.folders import name_of_model
 from leaderboard.services.leases import Lease, claim, give_back_if_unable
 from leaderboard.services.queue import enqueue
+from leaderboard.services.served import first_revision, open_successor, server_of, snapshot_of, way_of
 from leaderboard.services.shards import Shards
-from leaderboard.services.spending import key_for, set_aside
+from leaderboard.services.spending import set_aside
 from leaderboard.services.submission_log import say
 from scoring.cage import CagedModel
 from scoring.generation import ChatService
@@ -33,7 +34,7 @@ from scoring.language_models import LoadedFile, NotFinite, Precision, RevisionCh
 from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, report_tokenizer
 from scoring.likelihood import Unscorable
 from scoring.self_test_result import VERSION
-from scoring.served import CompletionsServer
+from scoring.served import CompletionsServer, ServiceChanged, open_session
 
 log = logging.getLogger(__name__)
 
@@ -164,23 +165,25 @@ def self_test_of(model: LanguageModel, precision: Precision, caged_model: CagedM
 def _ask_server(run: Run, _every_text: pa.Table, lease: Lease) -> Iterator[Begun]:
     outputs = run.protocol.outputs
     options = run.output_settings
-    url, name = urldefrag(run.model.location)
-    server = CompletionsServer(url, name, key=key_for(url), concurrency=settings.COMPLETIONS_CONCURRENCY)
-    if outputs.is_chat:
-        yield ask_service(run, server, lease), {}
-        return
+    server, way = server_of(run.model), way_of(run.model)
 
     def make(texts: pa.Table, progress: Progress) -> pa.Table:
-        return outputs.ask_server(server, texts, options, progress)
+        return outputs.ask_server(server, way, texts, options, progress)
 
-    yield make, {}
+    try:
+        with open_session(server) as session:
+            session.describe()
+        yield (ask_service(run, server, lease) if outputs.is_chat else make), {}
+    except ServiceChanged as change:
+        successor = open_successor(run.model, change.change, snapshot_of(run.model, change))
+        raise ServiceChanged(change.changes, successor.slug) from change
 
 
 def ask_service(run: Run, server: CompletionsServer, lease: Lease) -> Make:
     """What makes the answers of a chat service: within the spending limit, and by the model that is pinned."""
     outputs = run.protocol.outputs
     options = run.output_settings
-    names = {server.model, run.model.revision}
+    names = {server.model, first_revision(run.model)}
     heard_names = set(run.chat.get("served_models", []))
 
     def make(texts: pa.Table, progress: Progress) -> pa.Table:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, RetiredScorer, Run, Scoring, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, RetiredScorer, Run, Scoring, Service, Work
 from leaderboard.services.locks import lock_metric
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
@@ -72,12 +72,36 @@ def run_of(model: LanguageModel, version: MetricVersion) -> Run:
     if LanguageModel.objects.evaluable().filter(pk=model.pk).exists():
         return Run.objects.get_or_create(**identity)[0]
     run = Run.objects.filter(**identity, state=Work.State.DONE).first()
+    if run is None and model.service_changed_at:
+        raise CannotEvaluate(
+            f"{model.slug} cannot be evaluated under {version}: its service is another one since; evaluate the "
+            "revision that came after it"
+        )
     if run is None:
         raise CannotEvaluate(
             f"{model.slug} cannot be evaluated under {version}: its weights are not here, and nobody sent the outputs "
             "that it is of; who entered the model may send them, at /submit/outputs/"
         )
     return run
+
+
+def check_served_likelihoods(model: LanguageModel, metric: Metric) -> None:
+    """Raise CannotEvaluate where the server of the model gives no likelihoods by the metric's definition."""
+    service = Service.objects.filter(model=model).first()
+    refusal = ""
+    if service is None or not service.likelihoods:
+        detail = f" ({service.no_likelihoods})" if service and service.no_likelihoods else ""
+        refusal = f"its server gives continuations, no likelihoods{detail}"
+    elif service.likelihoods["leads"] != (metric.protocol.parameters["bos"] == "prepend"):
+        habit = "a" if service.likelihoods["leads"] else "no"
+        refusal = (
+            f"its server puts {habit} token of its own before a text, and the protocol has "
+            f"bos = {metric.protocol.parameters['bos']!r}"
+        )
+    if refusal:
+        raise CannotEvaluate(
+            f"{model.slug} cannot be evaluated under {metric.slug}: {refusal}; enter the model by its weights"
+        )
 
 
 def check_method(model: LanguageModel, metric: Metric) -> None:
@@ -88,11 +112,8 @@ def check_method(model: LanguageModel, metric: Metric) -> None:
             f"{model.slug} cannot be evaluated under {metric.slug}: it is prompted as a chat, and this metric "
             "continues raw text; enter the model as raw text"
         )
-    if model.source == LanguageModel.Source.SERVER and not outputs.served:
-        raise CannotEvaluate(
-            f"{model.slug} cannot be evaluated under {metric.slug}: a completions server gives continuations, no "
-            "likelihoods; enter the model by its weights"
-        )
+    if model.source == LanguageModel.Source.SERVER and not outputs.sampled:
+        check_served_likelihoods(model, metric)
     if model.kind not in outputs.kinds:
         refusal = outputs.wrong_kind.format(kind=model.kind)
         raise CannotEvaluate(f"{model.slug} cannot be evaluated under {metric.slug}: {refusal}")

@@ -29,7 +29,7 @@ from scoring.language_models import (
 )
 from scoring.likelihood import NotApplicable
 from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UndeclaredLabel, UnknownScorer
-from scoring.served import ServerRefused, ServerUnavailable
+from scoring.served import ServerRefused, ServerUnavailable, ServiceChanged
 
 AGAIN = "Retry it; if it fails the same way, tell the people who run this board the number of the submission."
 WAIT = "Nothing is wrong with the model. Retry it later."
@@ -199,6 +199,13 @@ DECLARED = (
         "Ask the people who run this board to raise the limit, then retry: what was collected is kept.",
         FailureKind.SERVER,
         (f"{SERVICES}.spending.SpendingLimitReached",),
+        final=True,
+    ),
+    Failure(
+        "The server that runs the model says that another model answers than the one that was entered.",
+        "What it gives now belongs to the entry's new revision: evaluate that.",
+        FailureKind.SERVER,
+        (ServiceChanged,),
         final=True,
     ),
     Failure(

@@ -11,6 +11,7 @@ from leaderboard.services.audit import record
 from leaderboard.services.cages import resolve_folders, resolve_model
 from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.identities import free_slug, identity_on_hub, take_over
+from leaderboard.services.served import inspect_service, store_service
 from scoring.language_models import ModelRefused, Precision, ResolvedModel, list_bundled
 from scoring.refusals import Refused
 from scoring.served import CompletionsServer
@@ -64,31 +65,43 @@ def add_served(
     name: str = "",
     family: str = "",
     interface: str = LanguageModel.Interface.TEXT,
+    precision: str = "",
+    weights: str = "",
 ) -> tuple[LanguageModel, bool]:
     """Enter the causal model that the completions server at the address `server` calls `ref`, as `name` or as that.
 
     What is served cannot be looked into: `revision` is what the operator knows of it (a commit, a version, a date); of
-    a chat service the snapshot, as the service names it in its answers. interface: how it is prompted. Returns its row
-    and whether it is new. Raises Refused where the address, the revision will not do, ValueError for the name or the
-    family.
+    a chat service the snapshot, as the service names it in its answers. interface: how it is prompted. precision: what
+    the server computes in, as declared. The server is asked what it is and its control texts; where it gives
+    likelihoods, they are compared with those of `weights`, or of a second answer. Returns its row and whether it is
+    new.
+
+    Raises Refused where the address or the revision will not do, ValueError for the name or the family, and what
+    `inspect_service` does.
     """
     if not revision:
         raise Refused(f"{ref} needs a revision: say what the server serves, as in --revision 2026-11-01")
     address = CompletionsServer(server, ref).url.rstrip("/")
     title = clean_field("name", name or ref)
+    entry = {
+        "source": LanguageModel.Source.SERVER,
+        "location": f"{address}#{ref}",
+        "revision": revision,
+        "precision": precision,
+        "interface": interface,
+    }
+    earlier_entry = LanguageModel.objects.filter(**entry).first()
+    if earlier_entry and not weights:
+        return earlier_entry, False
+    card = {"name": title, "family": clean_field("family", family), "kind": LanguageModel.Kind.CAUSAL}
+    weight_format = "GGUF" if weights.endswith(".gguf") else ""
+    draft = earlier_entry or LanguageModel(**entry, **card, weight_format=weight_format)
+    service = inspect_service(draft, weights)
     with transaction.atomic():
-        model, new = LanguageModel.objects.get_or_create(
-            source=LanguageModel.Source.SERVER,
-            location=f"{address}#{ref}",
-            revision=revision,
-            interface=interface,
-            defaults={
-                "slug": free_slug(name_as_run(title, interface, ""), revision),
-                "name": title,
-                "family": clean_field("family", family),
-                "kind": LanguageModel.Kind.CAUSAL,
-            },
-        )
+        slug = free_slug(name_as_run(title, interface, precision), revision)
+        defaults = {**card, "slug": slug, "weight_format": weight_format}
+        model, new = LanguageModel.objects.get_or_create(**entry, defaults=defaults)
+        store_service(model, service)
         if new:
             record(AuditVerb.ADD_MODEL, f"model {model.slug}", {"source": model.source, "revision": revision})
     return model, new

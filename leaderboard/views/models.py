@@ -24,6 +24,7 @@ from leaderboard.queries.profiles import (
     profiles,
     why_not_open,
 )
+from leaderboard.queries.services import describe_service
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.identities import identity_page
 from leaderboard.views.keeping import keep_page
@@ -86,6 +87,7 @@ def model(request: HttpRequest, slug: str) -> HttpResponse:
         "runs": runs,
         "readings": readings(runs),
         "checks": checks_of(language_model),
+        **describe_service(language_model),
         **poll,
     }
     charts = [chart for section in model_sections for chart in (section.history, section.distributions)]

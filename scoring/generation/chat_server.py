@@ -5,7 +5,7 @@ to be the one that was asked for, or the snapshot of it that was pinned.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scoring.evaluation_sets.prompts import Prompt
@@ -21,6 +21,8 @@ from scoring.served import (
     ServerRefused,
     ServerSession,
     UselessError,
+    describe_identity,
+    identity_of_answer,
     open_session,
 )
 
@@ -139,7 +141,9 @@ def _read_answer(answer: dict[str, Any], settings: ChatSettings) -> list[ServedA
         raise UselessError(f"the server's answer does not hold messages 0 to {settings.k - 1}, each once")
     usage = answer.get("usage")
     used = usage.get("completion_tokens") if isinstance(usage, dict) and settings.k == 1 else None
-    return [_choice(by_index[index], used, settings.max_new_tokens) for index in range(settings.k)]
+    answered_by = describe_identity(identity_of_answer(answer))
+    served_answers = [_choice(by_index[index], used, settings.max_new_tokens) for index in range(settings.k)]
+    return [replace(item, continuation=replace(item.continuation, answered_by=answered_by)) for item in served_answers]
 
 
 def _choice(choice: dict[str, Any], used: object, limit: int) -> ServedAnswer:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from scoring.artefacts import SCHEMAS
+from scoring.artefacts import ANSWERED_BY, SCHEMAS
 from scoring.evaluation_sets.prompts import Prompt
 
 NOT_FINITE = "the model's logits are not finite numbers"  # an error of a continuation
@@ -25,7 +25,8 @@ class Continuation:
 
     `text` is None where `error` gives the reason. `n_tokens` excludes the end of text; None where a server does not
     report it. `truncated`: the prompt lost its beginning to fit the model's context. `log_perplexity` is that of prompt
-    and text to the model, in nats a token; None where it was not measured, or does not exist.
+    and text to the model, in nats a token; None where it was not measured, or does not exist. `answered_by` is what the
+    server that gave it says of itself, where one did and says so.
     """
 
     text: str | None
@@ -34,6 +35,7 @@ class Continuation:
     error: str | None = None
     truncated: bool = False
     log_perplexity: float | None = None
+    answered_by: str | None = None
 
 
 def failed_continuations(error: str, k: int) -> list[Continuation]:
@@ -58,4 +60,6 @@ def continuations_table(prompts: Sequence[Prompt], continuations: Sequence[Seque
         for index, continuation in enumerate(prompt_continuations)
     ]
     schema = SCHEMAS["continuations"]
-    return pa.table({name: [row[i] for row in rows] for i, name in enumerate(schema.names)}, schema=schema)
+    table = pa.table({name: [row[i] for row in rows] for i, name in enumerate(schema.names)}, schema=schema)
+    answerers = [item.answered_by for prompt_continuations in continuations for item in prompt_continuations]
+    return table.append_column(ANSWERED_BY, pa.array(answerers, pa.string())) if any(answerers) else table

@@ -5,13 +5,22 @@ the same text again.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation.continuation import Continuation, Finish, failed_continuations
 from scoring.generation.protocols import GenerationSettings
 from scoring.generation.streams import stream_keys
-from scoring.served import CompletionsServer, PromptRefusedError, ServerSession, UselessError, open_session
+from scoring.served import (
+    CompletionsServer,
+    PromptRefusedError,
+    ServerSession,
+    UselessError,
+    describe_identity,
+    identity_of_answer,
+    open_session,
+)
 
 COMPLETIONS = "completions"
 NO_CONTINUATIONS = "the server's answer holds no continuations"
@@ -78,7 +87,8 @@ def _read_answer(answer: Any, n: int, most_tokens: int) -> list[Continuation]:
         raise UselessError(f"the server's answer does not hold continuations 0 to {n - 1}, each once")
     usage = answer.get("usage")
     used = usage.get("completion_tokens") if isinstance(usage, dict) and n == 1 else None
-    return [_choice(by_index[index], used, most_tokens) for index in range(n)]
+    answered_by = describe_identity(identity_of_answer(answer))
+    return [replace(_choice(by_index[index], used, most_tokens), answered_by=answered_by) for index in range(n)]
 
 
 def _choice(choice: dict[str, Any], used: object, most_tokens: int) -> Continuation:

@@ -17,14 +17,15 @@ from scoring.lazy import import_lazily
 from scoring.likelihood.passages import Passage
 from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
+from scoring.likelihood.text_likelihood import TextLikelihood, likelihoods_table
 
 if TYPE_CHECKING:
-    from scoring.likelihood.engine import TextLikelihood, likelihoods_table, token_log_likelihoods
+    from scoring.likelihood.engine import token_log_likelihoods
     from scoring.likelihood.tokens import SpecialTokens
 
 __getattr__ = import_lazily(
     __name__,
-    {"engine": ("TextLikelihood", "likelihoods_table", "token_log_likelihoods"), "tokens": ("SpecialTokens",)},
+    {"engine": ("token_log_likelihoods",), "tokens": ("SpecialTokens",)},
 )
 
 __all__ = [

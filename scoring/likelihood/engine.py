@@ -1,15 +1,12 @@
 """Score texts: tokenise, cut into windows, run the model batch by batch, put the token log-likelihoods in order."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from threading import Lock
 
 import numpy as np
-import pyarrow as pa
 import torch
 
-from scoring.artefacts import SCHEMAS
 from scoring.language_models import LoadedModel
 from scoring.likelihood.causal import causal_log_likelihoods
 from scoring.likelihood.masked import masked_log_likelihoods
@@ -18,6 +15,7 @@ from scoring.likelihood.permutation import permutation_log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored
 from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
+from scoring.likelihood.text_likelihood import TextLikelihood
 from scoring.likelihood.tokens import SpecialTokens, cut_pieces, encode
 
 # Texts are read, scored and released in chunks of so many texts or characters, so that memory use stays constant.
@@ -26,32 +24,6 @@ CHUNK_CHARACTERS = 2**20
 
 # Held while a chunk is scored, because scoring changes the model's head and threads may share the model.
 ONE_AT_A_TIME = Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class TextLikelihood:
-    """Natural-log likelihoods of a text's scored tokens, float32 [n_tokens], or why it has none; and its windows."""
-
-    tokens: np.ndarray
-    unscorable: Unscorable | None
-    windows: int
-
-    @property
-    def log_perplexity(self) -> float | None:
-        """Minus the mean token log-likelihood; None where no token has a likelihood."""
-        return None if self.unscorable else -float(self.tokens.mean(dtype=np.float64))
-
-
-def likelihoods_table(ids: Sequence[str], likelihoods: Sequence[TextLikelihood]) -> pa.Table:
-    """Rows of the `likelihoods` schema for texts with these ids."""
-    schema = SCHEMAS["likelihoods"]
-    columns = {
-        "id": ids,
-        "token_log_likelihoods": [likelihood.tokens for likelihood in likelihoods],
-        "unscorable": [likelihood.unscorable and likelihood.unscorable.value for likelihood in likelihoods],
-        "windows": [likelihood.windows for likelihood in likelihoods],
-    }
-    return pa.table(columns, schema=schema)
 
 
 def token_log_likelihoods(

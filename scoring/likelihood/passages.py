@@ -21,3 +21,12 @@ class Passage:
         end = len(self.text) if self.end is None else self.end
         tokens = [place for place, (first, last) in enumerate(offsets) if max(first, self.start) < min(last, end)]
         return (tokens[0], tokens[-1] + 1) if tokens else (0, 0)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether `text` can be encoded as UTF-8. Half a surrogate pair, as in a truncated emoji, cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

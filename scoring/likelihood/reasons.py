@@ -18,3 +18,5 @@ class Unscorable(StrEnum):
     SPECIAL = "a special token's own name, which the tokenizer does not take as text"
     NOT_EMBEDDED = "a token that the model has no embedding for"
     NOT_FINITE = "the model's likelihood of a token is not a finite number"
+    REFUSED = "the server refuses it, as too long for its context or against its policy"
+    MISREAD = "the server's answer does not hold the tokens of the text, one likelihood each"

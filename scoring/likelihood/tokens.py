@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scoring.language_models import LoadedModel
 from scoring.likelihood.batches import windows
-from scoring.likelihood.passages import Passage
+from scoring.likelihood.passages import Passage, is_unicode
 from scoring.likelihood.pieces import Piece
 from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
@@ -100,15 +100,6 @@ def encode(model: LoadedModel, texts: Sequence[str | Passage], settings: Likelih
                 reason = Unscorable.EMPTY if first == last else Unscorable.LONE
         encodings[place] = EncodedText(ids, batch.word_ids(number) if with_words else None, reason, first, last)
     return encodings
-
-
-def is_unicode(text: str) -> bool:
-    """Whether `text` can be encoded as UTF-8. Half a surrogate pair, as in a truncated emoji, cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def cut_pieces(model: LoadedModel, encodings: list[EncodedText], special: SpecialTokens, stride: int) -> list[Piece]:

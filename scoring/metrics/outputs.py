@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from scoring.artefacts import ANSWERED_BY
 from scoring.contributed import generations_template, likelihoods_template
 from scoring.evaluation_sets import Prompt
 from scoring.generation import (
@@ -28,7 +29,8 @@ from scoring.generation import (
     server_continuations,
 )
 from scoring.generation.chat_server import most_tokens
-from scoring.likelihood import LikelihoodSettings, NotApplicable, Passage
+from scoring.likelihood import LikelihoodSettings, NotApplicable, Passage, likelihoods_table
+from scoring.likelihood.server import LikelihoodWay, ServedLikelihood, server_likelihoods
 from scoring.metrics.safety import log_perplexities
 from scoring.served import CompletionsServer
 
@@ -55,8 +57,8 @@ class Outputs(ABC):
 
     artefact: the kind of table that is stored, whose column `key` names the text of each row. kinds: the kinds of
     models that can give such outputs; `deed` says in words what they do, `wrong_kind` refuses a model of another
-    {kind}. served: whether a completions server can give them. sampled: whether they are drawn at random.
-    contributed: whether others who have the model may send them. is_chat: whether they are answers in a chat.
+    {kind}. sampled: whether they are drawn at random. contributed: whether others who have the model may send them.
+    is_chat: whether they are answers in a chat.
     own_parameters: parameters of this code's computation, which contributors need not follow.
     """
 
@@ -65,7 +67,6 @@ class Outputs(ABC):
     kinds: ClassVar[tuple[str, ...]]
     deed: ClassVar[str]
     wrong_kind: ClassVar[str] = ""
-    served: ClassVar[bool]
     sampled: ClassVar[bool]
     contributed: ClassVar[bool]
     is_chat: ClassVar[bool] = False
@@ -106,9 +107,19 @@ class Outputs(ABC):
     def collect(self, model: "CagedModel", texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
         """The outputs of `model` on `texts`. Raises what the model does."""
 
-    def ask_server(self, server: CompletionsServer, texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
-        """The outputs of a served model on `texts`. Raises ServerRefused, ServerUnavailable."""
-        raise NotImplementedError(f"a completions server gives no {self.artefact}")
+    @abstractmethod
+    def ask_server(
+        self,
+        server: CompletionsServer,
+        way: LikelihoodWay | None,
+        texts: pa.Table,
+        settings: Any,
+        progress: Progress,
+    ) -> pa.Table:
+        """The outputs of a served model on `texts`. way: how it gives likelihoods, None where it gives none.
+
+        Raises NotApplicable, ServerRefused, ServerUnavailable, ServiceChanged.
+        """
 
     def ask_service(self, service: ChatService, texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
         """The answers of a served chat model to `texts`. Raises ServerRefused, ServerUnavailable."""
@@ -168,7 +179,6 @@ class Likelihoods(Outputs):
     key = "id"
     kinds = EVERY_KIND
     deed = "read texts"
-    served = False
     sampled = False
     contributed = True
     own_parameters = ("precision", "stride")
@@ -199,6 +209,28 @@ class Likelihoods(Outputs):
 
     def collect(self, model: "CagedModel", texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
         return model.likelihoods(texts["id"].to_pylist(), texts["text"].to_pylist(), settings, progress)
+
+    def ask_server(
+        self,
+        server: CompletionsServer,
+        way: LikelihoodWay | None,
+        texts: pa.Table,
+        settings: Any,
+        progress: Progress,
+    ) -> pa.Table:
+        if way is None:
+            raise NotApplicable("the server gives no likelihoods of prompts")
+        ids = texts["id"].to_pylist()
+        return self._served_rows(ids, server_likelihoods(server, way, self._served_texts(texts), settings, progress))
+
+    def _served_texts(self, texts: pa.Table) -> Sequence[str | Passage]:
+        """What a server, whose model is causal, is asked for."""
+        whole: list[str] = texts["text"].to_pylist()
+        return whole
+
+    def _served_rows(self, ids: Sequence[str], answers: Sequence[ServedLikelihood]) -> pa.Table:
+        table = likelihoods_table(ids, [answer.likelihood for answer in answers])
+        return table.append_column(ANSWERED_BY, pa.array([answer.answered_by for answer in answers], pa.string()))
 
     def notes(self, model: "CagedModel", settings: Any) -> dict[str, Any]:
         return {"special_tokens": model.special_tokens(settings)}
@@ -236,6 +268,12 @@ class TokenLikelihoods(Likelihoods):
             raise NotApplicable("bos = 'none': the first token of a text has no likelihood; use 'prepend'")
         return likelihoods.add_column(1, "tokens", tokens)
 
+    def _served_rows(self, ids: Sequence[str], answers: Sequence[ServedLikelihood]) -> pa.Table:
+        if any(answer.ids is None and answer.likelihood.unscorable is None for answer in answers):
+            raise NotApplicable("the server does not say which tokens it read, as vLLM does by `prompt_logprobs`")
+        tokens = pa.array([answer.ids or [] for answer in answers], pa.list_(pa.int32()))
+        return super()._served_rows(ids, answers).add_column(1, "tokens", tokens)
+
 
 class PassageLikelihoods(Likelihoods):
     """The log-likelihood of the tokens of one passage of every text, given the rest of the text.
@@ -254,6 +292,9 @@ class PassageLikelihoods(Likelihoods):
             passages = [Passage(row["text"], row["left_start"]) for row in rows]
         return model.likelihoods(texts["id"].to_pylist(), passages, settings, progress)
 
+    def _served_texts(self, texts: pa.Table) -> Sequence[str | Passage]:
+        return [Passage(row["text"], row["left_start"]) for row in texts.select(["text", "left_start"]).to_pylist()]
+
 
 class Continuations(Outputs):
     """k continuations of every prompt; `with_likelihoods`: and the log-perplexity of prompt and continuation."""
@@ -263,7 +304,6 @@ class Continuations(Outputs):
     kinds = (CAUSAL,)
     deed = "continue texts"
     wrong_kind = "it is a {kind} model, and only causal models continue texts"
-    served = True
     sampled = True
     contributed = True
     own_parameters = ("k", "seed", "precision")
@@ -294,7 +334,14 @@ class Continuations(Outputs):
     def collect(self, model: "CagedModel", texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
         return model.continuations(texts, settings, self.with_likelihoods, progress)
 
-    def ask_server(self, server: CompletionsServer, texts: pa.Table, settings: Any, progress: Progress) -> pa.Table:
+    def ask_server(
+        self,
+        server: CompletionsServer,
+        _way: LikelihoodWay | None,
+        texts: pa.Table,
+        settings: Any,
+        progress: Progress,
+    ) -> pa.Table:
         prompts = _read_rows(texts)
         return continuations_table(prompts, server_continuations(server, prompts, settings, progress))
 

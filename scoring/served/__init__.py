@@ -6,12 +6,14 @@ with open_session(server) as session:
 """
 
 from scoring.served.allowance import Allowance
+from scoring.served.identity import Identity, describe_identity, identity_of_answer
 from scoring.served.transport import (
     CompletionsServer,
     PromptRefusedError,
     ServerRefused,
     ServerSession,
     ServerUnavailable,
+    ServiceChanged,
     UselessError,
     open_session,
 )
@@ -19,10 +21,14 @@ from scoring.served.transport import (
 __all__ = [
     "Allowance",
     "CompletionsServer",
+    "Identity",
     "PromptRefusedError",
     "ServerRefused",
     "ServerSession",
     "ServerUnavailable",
+    "ServiceChanged",
     "UselessError",
+    "describe_identity",
+    "identity_of_answer",
     "open_session",
 ]

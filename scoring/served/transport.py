@@ -13,6 +13,15 @@ import httpx
 
 from scoring.refusals import Refused
 from scoring.retries import retry_after, with_retries
+from scoring.served.identity import (
+    PLACES,
+    Identity,
+    describe_changes,
+    find_changes,
+    identity_of_answer,
+    read_model_list,
+    read_place,
+)
 
 BACKOFF = 1.0  # seconds before the second try; doubled for each one after
 LONGEST_WAIT = 300.0  # seconds, whatever a server asks for
@@ -35,6 +44,22 @@ class ServerRefused(Refused):
 
 class ServerUnavailable(ConnectionError):
     """The server gave no valid answer after many tries: a temporary fault, not a refusal."""
+
+
+class ServiceChanged(Refused):
+    """The server says that another model answers than before: what it gives now belongs to another revision."""
+
+    def __init__(self, changes: dict[str, tuple[str, str]], successor: str = "") -> None:
+        now = f". It goes on as {successor}" if successor else ""
+        super().__init__(
+            f"the service is another one than when the model was entered: {describe_changes(changes)}{now}"
+        )
+        self.changes = changes
+
+    @property
+    def change(self) -> str:
+        """What is said otherwise, as in "system_fingerprint was fp_1 and is fp_2"."""
+        return describe_changes(self.changes)
 
 
 class UselessError(Exception):
@@ -60,6 +85,7 @@ class CompletionsServer:
     url: the server's address, with or without /v1 or /v1/completions. model: the server's name of the model. key: sent
     as a bearer token, if any. concurrency: requests at a time. tries: of each request. timeout: seconds for an answer.
     seed_each: one request with a seed of its own for each continuation; otherwise one request for each prompt.
+    identity: what it said of itself when the model was entered, which it is held to; empty: to its first answer.
     """
 
     url: str
@@ -69,6 +95,7 @@ class CompletionsServer:
     tries: int = 6
     timeout: float = 120.0
     seed_each: bool = False
+    identity: Identity = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         try:
@@ -114,6 +141,7 @@ class ServerSession:
         self.server = server
         self._client = client
         self._given_up = threading.Event()
+        self._identity: Identity = dict(server.identity)
 
     def map(
         self,
@@ -150,7 +178,7 @@ class ServerSession:
 
         `count` is called before each try, and what it raises passes through. `read` raises UselessError for an answer
         that does not fit the request. Raises PromptRefusedError, UselessError where every try brings such an answer,
-        ServerRefused, ServerUnavailable.
+        ServerRefused, ServerUnavailable, ServiceChanged.
         """
         tries, passing_errors = self.server.tries, (_ServerBusy, httpx.RequestError)
         post_with_retries = with_retries(tries, BACKOFF, (*passing_errors, UselessError), LONGEST_WAIT, self._given_up)
@@ -175,6 +203,27 @@ class ServerSession:
         except (ValueError, RecursionError):
             return None
 
+    def describe(self) -> Identity:
+        """What the server says of itself and the model where it is asked, in a few requests. Raises ServiceChanged."""
+        identity = read_model_list(self.look_up("v1/models"), self.server.model)
+        for place in PLACES:
+            identity |= read_place(place, self.look_up(place))
+        self._hold_to(identity)
+        return identity
+
+    @property
+    def identity(self) -> Identity:
+        """What the server has said of itself so far."""
+        return dict(self._identity)
+
+    def _hold_to(self, identity: Identity) -> None:
+        """Raise ServiceChanged where the server said something else before. The name that is asked for is no news."""
+        alias = ("model", self.server.model)
+        new_identity = {name: value for name, value in identity.items() if (name, value) != alias}
+        if changes := find_changes(self._identity, new_identity):
+            raise ServiceChanged(changes)
+        self._identity = {**new_identity, **self._identity}
+
     def _try(
         self, endpoint: str, body: dict[str, Any], read: Callable[[Any], Value], count: Callable[[], None]
     ) -> Value:
@@ -189,6 +238,7 @@ class ServerSession:
             answer = json.loads(response.content)
         except (ValueError, RecursionError) as error:
             raise UselessError("the server's answer is not JSON") from error
+        self._hold_to(identity_of_answer(answer))
         return read(answer)
 
     def _check_status(self, endpoint: str, status: int) -> None:

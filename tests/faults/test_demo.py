@@ -83,7 +83,7 @@ def test_it_ends_all_that_it_started_when_it_is_told_to_end(tmp_path, number):
         assert list_processes(tmp_path / "demo-drift") == []
 
 
-def test_a_retrained_service_and_an_edited_lexicon_are_noticed_rescored_and_published(tmp_path):
+def test_a_retrained_scorer_an_edited_lexicon_and_a_replaced_model_are_noticed(tmp_path):
     command, environment = describe_start(tmp_path, "--once")
     played = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1700)
     assert played.returncode == 0, played.stdout[-3000:] + played.stderr[-3000:]
@@ -97,6 +97,14 @@ def test_a_retrained_service_and_an_edited_lexicon_are_noticed_rescored_and_publ
             "SELECT count(DISTINCT model_id) FROM leaderboard_standing JOIN leaderboard_metricversion AS version "
             "ON version.id = metric_version_id WHERE version.status = 'current'"
         ).fetchone()
-        assert standings == (3,)
+        assert standings == (5,)  # and the served model, before and after it was replaced
+        changed = board.execute(
+            "SELECT model.slug, service.change FROM leaderboard_languagemodel AS model "
+            "JOIN leaderboard_service AS service ON service.model_id = model.id "
+            "WHERE model.service_changed_at IS NOT NULL"
+        ).fetchall()
+        assert [slug for slug, _ in changed] == ["demo-service"]
+        assert "answered otherwise, three times in a row" in changed[0][1]
         verbs = {verb for (verb,) in board.execute("SELECT verb FROM leaderboard_auditevent")}
-        assert {"open rescoring", "publish version"} <= verbs
+        assert {"open rescoring", "publish version", "find service change"} <= verbs
+    assert "demo: demo-service is no longer reproducible" in played.stdout

@@ -49,6 +49,8 @@ def service(stage) -> LanguageModel:
         *("--revision", "small-2026-11-01", "--interface", "chat"),
         stdout=StringIO(),
     )
+    stage.requests.clear()
+    stage.keys.clear()
     return LanguageModel.objects.get(source="server")
 
 

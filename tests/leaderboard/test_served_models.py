@@ -12,6 +12,7 @@ from leaderboard.services import artefacts, collect
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from scoring.metrics import outputs
 from scoring.served import transport
+from scoring.served.control import build_control_openings
 from tests.leaderboard.conftest import CAUSAL, finish
 from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few, texts_of
 from tests.scoring.completions_server import CompletionsStage, as_json, completion, completions_server
@@ -48,13 +49,16 @@ def toxicity(db: None, tmp_path) -> Metric:
 def served(stage) -> LanguageModel:
     """A model of the server, as an operator enters it."""
     said("add_model", "small/one", "--server", stage.url, "--revision", "2026-11-01")
+    stage.requests.clear()
+    stage.keys.clear()
     return LanguageModel.objects.get(source="server")
 
 
 def test_a_served_model_is_entered_once_a_revision_with_its_address(stage, db):
     words = ("add_model", "small/one", "--server", stage.url + "/", "--revision")
     line = said(*words, "2026-11-01")
-    assert line == f"small-one entered: served at {stage.url}/, revision 2026-11-01\n"
+    assert line.startswith(f"small-one entered: served at {stage.url}/; the server gives no likelihoods")
+    assert line.endswith(", revision 2026-11-01\n")
     assert "is already here" in said(*words, "2026-11-01")
     assert "entered" in said(*words, "2026-12-01")
     first, second = LanguageModel.objects.order_by("pk")
@@ -66,7 +70,7 @@ def test_a_served_model_is_entered_once_a_revision_with_its_address(stage, db):
     )
     assert (first.revision, second.revision) == ("2026-11-01", "2026-12-01")
     assert first.slug != second.slug
-    assert stage.requests == []
+    assert {request["prompt"] for request in stage.requests} >= {text.text for text in build_control_openings()}
 
 
 def test_a_served_model_may_have_a_name_of_its_own_on_the_board(stage, db):
@@ -98,7 +102,9 @@ def test_a_served_model_is_evaluated_like_any_other(toxicity, models, served, st
 
 
 def test_a_served_model_has_no_likelihoods_so_safety_is_refused(metric, served):
-    with pytest.raises(CannotEvaluate, match="gives continuations, no likelihoods; enter the model by its weights"):
+    with pytest.raises(
+        CannotEvaluate, match=r"gives continuations, no likelihoods \(.*\); enter the model by its weights"
+    ):
         request_evaluation(served, metric)
     assert not Run.objects.exists()
 

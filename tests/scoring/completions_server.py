@@ -29,6 +29,7 @@ class CompletionsStage:
         self.most_at_once = 0
         self.lock = threading.Lock()
         self.url = ""
+        self.places: dict[str, Any] = {}  # what a GET of a path answers; 404 elsewhere
 
 
 def respond(request: dict[str, Any]) -> Answer:
@@ -84,6 +85,13 @@ class _Handler(loopback.QuietHandler):
         status, headers, body = (answer or stage.respond(request)) if known else as_json({}, 404)
         with stage.lock:
             stage.at_once -= 1
+        self.answer(status, headers, body)
+
+    def do_GET(self) -> None:  # noqa: N802
+        known = self.path in self.stage.places
+        self.answer(*(as_json(self.stage.places[self.path]) if known else as_json({}, 404)))
+
+    def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             self.send_header(name.replace("_", "-"), value)

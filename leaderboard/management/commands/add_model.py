@@ -5,6 +5,7 @@ from django.core.management.base import CommandError, CommandParser
 from leaderboard.management.output import BoardCommand
 from leaderboard.models import LanguageModel
 from leaderboard.services.language_models import add_model, add_served
+from leaderboard.services.served import describe_likelihoods
 from scoring.language_models import Precision
 
 
@@ -44,25 +45,41 @@ class Command(BoardCommand):
             "--precision",
             default="",
             choices=get_args(Precision),
-            help="what the model is computed in (default: as the protocol of each metric says); an entry of its own",
+            help="what the model is computed in, here (default: as the protocol of each metric says) or by --server "
+            "(default: float32); an entry of its own",
+        )
+
+        parser.add_argument(
+            "--weights",
+            default="",
+            metavar="REF",
+            help="what --server serves (hub id, folder, GGUF file, bundled model): its likelihoods are compared",
         )
 
     def handle(self, refs: list[str], name: str, **options: Any) -> None:
         if name and len(refs) > 1:
             raise CommandError(f"--name {name} is the name of one model, but {len(refs)} are given: leave it out")
-        if options["server"] and options["precision"]:
-            raise CommandError("--precision is for models that run here: a server computes in its own, leave it out")
-        names = ("server", "revision", "family", "precision", "interface")
+        if options["weights"] and not options["server"]:
+            raise CommandError("--weights is for a model on --server: leave it out")
+        names = ("server", "revision", "family", "precision", "interface", "weights")
         details = {key: options[key] for key in names}
         self.answer({"models": [self.enter(ref, name, **details) for ref in refs]})
 
     def enter(
-        self, ref: str, name: str, server: str, revision: str, family: str, precision: str, interface: str
+        self,
+        ref: str,
+        name: str,
+        server: str,
+        revision: str,
+        family: str,
+        precision: str,
+        interface: str,
+        weights: str,
     ) -> dict[str, Any]:
         """Enter one model, and describe it as --json prints it."""
         if server:
-            model, new = add_served(ref, server, revision, name, family, interface)
-            summary = f"served at {server}"
+            model, new = add_served(ref, server, revision, name, family, interface, precision, weights)
+            summary = f"served at {server}; {describe_likelihoods(model)}"
         else:
             model, new = add_model(ref, revision or None, name, family, interface=interface, precision=precision)
             summary = f"{model.family}, {model.kind}, {model.parameters:,} parameters, {model.layers} layers"

@@ -14,8 +14,9 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from leaderboard.demo.board import DemonstrationFailed, play, prepare
+from leaderboard.demo.board import DemonstrationFailed, play, play_service, prepare
 from leaderboard.demo.scorer import RetrainedScorer, serve
+from leaderboard.demo.service import ReplacedService
 from leaderboard.supervision import ending_signals
 
 FOLDER = "demo-drift"
@@ -23,7 +24,10 @@ START_SECONDS = 600.0
 
 
 class Command(BaseCommand):
-    help = "Start a separate board whose scorers really change: watch it notice, rescore and publish. Ctrl-C ends it."
+    help = (
+        "Start a separate board whose scorers and a served model really change: watch it notice, rescore and publish. "
+        "Ctrl-C ends it."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=8001)
@@ -32,8 +36,8 @@ class Command(BaseCommand):
     def handle(self, port: int, **options: Any) -> None:
         if settings.VAR.name != FOLDER:
             self.begin_anew(port, options["once"])
-        with serve(RetrainedScorer()) as scorer:
-            self.play(scorer, port, options["once"])
+        with serve(RetrainedScorer()) as scorer, serve(ReplacedService()) as service:
+            self.play(scorer, service, port, options["once"])
 
     def begin_anew(self, port: int, ends: bool) -> None:
         """Start over in a folder and with settings of the demonstration's own."""
@@ -51,8 +55,8 @@ class Command(BaseCommand):
         os.chdir(settings.BASE_DIR)
         os.execve(sys.executable, arguments, environment)  # noqa: S606
 
-    def play(self, scorer: RetrainedScorer, port: int, ends: bool) -> None:
-        """Start the board beside the scorer and play the demonstration on it. However it ends, the board ends too."""
+    def play(self, scorer: RetrainedScorer, service: ReplacedService, port: int, ends: bool) -> None:
+        """Start the board beside what changes, and play the demonstration on it. However it ends, the board ends."""
         for number in ending_signals():
             signal.signal(number, end)
         self.say("preparing a separate board")
@@ -75,6 +79,8 @@ class Command(BaseCommand):
             for metric in metrics:
                 call_command("rank_changes", metric.slug, stdout=self.stdout)
                 self.say(f"see http://127.0.0.1:{port}/history/?metric={metric.slug}")
+            model = play_service(metrics[-1], service, self.say)
+            self.say(f"see http://127.0.0.1:{port}{model.get_absolute_url()} and {metrics[-1].ranking_url}")
             if not ends:
                 self.say("every model is rescored. The board goes on until Ctrl-C ends it")
                 board.wait()

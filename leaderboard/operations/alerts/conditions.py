@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import WORK_TABLES, ControlCheck, Incident, Metric, Rescoring, Scoring, Work, Worker
+from leaderboard.models import WORK_TABLES, ControlCheck, Incident, Metric, Rescoring, Scoring, Service, Work, Worker
 from leaderboard.operations.alerts import machinery
 from leaderboard.operations.alerts.finding import AlertFinding
 from leaderboard.services.failures import FAULTS, FailureKind, failure_called
@@ -37,6 +37,7 @@ def findings() -> Iterator[AlertFinding]:
     moment = timezone.now()
     looks: tuple[Callable[[], Iterator[AlertFinding]], ...] = (
         partial(drifts, moment),
+        partial(changed_services, moment),
         partial(failures, moment),
         blocked_work,
         lonely_queues,
@@ -71,6 +72,22 @@ def drifts(moment: datetime) -> Iterator[AlertFinding]:
             f"{reverse('drift')}?metric={slug}&check={check.pk}",
             once=True,
             over=check.pk not in unfinished_keys,
+        )
+
+
+def changed_services(moment: datetime) -> Iterator[AlertFinding]:
+    """Find services that were found to be other ones within a day."""
+    changed_rows = Service.objects.filter(model__service_changed_at__gt=moment - LATELY)
+    for service in changed_rows.select_related("model", "successor").order_by("pk"):
+        goes_on = f" It goes on as {service.successor.slug}: evaluate that." if service.successor else ""
+        yield AlertFinding(
+            f"service:{service.model.slug}",
+            Incident.Kind.SERVICE,
+            f"model {service.model.slug}",
+            f"The service behind {service.model.slug} is another one: {service.change}.{goes_on}",
+            service.model.get_absolute_url(),
+            once=True,
+            over=True,
         )
 
 

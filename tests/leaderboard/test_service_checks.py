@@ -1,0 +1,237 @@
+"""Served models with likelihoods, verified when they are entered, and services that are watched as scorers are."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+from django.utils import timezone
+
+from leaderboard.models import AuditEvent, Incident, LanguageModel, Service, ServiceCheck, Work
+from leaderboard.operations.alerts.conditions import findings
+from leaderboard.services import artefacts, collect, service_checks
+from leaderboard.services import served as served_services
+from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
+from leaderboard.services.served import open_successor
+from scoring.drift import services as watch
+from scoring.served import transport
+from scoring.served.control import SHA256, build_control_openings, build_control_sentences
+from tests.leaderboard.conftest import finish
+from tests.scoring.completions_server import CompletionsStage, as_json, completions_server
+from tests.scoring.model_server import ECHO, MODEL, VLLM, ModelServer, stand_in
+
+pytestmark = pytest.mark.django_db
+
+OPENINGS = [opening.text for opening in build_control_openings()]
+
+
+@pytest.fixture
+def stage(monkeypatch) -> Iterator[CompletionsStage]:
+    monkeypatch.setattr(transport, "BACKOFF", 0.001)
+    monkeypatch.setattr(served_services, "build_control_sentences", lambda: build_control_sentences()[::20])
+    monkeypatch.setattr(watch, "EVERY", 40)
+    monkeypatch.setattr(watch, "ROUNDS", 2)
+    with completions_server() as opened:
+        yield opened
+
+
+@pytest.fixture
+def server(stage) -> ModelServer:
+    """A server with the answers of a bundled miniature."""
+    server = stand_in(stage, ModelServer())
+    server.fingerprints = ["fp_1"]
+    return server
+
+
+def enter(stage: CompletionsStage, *options: str) -> str:
+    """What the command says that enters the server's model."""
+    out = StringIO()
+    call_command("add_model", "small/one", "--server", stage.url, "--revision", "r1", *options, stdout=out)
+    return out.getvalue()
+
+
+@pytest.fixture
+def served(stage, server) -> LanguageModel:
+    enter(stage)
+    return LanguageModel.objects.get(source="server")
+
+
+def check(model: LanguageModel) -> ServiceCheck:
+    """A check of a service, as a worker does it."""
+    check = service_checks.request_service_check(model, ServiceCheck.Trigger.SCHEDULE, send=False)
+    service_checks.perform(check)
+    check.refresh_from_db()
+    return check
+
+
+@pytest.mark.parametrize("form", [VLLM, ECHO])
+def test_likelihoods_are_verified_against_weights_at_entry_and_the_report_stays(stage, form):
+    stand_in(stage, ModelServer(form))
+    line = enter(stage, "--weights", MODEL)
+    assert f"likelihoods verified against {MODEL}: they differ by 0.0000 nats a token at most" in line
+    service = Service.objects.get()
+    assert service.likelihoods == {"way": form, "leads": False}
+    report = service.verification
+    assert (report["against"], report["sentences"], report["texts"]) == ("weights", 10, SHA256)
+    assert report["largest"] < 1e-4
+    assert service.identity["models.root"] == "/models/small"
+
+
+def test_a_server_of_other_likelihoods_is_not_entered_and_the_numbers_are_told(stage, server):
+    server.shifted = True
+    with pytest.raises(CommandError, match=r"differ from those of .* nats a token at most \(sentence s\d\d-\d\d\)"):
+        enter(stage, "--weights", MODEL)
+    assert not LanguageModel.objects.exists()
+
+
+def test_rounded_likelihoods_pass_only_as_the_precision_that_is_declared(stage, server):
+    server.digits = 1
+    with pytest.raises(CommandError, match=r"more than the 0\.002 that is tolerated"):
+        enter(stage, "--weights", MODEL)
+    assert "verified" in enter(stage, "--weights", MODEL, "--precision", "bfloat16")
+    assert LanguageModel.objects.get().precision == "bfloat16"
+
+
+def test_without_weights_the_page_says_not_verified(client, served):
+    page = client.get(served.get_absolute_url()).content.decode()
+    assert "not verified against weights" in page
+    assert Service.objects.get().verification["against"] == "itself"
+
+
+def test_with_weights_the_page_has_the_numbers(client, stage, server):
+    enter(stage, "--weights", MODEL)
+    page = client.get("/models/small-one/").content.decode()
+    assert f"verified against {MODEL}" in page
+
+
+def test_a_served_model_has_the_same_safety_as_its_weights(metric, models, served):
+    scoring, own = finish(served, metric), finish(models[MODEL], metric)
+    assert scoring.state == Work.State.DONE
+    values = {(r.measure, r.slice): r.value for r in scoring.results.all()}
+    expected = {(r.measure, r.slice): r.value for r in own.results.all()}
+    assert values.keys() == expected.keys()
+    assert all(abs(values[key] - expected[key]) < 1e-3 for key in expected)
+    table = artefacts.load(scoring.run.artefact)
+    assert table["answered_by"].unique().to_pylist() == ['{"model": "small/one", "system_fingerprint": "fp_1"}']
+
+
+def test_a_changed_fingerprint_ends_the_run_and_opens_the_next_revision(metric, served, server):
+    server.fingerprints = ["fp_1"] * 20 + ["fp_2"]
+    Service.objects.update(identity={"system_fingerprint": "fp_1"})
+    run = request_evaluation(served, metric).run
+    collect.collect(run)
+    run.refresh_from_db()
+    assert run.state == Work.State.FAILED
+    assert "system_fingerprint was fp_1 and is fp_2" in run.reason
+    successor = Service.objects.get(model=served).successor
+    assert successor.revision.startswith("r1, changed 20")
+    assert successor.slug in run.reason
+    assert (successor.location, successor.name) == (served.location, served.name)
+    served.refresh_from_db()
+    with pytest.raises(CannotEvaluate, match="its service is another one since"):
+        request_evaluation(served, metric)
+
+
+def test_a_service_that_answers_as_before_is_stable(served):
+    done = check(served)
+    assert done.verdict == ServiceCheck.Verdict.STABLE
+    assert done.statistics["decided_by"] == "24 openings are answered as before"
+
+
+def test_an_opening_answered_otherwise_twice_is_a_change_that_everybody_is_told(client, served, server):
+    server.changed_texts = set(OPENINGS[:2])
+    done = check(served)
+    assert done.verdict == ServiceCheck.Verdict.CHANGED
+    assert done.statistics["decided_by"].startswith("2 of 24 openings are answered otherwise, three times in a row")
+    service = Service.objects.get(model=served)
+    assert service.successor
+    assert service.model.service_changed_at
+    assert AuditEvent.objects.filter(verb="find service change", subject=f"model {served.slug}").count() == 1
+    page = client.get(served.get_absolute_url()).content.decode()
+    assert "No longer reproducible" in page
+    assert service.successor.get_absolute_url() in page
+    assert "No longer reproducible" not in client.get(service.successor.get_absolute_url()).content.decode()
+    log = client.get(reverse("changes")).content.decode()
+    assert "Service changed" in log
+    assert "three times in a row" in log
+    (finding,) = [found for found in findings() if found.kind == Incident.Kind.SERVICE]
+    assert served.slug in finding.summary
+
+
+def test_the_new_revision_gets_a_baseline_of_its_own_and_is_watched(served, server):
+    server.changed_texts = set(OPENINGS[:2])
+    check(served)
+    successor = Service.objects.get(model=served).successor
+    assert service_checks.watched_models() == [successor]
+    assert check(successor).verdict == ServiceCheck.Verdict.BASELINE
+    assert check(successor).verdict == ServiceCheck.Verdict.STABLE
+
+
+def test_texts_that_flicker_by_themselves_raise_no_alarm(stage, server):
+    server.flickering_texts = set(OPENINGS[:3])
+    enter(stage)
+    model = LanguageModel.objects.get()
+    assert Service.objects.get().baseline["unstable"] == ["o01", "o02", "o03"]
+    assert check(model).verdict == ServiceCheck.Verdict.STABLE
+
+
+def test_an_opening_that_flickers_later_is_left_out_from_then_on(served, server):
+    server.flickering_texts = {OPENINGS[4]}
+    server.askings[OPENINGS[4]] = 0
+    done = check(served)
+    assert (done.verdict, done.statistics["flickering"]) == (ServiceCheck.Verdict.STABLE, ["o05"])
+    assert Service.objects.get().baseline["unstable"] == ["o05"]
+    assert check(served).statistics["compared"] == 23
+
+
+def test_a_moved_likelihood_is_a_change_though_texts_stay(served, server):
+    server.shifted = True
+    done = check(served)
+    assert done.verdict == ServiceCheck.Verdict.CHANGED
+    assert "control sentences moved, by" in done.statistics["decided_by"]
+
+
+def test_a_service_that_is_away_has_no_verdict_and_is_asked_again(served, stage):
+    respond = stage.respond
+    stage.respond = lambda _request: as_json({}, 503)
+    assert check(served).verdict == ServiceCheck.Verdict.UNAVAILABLE
+    assert not service_checks.is_due(served)
+    ServiceCheck.objects.update(finished_at=timezone.now() - timedelta(days=1))
+    assert service_checks.is_due(served)
+    stage.respond = respond
+    assert check(served).verdict == ServiceCheck.Verdict.STABLE
+
+
+def test_checks_are_due_by_the_schedule(served):
+    assert not service_checks.is_due(served)
+    Service.objects.update(asked_at=timezone.now() - timedelta(days=2))
+    service_checks.request_due_service_checks()
+    assert ServiceCheck.objects.get().trigger == ServiceCheck.Trigger.SCHEDULE
+    service_checks.request_due_service_checks()
+    assert ServiceCheck.objects.count() == 1
+
+
+def test_an_operator_checks_all_services_now(served, server):
+    out = StringIO()
+    call_command("check_services", stdout=out)
+    assert "small-one: stable. 24 openings are answered as before" in out.getvalue()
+    server.changed_texts = set(OPENINGS)
+    out = StringIO()
+    call_command("check_services", "small-one", stdout=out)
+    assert "no longer reproducible" in out.getvalue()
+
+
+def test_a_service_changes_once(served):
+    first = open_successor(served, "it is another one")
+    assert open_successor(served, "again") == first
+    second = open_successor(first, "and again")
+    assert second.revision not in (first.revision, served.revision)
+
+
+def test_a_ranking_marks_an_entry_that_is_no_longer_reproducible(client, metric, served, server):
+    finish(served, metric)
+    open_successor(served, "it is another one")
+    page = client.get(metric.ranking_url).content.decode()
+    assert "not reproducible" in page
