@@ -17,13 +17,14 @@ from dataclasses import replace
 import torch
 
 from scoring.generation import GenerationSettings, UnsupportedKind
-from scoring.generation.engine import decode, is_out_of_memory
+from scoring.generation.engine import decode
 from scoring.language_models import FailedSelfTest, LoadedModel
 from scoring.language_models.configuration import briefly
 from scoring.likelihood import LikelihoodSettings, NotApplicable, SpecialTokens
 from scoring.likelihood.engine import ONE_AT_A_TIME, choose_engine
 from scoring.likelihood.pieces import Piece
 from scoring.likelihood.tokens import cut_pieces, encode
+from scoring.parts import is_out_of_memory
 from scoring.self_test_result import VERSION, SelfTest
 
 SENTENCES = (

@@ -8,16 +8,18 @@ from scoring.language_models.precision import BYTES_A_NUMBER
 
 GB = 1e9
 USUAL = "float32"  # what a model is computed in where nobody says
-HEADROOM = 1.2  # beside the weights: a batch, and what loading needs
+# As `python -m tests.bench memory` measures; README.md has the table.
+HEADROOM = 1.1  # times the weights: what loading needs, and the states of a batch, which grow with the model
+WORKING = 0.1 * GB  # logits of a part of the vocabulary, whatever the model
 LIBRARIES = 1.0 * GB
-# On two processor cores, two operations a parameter and token.
-OPERATIONS_A_SECOND = {"float32": 2e10, "bfloat16": 2e10, "float16": 2e10}
+# Of likelihoods, on two processor cores: two operations a parameter and token.
+OPERATIONS_A_SECOND = {"float32": 7e10, "bfloat16": 1.3e11, "float16": 1.6e10}
 TOKENS_A_TEXT = 25
 
 
 def memory_needed(parameters: int, precision: str = USUAL) -> float:
     """Bytes that a worker needs to run a model of so many parameters; precision: "" is the usual one."""
-    return parameters * BYTES_A_NUMBER[precision or USUAL] * HEADROOM + LIBRARIES
+    return parameters * BYTES_A_NUMBER[precision or USUAL] * HEADROOM + WORKING + LIBRARIES
 
 
 def seconds_estimated(parameters: int, texts: int, precision: str = USUAL) -> float:
@@ -34,7 +36,7 @@ def memory_of_workers() -> float:
 
 def most_parameters(precision: str = USUAL) -> int:
     """Of the largest model that fits."""
-    return max(0, int((memory_of_workers() - LIBRARIES) / (BYTES_A_NUMBER[precision] * HEADROOM)))
+    return max(0, int((memory_of_workers() - LIBRARIES - WORKING) / (BYTES_A_NUMBER[precision] * HEADROOM)))
 
 
 def explain_size(parameters: int, precision: str = USUAL) -> str:

@@ -16,6 +16,7 @@ from scoring.generation.protocols import ChatSettings, GenerationSettings, Unsup
 from scoring.generation.sampling import sample, streams
 from scoring.generation.state import DecodingState
 from scoring.language_models import LoadedModel
+from scoring.parts import Parts
 
 WORTH_DROPPING = 1 / 8  # the finished share of a batch: dropping rows copies the keys and values of the others
 
@@ -40,7 +41,7 @@ def continuations(
     One call is one shard. The random stream of a continuation depends on (seed, prompt id, its index) alone, and
     batches depend on the prompts of the call, not on their order: the same call gives the same bytes everywhere. Other
     prompts in the batch change a draw only where it lies within float rounding of a boundary. Where memory runs out,
-    the batch is halved, and so are all later ones of its size.
+    the batch is halved at its width (see `Parts`), and so are all later ones of its size.
 
     After every step of decoding `progress` gets the number of prompts finished so far; what it raises passes through.
     Raises UnsupportedKind for a model that is not causal, ValueError where ids repeat, the precision is not the
@@ -55,26 +56,22 @@ def continuations(
     queue = canonical_batches(
         model, prompts, [len(encoding.ids) for encoding in encodings], settings.k, settings.max_new_tokens
     )
-    queue.reverse()
     generations: dict[Row, Generated] = {}
     open_rows = np.array([settings.k if encoding.ids else 0 for encoding in encodings], dtype=int)
     prompt_count = int((open_rows == 0).sum())
-    most: int | None = None  # rows that fit in memory, once it has run out
-    while queue:
-        batch = queue.pop()
-        if most is None or len(batch) <= most:
-            batch_rows = _unless_out_of_memory(
-                model, prompts, encodings, batch, settings, partial(progress, prompt_count)
-            )
-            if batch_rows is not None:
-                generations.update(zip(batch, batch_rows, strict=True))
-                np.subtract.at(open_rows, [number for number, _ in batch], 1)
-                prompt_count = int((open_rows == 0).sum())
-                progress(prompt_count)
-                continue
-            most = (len(batch) + 1) // 2
-        half = (len(batch) + 1) // 2
-        queue += [batch[half:], batch[:half]]
+    parts = Parts(model.device)
+    for batch in queue:
+        width = max(len(encodings[number].ids) for number, _ in batch)
+
+        def generate(rows: Sequence[Row]) -> list[Generated]:
+            after_step = partial(progress, prompt_count)  # noqa: B023 - called before the loop goes on
+            return _generate(model, prompts, encodings, rows, width, settings, after_step)  # noqa: B023
+
+        for rows, results in parts.compute(batch, width, generate):
+            generations.update(zip(rows, results, strict=True))
+            np.subtract.at(open_rows, [number for number, _ in rows], 1)
+            prompt_count = int((open_rows == 0).sum())
+            progress(prompt_count)
     return [
         failed_continuations(encoding.error, settings.k)
         if encoding.error
@@ -126,35 +123,21 @@ def _encode_prompt(prefix: list[int], ids: list[int], room: int, vocabulary: int
     return EncodedPrompt(prompt_ids, truncated=len(ids) > room)
 
 
-def _unless_out_of_memory(
+def _generate(
     model: LoadedModel,
     prompts: Sequence[Prompt],
     encodings: Sequence[EncodedPrompt],
-    batch: list[Row],
+    rows: Sequence[Row],
+    width: int,
     settings: GenerationSettings,
     after_step: Callable[[], None],
-) -> list[Generated] | None:
-    """Return what `decode` gives; None where memory ran out and the batch can be halved."""
-    keys = streams(settings.seed, [(prompts[number].id, index) for number, index in batch])
-    numbers = list(dict.fromkeys(number for number, _ in batch))
+) -> list[Generated]:
+    """Return what `decode` gives for these rows."""
+    keys = streams(settings.seed, [(prompts[number].id, index) for number, index in rows])
+    numbers = list(dict.fromkeys(number for number, _ in rows))
     places = {number: place for place, number in enumerate(numbers)}
-    owners = torch.tensor([places[number] for number, _ in batch])
-    try:
-        return decode(model, [encodings[number].ids for number in numbers], owners, keys, settings, after_step)
-    except (RuntimeError, MemoryError) as error:
-        if len(batch) == 1 or not is_out_of_memory(error):
-            raise
-    # Outside the block above the error is released, and with it the tensors that its traceback held.
-    if model.device.type == "cuda":
-        torch.cuda.empty_cache()
-    return None
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: CUDA has an exception for it, other devices only a message."""
-    message = str(error).casefold()
-    has_own_type = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return has_own_type or "out of memory" in message or "can't allocate memory" in message
+    owners = torch.tensor([places[number] for number, _ in rows])
+    return decode(model, [encodings[number].ids for number in numbers], owners, keys, settings, after_step, width)
 
 
 def decode(
@@ -164,14 +147,18 @@ def decode(
     keys: torch.Tensor,
     settings: GenerationSettings,
     after_step: Callable[[], None] = lambda: None,
+    width: int = 0,
 ) -> list[Generated]:
-    """Continue row i from the ids of prompt `owners[i]` by the random stream `keys[i]` (both int64 [n])."""
+    """Continue row i from the ids of prompt `owners[i]` by the random stream `keys[i]` (both int64 [n]).
+
+    width: what prompts are padded to, if that is more than the longest.
+    """
     ends = torch.tensor(end_of_text(model), dtype=torch.long, device=model.device)
     most = settings.max_new_tokens
     token_ids = torch.full((len(owners), most), -1, device=model.device)
     rows = torch.arange(len(owners), device=model.device)  # rows still in the batch
     keys = keys.to(model.device)
-    state = DecodingState(model, prompts, owners.to(model.device), most - 1)
+    state = DecodingState(model, prompts, owners.to(model.device), most - 1, width)
     live = torch.ones_like(rows, dtype=torch.bool)
     for step in range(most):
         tokens = sample(state.logits, keys, step, settings)

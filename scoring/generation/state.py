@@ -20,8 +20,12 @@ class DecodingState:
 
     logits: torch.Tensor
 
-    def __init__(self, model: LoadedModel, prompts: Sequence[list[int]], owners: torch.Tensor, room: int) -> None:
+    def __init__(
+        self, model: LoadedModel, prompts: Sequence[list[int]], owners: torch.Tensor, room: int, width: int = 0
+    ) -> None:
         """Prefill the prompts; row i continues the ids of prompt `owners[i]` (int64 [rows]) by at most `room` tokens.
+
+        width: what prompts are padded to, if that is more than the longest.
 
         Raises UnsupportedKind where the model does not use transformers' cache.
         """
@@ -29,7 +33,7 @@ class DecodingState:
         forward_parameters = inspect.signature(model.model.forward).parameters
         self._takes_positions = "position_ids" in forward_parameters
         self._options = {"use_cache": True, **({"logits_to_keep": 1} if "logits_to_keep" in forward_parameters else {})}
-        self._width = max(len(ids) for ids in prompts)
+        self._width = max(width, *(len(ids) for ids in prompts))
         pad_counts = torch.tensor([self._width - len(ids) for ids in prompts], device=model.device)[:, None]
         ids = torch.tensor([[0] * (self._width - len(ids)) + ids for ids in prompts], device=model.device)
         places = torch.arange(self._width, device=model.device)
@@ -101,7 +105,7 @@ def _roomy(states: torch.Tensor, rows: torch.Tensor, room: int) -> tuple[torch.T
     _, heads, tokens, size = states.shape
     whole = states.new_empty(len(rows), heads, tokens + room, size)
     used = whole[:, :, :tokens]
-    torch.index_select(states, 0, rows, out=used)
+    torch.index_select(states, 0, rows.to(states.device), out=used)  # a spread model has them on several devices
     return whole, used
 
 

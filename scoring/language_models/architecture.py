@@ -210,14 +210,26 @@ def attention_of(class_name: str) -> str:
 
 def _count(config: PretrainedConfig, kind: Kind, class_name: str) -> tuple[int, int]:
     """Numbers of the model: as parameters, and as its files may hold them."""
-    # The attention is named because a configuration may otherwise name a repository of compiled kernels to fetch; the
-    # type because transformers makes it the default of the whole process meanwhile, of threads that compute as well.
-    options = {"attn_implementation": attention_of(class_name), "dtype": torch.float32}
-    with torch.device("meta"):
-        model: PreTrainedModel = auto_class_of(config.model_type, kind, class_name).from_config(config, **options)
+    model = _on_meta(config, kind, class_name)
     tensors = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     masks = int(config.num_hidden_layers) * context_of(config) ** 2 if config.model_type in STORED_MASKS else 0
     return (
         sum(parameter.numel() for parameter in model.parameters()),
         sum(tensor.numel() for _, tensor in tensors) + masks,
     )
+
+
+def build_empty(config: PretrainedConfig, architecture: Architecture) -> PreTrainedModel:
+    """The model that `architecture` describes, on the meta device: without any weights."""
+    if config.model_type in TEXT_ALONE:
+        config = config.get_text_config(decoder=True)
+    return _on_meta(config, architecture.kind, architecture.class_name)
+
+
+def _on_meta(config: PretrainedConfig, kind: Kind, class_name: str) -> PreTrainedModel:
+    # The attention is named because a configuration may otherwise name a repository of compiled kernels to fetch; the
+    # type because transformers makes it the default of the whole process meanwhile, of threads that compute as well.
+    options = {"attn_implementation": attention_of(class_name), "dtype": torch.float32}
+    with torch.device("meta"):
+        model: PreTrainedModel = auto_class_of(config.model_type, kind, class_name).from_config(config, **options)
+    return model

@@ -12,7 +12,14 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from scoring.language_models.architecture import TEXT_ALONE, TEXT_TENSORS, attention_of, auto_class_of, inspect
+from scoring.language_models.architecture import (
+    TEXT_ALONE,
+    TEXT_TENSORS,
+    attention_of,
+    auto_class_of,
+    build_empty,
+    inspect,
+)
 from scoring.language_models.chat_template import find_template, template_of_gguf
 from scoring.language_models.configuration import briefly, read_configuration
 from scoring.language_models.description import Architecture
@@ -24,6 +31,7 @@ from scoring.language_models.package import read_package
 from scoring.language_models.precision import Precision
 from scoring.language_models.quantisation import check_stored, finish, is_quantised, prepare_configuration
 from scoring.language_models.refusals import ModelRefused, RevisionChanged
+from scoring.language_models.spreading import free_on_devices, main_device, spread
 from scoring.language_models.tokenizer_rules import check_tokenizer
 from scoring.language_models.weights import refuse_excess
 
@@ -87,8 +95,12 @@ def place(
 def load_files(
     path: Path, name: str, *, device: torch.device | None = None, precision: Precision = "float32"
 ) -> LoadedModel:
-    """The model in a folder or a GGUF file; `name` is what messages call it. Raises ModelRefused."""
-    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The model in a folder or a GGUF file; `name` is what messages call it.
+
+    device: by default the GPU where there is one; several, and the processor's memory last, for what one does not
+    hold. Raises ModelRefused.
+    """
+    dtype = getattr(torch, precision)
     with quiet(), ExitStack() as stack:
         if path.is_dir():
             package = read_package(path, name)
@@ -106,14 +118,23 @@ def load_files(
         tokenizer = read_tokenizer(folder, name, tokenizer_options)
         # What was hashed when the model was entered is what is used, whatever transformers takes from the files.
         tokenizer.chat_template = (find_template(folder, name) if path.is_dir() else template_of_gguf(path)) or None
+        places = None
+        if device is None and torch.cuda.is_available():
+            places = spread(build_empty(config, architecture), dtype, free_on_devices(), name)
+        options = {**tokenizer_options, **safe}
+        if places:
+            options |= {"device_map": places, "offload_buffers": True}
         try:
-            dtype = getattr(torch, precision)
-            model = _model(folder, config, architecture, dtype, {**tokenizer_options, **safe})
+            model = _model(folder, config, architecture, dtype, options)
         except (ValueError, OSError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
             if isinstance(error, ModelRefused):
                 raise
             raise ModelRefused(f"{name} cannot be loaded: {briefly(error)}") from error
-    model.to(device)
+    if places:
+        device = main_device(places)
+    else:
+        device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        model.to(device)
     model.eval()
     return LoadedModel(model, tokenizer, architecture, device, precision, files)
 

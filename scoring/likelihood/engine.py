@@ -17,6 +17,7 @@ from scoring.likelihood.reasons import NotApplicable, Unscorable
 from scoring.likelihood.settings import LikelihoodSettings
 from scoring.likelihood.text_likelihood import TextLikelihood
 from scoring.likelihood.tokens import SpecialTokens, cut_pieces, encode
+from scoring.parts import parts_for
 
 # Texts are read, scored and released in chunks of so many texts or characters, so that memory use stays constant.
 CHUNK_TEXTS = 1024
@@ -72,11 +73,11 @@ def chunks(texts: Iterable[str | Passage]) -> Iterator[list[str | Passage]]:
 
 def choose_engine(model: LoadedModel, settings: LikelihoodSettings) -> Callable[[list[Piece]], Iterator[list[Scored]]]:
     """The function that scores pieces under the model's kind of likelihood. Raises NotApplicable."""
-    kind = model.architecture.kind
+    kind, parts = model.architecture.kind, parts_for(model)
     if kind == "causal":
-        return lambda pieces: causal_log_likelihoods(model, pieces)
+        return lambda pieces: causal_log_likelihoods(model, pieces, parts)
     if kind == "permutation":
-        return lambda pieces: permutation_log_likelihoods(model, pieces)
+        return lambda pieces: permutation_log_likelihoods(model, pieces, parts)
     fixed_mask_id = settings.fixed_mask_id
     mask_id = model.tokenizer.mask_token_id if fixed_mask_id is None else fixed_mask_id
     if mask_id is None:
@@ -85,7 +86,8 @@ def choose_engine(model: LoadedModel, settings: LikelihoodSettings) -> Callable[
         raise NotApplicable(
             f"mask_token = 'id:{mask_id}': the model has {model.architecture.vocabulary} embeddings only"
         )
-    return lambda pieces: masked_log_likelihoods(model, pieces, mask_id=mask_id, quirk=fixed_mask_id is not None)
+    quirk = fixed_mask_id is not None
+    return lambda pieces: masked_log_likelihoods(model, pieces, parts, mask_id=mask_id, quirk=quirk)
 
 
 @torch.inference_mode()

@@ -1,13 +1,15 @@
 """A language model in two parts: the body computes hidden states, the head computes logits from them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
+
+from scoring.parts import LEAST
 
 VOCABULARY_PART = 4096  # logits at a time for each position, few enough to sum them while they are in the cache
 
@@ -26,23 +28,36 @@ def body(model: PreTrainedModel) -> torch.nn.Module:
 
 
 def log_likelihoods(
-    model: PreTrainedModel, output: ModelOutput, rows: torch.Tensor, columns: torch.Tensor, targets: torch.Tensor
+    model: PreTrainedModel,
+    output: ModelOutput,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    targets: torch.Tensor,
+    whole_count: int,
 ) -> torch.Tensor:
     """Return the log-softmax of the model's logits at (rows, columns) for `targets`, float32 [n].
+
+    whole_count: how many the whole batch has, of which these may be a part (see `scoring.parts`).
 
     `output` is the body's. The product with the vocabulary dominates the cost of small models, so it is computed only
     where a token is scored, and never held in memory as a whole. This is exact for heads that treat positions
     independently, as all language-modelling heads do.
     """
+    count = len(targets)
+    if missing_count := max(0, min(LEAST, whole_count) - count):
+        rows, columns, targets = (
+            torch.cat([places, places[-1:].expand(missing_count)]) for places in (rows, columns, targets)
+        )
     target_logits = torch.empty(len(targets), dtype=torch.float32, device=targets.device)
     sums = []
-    for first, part in logits(model, output, output.last_hidden_state[rows, columns]):
+    states = output.last_hidden_state.to(targets.device)  # a spread model leaves them where its last layer lies
+    for first, part in logits(model, output, states[rows, columns]):
         positions = ((targets >= first) & (targets < first + part.shape[1])).nonzero()[:, 0]
         target_logits[positions] = part[positions, targets[positions] - first]
         highest = part.amax(-1, keepdim=True)
         # In place: another array of this size would cost as much as the exponentials.
         sums.append(part.sub_(highest).exp_().sum(-1).log_() + highest[:, 0])
-    return target_logits - torch.stack(sums).logsumexp(0)
+    return (target_logits - torch.stack(sums).logsumexp(0))[:count]
 
 
 def logits(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
@@ -51,9 +66,10 @@ def logits(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor) ->
     A head that does not compute its last product by a layer, such as MobileBERT's, gives the whole vocabulary at once.
     """
     vocabulary = model.get_output_embeddings().weight.shape[0]
+    device = states.device
     for first in range(0, vocabulary, VOCABULARY_PART):
         with head_alone(model, output, states, slice(first, first + VOCABULARY_PART)):
-            part = model(input_ids=torch.zeros_like(states[:1, :1], dtype=torch.long)).logits[0].float()
+            part = model(input_ids=torch.zeros_like(states[:1, :1], dtype=torch.long)).logits[0].to(device).float()
         yield first, part
         if part.shape[1] == vocabulary:
             return
@@ -67,10 +83,32 @@ def head_alone(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor
     """
     inner, last = body(model), model.get_output_embeddings()
     output.last_hidden_state = states[None]
-    weight, bias = last.weight[part], None if last.bias is None else last.bias[part]
-    inner.forward = lambda *_args, **_options: output
-    last.forward = lambda head_input: linear(head_input, weight, bias)
+    weight = weight_part(last, "weight", part)
+    bias = None if last.bias is None else weight_part(last, "bias", part)
+    with (
+        replaced_forward(inner, lambda *_args, **_options: output),
+        replaced_forward(last, lambda head_input: linear(head_input.to(weight.device), weight, bias)),
+    ):
+        yield
+
+
+def weight_part(layer: torch.nn.Module, name: str, part: slice) -> torch.Tensor:
+    """`part` of a weight where the layer computes; of a spread model it may lie elsewhere until it is needed."""
+    weight = cast(torch.Tensor, getattr(layer, name))
+    if weight.device.type != "meta":
+        return weight[part]
+    hook: Any = layer._hf_hook
+    return cast(torch.Tensor, hook.weights_map[name][part].to(hook.execution_device))
+
+
+@contextmanager
+def replaced_forward(module: torch.nn.Module, forward: Callable[..., object]) -> Iterator[None]:
+    """Within the block the module computes something else; the hook of a spread model stays on it afterwards."""
+    own = module.__dict__.get("forward")
+    module.forward = forward
     try:
         yield
     finally:
-        del inner.forward, last.forward
+        del module.forward
+        if own is not None:
+            module.forward = own

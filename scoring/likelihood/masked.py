@@ -3,7 +3,7 @@
 Salazar et al. 2020, "Masked Language Model Scoring" (arXiv 1910.14659).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from scoring.language_models import LoadedModel
 from scoring.likelihood.batches import equal_length_batches, most_tokens
 from scoring.likelihood.head import body, log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored, pad_pieces
+from scoring.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def make_copies(piece: Piece, quirk_id: int | None) -> Copies:
 
 
 def masked_log_likelihoods(
-    model: LoadedModel, pieces: list[Piece], *, mask_id: int, quirk: bool
+    model: LoadedModel, pieces: list[Piece], parts: Parts, *, mask_id: int, quirk: bool
 ) -> Iterator[list[Scored]]:
     """Yield the pseudo-log-likelihoods of the scored positions of `pieces`, each piece when its last copy is scored.
 
@@ -73,10 +74,13 @@ def masked_log_likelihoods(
     values = np.empty(bounds[-1], dtype=np.float32)
     place_count = 0
     lengths = [len(pieces[order[place]].ids) for place in owner]
-    for batch in equal_length_batches(lengths, most_tokens(model.device)):
+
+    def score(batch: Sequence[int]) -> int:
+        """Score consecutive copies; returns where their values end."""
         start, stop = batch[0], batch[-1] + 1
         present = owner[start:stop]
-        ids = pad_pieces([pieces[order[place]] for place in range(present[0], present[-1] + 1)], model.device)
+        batch_pieces = [pieces[order[place]] for place in range(present[0], present[-1] + 1)]
+        ids = pad_pieces(batch_pieces, lengths[start], model.device)
         ids = ids[torch.from_numpy(present - present[0]).to(model.device)]
         low, high = np.searchsorted(scored_cells[:, 0], [start, stop])
         rows, columns = torch.from_numpy(scored_cells[low:high] - [start, 0]).to(model.device).T
@@ -84,7 +88,11 @@ def masked_log_likelihoods(
         batch_cells = mask_cells[slice(*np.searchsorted(mask_cells[:, 0], [start, stop]))] - [start, 0]
         ids[tuple(torch.from_numpy(batch_cells).to(model.device).T)] = mask_id
         output = body(model.model)(input_ids=ids)
-        values[low:high] = log_likelihoods(model.model, output, rows, columns, targets).cpu().numpy()
-        whole = int(np.searchsorted(bounds, high, "right")) - 1
-        yield [(order[place], values[bounds[place] : bounds[place + 1]]) for place in range(place_count, whole)]
-        place_count = whole
+        values[low:high] = log_likelihoods(model.model, output, rows, columns, targets, len(whole)).cpu().numpy()
+        return int(high)
+
+    for whole in equal_length_batches(lengths, most_tokens(model.device)):
+        for _, end in parts.compute(whole, lengths[whole[0]], score):
+            last = int(np.searchsorted(bounds, end, "right")) - 1
+            yield [(order[place], values[bounds[place] : bounds[place + 1]]) for place in range(place_count, last)]
+            place_count = last

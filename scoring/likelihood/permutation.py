@@ -3,7 +3,7 @@
 Yang et al. 2019, "XLNet" (arXiv 1906.08237), two-stream attention. Experimental: the models were trained on all orders.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -11,20 +11,30 @@ from scoring.language_models import LoadedModel
 from scoring.likelihood.batches import most_tokens, token_budget_batches
 from scoring.likelihood.head import body, log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored, pad_pieces, scored_positions, split_by_piece
+from scoring.parts import Parts
 
 
-def permutation_log_likelihoods(model: LoadedModel, pieces: list[Piece]) -> Iterator[list[Scored]]:
+def permutation_log_likelihoods(model: LoadedModel, pieces: list[Piece], parts: Parts) -> Iterator[list[Scored]]:
     """Yield the log-likelihoods of the scored positions of `pieces`, batch after batch.
 
     No position sees itself or what follows, including padding on the right. The target mapping gives every position a
     query stream, which knows the position but not its token: the state of this stream predicts the token.
     """
-    for batch in token_budget_batches([len(piece.ids) for piece in pieces], most_tokens(model.device)):
+
+    def score(batch: Sequence[int]) -> list[Scored]:
         batch_pieces = [pieces[number] for number in batch]
-        ids = pad_pieces(batch_pieces, model.device)
+        ids = pad_pieces(batch_pieces, width, model.device)
         rows, columns, counts = scored_positions(batch_pieces, model.device)
-        count, width = ids.shape
-        hides = torch.ones(width, width, device=model.device).triu().expand(count, width, width)
-        targets = torch.eye(width, device=model.device).expand(count, width, width)
+        hides = torch.ones(width, width, device=model.device).triu().expand(len(batch), width, width)
+        targets = torch.eye(width, device=model.device).expand(len(batch), width, width)
         output = body(model.model)(input_ids=ids, perm_mask=hides, target_mapping=targets, use_mems=False)
-        yield split_by_piece(batch, counts, log_likelihoods(model.model, output, rows, columns, ids[rows, columns]))
+        return split_by_piece(
+            batch, counts, log_likelihoods(model.model, output, rows, columns, ids[rows, columns], whole_count)
+        )
+
+    lengths = [len(piece.ids) for piece in pieces]
+    for batch in token_budget_batches(lengths, most_tokens(model.device)):
+        width = max(lengths[number] for number in batch)
+        whole_count = sum(pieces[number].last - pieces[number].first for number in batch)
+        for _, likelihoods in parts.compute(batch, width, score):
+            yield likelihoods

@@ -23,9 +23,8 @@ class Piece:
     words: list[int] | None = None
 
 
-def pad_pieces(pieces: Sequence[Piece], device: torch.device) -> torch.Tensor:
+def pad_pieces(pieces: Sequence[Piece], width: int, device: torch.device) -> torch.Tensor:
     """Return the ids of pieces [rows, width], padded on the right with 0."""
-    width = max(len(piece.ids) for piece in pieces)
     return torch.tensor([piece.ids + [0] * (width - len(piece.ids)) for piece in pieces], device=device)
 
 

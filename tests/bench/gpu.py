@@ -31,7 +31,7 @@ from tests.bench.scorers import classifier_table
 from tests.bench.timing import product_rate, seconds
 
 GPU = torch.device("cuda")
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "float16")
 CAUSAL_SIZES = (("124M", 12, 768), ("355M", 24, 1024), ("774M", 36, 1280), ("1.6B", 48, 1600), ("6.7B", 32, 4096))
 MASKED_SIZES = (("BERT-base", 12, 768), ("BERT-large", 24, 1024))
 CAUSAL_TEXTS, MASKED_TEXTS = 4096, 1024

@@ -11,7 +11,14 @@ from leaderboard.queries.profiles import newer_and_older, other_revisions
 from leaderboard.services import artefacts, collect
 from leaderboard.services.language_models import add_model
 from leaderboard.services.manifest import describe_entry
-from leaderboard.services.memory import GB, explain_size, memory_needed, most_parameters
+from leaderboard.services.memory import (
+    GB,
+    LIBRARIES,
+    explain_size,
+    memory_needed,
+    most_parameters,
+    seconds_estimated,
+)
 from leaderboard.services.recollect import recollect
 from scoring.language_models import BUNDLED, load, resolve
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
@@ -112,3 +119,19 @@ def test_an_entry_in_another_precision_is_no_newer_revision_and_says_what_it_is(
     page = client.get(rounded.get_absolute_url()).content.decode()
     assert "bfloat16, as this entry declares" in page
     assert "A newer revision" not in client.get(usual.get_absolute_url()).content.decode()
+
+
+# Of `python -m tests.bench memory`: parameters in millions, megabytes beyond the libraries, seconds for 1,000 texts.
+MEASURED = {
+    "float32": ((13, 127, 9.3), (38, 215, 33.0), (120, 578, 70.6), (277, 1208, 212.7), (434, 1789, 283.1)),
+    "bfloat16": ((13, 85, 4.1), (38, 111, 19.3), (120, 265, 33.5), (277, 575, 144.8), (434, 891, 139.9)),
+    "float16": ((13, 54, 36.7), (38, 95, 173.2), (120, 251, 496.4), (277, 563, 673.4), (434, 874, 1062.3)),
+}
+
+
+@pytest.mark.parametrize("precision", MEASURED)
+def test_estimates_of_memory_and_time_agree_with_what_was_measured_for_five_sizes(precision):
+    for millions, megabytes, seconds in MEASURED[precision]:
+        memory = (memory_needed(millions * 10**6, precision) - LIBRARIES) / 1e6
+        assert megabytes <= memory <= 1.15 * megabytes + 90  # never too little, and little too much
+        assert 0.6 * seconds <= seconds_estimated(millions * 10**6, 1000, precision) <= 1.6 * seconds

@@ -361,7 +361,7 @@ def test_time_is_estimated_from_the_runs_of_the_board_and_else_assumed(working_s
     texts = starter.protocol.evaluation_set.artefact.rows
     small = models[CAUSAL].parameters
     assert choice(small).basis == ASSUMED
-    assert choice(small).seconds == pytest.approx(2 * small * 25 * texts / 2e10)
+    assert choice(small).seconds == pytest.approx(2 * small * 25 * texts / 7e10)
     finish(models[CAUSAL], starter)
     Run.objects.update(seconds=30.0)
     Scoring.objects.update(seconds=2.0)

@@ -17,14 +17,14 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
+from leaderboard.services.memory import TOKENS_A_TEXT, seconds_estimated
 from leaderboard.services.scorer_probes import unloadable_scorers
 from leaderboard.services.scorers import problem_with
 
 GIVEN_UP = (Work.State.FAILED, Work.State.CANCELLED)
 REMEMBERED = 2000  # newest runs that give the pace
-# Used before this board has measured anything similar: two processor cores, two operations a parameter and token.
+# Of what no measured figure is at hand for, before this board has measured anything similar: two processor cores.
 OPERATIONS_A_SECOND = 2e10
-TOKENS_A_TEXT = 25
 MEASURED, ASSUMED = "measured", "assumed"
 NO_CHAT = "It continues raw text and has no protocol for chats: choose raw text as well, or leave it out."
 AsRun = tuple[str, str]  # interface and precision of an entry
@@ -192,6 +192,8 @@ def _estimate_collecting(
         nearest = min(like, key=lambda pace: abs(log(pace.parameters / max(1, parameters))))
         each = nearest.seconds / nearest.texts
         return each * texts * parameters / nearest.parameters, MEASURED
+    if protocol.k is None and kind != LanguageModel.Kind.MASKED:
+        return seconds_estimated(parameters, texts), ASSUMED
     passes = TOKENS_A_TEXT if kind == LanguageModel.Kind.MASKED else 1  # each token masked in turn
     operations = 2 * parameters * TOKENS_A_TEXT * texts * (protocol.k or 1) * passes
     return operations / OPERATIONS_A_SECOND, ASSUMED
