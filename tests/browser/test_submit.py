@@ -15,6 +15,7 @@ from tests.browser.conftest import CHROMIUM
 from tests.browser.looking import unfit
 from tests.browser.submitting import look_up, send, sign_up
 from tests.browser.test_accounts import _no_attempts_yet, letters
+from tests.chatting import chat_model
 from tests.leaderboard.conftest import CAUSAL, MASKED
 from tests.standin_hub import StandInHub
 
@@ -26,6 +27,7 @@ pytestmark = [
 ]
 
 ID, OTHER, GATED = "someone/a-small-model-with-a-rather-long-name-that-wraps", "someone/masked", "someone/gated"
+TUNED = "someone/tuned"
 TITLE = "Safety on the starter set"
 
 
@@ -38,6 +40,7 @@ def hub(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
         running.add(ID, BUNDLED / CAUSAL)
         running.add(OTHER, BUNDLED / MASKED)
         running.add(GATED, BUNDLED / CAUSAL, gated=True)
+        running.add(TUNED, chat_model(tmp_path / "tuned"))
         yield running
 
 
@@ -67,6 +70,19 @@ def test_a_person_signs_up_submits_a_hub_model_and_it_is_ranked(visit, letters, 
     page.get_by_label("Notes").fill("Trained on letters.")
     submission = send(page, TITLE)
     assert submission.model.notes == "Trained on letters."
+    assert opened.faults == []
+
+    # A model with a chat template may be asked in two ways, in the precision of one's choice.
+    look_up(page, TUNED)
+    raw_text, chat = (page.get_by_role("group", name="Ask it as").get_by_label(name) for name in ("Raw text", "Chat"))
+    expect(raw_text).to_be_checked()
+    expect(page.get_by_role("radio", name="As each protocol says")).to_be_checked()
+    page.get_by_role("radio", name="bfloat16").check()
+    raw_text.uncheck()
+    chat.check()
+    assert unfit(opened) == []
+    tuned = send(page, TITLE).model
+    assert (tuned.interface, tuned.precision) == ("chat", "bfloat16")
     assert opened.faults == []
 
     # Without a script, and with a mistake on the way.
