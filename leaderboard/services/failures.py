@@ -16,7 +16,7 @@ from django.db.utils import DatabaseError, DataError, IntegrityError, InterfaceE
 from leaderboard.models import Work
 from scoring.artefacts import ArtefactError
 from scoring.cage.limits import CageBroken, CageDied, CageError, CageOutOfMemory, CageTimeout, CageUnavailable
-from scoring.generation import UnsupportedKind
+from scoring.generation import UnsupportedKind, UnsupportedRules
 from scoring.language_models import (
     FailedSelfTest,
     Gated,
@@ -192,6 +192,13 @@ DECLARED = (
         "Check that it serves the model, then retry.",
         FailureKind.SERVER,
         (ServerRefused,),
+        final=True,
+    ),
+    Failure(
+        "This release reads answers of chats by other rules than the metric's protocol.",
+        "Ask the people who run this board to use the release of the protocol, or to make a metric of today's.",
+        FailureKind.VERSION,
+        (UnsupportedRules,),
         final=True,
     ),
     Failure(

@@ -22,7 +22,9 @@ from leaderboard.services.failures import (
 )
 from leaderboard.services.folders import HostLacks
 from leaderboard.services.leases import OutOfTime, ScorerChanged, WorkersDied
+from leaderboard.services.spending import SpendingLimitReached
 from scoring.cage.limits import CageError, CageOutOfMemory, CageUnavailable
+from scoring.generation import UnsupportedRules
 from scoring.language_models import Gated, HubBusy, ModelRefused, NotFinite, NotOnHub, RevisionChanged
 from scoring.scorers import ScorerState, ScorerUnavailable
 from scoring.served import ServerRefused, ServerUnavailable
@@ -44,6 +46,8 @@ RETRIED, FINAL, WAITS = "retried", "final", "waits for the board"
         (CageUnavailable("no landlock"), WAITS, "system", "could not shut the model in safely"),
         (ServerRefused("wrong key"), FINAL, "server", "refused the request"),
         (ServerUnavailable("no answer"), RETRIED, "server", "server that runs the model did not answer"),
+        (SpendingLimitReached("enough"), FINAL, "server", "stopped before its spending limit"),
+        (UnsupportedRules("other ones"), FINAL, "version", "reads answers of chats by other rules"),
         (ScorerChanged("closed"), FINAL, "version", "moved on to another version"),
         (ScorerUnavailable("down"), WAITS, "scorer", "is unavailable"),
         (ScorerUnavailable("ended", ScorerState.RETIRED), FINAL, "scorer", "is retired"),
