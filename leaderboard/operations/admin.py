@@ -248,6 +248,13 @@ class ControlCheckAdmin(WorkAdmin):
 admin.site.register([table for table in board.WORK_TABLES if not admin.site.is_registered(table)], WorkAdmin)
 
 
+@admin.register(board.Service)
+class ServiceAdmin(ReadOnly):
+    list_display = ("model", "asked_at", "successor", "change")
+    list_select_related = ("model", "successor")
+    search_fields = ("model__slug", "model__name", "change")
+
+
 @admin.register(board.ControlSet)
 class ControlSetAdmin(ReadOnly):
     list_display = ("metric_version", "noise", "fingerprint", "created_at")

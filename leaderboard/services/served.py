@@ -14,9 +14,9 @@ from leaderboard.services import cages
 from leaderboard.services.audit import record
 from leaderboard.services.identities import free_slug
 from leaderboard.services.spending import key_for
-from scoring import cage
+from scoring import cage, language_models
 from scoring.drift.services import Baseline, take_baseline
-from scoring.language_models import BUNDLED, list_bundled, place
+from scoring.language_models import BUNDLED, list_bundled
 from scoring.likelihood import LikelihoodSettings, NotApplicable, likelihoods_table
 from scoring.likelihood.server import LikelihoodWay, find_way, server_likelihoods
 from scoring.likelihood.verification import (
@@ -130,7 +130,7 @@ def compute_here(weights: str, ids: list[str], texts: list[str], options: Likeli
     """The likelihoods of `texts` under weights that are at hand, computed in a cage in float32. Raises ModelRefused."""
     is_bundled = weights in {folder.name for folder in list_bundled()}
     resolved_model = cages.resolve_model(str(BUNDLED / weights) if is_bundled else weights)
-    path = place(resolved_model.source, resolved_model.location, resolved_model.revision)
+    path = language_models.place(resolved_model.source, resolved_model.location, resolved_model.revision)
     with ExitStack() as stack:
         caged_model = stack.enter_context(
             cage.open_model(path, weights, "float32", cages.limits_of_run(0.0), strict=cages.is_strict())
