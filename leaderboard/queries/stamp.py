@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from django.db import connection
+from django.db.models import Model
 
 from leaderboard.models import (
     WORK_TABLES,
@@ -32,7 +33,7 @@ NEWEST = [
 ]
 RECENT = 200  # keys below the newest, among which rows may still come of transactions that are late to commit
 SHOWN_CHECKS = [table for table in WORK_TABLES if table.kind.on_pages and not table.kind.evaluates]
-ENDED = [(table, "finished_at") for table in (*SHOWN_CHECKS, Calibration, Rescoring)]
+ENDED: list[tuple[type[Model], str]] = [(table, "finished_at") for table in (*SHOWN_CHECKS, Calibration, Rescoring)]
 
 
 class Stamp(NamedTuple):
