@@ -3,8 +3,10 @@
 import logging
 import os
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -16,8 +18,9 @@ from leaderboard.models import LanguageModel
 from leaderboard.services.devices import has_gpu, require_engine
 from leaderboard.services.downloads import require_files
 from leaderboard.services.folders import HostLacks, fetch_folder, name_of_model
+from leaderboard.services.kept_models import KEPT_MODELS, LIVES, OpenModel
 from leaderboard.services.leases import Lease, OutOfTime
-from leaderboard.services.memory import memory_of_workers
+from leaderboard.services.memory import memory_needed, memory_of_workers
 from leaderboard.services.signs_of_life import note_cage
 from scoring import cage, language_models
 from scoring.cage import CagedModel, CageError, CageLimits, FileReader, Protection
@@ -98,17 +101,36 @@ def open_model(
         path = language_models.place("folder", str(stored_folder or location), model.revision)
     else:
         path = language_models.place("folder", location, model.revision)
-    with cage.open_model(
-        path,
-        model.name,
-        precision,
-        limits_of_run(lease.work.seconds),
-        check=lease.check,
-        strict=is_strict(),
-        cuda=has_gpu(),
-    ) as caged_model:
+    limits = limits_of_run(lease.work.seconds)
+    key = (model.slug, str(path), model.revision, precision)
+    open_one = KEPT_MODELS.take(key)
+    if open_one:
+        open_one.caged_model.resume(limits, lease.check)
+    else:
+        size = memory_needed(model.parameters or 0, precision)
+        KEPT_MODELS.make_room(size)
+        open_one = _load_model(path, model.name, precision, limits, lease, size)
+    with ExitStack() as stack:
+        stack.push(open_one.stack)  # closed by whatever goes wrong: then its cage may be amid a request
+        yield open_one.caged_model, open_one.files
+        stack.pop_all()
+    KEPT_MODELS.keep(key, open_one)
+
+
+def _load_model(
+    path: Path, name: str, precision: Precision, limits: CageLimits, lease: Lease, size: float
+) -> OpenModel:
+    """Open a model in a cage whose allowance of processor time lasts for several runs, where models are kept."""
+    if settings.KEPT_MODELS_GB:
+        limits = replace(limits, lives=LIVES)
+    with ExitStack() as stack:
+        opened_at = time.monotonic()
+        caged_model = stack.enter_context(
+            cage.open_model(path, name, precision, limits, check=lease.check, strict=is_strict(), cuda=has_gpu())
+        )
         folder = path if path.is_dir() else path.parent
-        yield caged_model, tuple(describe_file(folder / name) for name in caged_model.files)
+        files = tuple(describe_file(folder / file) for file in caged_model.files)
+        return OpenModel(caged_model, files, size, stack.pop_all(), opened_at)
 
 
 @contextmanager

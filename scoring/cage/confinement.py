@@ -133,7 +133,7 @@ def _keep_capabilities(capabilities: int) -> None:
 def _set_limits(limits: CageLimits, processors: int, threads: int) -> None:
     limits_by_name: dict[str, int | None] = {
         "RLIMIT_CORE": 0,
-        "RLIMIT_CPU": int(limits.seconds * processors) + 1,
+        "RLIMIT_CPU": int(limits.lives * limits.seconds * processors) + 1,
         "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_FSIZE": limits.file_bytes,
         "RLIMIT_NPROC": threads + 64 + 8 * processors if LINUX else None,

@@ -10,7 +10,8 @@ GIB = 2**30
 class CageLimits:
     """What the work in a cage may use.
 
-    seconds: of wall time, start included, and on all processors together `processors` times as much.
+    seconds: of wall time, start included, and on all processors together `processors` times as much; `lives` times that
+    where the same cage is to do several works, one after the other.
     idle_seconds: between two signs of progress. memory: bytes of its own; `address_space` is what it may map beyond
     what the libraries take, files included: None where the device maps more than there is, as CUDA does.
     answer_bytes: of everything it may answer to one request. open_files, file_bytes (of each it writes), threads:
@@ -24,6 +25,7 @@ class CageLimits:
     answer_bytes: int = 256 * MIB
     open_files: int = 256
     file_bytes: int = 64 * MIB
+    lives: int = 1
 
 
 LOOK_UP = CageLimits(seconds=10.0, idle_seconds=10.0, memory=GIB, address_space=GIB, answer_bytes=MIB)

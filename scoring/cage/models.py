@@ -81,6 +81,10 @@ class CagedModel:
         self.architecture = _architecture(values)
         self.device = str(values.get("device", ""))[:40]
 
+    def resume(self, limits: CageLimits, check: Callable[[], None]) -> None:
+        """Go on with other work within these limits, which `check` may end: see `Cage.resume`."""
+        self._cage.resume(limits, check)
+
     def self_test(self) -> SelfTest:
         """The self-test, which the model passes now. Raises ModelRefused, CageError."""
         with _translate_errors(self._name):

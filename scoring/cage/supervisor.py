@@ -118,6 +118,11 @@ class Cage:
             else:
                 raise CageBroken("a message of no known kind", self.stage)
 
+    def resume(self, limits: CageLimits, check: Callable[[], None]) -> None:
+        """Go on in the same cage with other work, which has these limits of time from now on, and another `check`."""
+        self._limits, self._check = limits, check
+        self._began = self._progressed = time.monotonic()
+
     def close(self) -> None:
         """End it, whatever it is at."""
         self._pipe.close()

@@ -1,0 +1,81 @@
+"""Models that stay loaded between tasks: within a bound, the least recently used one going first."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from leaderboard.services import artefacts, cages
+from leaderboard.services.kept_models import KEPT_MODELS, KeptModels, OpenModel
+from leaderboard.services.memory import GB
+from leaderboard.services.recollect import recollect
+from scoring.cage import CageTimeout
+from tests.leaderboard.conftest import CAUSAL, finish
+
+
+def an_open_model(name: str, gigabytes: float, closed: list[str]) -> OpenModel:
+    stack = ExitStack()
+    stack.callback(closed.append, name)
+    return OpenModel(None, (), gigabytes * GB, stack, opened_at=float("inf"))
+
+
+def test_the_least_recently_used_models_are_closed_beyond_the_bound(settings):
+    settings.KEPT_MODELS_GB = 3.0
+    closed: list[str] = []
+    models = KeptModels()
+    for name in ("a", "b", "c"):
+        models.keep((name,), an_open_model(name, 1.0, closed))
+    model = models.take(("a",))
+    assert models.take(("a",)) is None
+    models.keep(("a",), model)  # used last now
+    models.keep(("d",), an_open_model("d", 1.5, closed))
+    assert closed == ["b", "c"]
+    models.keep(("e",), an_open_model("e", 4.0, closed))
+    assert closed == ["b", "c", "a", "d", "e"]
+
+
+def test_models_make_way_for_another_that_needs_the_memory_of_the_worker(settings):
+    settings.KEPT_MODELS_GB, settings.WORKER_MEMORY_GB = 8.0, 4.0
+    closed: list[str] = []
+    models = KeptModels()
+    for name in ("a", "b"):
+        models.keep((name,), an_open_model(name, 1.0, closed))
+    models.make_room(2.5 * GB)
+    assert closed == ["a"]
+    models.close()
+    assert closed == ["a", "b"]
+
+
+@pytest.mark.django_db
+def test_a_model_is_loaded_once_for_several_tasks_and_anew_after_one_that_broke_off(
+    settings, metric, models, monkeypatch
+):
+    settings.KEPT_MODELS_GB = 2.0
+    opened: list[str] = []
+    open_model = cages.cage.open_model
+    monkeypatch.setattr(
+        cages.cage,
+        "open_model",
+        lambda path, name, *args, **options: (opened.append(name), open_model(path, name, *args, **options))[1],
+    )
+    try:
+        run = finish(models[CAUSAL], metric).run
+        assert artefacts.load(run.artefact).num_rows
+        assert recollect(run, 3) == (3, [])
+        assert recollect(run, 3) == (3, [])
+        assert len(opened) == 1
+        with pytest.raises(CageTimeout), cages.open_model(models[CAUSAL], "float32", _Lease(run)):
+            raise CageTimeout("it took too long")
+        assert recollect(run, 3) == (3, [])
+        assert len(opened) == 2
+    finally:
+        KEPT_MODELS.close()
+
+
+class _Lease:
+    """What a cage asks about time and interruptions."""
+
+    def __init__(self, run) -> None:
+        self.work = run
+
+    def check(self) -> None:
+        """Nothing ends it."""
