@@ -161,7 +161,7 @@ def test_a_model_that_fits_in_a_smaller_precision_alone_is_taken_in_that_one(sta
         ("bfloat16", "checked", ""),
         ("float16", "", ""),
     ]
-    assert "more memory than the workers here have" in page
+    assert "more memory than the workers here have" in " ".join(page.split())
     assert list(send(user, ID, precision="bfloat16")) == [("text", "bfloat16")]
 
 
@@ -171,7 +171,7 @@ def test_the_page_shows_what_each_precision_takes_and_what_the_interfaces_differ
     parameters = intake.look_up({"hub_id": TUNED}).resolved.architecture.parameters
     for precision in ("float32", "bfloat16", "float16"):
         assert re.search(rf'value="{precision}"', page)
-        assert f"about {memory_needed(parameters, precision) / GB:.1f} GB" in page
+        assert f"About {memory_needed(parameters, precision) / GB:.1f} GB" in page
     assert re.findall(r'name="interface"\s+id="[^"]+" value="(\w+)"\s+checked', page) == ["text", "chat"]
     words = " ".join(page.split())
     assert "As raw text, the model continues each text as it stands" in words
