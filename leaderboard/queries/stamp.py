@@ -33,7 +33,8 @@ NEWEST = [
 ]
 RECENT = 200  # keys below the newest, among which rows may still come of transactions that are late to commit
 SHOWN_CHECKS = [table for table in WORK_TABLES if table.kind.on_pages and not table.kind.evaluates]
-ENDED: list[tuple[type[Model], str]] = [(table, "finished_at") for table in (*SHOWN_CHECKS, Calibration, Rescoring)]
+SHOWN_ENDS: tuple[type[Model], ...] = (*SHOWN_CHECKS, Calibration, Rescoring)
+ENDED = [(table, "finished_at") for table in SHOWN_ENDS]
 
 
 class Stamp(NamedTuple):
