@@ -10,6 +10,7 @@ from leaderboard.services.locks import lock_metric
 from leaderboard.services.queue import enqueue
 from leaderboard.services.scorers import problem_with
 from leaderboard.services.versions import newest_version, open_first_version
+from scoring.likelihood.server import LikelihoodWay
 from scoring.refusals import Refused
 from scoring.scorers import ScorerState
 
@@ -92,7 +93,7 @@ def check_served_likelihoods(model: LanguageModel, metric: Metric) -> None:
     if service is None or not service.likelihoods:
         detail = f" ({service.no_likelihoods})" if service and service.no_likelihoods else ""
         refusal = f"its server gives continuations, no likelihoods{detail}"
-    elif service.likelihoods["leads"] != (metric.protocol.parameters["bos"] == "prepend"):
+    elif not LikelihoodWay.from_json(service.likelihoods).fits(metric.protocol.parameters["bos"]):
         habit = "a" if service.likelihoods["leads"] else "no"
         refusal = (
             f"its server puts {habit} token of its own before a text, and the protocol has "

@@ -55,19 +55,27 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LikelihoodWay:
-    """How a server gives likelihoods. leads: it puts a token of its own before every text."""
+    """How a server gives likelihoods.
+
+    leads: it puts a token of its own before every text. can_lead: it does so where it is told to add special tokens.
+    """
 
     way: Way
     leads: bool
+    can_lead: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Values that `from_json` reads."""
-        return {"way": self.way.value, "leads": self.leads}
+        return {"way": self.way.value, "leads": self.leads, "can_lead": self.can_lead}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "LikelihoodWay":
         """The way that `as_json` wrote."""
-        return cls(Way(values["way"]), bool(values["leads"]))
+        return cls(Way(values["way"]), bool(values["leads"]), bool(values.get("can_lead")))
+
+    def fits(self, bos: str) -> bool:
+        """Whether its likelihoods are those of `LikelihoodSettings.bos`."""
+        return self.leads or self.can_lead if bos == "prepend" else not self.leads
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +96,21 @@ def find_way(server: CompletionsServer) -> LikelihoodWay:
     with open_session(replace(server, tries=PROBE_TRIES)) as session:
         for way in Way:
             try:
-                return session.ask(COMPLETIONS, _request(server, PROBE, way), partial(_recognise, way))
+                return _probe(session, way)
             except (PromptRefusedError, ServerUnavailable, UselessError) as error:
                 problems.append(f"{way.value}: {error}")
     raise NotApplicable(f"the server gives no likelihoods of prompts ({'; '.join(problems)})")
+
+
+def _probe(session: ServerSession, way: Way) -> LikelihoodWay:
+    """What a way gives for PROBE, without special tokens and with them. Raises what `ask` does for the first."""
+    recognise = partial(_recognise, way)
+    plain_way = session.ask(COMPLETIONS, _request(session.server, PROBE, LikelihoodWay(way, leads=False)), recognise)
+    with suppress(PromptRefusedError, ServerUnavailable, UselessError):
+        leads_way = LikelihoodWay(way, leads=True)
+        other_way = session.ask(COMPLETIONS, _request(session.server, PROBE, leads_way), recognise)
+        return replace(plain_way, can_lead=other_way.leads)
+    return plain_way
 
 
 def _recognise(way: Way, answer: Any) -> LikelihoodWay:
@@ -116,9 +135,10 @@ def server_likelihoods(
     reason instead. Raises NotApplicable where its way does not fit the settings, ServerRefused, ServerUnavailable,
     ServiceChanged.
     """
-    if way.leads != (settings.bos == "prepend"):
+    if not way.fits(settings.bos):
         habit = "puts a token of its own before every text" if way.leads else "puts no token before a text"
         raise NotApplicable(f"bos = {settings.bos!r}: the server {habit}, so its likelihoods are of another definition")
+    way = replace(way, leads=settings.bos == "prepend")
     passages = [text if isinstance(text, Passage) else Passage(text) for text in texts]
     with open_session(server) as session:
         return session.map(lambda passage: _ask(session, way, passage), passages, progress)
@@ -136,7 +156,7 @@ def _ask(session: ServerSession, way: LikelihoodWay, passage: Passage) -> Served
         return read(answer)
 
     try:
-        tokens = session.ask(COMPLETIONS, _request(session.server, passage.text, way.way), read_and_note)
+        tokens = session.ask(COMPLETIONS, _request(session.server, passage.text, way), read_and_note)
     except PromptRefusedError:
         return ServedLikelihood(TextLikelihood(NO_TOKENS, Unscorable.REFUSED, 0), None, None)
     except UselessError:
@@ -172,15 +192,15 @@ def _likelihood(tokens: PromptTokens, passage: Passage, leads: bool) -> TextLike
     return TextLikelihood(values, None, 1)
 
 
-def _request(server: CompletionsServer, text: str, way: Way) -> dict[str, Any]:
+def _request(server: CompletionsServer, text: str, way: LikelihoodWay) -> dict[str, Any]:
     """One token is generated and dropped: 0 means no limit to some servers, and an error to others."""
-    options = {"prompt_logprobs": 0} if way is Way.PROMPT_LOGPROBS else {"echo": True, "logprobs": 1}
+    options = {"prompt_logprobs": 0} if way.way is Way.PROMPT_LOGPROBS else {"echo": True, "logprobs": 1}
     return {
         "model": server.model,
         "prompt": text,
         "max_tokens": 1,
         "temperature": 0.0,
-        "add_special_tokens": False,  # known to vLLM; others ignore it
+        "add_special_tokens": way.leads,  # known to vLLM; others ignore it
         **options,
     }
 

@@ -72,7 +72,7 @@ def test_likelihoods_are_verified_against_weights_at_entry_and_the_report_stays(
     line = enter(stage, "--weights", MODEL)
     assert f"likelihoods verified against {MODEL}: they differ by 0.0000 nats a token at most" in line
     service = Service.objects.get()
-    assert service.likelihoods == {"way": form, "leads": False}
+    assert service.likelihoods == {"way": form, "leads": False, "can_lead": False}
     report = service.verification
     assert (report["against"], report["sentences"], report["texts"]) == ("weights", 10, SHA256)
     assert report["largest"] < 1e-4

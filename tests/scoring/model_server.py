@@ -20,7 +20,8 @@ def miniature(name: str = MODEL) -> LoadedModel:
 
 
 class ModelServer:
-    """Answers of a miniature. form: how it gives likelihoods, "" for not at all. leads: it puts EOS before texts.
+    """Answers of a miniature. form: how it gives likelihoods, "" for not at all. leads: it puts EOS before texts;
+    obeys: where it is asked to add special tokens.
 
     Faults: digits, to which values are rounded; wrong_tokenizer, a token a character; shifted, each value that of the
     token before; without_first, the first token is left out; cut, all but so many of the last tokens are dropped.
@@ -29,7 +30,7 @@ class ModelServer:
 
     def __init__(self, form: str = VLLM, name: str = MODEL) -> None:
         self.form, self.name = form, name
-        self.leads = self.wrong_tokenizer = self.shifted = self.without_first = False
+        self.leads = self.obeys = self.wrong_tokenizer = self.shifted = self.without_first = False
         self.digits: int | None = None
         self.cut: int | None = None
         self.longest = 10_000
@@ -40,7 +41,9 @@ class ModelServer:
 
     def respond(self, request: dict[str, Any]) -> Answer:
         """The answer to a request for completions."""
-        ids = self.encode(request["prompt"])
+        ids = self.encode(
+            request["prompt"], leads=self.leads or (self.obeys and request.get("add_special_tokens", True))
+        )
         if len(ids) > self.longest:
             return as_json({"error": {"message": "maximum context length"}}, 400)
         if request.get("prompt_logprobs") is not None and self.form == VLLM:
@@ -54,14 +57,14 @@ class ModelServer:
         fingerprint = self.fingerprints.pop(0) if len(self.fingerprints) > 1 else next(iter(self.fingerprints), None)
         return as_json({"model": request["model"], "system_fingerprint": fingerprint, "choices": choices})
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, leads: bool) -> list[int]:
         tokenizer = miniature(self.name).tokenizer
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         if self.wrong_tokenizer:
             letters = "".join(tokenizer.convert_ids_to_tokens(ids[1:]))
             ids = [*ids[:1], *tokenizer.convert_tokens_to_ids(list(letters))]
         ids = ids[-self.cut :] if self.cut else ids
-        return [tokenizer.eos_token_id, *ids] if self.leads else ids
+        return [tokenizer.eos_token_id, *ids] if leads else ids
 
     def log_likelihoods(self, ids: list[int]) -> list[float | None]:
         values: list[float | None] = [None, *token_values(self.name, tuple(ids))]

@@ -83,12 +83,20 @@ def test_the_way_is_found_by_asking_and_the_tokens_are_those_of_the_engine(stage
 def test_a_token_before_the_text_is_found_and_makes_it_the_other_definition(stage, form):
     stand_in(stage, ModelServer(form)).leads = True
     way = find_way(at(stage))
-    assert way == LikelihoodWay(Way(form), leads=True)
+    assert way == LikelihoodWay(Way(form), leads=True, can_lead=True)
     prepended = LikelihoodSettings(bos="prepend")
     for ours, theirs in zip(by_server(stage, TEXTS, prepended), in_process(TEXTS, prepended), strict=True):
         assert np.allclose(ours, theirs, atol=1e-4)
     with pytest.raises(NotApplicable, match="bos = 'none': the server puts a token of its own before every text"):
         server_likelihoods(at(stage), way, TEXTS, SETTINGS)
+
+
+def test_a_server_that_adds_special_tokens_where_it_is_told_gives_both_definitions(stage):
+    stand_in(stage, ModelServer()).obeys = True
+    assert find_way(at(stage)) == LikelihoodWay(Way.PROMPT_LOGPROBS, leads=False, can_lead=True)
+    for settings in (SETTINGS, LikelihoodSettings(bos="prepend")):
+        for ours, theirs in zip(by_server(stage, TEXTS, settings), in_process(TEXTS, settings), strict=True):
+            assert np.allclose(ours, theirs, atol=1e-4)
 
 
 def test_a_server_without_a_token_before_the_text_is_refused_where_the_definition_needs_one(stage):
