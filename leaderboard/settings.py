@@ -247,7 +247,8 @@ HUB_TOKEN = env.str("HF_TOKEN", "") or None
 HUB_PATIENCE_SECONDS = env.float("HUB_PATIENCE_SECONDS", 10.0, validate=SOME)
 HUB_CACHE_GB = env.float("HUB_CACHE_GB", 100.0, validate=SOME)
 WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0, validate=NOT_NEGATIVE)  # 0: as much as this machine has
-KEPT_MODELS_GB = env.float("KEPT_MODELS_GB", 0.0, validate=NOT_NEGATIVE)  # of models that stay loaded; 0: none
+# Of models that stay loaded between tasks; None: a quarter of the worker's memory.
+KEPT_MODELS_GB: float | None = env.float("KEPT_MODELS_GB", None, validate=NOT_NEGATIVE)
 HUB_CACHE_BYTES = int(HUB_CACHE_GB * 1e9)
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
 COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)

@@ -30,6 +30,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{count} pictures of page states are in {PICTURES}")
 
 
+def pytest_configure() -> None:
+    """Have each test load its own models; workers of their own keep theirs between tasks, as on a board."""
+    settings.KEPT_MODELS_GB = 0.0
+
+
 def migrated_database(folder: Path) -> Path:
     """An SQLite database at the state of the migrations, kept in `folder` for every process and run that needs one."""
     state = hashlib.sha256(f"{version('django')} {version('django-allauth')}".encode())

@@ -18,7 +18,7 @@ from leaderboard.models import LanguageModel
 from leaderboard.services.devices import has_gpu, require_engine
 from leaderboard.services.downloads import require_files
 from leaderboard.services.folders import HostLacks, fetch_folder, name_of_model
-from leaderboard.services.kept_models import KEPT_MODELS, LIVES, OpenModel
+from leaderboard.services.kept_models import KEPT_MODELS, LIVES, OpenModel, memory_for_kept
 from leaderboard.services.leases import Lease, OutOfTime
 from leaderboard.services.memory import memory_needed, memory_of_workers
 from leaderboard.services.signs_of_life import note_cage
@@ -121,7 +121,7 @@ def _load_model(
     path: Path, name: str, precision: Precision, limits: CageLimits, lease: Lease, size: float
 ) -> OpenModel:
     """Open a model in a cage whose allowance of processor time lasts for several runs, where models are kept."""
-    if settings.KEPT_MODELS_GB:
+    if memory_for_kept():
         limits = replace(limits, lives=LIVES)
     with ExitStack() as stack:
         opened_at = time.monotonic()

@@ -1,6 +1,6 @@
-"""Models that stay loaded between the tasks of this process: the most recently used ones, within KEPT_MODELS_GB.
+"""Models that stay loaded between the tasks of this process: the most recently used ones, within a bound of memory.
 
-Each stays in the cage that it was opened in, which nothing of another model ever enters.
+Each stays in the cage that it was opened in, which nothing of another model ever enters. A GPU holds one at a time.
 """
 
 import threading
@@ -11,13 +11,23 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from leaderboard.services.devices import has_gpu
 from leaderboard.services.memory import GB, memory_of_workers
 from scoring.cage import CagedModel
 from scoring.language_models import LoadedFile
 
 LIVES = 4  # runs that take all the time they may, for which a cage's allowance of processor time is meant to last
 
+USUAL_SHARE = 1 / 4  # of a worker's memory, for kept models
+
 Key = tuple[str, ...]  # where the files lie, their revision, and the precision
+
+
+def memory_for_kept() -> float:
+    """Bytes for models that stay loaded: as KEPT_MODELS_GB says, else a quarter of the worker's."""
+    if settings.KEPT_MODELS_GB is None:
+        return memory_of_workers() * USUAL_SHARE
+    return float(settings.KEPT_MODELS_GB * GB)
 
 
 @dataclass
@@ -59,11 +69,11 @@ class KeptModels:
             self._models[key] = model
         if former:
             former.stack.close()
-        self._close_until(settings.KEPT_MODELS_GB * GB)
+        self._close_until(memory_for_kept())
 
     def make_room(self, size: float) -> None:
-        """Close models until another of so many bytes fits into the worker beside those that stay."""
-        self._close_until(memory_of_workers() - size)
+        """Close models until another of so many bytes fits into the worker beside those that stay; on a GPU, all."""
+        self._close_until(-1.0 if has_gpu() else memory_of_workers() - size)
 
     def close(self) -> None:
         """Close all."""

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from leaderboard.services import artefacts, cages
+from leaderboard.services import artefacts, cages, kept_models
 from leaderboard.services.kept_models import KEPT_MODELS, KeptModels, OpenModel
 from leaderboard.services.memory import GB
 from leaderboard.services.recollect import recollect
@@ -43,6 +43,23 @@ def test_models_make_way_for_another_that_needs_the_memory_of_the_worker(setting
     assert closed == ["a"]
     models.close()
     assert closed == ["a", "b"]
+
+
+def test_a_gpu_holds_one_model_at_a_time(settings, monkeypatch):
+    settings.KEPT_MODELS_GB, settings.WORKER_MEMORY_GB = 8.0, 80.0
+    monkeypatch.setattr(kept_models, "has_gpu", lambda: True)
+    closed: list[str] = []
+    models = KeptModels()
+    models.keep(("a",), an_open_model("a", 1.0, closed))
+    models.make_room(1.0 * GB)
+    assert closed == ["a"]
+
+
+def test_a_quarter_of_the_memory_of_the_worker_is_for_kept_models_unless_an_operator_says_otherwise(settings):
+    settings.KEPT_MODELS_GB, settings.WORKER_MEMORY_GB = None, 16.0
+    assert kept_models.memory_for_kept() == 4 * GB
+    settings.KEPT_MODELS_GB = 0.5
+    assert kept_models.memory_for_kept() == 0.5 * GB
 
 
 @pytest.mark.django_db
