@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from django.db.models import Case, Expression, F, FloatField, OrderBy, OuterRef, Q, Subquery, Value, When
-from django.db.models.fields.json import KT
+from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Lower, NullIf
 
 from leaderboard.models import LanguageModel, Result, asked_as, open_weights
@@ -130,8 +130,9 @@ def match_words(words: str, model: str = "") -> Q:
 
 
 # Of all answers of a chat entry; null for others.
-REFUSAL_RATE = Cast(KT("result__scoring__run__chat__refused"), FloatField()) / NullIf(
-    Cast(KT("result__scoring__run__chat__answers"), FloatField()), Value(0.0)
+CHAT_COUNTS = "result__scoring__run__chat"
+REFUSAL_RATE = Cast(KeyTextTransform("refused", CHAT_COUNTS), FloatField()) / NullIf(
+    Cast(KeyTextTransform("answers", CHAT_COUNTS), FloatField()), Value(0.0)
 )
 SORTED: dict[str, Expression | F] = {
     RANK: F("rank"),

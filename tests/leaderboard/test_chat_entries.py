@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from django.urls import reverse
 
-from leaderboard.models import LanguageModel, Metric, MetricVersion, Standing, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Standing, Work
 from leaderboard.rankings.places import place_now
 from leaderboard.rankings.selection import comparable_interface, page_populations
 from leaderboard.services import artefacts, collect
@@ -190,7 +190,15 @@ def test_raw_text_and_chats_have_tables_of_their_own_unless_asked(board, client)
     for kind, titles in (("chat", ["Chat models"]), ("text", ["Raw text models"]), ("all", ["Models"])):
         text = client.get(reverse("rankings"), {"metric": board.slug, "kind": kind}).content.decode()
         assert captions(text) == titles
-    assert client.get(reverse("rankings"), {"metric": board.slug, "sort": "-refusals"}).status_code == 200
+
+
+def test_entries_are_sorted_by_their_refusals_those_without_answers_last(board, client, models, chat):
+    for model, refused in ((chat, 30), (models[CAUSAL], 4)):  # of 40: 0.75 and 0.1, as numbers and not as words
+        Run.objects.filter(model=model).update(chat={"refused": refused, "answers": 40})
+    for order, slugs in (("-refusals", [chat.slug, CAUSAL]), ("refusals", [CAUSAL, chat.slug])):
+        query = {"metric": board.slug, "kind": "all", "sort": order}
+        text = client.get(reverse("rankings"), query).content.decode()
+        assert re.findall(r'<th scope="row"[^>]*>.*?href="/models/([^"/]+)/"', text, re.S) == [*slugs, OTHER_CAUSAL]
 
 
 def test_a_place_is_one_among_models_of_the_same_interface(board, models, chat):
