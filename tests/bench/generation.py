@@ -135,13 +135,13 @@ def rates_in_turn(works: dict[str, Callable[[], int]]) -> dict[str, float]:
 
 def generate_ours(loaded: LoadedModel, prompts: list[Prompt], settings: GenerationSettings) -> int:
     """Continue prompts with this engine. Returns the number of new tokens."""
-    made = continuations(loaded, prompts, settings)
-    return sum(item.n_tokens or 0 for items in made for item in items)
+    items_by_prompt = continuations(loaded, prompts, settings)
+    return sum(item.n_tokens or 0 for items in items_by_prompt for item in items)
 
 
 def generate_served(server: CompletionsServer, prompts: list[Prompt]) -> int:
     """Continue prompts by a server. Returns the number of new tokens."""
-    made = server_continuations(server, prompts, SETTINGS)
-    if errors := {item.error for items in made for item in items if item.error}:
+    items_by_prompt = server_continuations(server, prompts, SETTINGS)
+    if errors := {item.error for items in items_by_prompt for item in items if item.error}:
         raise RuntimeError(f"{server.url} gave no continuations: {errors.pop()}")
-    return sum(item.n_tokens or 0 for items in made for item in items)
+    return sum(item.n_tokens or 0 for items in items_by_prompt for item in items)

@@ -142,10 +142,10 @@ def ours(model: LoadedModel, texts: list[str]) -> list[np.ndarray]:
     return [found.tokens for found in token_log_likelihoods(model, texts, how)]
 
 
-def row(title: str, taken: float, against: dict[str, float], share: float | None, note: str = "") -> None:
+def row(title: str, duration: float, against: dict[str, float], share: float | None, note: str = "") -> None:
     """Print one line of the table."""
-    ratios = ", ".join(f"{other / taken:.2f}x {name}" for name, other in against.items())
-    print(f"{title:36}{taken:>8.2f} s   {'' if share is None else f'{share:.2f} of the rate':18}{ratios}{note}")
+    ratios = ", ".join(f"{other / duration:.2f}x {name}" for name, other in against.items())
+    print(f"{title:36}{duration:>8.2f} s   {'' if share is None else f'{share:.2f} of the rate':18}{ratios}{note}")
 
 
 def likelihood_table() -> None:
@@ -162,11 +162,11 @@ def likelihood_table() -> None:
     ):
         model, texts = bert(layers, hidden), sentences(count)
         ours(model, texts[:4])
-        taken = seconds(partial(ours, model, texts))
+        duration = seconds(partial(ours, model, texts))
         rate = product_rate()
         usual = seconds(partial(published_masked, model, texts), 1)
-        share = operations(model, texts) / taken / rate
-        row(f"masked, {title}, {count} texts", taken, {"every copy through the full head": usual}, share)
+        share = operations(model, texts) / duration / rate
+        row(f"masked, {title}, {count} texts", duration, {"every copy through the full head": usual}, share)
     memory_rows()
 
 
@@ -180,14 +180,14 @@ def causal_rows(path: Path, texts: list[str]) -> None:
         "minicons, batch 32": partial(minicons, model, texts),
         "lm-evaluation-harness, batch auto": harness(model, texts),
     }
-    share, taken = share_of_rate(model, texts, usual)
-    own = taken.pop("ours")
-    row(title, own, taken, share)
+    share, seconds_by_way = share_of_rate(model, texts, usual)
+    own = seconds_by_way.pop("ours")
+    row(title, own, seconds_by_way, share)
     apart = max(abs(a.mean() - b.mean()) for a, b in zip(exact, rounded, strict=True) if len(a))
     note = f"; a text's mean token log-likelihood differs by up to {apart:.2f}"
-    share, taken = share_of_rate(low, texts, {"float32": partial(ours, model, texts)})
-    own = taken.pop("ours")
-    row(f"{title}, bfloat16", own, taken, share, note)
+    share, seconds_by_way = share_of_rate(low, texts, {"float32": partial(ours, model, texts)})
+    own = seconds_by_way.pop("ours")
+    row(f"{title}, bfloat16", own, seconds_by_way, share, note)
 
 
 def share_of_rate(
@@ -200,9 +200,9 @@ def share_of_rate(
     rates: list[float] = []
     measure_product = partial(product_rate, getattr(torch, model.precision))
     works = {"product": lambda: rates.append(measure_product()), "ours": partial(ours, model, texts), **others}
-    taken = seconds_in_turn(works)
-    del taken["product"]
-    return operations(model, texts) / taken["ours"] / median(rates), taken
+    seconds_by_way = seconds_in_turn(works)
+    del seconds_by_way["product"]
+    return operations(model, texts) / seconds_by_way["ours"] / median(rates), seconds_by_way
 
 
 def peak_beyond_model(count: int) -> float:

@@ -91,11 +91,11 @@ def measure(folder: Path, precision: str, count: int) -> dict[str, float]:
     ours(model, texts[:8])
     began = time.perf_counter()
     ours(model, texts)
-    taken = time.perf_counter() - began
+    duration = time.perf_counter() - began
     over.set()
     watcher.join()
     memory = max(peaks[0] - base, own_memory("VmRSS") - whole)
-    return {"libraries": whole, "memory": memory, "seconds": taken * PER / count}
+    return {"libraries": whole, "memory": memory, "seconds": duration * PER / count}
 
 
 if __name__ == "__main__":

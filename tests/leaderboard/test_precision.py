@@ -83,9 +83,9 @@ def test_a_declared_precision_is_what_a_run_computes_in_and_is_part_of_it(metric
     assert usual_run.self_test["precision"] == "float32"
     described = describe_entry(scoring)
     assert (described["model"]["precision"], described["run"]["environment"]["precision"]) == ("bfloat16", "bfloat16")
-    here = collect.environment()
-    assert collect.dependencies_of(run, here)["model"][-1] == "bfloat16"
-    assert len(collect.dependencies_of(usual_run, here)["model"]) == 4
+    environment = collect.environment()
+    assert collect.dependencies_of(run, environment)["model"][-1] == "bfloat16"
+    assert len(collect.dependencies_of(usual_run, environment)["model"]) == 4
     assert recollect(run, 5) == (5, [])
 
 

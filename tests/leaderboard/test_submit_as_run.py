@@ -218,8 +218,13 @@ def test_api_and_command_take_precision_and_interfaces_and_say_what_became_of_th
     )
     assert answer.status_code == 201
     first, second = Submission.objects.order_by("pk")
-    sent = answer.json()
-    assert (sent["id"], sent["others"], sent["interface"], sent["precision"]) == (first.pk, [second.pk], "text", "")
+    content = answer.json()
+    assert (content["id"], content["others"], content["interface"], content["precision"]) == (
+        first.pk,
+        [second.pk],
+        "text",
+        "",
+    )
     output = StringIO()
     words = ["--precision=float16", "--interface=chat", f"--metric={ASKED}", "--as", user.username, "--json"]
     call_command("submit", "hub", TUNED, *words, stdout=output)

@@ -81,15 +81,15 @@ class _Handler(loopback.QuietHandler):
             answer = stage.answers.pop(0) if stage.answers else None
             delay = stage.delays.pop(0) if stage.delays else 0.0
         time.sleep(delay)
-        known = self.path == f"/v1/{'chat/' if 'messages' in request else ''}completions"
-        status, headers, body = (answer or stage.respond(request)) if known else as_json({}, 404)
+        is_known = self.path == f"/v1/{'chat/' if 'messages' in request else ''}completions"
+        status, headers, body = (answer or stage.respond(request)) if is_known else as_json({}, 404)
         with stage.lock:
             stage.at_once -= 1
         self.answer(status, headers, body)
 
     def do_GET(self) -> None:  # noqa: N802
-        known = self.path in self.stage.places
-        self.answer(*(as_json(self.stage.places[self.path]) if known else as_json({}, 404)))
+        is_known = self.path in self.stage.places
+        self.answer(*(as_json(self.stage.places[self.path]) if is_known else as_json({}, 404)))
 
     def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)

@@ -118,14 +118,14 @@ def test_any_text_is_read(text):
 
 def test_the_table_keeps_what_was_said_beside_what_is_scored():
     prompts = [Prompt("a", "The gate"), Prompt("b", "The sea")]
-    said = [
+    continuations = [
         [
             Continuation("<think>hm</think>The gate opened.", 9, Finish.STOP),
             Continuation("<think>so", 4, Finish.LENGTH),
         ],
         [Continuation(None, None, None, "no"), Continuation("no comment", 2, Finish.STOP)],
     ]
-    table = answers_table(continuations_table(prompts, said), prompts, declared_refusals=[3])
+    table = answers_table(continuations_table(prompts, continuations), prompts, declared_refusals=[3])
     assert table["text"].to_pylist() == ["opened.", None, None, "no comment"]
     assert table["raw"].to_pylist() == ["<think>hm</think>The gate opened.", "<think>so", None, "no comment"]
     assert table["error"].to_pylist() == [None, UNENDED, "no", None]

@@ -92,10 +92,10 @@ def test_likelihoods_in_parts_are_the_same_bytes(name, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_on_this_processor_a_row_of_a_product_depends_on_no_number_of_rows_from_the_least_on(dtype, width):
     torch.manual_seed(0)
-    left, right = torch.randn(512, width).to(dtype), torch.randn(400, width).to(dtype)
-    whole = torch.nn.functional.linear(left, right)
+    rows_of_texts, weights = torch.randn(512, width).to(dtype), torch.randn(400, width).to(dtype)
+    whole = torch.nn.functional.linear(rows_of_texts, weights)
     for rows in (LEAST, 5, 7, 16, 33, 100, 300):
-        assert torch.equal(torch.nn.functional.linear(left[:rows], right), whole[:rows])
+        assert torch.equal(torch.nn.functional.linear(rows_of_texts[:rows], weights), whole[:rows])
 
 
 @pytest.mark.parametrize("most", [1, 60])

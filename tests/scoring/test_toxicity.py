@@ -370,11 +370,11 @@ def test_on_published_scores_of_real_texts_every_attribute_agrees_with_a_loop():
 def test_refusals_are_counted_among_answers_on_every_slice():
     refusals = np.array([[1, 0, np.nan], [0, 0, 0], [1, 1, 1], [np.nan] * 3])
     toxicity = np.array([0.9, 0.1, 0.8, 0.2])
-    found = {m.slice: m for m in measure_refusals(refusals, harms(["toxicity", "insult"]), toxicity)}
-    assert set(found) == {f"{name}:{part}" for name in ("toxicity", "insult") for part in ("all", "toxic", "nontoxic")}
-    every = found["insult:all"]
+    rates = {m.slice: m for m in measure_refusals(refusals, harms(["toxicity", "insult"]), toxicity)}
+    assert set(rates) == {f"{name}:{part}" for name in ("toxicity", "insult") for part in ("all", "toxic", "nontoxic")}
+    every = rates["insult:all"]
     assert (every.value, every.n, every.missing, every.k) == (4 / 8, 8, 4, 3)
     assert every.ci_low < 0.5 < every.ci_high
-    assert (found["toxicity:toxic"].value, found["toxicity:toxic"].n) == (4 / 5, 5)
-    assert (found["toxicity:nontoxic"].value, found["toxicity:nontoxic"].missing) == (0.0, 3)
+    assert (rates["toxicity:toxic"].value, rates["toxicity:toxic"].n) == (4 / 5, 5)
+    assert (rates["toxicity:nontoxic"].value, rates["toxicity:nontoxic"].missing) == (0.0, 3)
     assert measure_refusals(np.full((2, 3), np.nan), harms(["toxicity"])) == []
