@@ -28,7 +28,7 @@ from leaderboard.services.verify import damage
 from scoring.manifest import artefact_path
 from scoring.refusals import Refused
 
-FORMAT = 2  # of a package; an import refuses newer ones
+FORMAT = 3  # of a package; an import refuses newer ones
 DESCRIPTION = "datapackage.json"
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 PARQUET = "application/vnd.apache.parquet"

@@ -19,6 +19,7 @@ from leaderboard.card.form import FIELDS
 from leaderboard.models import (
     Artefact,
     AuditEvent,
+    Calibration,
     ControlCheck,
     ControlSet,
     EvaluationSet,
@@ -168,6 +169,11 @@ def finished_checks() -> QuerySet[ControlCheck]:
     return ControlCheck.objects.filter(state=Work.State.DONE, control_set__in=exported_control_sets())
 
 
+def published_calibrations() -> QuerySet[Calibration]:
+    """Return the finished calibrations of published versions."""
+    return Calibration.objects.filter(state=Work.State.DONE, metric_version__in=published_versions())
+
+
 def published_runs() -> QuerySet[Run]:
     """Return the runs behind published numbers."""
     return Run.objects.filter(state=Work.State.DONE, pk__in=published_scorings().values("run"))
@@ -182,6 +188,7 @@ def referenced_artefacts() -> QuerySet[Artefact]:
         (published_scorings(), ("artefact", "replicates")),
         (exported_control_sets(), ("items", "reference")),
         (finished_checks(), ("artefact",)),
+        (published_calibrations(), ("artefact",)),
     ]
     condition = Q()
     for rows, fields in sources:
@@ -410,6 +417,21 @@ TABLES = (
         ("id", "trigger", "verdict", "fingerprint", "environment", "statistics", *TIMES),
         (METRIC, PackageLink("control_set", "control_sets", ("metric", "version")), link_artefact("artefact")),
         DONE,
+    ),
+    PackageTable(
+        "calibrations",
+        "Calibrations: report cards of a version's scorer on labelled texts",
+        Calibration,
+        published_calibrations,
+        ("metric", "version", "evaluation_set", "evaluation_set_version"),
+        ("fingerprint", "cards", *TIMES),
+        (
+            VERSION,
+            PackageLink("evaluation_set", "evaluation_sets", ("evaluation_set", "evaluation_set_version")),
+            link_artefact("artefact"),
+        ),
+        DONE,
+        since=3,
     ),
     PackageTable(
         "rescorings",

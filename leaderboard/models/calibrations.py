@@ -1,11 +1,13 @@
 """Calibrations: how right the scorer of a metric version is on texts that people labelled."""
 
+from typing import ClassVar
+
 from django.db import models
 from django.db.models import Q
 
-from leaderboard.models.evaluation import EvaluationSet
+from leaderboard.models.evaluation import Artefact, EvaluationSet
 from leaderboard.models.metrics import MetricVersion
-from leaderboard.models.work import Work, WorkKind
+from leaderboard.models.work import Work, WorkKind, WorkState
 
 
 class Calibration(Work):
@@ -21,9 +23,20 @@ class Calibration(Work):
         abilities={"scorer": "metric_version__scorer"},
     )
 
+    # One whose scores were never kept, or are lost, is made again.
+    ARROWS: ClassVar[dict[str, tuple[str, ...]]] = {**Work.ARROWS, WorkState.DONE: (WorkState.QUEUED,)}
+
     metric_version = models.ForeignKey(MetricVersion, models.CASCADE, related_name="calibrations")
     evaluation_set = models.ForeignKey(EvaluationSet, models.PROTECT, related_name="calibrations")
     fingerprint = models.CharField(max_length=64, blank=True, help_text="Of the scorer as it was.")
+    artefact = models.ForeignKey(
+        Artefact,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="calibrations",
+        help_text="The scores, a row a text of the set, in its order. Older calibrations have none.",
+    )
     cards = models.JSONField(
         default=dict, blank=True, help_text="The report card of each harm that the scorer declares, by attribute."
     )
@@ -43,3 +56,8 @@ class Calibration(Work):
 
     def __str__(self) -> str:
         return f"calibration of {self.metric_version.scorer} on {self.evaluation_set}"
+
+    @property
+    def lacks_scores(self) -> bool:
+        """Whether it is done, and its scores were never kept or are lost; not where they were left elsewhere."""
+        return self.state == self.State.DONE and (self.artefact is None or self.artefact.state in Artefact.LOST)

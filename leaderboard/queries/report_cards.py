@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from leaderboard.models import Calibration, EvaluationSet, Metric, RetiredScorer, Work
+from leaderboard.models import Calibration, EvaluationSet, Metric, RetiredScorer
 from leaderboard.queries.drift import WatchedScorer, list_watched_scorers
 from scoring.scorers import ScorerDeclaration, find_declaration
 
@@ -58,8 +58,8 @@ def list_scorers() -> list[ListedScorer]:
             watched_scorers.setdefault(one.metric.asked_scorer, []).append(one)
     retirements = {row.name: row for row in RetiredScorer.objects.filter(name__in=watched_scorers)}
     calibrations: dict[str, dict[str, Calibration]] = {}
-    finished_rows = Calibration.objects.filter(state=Work.State.DONE, metric_version__scorer__in=watched_scorers)
-    for row in finished_rows.select_related("metric_version", "evaluation_set__artefact").order_by("finished_at", "pk"):
+    rows = Calibration.objects.exclude(fingerprint="").filter(metric_version__scorer__in=watched_scorers)
+    for row in rows.select_related("metric_version", "evaluation_set__artefact").order_by("created_at", "pk"):
         calibrations.setdefault(row.metric_version.scorer, {})[row.evaluation_set.slug] = row
     scorers = [
         ListedScorer(

@@ -1,11 +1,15 @@
 """Calibrating scorers: they score the labelled texts of the board, and the labels say how right they are."""
 
 import logging
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
 
+import numpy as np
+import pyarrow as pa
 from django.db import transaction
 from django.db.models import Max
+from numpy.typing import NDArray
 
 from leaderboard.models import Artefact, Calibration, EvaluationSet, MetricVersion, Provenance, Work
 from leaderboard.services import artefacts, scorers
@@ -16,9 +20,40 @@ from scoring.artefacts import SCORE
 from scoring.attributes import harms_of
 from scoring.evaluation_sets.labelled import from_table
 from scoring.refusals import Refused
-from scoring.report_card import label_sentences, make_card
+from scoring.report_card import LabelledTexts, label_sentences, make_card
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CalibrationScores:
+    """What a scorer made of labelled texts: its scores float32 [n] by attribute, NaN where a text has none."""
+
+    texts: LabelledTexts
+    values: Mapping[str, NDArray[np.float32]]
+
+
+def load_calibration_scores(calibration: Calibration) -> CalibrationScores:
+    """The scores that the calibration kept, beside the labelled texts, in the same order.
+
+    Raises FileNotFoundError where the scores or the texts are not here.
+    """
+    table = artefacts.load(calibration.artefact)
+    texts = load_labelled_texts(calibration.evaluation_set)
+    if tuple(table["id"].to_pylist()) != texts.ids:
+        raise ValueError(f"{calibration}: its scores are of other texts; make it again with `manage.py calibrate`")
+    return CalibrationScores(texts, read_values(table))
+
+
+def load_labelled_texts(evaluation_set: EvaluationSet) -> LabelledTexts:
+    """The labelled texts of a set. Raises FileNotFoundError where they are not here."""
+    return label_sentences(from_table(artefacts.load(evaluation_set.artefact)))
+
+
+def read_values(table: pa.Table) -> dict[str, NDArray[np.float32]]:
+    """The columns of scores by attribute, float32 [n], NaN where there is none."""
+    columns = [name for name in table.column_names if name.startswith(SCORE)]
+    return {name.removeprefix(SCORE): table[name].to_numpy(zero_copy_only=False) for name in columns}
 
 
 def labelled_sets() -> list[EvaluationSet]:
@@ -32,9 +67,9 @@ def labelled_sets() -> list[EvaluationSet]:
 
 
 def request_calibration(version: MetricVersion, evaluation_set: EvaluationSet, *, send: bool = True) -> Calibration:
-    """Queue the calibration of the version's scorer on a set, again where it failed; else return the one there is.
+    """Queue the calibration of the version's scorer on a set, again where it failed or its scores are not kept.
 
-    send: whether workers are told. Raises Refused where nothing can be calibrated.
+    Else return the one there is. send: whether workers are told. Raises Refused where nothing can be calibrated.
     """
     if not version.asked_scorer:
         raise Refused(f"{version.metric.slug} asks no scorer: its numbers are likelihoods, which have no labels")
@@ -42,7 +77,7 @@ def request_calibration(version: MetricVersion, evaluation_set: EvaluationSet, *
         raise Refused.of_value("set", evaluation_set.slug, "it holds no labelled texts; use one that does")
     with transaction.atomic():
         calibration, is_new = Calibration.objects.get_or_create(metric_version=version, evaluation_set=evaluation_set)
-        if not is_new:
+        if not is_new and (calibration.state != Work.State.DONE or calibration.lacks_scores):
             calibration.move(Work.State.QUEUED, reason="", fault="", attempts=0, finished_at=None)
         if send and calibration.state == Work.State.QUEUED:
             transaction.on_commit(partial(enqueue, calibration))
@@ -52,7 +87,8 @@ def request_calibration(version: MetricVersion, evaluation_set: EvaluationSet, *
 def request_missing() -> None:
     """Queue what nobody has calibrated yet: the scorers of current versions that ran here, on each labelled set.
 
-    A scorer of several metrics is calibrated once. One that costs money is left to operators.
+    Also those whose scores are not kept. A scorer of several metrics is calibrated once. One that costs money is left
+    to operators.
     """
     versions: dict[str, MetricVersion] = {}
     current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED)
@@ -62,8 +98,8 @@ def request_missing() -> None:
             versions.setdefault(version.scorer, version)
     if not versions:
         return
-    rows = Calibration.objects.filter(metric_version__in=versions.values())
-    requested_pairs = set(rows.values_list("metric_version", "evaluation_set"))
+    rows = Calibration.objects.filter(metric_version__in=versions.values()).select_related("artefact")
+    requested_pairs = {(row.metric_version_id, row.evaluation_set_id) for row in rows if not row.lacks_scores}
     for evaluation_set in labelled_sets():
         for version in versions.values():
             if (version.pk, evaluation_set.pk) not in requested_pairs:
@@ -75,17 +111,27 @@ def perform(calibration: Calibration) -> None:
     with claim(calibration) as lease:
         if lease is None:
             return
-        version, texts_artefact = calibration.metric_version, calibration.evaluation_set.artefact
-        texts = label_sentences(from_table(artefacts.load(texts_artefact)))
+        version, texts = calibration.metric_version, load_labelled_texts(calibration.evaluation_set)
         with give_back_if_unable(Calibration, name_of_scorer(version.scorer)):
             scorer = scorers.scorer_of(version, calibration)
             table, shards = scorers.score_texts(scorer, list(texts.texts), calibration, lease)
-        cards = {}
+        values, cards = read_values(table), {}
         for number in harms_of(scorer.attributes):
             attribute = scorer.attributes[number]
-            values = table[SCORE + attribute.name].to_numpy(zero_copy_only=False)
-            cards[attribute.name] = asdict(make_card(texts, values, attribute.threshold))
-        lease.finish(fingerprint=scorer.fingerprint(), cards=cards, total=len(texts), done=len(texts))
+            cards[attribute.name] = asdict(make_card(texts, values[attribute.name], attribute.threshold))
+        lease.finish(
+            artefact=artefacts.store(name_rows(table, texts), "scores"),
+            fingerprint=scorer.fingerprint(),
+            cards=cards,
+            total=len(texts),
+            done=len(texts),
+        )
         shards.remove()
         scorers.forget_replies(calibration)
         log.info("%s: done", calibration)
+
+
+def name_rows(table: pa.Table, texts: LabelledTexts) -> pa.Table:
+    """The scores of the texts, a row each, as rows of the `scores` schema."""
+    keys = {"id": pa.array(texts.ids, pa.string()), "index": pa.nulls(len(texts), pa.int32())}
+    return pa.table({**keys, **{name: table[name] for name in table.column_names}})

@@ -22,7 +22,7 @@ import pyarrow as pa
 from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 
-from leaderboard.models import MetricVersion, Run, Scoring, Work
+from leaderboard.models import WORK_TABLES, MetricVersion, Scoring, Work
 from leaderboard.services import artefacts
 from leaderboard.services.alone import each_alone
 from leaderboard.services.build import code
@@ -159,13 +159,11 @@ def remove_stale() -> None:
     """
     if not default_storage.exists(FOLDER):
         return
-    closed_states = MetricVersion.CLOSED
-    resumable: dict[type[Work], QuerySet[Any]] = {
-        Run: Run.objects.exclude(state=Work.State.DONE),
-        Scoring: Scoring.objects.exclude(state=Work.State.DONE).exclude(metric_version__status__in=closed_states),
-    }
     folders = default_storage.listdir(FOLDER)[0]
-    for kind, works in resumable.items():
+    for kind in WORK_TABLES:
+        works: QuerySet[Any] = kind._default_manager.exclude(state=Work.State.DONE)
+        if kind is Scoring:
+            works = works.exclude(metric_version__status__in=MetricVersion.CLOSED)
         prefix = f"{kind._meta.model_name}-"
         keys = {int(name.removeprefix(prefix)) for name in folders if name.startswith(prefix)}
         stale_keys = sorted(keys.difference(works.filter(pk__in=keys).values_list("pk", flat=True)))

@@ -16,6 +16,7 @@ from django.db import transaction
 
 from leaderboard.models import (
     Artefact,
+    Calibration,
     ControlCheck,
     ControlSet,
     Metric,
@@ -319,12 +320,14 @@ def snapshot(version: MetricVersion) -> Published:
 
 
 def of_controls(version: MetricVersion) -> Iterator[Artefact | None]:
-    """The files that the watch over the version's scorer is made of."""
+    """The files that the watch over the version's scorer is made of, and its scores of labelled texts."""
     for control_set in ControlSet.objects.filter(metric_version=version).select_related("items", "reference"):
         yield control_set.items
         yield control_set.reference
     checks = ControlCheck.objects.filter(control_set__metric_version=version, artefact__isnull=False)
     yield from (check.artefact for check in checks.select_related("artefact"))
+    calibrations = Calibration.objects.filter(metric_version=version, artefact__isnull=False)
+    yield from (calibration.artefact for calibration in calibrations.select_related("artefact"))
 
 
 def damage(artefact: Artefact) -> str:

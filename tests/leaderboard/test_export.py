@@ -25,10 +25,12 @@ from django.utils import timezone
 
 from leaderboard import tasks
 from leaderboard.exchange import downloads
+from leaderboard.exchange.export import FORMAT
 from leaderboard.exchange.tables import TABLES
 from leaderboard.models import (
     Artefact,
     AuditEvent,
+    Calibration,
     ControlCheck,
     ControlSet,
     EvaluationSet,
@@ -44,10 +46,12 @@ from leaderboard.models import (
     Scoring,
     Standing,
 )
-from leaderboard.services import artefacts, checks, rescore
+from leaderboard.services import artefacts, calibrations, checks, rescore
 from leaderboard.services.access import set_access
+from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.published import PUBLICATIONS, publish
 from leaderboard.services.seed import seed_metrics
+from scoring.evaluation_sets import build_starter, get
 from scoring.refusals import Refused
 from tests.leaderboard import living
 from tests.leaderboard.conftest import quick_control_sets, without_looks
@@ -90,6 +94,11 @@ SEEN: tuple[tuple[Any, str], ...] = (
     ),
     (OutdatedEntry, "metric_version__number model__slug last_scoring__metric_version__number reason"),
     (ControlCheck, "pk metric__slug control_set__metric_version__number trigger verdict statistics finished_at"),
+    (
+        Calibration,
+        "metric_version__metric__slug metric_version__number evaluation_set__slug state fingerprint cards"
+        " artefact__sha256 created_at finished_at seconds done total",
+    ),
     (Rescoring, "metric__slug from_version__number to_version__number state done total reason created_at"),
 )
 
@@ -146,6 +155,10 @@ def build(folder: Path) -> None:
         rescore.cancel(given_up, operator)
         rescore.open_rescoring(metric, "for the export", user=operator)
         living.drain()
+        import_sentences(get("starter"), build_starter()[:20])
+        calibrations.request_missing()
+        for row in Calibration.objects.unclaimed():
+            tasks.calibrate_scorer(row.pk)
         set_access(LanguageModel.objects.get(slug="entrant-3"), "withdrawn", "its owner asked", operator)
         LanguageModel.objects.filter(slug="entrant-1").update(location="/home/ada/models/entrant-1")
     seed_metrics()
@@ -393,9 +406,9 @@ def refused(path: Path) -> str:
 
 def test_a_package_of_a_newer_format_is_refused(package):
     described = json.loads((package / "datapackage.json").read_text())
-    described["plumbline_board"]["format"] = 3
+    described["plumbline_board"]["format"] = FORMAT + 1
     (package / "datapackage.json").write_text(json.dumps(described))
-    assert "format = 3: this Plumbline reads 2; upgrade it" in refused(package)
+    assert f"format = {FORMAT + 1}: this Plumbline reads {FORMAT}; upgrade it" in refused(package)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"resources": []}', '{"plumbline_board": {"format": "1"}}'])
@@ -516,10 +529,12 @@ def test_a_package_of_the_first_format_has_no_identities_and_is_read(package):
     path = package / "tables" / "models.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["identity", "source_name"]), path)
     edit(package, "models", None)
-    (package / "tables" / "identities.parquet").unlink()
+    later_tables = {table.name for table in TABLES if table.since > 1}
+    for name in later_tables:
+        (package / "tables" / f"{name}.parquet").unlink()
     description = json.loads((package / "datapackage.json").read_text())
     description["plumbline_board"]["format"] = 1
-    description["resources"] = [entry for entry in description["resources"] if entry["name"] != "identities"]
+    description["resources"] = [entry for entry in description["resources"] if entry["name"] not in later_tables]
     (package / "datapackage.json").write_text(json.dumps(description))
     run("import_results", str(package))
     assert LanguageModel.objects.filter(slug="entrant-1", identity=None, source_name="").exists()

@@ -6,15 +6,16 @@ from io import StringIO
 
 import numpy as np
 import pytest
+from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from sklearn import metrics
 
 from leaderboard import tasks
-from leaderboard.models import Calibration, EvaluationSet, MetricVersion, Work
+from leaderboard.models import Artefact, Calibration, EvaluationSet, MetricVersion, Work
 from leaderboard.models.work import from_now
-from leaderboard.services import calibrations
+from leaderboard.services import artefacts, calibrations
 from leaderboard.services.evaluation_sets import import_sentences
 from scoring.evaluation_sets import build_starter, get
 from scoring.refusals import Refused
@@ -91,6 +92,44 @@ def test_the_figures_are_those_of_scikit_learn_on_the_scores_of_the_scorer(livin
     assert card["whole"]["roc_auc"]["value"] == pytest.approx(metrics.roc_auc_score(harmful, scores), abs=1e-6)
     assert card["average_precision"] == pytest.approx(metrics.average_precision_score(harmful, scores), abs=1e-6)
     assert card["whole"]["false_positives"]["value"] == pytest.approx((scores[~harmful] > 0.5).mean())
+
+
+def test_a_calibration_keeps_its_scores_beside_the_labels(living, sentences):
+    calibrate()
+    row = Calibration.objects.get()
+    kept = calibrations.load_calibration_scores(row)
+    assert kept.texts.ids == tuple(sentence.id for sentence in sentences)
+    assert kept.texts.harmful.tolist() == [sentence.harmful for sentence in sentences]
+    for name in ("toxicity", "insult"):
+        expected = np.array([probability(text, name) for text in kept.texts.texts], dtype=np.float32)
+        np.testing.assert_array_equal(kept.values[name], expected)
+
+
+@pytest.mark.parametrize("loss", ["never kept", "deleted"])
+def test_a_calibration_without_its_scores_is_made_again_and_readers_keep_the_card(client, living, stage, loss):
+    calibrate()
+    row = Calibration.objects.get()
+    if loss == "deleted":
+        default_storage.delete(row.artefact.storage_name)
+        assert not artefacts.is_whole(row.artefact)
+    else:
+        Calibration.objects.update(artefact=None)
+    calibrations.request_missing()
+    again = Calibration.objects.get()
+    assert (again.pk, again.state) == (row.pk, Work.State.QUEUED)
+    assert len(table(page(client, "/scorers/"), "Report cards")) == 2
+    tasks.calibrate_scorer(row.pk)
+    again.refresh_from_db()
+    assert (again.state, again.artefact, again.cards) == (Work.State.DONE, row.artefact, row.cards)
+    calibrations.request_missing()
+    assert not Calibration.objects.unfinished().exists()
+
+
+def test_scores_that_were_left_on_another_board_are_not_made_again(living):
+    calibrate()
+    Artefact.objects.filter(calibrations__isnull=False).update(state=Artefact.State.ABSENT)
+    calibrations.request_missing()
+    assert not Calibration.objects.unfinished().exists()
 
 
 def test_nothing_is_calibrated_before_a_scorer_ran_here(db, tmp_path, sentences):
