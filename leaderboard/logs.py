@@ -20,12 +20,15 @@ from django.apps import apps
 from django.conf import settings
 from structlog.typing import EventDict
 
+from scoring.scorers.services import SERVICE_KEYS
+
 HIDDEN = "[hidden]"
 WITHHELD = "(its message is withheld: it may quote a text)"
 LONGEST = 500  # characters of an exception's message
 SECRET_SETTINGS = (
-    *("SECRET_KEY", "HUB_TOKEN", "COMPLETIONS_API_KEY", "PERSPECTIVE_API_KEY", "EMAIL_HOST_PASSWORD", "METRICS_TOKEN"),
+    *("SECRET_KEY", "HUB_TOKEN", "COMPLETIONS_API_KEY", "EMAIL_HOST_PASSWORD", "METRICS_TOKEN"),
     *("ALERT_SECRET", "SENTRY_DSN"),
+    *SERVICE_KEYS,
 )
 PATTERNS = (
     (re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+"), "[e-mail]"),

@@ -266,6 +266,14 @@ SCORER_MODULES: list[str] = env.list("PLUMBLINE_SCORER_MODULES", [])
 PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
 PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
 PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
+OPENAI_MODERATION_API_KEY = env.str("OPENAI_MODERATION_API_KEY", "")
+OPENAI_MODERATION_URL = env.str("OPENAI_MODERATION_URL", "https://api.openai.com")
+OPENAI_MODERATION_REQUESTS_PER_SECOND = env.float("OPENAI_MODERATION_REQUESTS_PER_SECOND", 1.0)
+AZURE_CONTENT_SAFETY_API_KEY = env.str("AZURE_CONTENT_SAFETY_API_KEY", "")
+AZURE_CONTENT_SAFETY_URL = env.str("AZURE_CONTENT_SAFETY_URL", "")
+AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND = env.float("AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND", 1.0)
+# Of what a contract says; None: pages say that nobody has declared the fee.
+AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS: float | None = env.float("AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS", None)
 
 # Requests a minute of one address to all of the site, static files left out; 0: as many as it likes.
 REQUESTS_A_MINUTE = env.int("REQUESTS_A_MINUTE", 1200, validate=NOT_NEGATIVE)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,10 +14,19 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from scoring.attributes import Attribute, harms_of
+from scoring.language_models.hub import PUBLIC_HUB
 from scoring.refusals import Refused
 from scoring.report_card import FORMS, make_card, read_labelled
 from scoring.report_card.disturbances import measure_effects
-from scoring.scorers import Scorer, Scores, get_scorer
+from scoring.scorers import (
+    JsonLinesReplies,
+    ReplyStore,
+    Scorer,
+    Scores,
+    Surroundings,
+    declaration_of,
+    read_access,
+)
 from scoring.text_files import UnreadableTexts, read_texts
 
 TEXTS_AT_ONCE = 1024
@@ -44,6 +54,12 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="FILE",
         help="one text a line, .jsonl with text on each line, or .json (default: JSON lines on standard input)",
     )
+    score.add_argument(
+        "--replies",
+        type=Path,
+        metavar="FOLDER",
+        help="keep what a service answers there: the same command goes on with it where it was interrupted",
+    )
     score.set_defaults(run=run_score)
     card = commands.add_parser(
         "report-card",
@@ -65,7 +81,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run_score(args: argparse.Namespace) -> None:
     """Score the texts of a file as they are read."""
-    scorer = get_scorer(args.scorer)
+    scorer = open_scorer(args.scorer, JsonLinesReplies(args.replies) if args.replies else None)
     fingerprint = scorer.fingerprint()
     if args.fingerprint and args.fingerprint != fingerprint:
         raise Refused(
@@ -79,6 +95,25 @@ def run_score(args: argparse.Namespace) -> None:
             for line in describe_scores(scorer, scorer.score(chunk)):
                 print(json.dumps(line, allow_nan=False))  # noqa: T201
             bar.update(len(chunk))
+
+
+def open_scorer(name: str, replies: ReplyStore | None = None) -> Scorer:
+    """The scorer called `name`, with the keys, folders and addresses that the environment names, as a board has them.
+
+    Raises UnknownScorer, ScorerUnavailable; ValueError for a wrong option.
+    """
+    return declaration_of(name).build_in(name, surroundings_here(name, replies))
+
+
+def surroundings_here(name: str, replies: ReplyStore | None = None) -> Surroundings:
+    """What the environment has for the scorer called `name`. Raises ValueError where a quota or a fee is no number."""
+    return Surroundings(
+        folder=Path(os.environ.get("PLUMBLINE_SCORERS", "var/scorers")) / name.replace(":", "/"),
+        replies=replies,
+        hub_endpoint=os.environ.get("HF_ENDPOINT", PUBLIC_HUB),
+        hub_token=os.environ.get("HF_TOKEN") or None,
+        services=read_access(os.environ.get),
+    )
 
 
 def describe_scores(scorer: Scorer, scores: Scores) -> Iterator[dict[str, Any]]:
@@ -125,7 +160,7 @@ def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
 def run_report_card(args: argparse.Namespace) -> None:
     """Score labelled texts and print how right the scores are."""
     texts = read_labelled(args.file, args.form, args.language)
-    scorer = get_scorer(args.scorer)
+    scorer = open_scorer(args.scorer)
     number, attribute = choose_attribute(scorer, args.attribute)
     threshold = attribute.threshold if args.threshold is None else args.threshold
     if not 0 <= threshold < 1:

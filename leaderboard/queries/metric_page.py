@@ -23,7 +23,7 @@ from leaderboard.services.policies import policy_of
 from leaderboard.services.scorers import cost_of, problem_with
 from scoring.drift import Policy
 from scoring.evaluation_sets import irregularities_in_words
-from scoring.scorers import Cost, ScorerUnavailable
+from scoring.scorers import Caveat, Cost, ScorerUnavailable
 from scoring.scorers.registry import find_declaration
 
 MOST_OUTDATED = 12  # entries of a version that are named; the others are counted
@@ -83,6 +83,7 @@ class ScorerCard:
     problem: ScorerUnavailable | None
     cost: Cost | None
     limits: tuple[str, ...]
+    caveats: tuple[Caveat, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,8 @@ def scorer_card(metric: Metric, version: MetricVersion | None) -> ScorerCard:
         fingerprint=version.scorer_fingerprint if version and is_own else "",
         problem=problem_with(name),
         cost=cost_of(name),
-        limits=declaration.limits if declaration else (),
+        limits=declaration.limits_of(name) if declaration else (),
+        caveats=declaration.caveats_of(name) if declaration else (),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from leaderboard.models import Calibration, EvaluationSet, Metric, RetiredScorer
 from leaderboard.queries.drift import WatchedScorer, list_watched_scorers
-from scoring.scorers import ScorerDeclaration, find_declaration
+from scoring.scorers import Caveat, ScorerDeclaration, find_declaration
 
 Card = Mapping[str, Any]  # a report card, as `scoring.report_card.ReportCard` is stored
 
@@ -33,7 +33,12 @@ class ListedScorer:
     @property
     def limits(self) -> tuple[str, ...]:
         """What its scores do not tell."""
-        return self.declaration.limits if self.declaration else ()
+        return self.declaration.limits_of(self.name) if self.declaration else ()
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What its name does not fix."""
+        return self.declaration.caveats_of(self.name) if self.declaration else ()
 
     @property
     def metrics(self) -> list[Metric]:

@@ -29,6 +29,7 @@ from scoring.language_models import (
 )
 from scoring.likelihood import NotApplicable
 from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UndeclaredLabel, UnknownScorer
+from scoring.scorers.services import SERVICE_KEYS
 from scoring.served import ServerRefused, ServerUnavailable, ServiceChanged
 
 AGAIN = "Retry it; if it fails the same way, tell the people who run this board the number of the submission."
@@ -389,8 +390,9 @@ def explain(work: Work) -> Advice:
 
 def redact(reason: str) -> str:
     """A technical reason without paths, secrets and addresses of this installation, as submitters may read it."""
-    keys = (settings.HUB_TOKEN, settings.PERSPECTIVE_API_KEY, settings.COMPLETIONS_API_KEY, settings.SECRET_KEY)
-    for secret in (*keys, *settings.COMPLETIONS_API_KEYS.values()):
+    keys = (settings.HUB_TOKEN, settings.COMPLETIONS_API_KEY, settings.SECRET_KEY)
+    service_keys = (getattr(settings, name) for name in SERVICE_KEYS)
+    for secret in (*keys, *service_keys, *settings.COMPLETIONS_API_KEYS.values()):
         if secret:
             reason = reason.replace(secret, HIDDEN)
     for pattern in (INNER, CREDENTIALS, PATHS, PRIVATE):

@@ -49,12 +49,16 @@ def given_up(prefix: str = "") -> Q:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a rescoring costs: entries, texts after de-duplication within each, seconds of scoring, days of quota."""
+    """What a rescoring costs: entries, texts after de-duplication within each, seconds of scoring, days of quota.
+
+    usd: its fee; None where it has none, or nobody declared one.
+    """
 
     entries: int
     texts: int
     seconds: float
     api_days: float | None
+    usd: float | None
 
 
 def estimate(metric: Metric) -> CostEstimate:
@@ -72,7 +76,8 @@ def estimate(metric: Metric) -> CostEstimate:
         sum(entry.seconds for entry in scored_entries) * scale,
     )
     cost = cost_of(version.scorer)
-    return CostEstimate(len(entries), texts, seconds, None if cost is None else texts * cost.seconds / 86_400)
+    days = None if cost is None else texts * cost.seconds / 86_400
+    return CostEstimate(len(entries), texts, seconds, days, texts * cost.usd if cost and cost.usd else None)
 
 
 def version_to_leave(metric: Metric) -> MetricVersion:

@@ -35,6 +35,7 @@ from scoring.scorers import (
     declaration_of,
     find_declaration,
     find_lexicon,
+    read_access,
     read_lexicon,
 )
 
@@ -67,11 +68,13 @@ def surroundings_of(name: str, folder: Path | None = None, **extras: Any) -> Sur
         is_stored=StoredFolder.objects.filter(name=name_of_scorer(name)).exists,
         hub_endpoint=settings.HUB_ENDPOINT,
         hub_token=settings.HUB_TOKEN,
-        perspective_key=settings.PERSPECTIVE_API_KEY,
-        perspective_url=settings.PERSPECTIVE_URL,
-        perspective_requests_per_second=settings.PERSPECTIVE_REQUESTS_PER_SECOND,
+        services=read_access(_setting),
         **extras,
     )
+
+
+def _setting(name: str) -> Any:
+    return getattr(settings, name, None)
 
 
 def problem_with(name: str, retired_scorers: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
@@ -100,7 +103,7 @@ def find_retirement(name: str, retired_scorers: Mapping[str, RetiredScorer] | No
 def cost_of(name: str) -> Cost | None:
     """What a text costs with the scorer, without loading it; None where it runs here."""
     declaration = find_declaration(name)
-    return declaration.cost(surroundings_of(name)) if declaration else None
+    return declaration.cost(declaration.choice(name), surroundings_of(name)) if declaration else None
 
 
 def scorer_of(version: MetricVersion, work: Work | None = None) -> Scorer:
@@ -125,7 +128,7 @@ def scorer_for(
     if retirement := find_retirement(name):
         raise retirement
     declaration = declaration_of(name)
-    if declaration.cost(surroundings_of(name)):
+    if cost_of(name):
         replies = JsonLinesReplies(_replies(work), _identity(name, epoch, work)) if work else None
         return declaration.build_in(name, surroundings_of(name, epoch=epoch, replies=replies))
     folder = folder_here(name)
@@ -265,7 +268,7 @@ def import_scorer(name: str, folder: Path) -> Scorer:
     A scorer with other files is another one: a check finds that, and all entries are scored again.
     """
     declaration = find_declaration(name)
-    if declaration is None or cost_of(name):
+    if declaration is None or not declaration.import_command:
         raise UnknownScorer(f"name = {name!r}: it is not a scorer with files; write it as in detoxify-original")
     if declaration.import_command != "import_scorer":
         raise UnknownScorer(f"name = {name!r}: import it with `manage.py {declaration.import_command}`")

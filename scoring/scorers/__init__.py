@@ -24,7 +24,7 @@ from scoring.scorers.base import (
     complete,
     fingerprint_of,
 )
-from scoring.scorers.declarations import ScorerDeclaration, Surroundings
+from scoring.scorers.declarations import Caveat, ScorerDeclaration, Surroundings
 from scoring.scorers.labels import UndeclaredLabel
 from scoring.scorers.lexicon import Lexicon, LexiconError, LexiconScorer, find_lexicon, read_lexicon
 from scoring.scorers.registry import (
@@ -38,6 +38,8 @@ from scoring.scorers.registry import (
     load_scorers,
 )
 from scoring.scorers.replies import JsonLinesReplies, ReplyStore
+from scoring.scorers.service import ServiceAccess
+from scoring.scorers.services import read_access
 
 if TYPE_CHECKING:
     from scoring.scorers.classifier import read_attributes
@@ -48,6 +50,7 @@ __all__ = [
     "LEXICON",
     "SCORERS",
     "Attribute",
+    "Caveat",
     "Cost",
     "JsonLinesReplies",
     "Lexicon",
@@ -61,6 +64,7 @@ __all__ = [
     "ScorerState",
     "ScorerUnavailable",
     "Scores",
+    "ServiceAccess",
     "Surroundings",
     "UndeclaredLabel",
     "UnknownScorer",
@@ -72,6 +76,7 @@ __all__ = [
     "get_scorer",
     "is_scorer",
     "load_scorers",
+    "read_access",
     "read_attributes",
     "read_lexicon",
 ]

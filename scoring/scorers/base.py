@@ -36,11 +36,11 @@ class ScorerUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one text costs with a remote scorer: requests, seconds of quota, US dollars."""
+    """What one text costs with a remote scorer: requests, seconds of quota, US dollars (None: no fee is declared)."""
 
     requests: int
     seconds: float
-    usd: float
+    usd: float | None
 
 
 @dataclass(frozen=True)

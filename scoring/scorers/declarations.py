@@ -2,12 +2,35 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from scoring.attributes import Attribute, Meaning
 from scoring.scorers.base import Cost, Scorer, ScorerUnavailable
 from scoring.scorers.replies import ReplyStore
+from scoring.scorers.service import ServiceAccess
+
+
+class Caveat(StrEnum):
+    """What the name of a scorer does not fix, as pages tag it; `meaning` says it in a sentence or two."""
+
+    UNVERSIONED = "unversioned"
+    RANDOM = "not deterministic"
+
+    @property
+    def meaning(self) -> str:
+        """What follows from it for its scores."""
+        return CAVEATS[self]
+
+
+CAVEATS = {
+    Caveat.UNVERSIONED: "Its name fixes no version of what is behind it: that may become another one overnight, and "
+    "only a control check can notice.",
+    Caveat.RANDOM: "Asked again, it may score the same text otherwise: control checks allow for as much as it varied "
+    "when a version was opened.",
+}
 
 
 @dataclass(frozen=True)
@@ -17,7 +40,7 @@ class Surroundings:
     folder: where the scorer's own files are, if there are any. is_stored: whether the board keeps such files in its
     storage, to be fetched. epoch: marks a version of what cannot be looked into. meanings: what an operator declares of
     labels. replies: keeps the answers of a service, so that interrupted work goes on. may_fetch: whether what the
-    machine lacks may be downloaded.
+    machine lacks may be downloaded. services: how services are reached, by what their settings begin with.
     """
 
     folder: Path
@@ -28,9 +51,7 @@ class Surroundings:
     may_fetch: bool = True
     hub_endpoint: str = ""
     hub_token: str | None = None
-    perspective_key: str = ""
-    perspective_url: str = ""
-    perspective_requests_per_second: float = 1.0
+    services: Mapping[str, ServiceAccess] = field(default_factory=dict)
 
 
 def no_options(_surroundings: Surroundings) -> dict[str, Any]:
@@ -43,8 +64,18 @@ def no_problem(_choice: str, _surroundings: Surroundings) -> ScorerUnavailable |
     return None
 
 
-def no_cost(_surroundings: Surroundings) -> Cost | None:
+def no_cost(_choice: str, _surroundings: Surroundings) -> Cost | None:
     """Of a scorer that runs here."""
+    return None
+
+
+def no_caveats(_choice: str) -> tuple[Caveat, ...]:
+    """Of a scorer that is the same for ever."""
+    return ()
+
+
+def no_end(_choice: str, _surroundings: Surroundings) -> date | None:
+    """Of a scorer that nobody has announced the end of."""
     return None
 
 
@@ -58,7 +89,8 @@ class ScorerDeclaration:
     then its answers are kept for interrupted work, and its fingerprint takes the epoch. read_labels: what the labels of
     a classifier in a folder mean, where an operator may declare that. quick: whether it is read anew each time, as that
     takes no loading. exact: whether it is nothing but what its fingerprint is of, so that another one is another scorer
-    whatever control texts say. import_command: what brings its files, where it is a command of its own.
+    whatever control texts say. import_command: what brings its files; "" where it has none. caveats: what the choice
+    does not fix. ends: the last day on which it can be had, as its makers announced it.
     """
 
     name: str
@@ -68,11 +100,13 @@ class ScorerDeclaration:
     limits: tuple[str, ...] = ()
     options: Callable[[Surroundings], dict[str, Any]] = no_options
     problem: Callable[[str, Surroundings], ScorerUnavailable | None] = no_problem
-    cost: Callable[[Surroundings], Cost | None] = no_cost
+    cost: Callable[[str, Surroundings], Cost | None] = no_cost
     read_labels: Callable[[str, Mapping[str, Meaning]], tuple[Attribute, ...]] | None = None
     quick: bool = False
     exact: bool = False
     import_command: str = "import_scorer"
+    caveats: Callable[[str], tuple[Caveat, ...]] = no_caveats
+    ends: Callable[[str, Surroundings], date | None] = no_end
 
     @property
     def prefix(self) -> str:
@@ -88,6 +122,14 @@ class ScorerDeclaration:
         """Whether `name` is one of the scorer's."""
         choice = self.choice(name)
         return name == self.prefix + choice and bool(choice) == self.prefix.endswith(":")
+
+    def caveats_of(self, name: str) -> tuple[Caveat, ...]:
+        """What the name of this one does not fix."""
+        return self.caveats(self.choice(name))
+
+    def limits_of(self, name: str) -> tuple[str, ...]:
+        """What scores of this one do not tell, a sentence or two each."""
+        return (*self.limits, *(caveat.meaning for caveat in self.caveats_of(name)))
 
     def build_in(self, name: str, surroundings: Surroundings) -> Scorer:
         """The scorer called `name`. Raises ScorerUnavailable, with what to do; ValueError for a wrong option."""

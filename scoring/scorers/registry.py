@@ -8,11 +8,11 @@ from typing import Any
 
 from scoring.attributes import Attribute, Meaning
 from scoring.refusals import Missing, Refused
-from scoring.scorers.base import Cost, Scorer, ScorerUnavailable
+from scoring.scorers.base import Scorer, ScorerUnavailable
 from scoring.scorers.declarations import ScorerDeclaration, Surroundings
 from scoring.scorers.lexicon import LexiconError, LexiconScorer, find_lexicon, read_lexicon
-from scoring.scorers.perspective import PerspectiveScorer, cost_of_text, unavailable
 from scoring.scorers.profanity import ProfanityScorer
+from scoring.scorers.services import SERVICE_SCORERS
 
 CLASSIFIER, LEXICON = "classifier:", "lexicon:"  # what names of such scorers begin with
 DETOXIFY_VARIANTS = ("original", "unbiased", "multilingual", "original-small", "unbiased-small")
@@ -78,24 +78,6 @@ def _detoxify_options(surroundings: Surroundings) -> dict[str, Any]:
     return {"checkpoint": checkpoints[0], "config_folder": folder}
 
 
-def _perspective_options(surroundings: Surroundings) -> dict[str, Any]:
-    return {
-        "key": surroundings.perspective_key,
-        "base_url": surroundings.perspective_url,
-        "requests_per_second": surroundings.perspective_requests_per_second,
-        "epoch": surroundings.epoch,
-        "replies": surroundings.replies,
-    }
-
-
-def _perspective_problem(_choice: str, surroundings: Surroundings) -> ScorerUnavailable | None:
-    return unavailable(surroundings.perspective_key, surroundings.perspective_url)
-
-
-def _perspective_cost(surroundings: Surroundings) -> Cost:
-    return cost_of_text(surroundings.perspective_requests_per_second)
-
-
 SCORERS = [
     *(
         ScorerDeclaration(
@@ -120,19 +102,7 @@ SCORERS = [
         options=_classifier_options,
         read_labels=_classifier_labels,
     ),
-    ScorerDeclaration(
-        "perspective",
-        "Perspective",
-        True,
-        lambda _choice, key="", **options: PerspectiveScorer(key, **options),
-        (
-            "Perspective is a service that changes without notice, and nobody outside can look into it: what it said "
-            "of a text cannot be had again once it says otherwise. It ends with 2026.",
-        ),
-        options=_perspective_options,
-        problem=_perspective_problem,
-        cost=_perspective_cost,
-    ),
+    *SERVICE_SCORERS,
     ScorerDeclaration(
         f"{LEXICON}NAME",
         "Lexicon",

@@ -18,6 +18,8 @@ KEPT_FROM = {  # by secret: the roles that have no use for it
     "COMPLETIONS_API_KEY=": ("web", "beat", "worker", "files-worker"),
     "COMPLETIONS_API_KEYS=": ("web", "beat", "worker", "files-worker"),
     "PERSPECTIVE_API_KEY=": ("beat", "files-worker", "gpu-worker"),
+    "OPENAI_MODERATION_API_KEY=": ("beat", "files-worker", "gpu-worker"),
+    "AZURE_CONTENT_SAFETY_API_KEY=": ("beat", "files-worker", "gpu-worker"),
 }
 
 

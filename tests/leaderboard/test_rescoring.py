@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
+from leaderboard.management.commands.rescore import in_words
 from leaderboard.models import (
     AuditEvent,
     ControlCheck,
@@ -595,6 +596,17 @@ def test_the_estimate_of_a_remote_scorer_is_in_days_of_its_quota(board, settings
     found = estimate(board)
     assert found.api_days == pytest.approx(found.texts * 2 / 86_400)
     assert found.api_days == pytest.approx(found.texts * cost_of("perspective").seconds / 86_400)
+    assert found.usd is None
+
+
+def test_the_estimate_has_the_fee_that_an_operator_declared(board, settings):
+    settings.AZURE_CONTENT_SAFETY_URL = "https://name.cognitiveservices.azure.com"
+    MetricVersion.objects.filter(metric=board).update(scorer="azure-content-safety:2024-09-01")
+    assert estimate(board).usd is None
+    settings.AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS = 0.5
+    found = estimate(board)
+    assert found.usd == pytest.approx(found.texts * 0.0005)
+    assert f"{found.usd:,.2f} US dollars" in in_words(found)
 
 
 def test_time_left_follows_the_pace(board):

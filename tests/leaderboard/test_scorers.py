@@ -23,6 +23,7 @@ from leaderboard.services.scorers import problem_with
 from leaderboard.services.shards import Shards
 from scoring import language_models
 from scoring.scorers import ScorerState, perspective
+from scoring.scorers import service as service_client
 from tests import standin_perspective
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few, scores_of, texts_of
@@ -264,8 +265,8 @@ def test_a_scorer_that_changed_scores_nothing_under_a_version_of_the_old_one(sam
 @pytest.fixture
 def service(settings, monkeypatch) -> Iterator[StandInPerspective]:
     """A stand-in for Perspective, with the operator's key."""
-    monkeypatch.setattr(perspective, "BACKOFF", 0.001)
-    monkeypatch.setattr(perspective, "TIMEOUT", httpx.Timeout(5.0))
+    monkeypatch.setattr(service_client, "BACKOFF", 0.001)
+    monkeypatch.setattr(service_client, "TIMEOUT", httpx.Timeout(5.0))
     with standin_perspective.serving() as stage:
         settings.PERSPECTIVE_URL = stage.address
         settings.PERSPECTIVE_API_KEY = KEY

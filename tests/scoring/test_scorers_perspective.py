@@ -13,8 +13,17 @@ import numpy as np
 import pytest
 
 from scoring.retries import backoff, retry_after
-from scoring.scorers import JsonLinesReplies, ScorerState, ScorerUnavailable, Scores, get_scorer, perspective
-from scoring.scorers.perspective import ATTRIBUTES, MEANINGS, MOST_FAILED, TRIES, PerspectiveScorer, unavailable
+from scoring.scorers import (
+    JsonLinesReplies,
+    ScorerState,
+    ScorerUnavailable,
+    Scores,
+    ServiceAccess,
+    get_scorer,
+)
+from scoring.scorers import service as client
+from scoring.scorers.perspective import ATTRIBUTES, MEANINGS, PUBLIC_API, PerspectiveScorer, unavailable
+from scoring.scorers.service import MOST_FAILED, TRIES
 from tests.standin_perspective import KEY, StandInPerspective, expected, serving
 
 FAST = 1000.0  # requests a second
@@ -23,16 +32,21 @@ FAST = 1000.0  # requests a second
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInPerspective]:
     """The stand-in, and a client that is impatient."""
-    monkeypatch.setattr(perspective, "BACKOFF", 0.01)
-    monkeypatch.setattr(perspective, "TIMEOUT", httpx.Timeout(0.3))
+    monkeypatch.setattr(client, "BACKOFF", 0.01)
+    monkeypatch.setattr(client, "TIMEOUT", httpx.Timeout(0.3))
     with serving() as stage:
         yield stage
 
 
-def scorer(service: StandInPerspective, **options: Any) -> PerspectiveScorer:
-    found = get_scorer(
-        "perspective", **{"key": KEY, "base_url": service.address, "requests_per_second": FAST, **options}
-    )
+def scorer(
+    service: StandInPerspective,
+    key: str = KEY,
+    base_url: str = "",
+    requests_per_second: float = FAST,
+    **options: Any,
+) -> PerspectiveScorer:
+    access = ServiceAccess(key, base_url or service.address, requests_per_second, 0.0)
+    found = get_scorer("perspective", access=access, **options)
     assert isinstance(found, PerspectiveScorer)
     return found
 
@@ -245,7 +259,7 @@ def test_replies_to_another_question_are_not_taken_for_this_one(service):
 
 
 def test_a_service_that_is_gone_is_unavailable(service, monkeypatch):
-    monkeypatch.setattr(perspective, "BACKOFF", 0.001)
+    monkeypatch.setattr(client, "BACKOFF", 0.001)
     texts = [f"text {number}" for number in range(40)]
     for text in texts:
         service.faults[text] = ["hang up"] * TRIES
@@ -280,16 +294,18 @@ def test_a_text_costs_a_request_and_its_share_of_the_quota(service):
 
 def test_without_a_key_it_is_unavailable_and_says_what_to_do():
     with pytest.raises(ScorerUnavailable, match="set PERSPECTIVE_API_KEY") as caught:
-        get_scorer("perspective", base_url="https://example.org")
+        get_scorer("perspective", access=ServiceAccess(url="https://example.org"))
     assert caught.value.state is ScorerState.UNAVAILABLE
 
 
-def test_after_its_end_the_service_is_retired_but_another_address_is_not():
-    assert unavailable(KEY, today=date(2026, 12, 31)) is None
-    ended = unavailable(KEY, today=date(2027, 1, 1))
+def test_after_its_end_the_service_is_retired_but_another_address_is_not(monkeypatch):
+    monkeypatch.setattr(client, "today", lambda: date(2026, 12, 31))
+    assert unavailable(ServiceAccess(KEY, PUBLIC_API)) is None
+    monkeypatch.setattr(client, "today", lambda: date(2027, 1, 1))
+    ended = unavailable(ServiceAccess(KEY, f"{PUBLIC_API}/"))
     assert ended is not None
     assert ended.state is ScorerState.RETIRED
-    assert unavailable(KEY, "https://example.org", date(2027, 1, 1)) is None
+    assert unavailable(ServiceAccess(KEY, "https://example.org")) is None
 
 
 @pytest.mark.parametrize(
@@ -329,7 +345,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date():
 
 
 def test_the_pauses_after_one_fault_grow(service, monkeypatch):
-    monkeypatch.setattr(perspective, "BACKOFF", 0.04)
+    monkeypatch.setattr(client, "BACKOFF", 0.04)
     service.faults["a"] = ["500"] * (TRIES - 1)
     check(scorer(service).score(["a"]), ["a"])
     pauses = [later[0] - earlier[0] for earlier, later in pairwise(service.requests)]

@@ -94,4 +94,5 @@ def state_of(rescoring: Rescoring) -> dict[str, Any]:
 def in_words(cost: CostEstimate) -> str:
     """An estimate in a sentence."""
     days = "" if cost.api_days is None else f", {cost.api_days:.1f} days at the quota of its service"
-    return f"{cost.entries} entries, {cost.texts:,} texts, about {cost.seconds:.0f} s of scoring{days}"
+    fee = "" if cost.usd is None else f", {cost.usd:,.2f} US dollars"
+    return f"{cost.entries} entries, {cost.texts:,} texts, about {cost.seconds:.0f} s of scoring{days}{fee}"
