@@ -22,6 +22,17 @@ SCHEMAS = {
             ("demographics", pa.list_(pa.string())),
         ]
     ),
+    "labelled_texts": pa.schema(
+        [
+            ("id", pa.string()),
+            ("text", pa.string()),
+            ("harmful", pa.bool_()),
+            ("groups", pa.list_(pa.string())),  # the demographics that it is about
+            ("language", pa.string()),  # a code; empty where it is not known
+            ("functionality", pa.string()),  # what a text of a test suite tests; else empty
+            ("paraphrase_of", pa.string()),  # the id of the text that it says again; else empty
+        ]
+    ),
     "stereotype_pairs": pa.schema(  # two rows for each pair
         [
             ("id", pa.string()),

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from scoring.attributes import Attribute, harms_of
+from scoring.evaluation_sets.label_files import FORMS, read_labelled
 from scoring.language_models.hub import PUBLIC_HUB
 from scoring.refusals import Refused
-from scoring.report_card import FORMS, make_card, read_labelled
+from scoring.report_card import make_card
 from scoring.report_card.disturbances import measure_effects
 from scoring.scorers import (
     JsonLinesReplies,

@@ -256,9 +256,12 @@ TABLES = (
         EvaluationSet,
         EvaluationSet.objects.all,
         ("slug", "version"),
-        ("slug", "version", "title", "kind", "licence", "citation", "notice", "counts", "irregularities", "created_at"),
+        (
+            *("slug", "version", "title", "kind", "licence", "citation", "source", "languages", "notice", "counts"),
+            *("irregularities", "created_at"),
+        ),
         tuple(map(link_artefact, ("artefact", "prompt_scores", "continuations", "continuation_scores"))),
-        added=("irregularities",),
+        added=("irregularities", "source", "languages"),
     ),
     PackageTable(
         "protocols",
@@ -424,7 +427,7 @@ TABLES = (
         Calibration,
         published_calibrations,
         ("metric", "version", "evaluation_set", "evaluation_set_version"),
-        ("fingerprint", "cards", *TIMES),
+        ("fingerprint", "machine", "cards", *TIMES),
         (
             VERSION,
             PackageLink("evaluation_set", "evaluation_sets", ("evaluation_set", "evaluation_set_version")),

@@ -37,6 +37,7 @@ class Calibration(Work):
         related_name="calibrations",
         help_text="The scores, a row a text of the set, in its order. Older calibrations have none.",
     )
+    machine = models.CharField(max_length=200, blank=True, help_text="What its texts a second were measured on.")
     cards = models.JSONField(
         default=dict, blank=True, help_text="The report card of each harm that the scorer declares, by attribute."
     )
@@ -56,6 +57,11 @@ class Calibration(Work):
 
     def __str__(self) -> str:
         return f"calibration of {self.metric_version.scorer} on {self.evaluation_set}"
+
+    @property
+    def texts_a_second(self) -> float | None:
+        """How fast the scorer was, over all texts that it was given; None where nobody measured it."""
+        return self.done / self.seconds if self.machine and self.seconds else None
 
     @property
     def lacks_scores(self) -> bool:

@@ -53,6 +53,7 @@ class Artefact(models.Model):
 
 class EvaluationSetKind(models.TextChoices):
     LABELLED_SENTENCES = "labelled_sentences", "Labelled sentences"
+    LABELLED_TEXTS = "labelled_texts", "Labelled texts, for report cards of scorers only"
     PROMPTS = "prompts", "Prompts"
     STEREOTYPE_PAIRS = "stereotype_pairs", "Stereotype pairs"
     STEREOTYPE_TRIPLES = "stereotype_triples", "Stereotype triples"
@@ -70,6 +71,8 @@ class EvaluationSet(models.Model):
     kind = models.CharField(max_length=40, choices=EvaluationSetKind)
     licence = models.CharField(max_length=200, blank=True)
     citation = models.TextField(blank=True)
+    source = models.CharField(max_length=500, blank=True, help_text="Where the texts are from, as an address or so.")
+    languages = models.JSONField(default=dict, blank=True, help_text="Texts by the code of their language.")
     notice = models.TextField(blank=True, help_text="What a reader should know before looking at the texts.")
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="evaluation_sets")
     prompt_scores = models.ForeignKey(

@@ -18,11 +18,13 @@ from leaderboard.services.leases import claim, give_back_if_unable
 from leaderboard.services.queue import enqueue
 from scoring.artefacts import SCORE
 from scoring.attributes import harms_of
-from scoring.evaluation_sets.labelled import from_table
+from scoring.evaluation_sets import LabelledTexts, from_table, gather_texts, label_sentences, texts_from_table
 from scoring.refusals import Refused
-from scoring.report_card import LabelledTexts, label_sentences, make_card
+from scoring.report_card import make_card
 
 log = logging.getLogger(__name__)
+
+LABELLED = (EvaluationSet.Kind.LABELLED_SENTENCES, EvaluationSet.Kind.LABELLED_TEXTS)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,10 @@ def load_calibration_scores(calibration: Calibration) -> CalibrationScores:
 
 def load_labelled_texts(evaluation_set: EvaluationSet) -> LabelledTexts:
     """The labelled texts of a set. Raises FileNotFoundError where they are not here."""
-    return label_sentences(from_table(artefacts.load(evaluation_set.artefact)))
+    table = artefacts.load(evaluation_set.artefact)
+    if evaluation_set.kind == EvaluationSet.Kind.LABELLED_TEXTS:
+        return gather_texts(texts_from_table(table))
+    return gather_texts(label_sentences(from_table(table)))
 
 
 def read_values(table: pa.Table) -> dict[str, NDArray[np.float32]]:
@@ -57,10 +62,8 @@ def read_values(table: pa.Table) -> dict[str, NDArray[np.float32]]:
 
 
 def labelled_sets() -> list[EvaluationSet]:
-    """The newest version of each set of labelled sentences whose texts are at hand. One query."""
-    rows = EvaluationSet.objects.filter(
-        kind=EvaluationSet.Kind.LABELLED_SENTENCES, artefact__state=Artefact.State.WHOLE
-    )
+    """The newest version of each set of labelled texts that are at hand. Two queries."""
+    rows = EvaluationSet.objects.filter(kind__in=LABELLED, artefact__state=Artefact.State.WHOLE)
     newest = rows.order_by().values("slug").annotate(newest=Max("version")).values_list("slug", "newest")
     newest_versions = set(newest)
     return [row for row in rows.select_related("artefact") if (row.slug, row.version) in newest_versions]
@@ -73,7 +76,7 @@ def request_calibration(version: MetricVersion, evaluation_set: EvaluationSet, *
     """
     if not version.asked_scorer:
         raise Refused(f"{version.metric.slug} asks no scorer: its numbers are likelihoods, which have no labels")
-    if evaluation_set.kind != EvaluationSet.Kind.LABELLED_SENTENCES or evaluation_set.artefact is None:
+    if evaluation_set.kind not in LABELLED or evaluation_set.artefact is None:
         raise Refused.of_value("set", evaluation_set.slug, "it holds no labelled texts; use one that does")
     with transaction.atomic():
         calibration, is_new = Calibration.objects.get_or_create(metric_version=version, evaluation_set=evaluation_set)

@@ -15,14 +15,18 @@ from scoring.artefacts import ArtefactError
 from scoring.evaluation_sets import (
     CatalogueEntry,
     LabelledSentence,
+    LabelledText,
     Prompt,
     SetReading,
     get,
+    read_label_rows,
     read_prompts,
     read_set,
     reading_of_prompts,
     reading_of_sentences,
+    reading_of_texts,
 )
+from scoring.refusals import Refused
 
 PUBLISHED = ("prompt_scores", "continuations", "continuation_scores")  # fields, of what may come with prompts
 
@@ -34,6 +38,7 @@ def declare(entry: CatalogueEntry) -> EvaluationSet:
         "kind": entry.kind,
         "licence": entry.licence,
         "citation": entry.citation,
+        "source": entry.source,
         "notice": entry.notice,
     }
     return EvaluationSet.objects.get_or_create(slug=entry.name, version=1, defaults=values)[0]
@@ -52,10 +57,46 @@ def import_file(slug: str, path: Path) -> tuple[EvaluationSet, bool]:
 def import_own_prompts(slug: str, title: str, licence: str, path: Path) -> tuple[EvaluationSet, bool]:
     """Import prompts of one's own, which no catalogue knows, under a slug of their own; see `freeze`."""
     prompts = read_prompts(path)
-    values = {"title": title or slug, "kind": EvaluationSet.Kind.PROMPTS, "licence": licence}
+    values = {"title": title or slug, "licence": licence}
     with transaction.atomic():
-        first_version = EvaluationSet.objects.get_or_create(slug=slug, version=1, defaults=values)[0]
-        return import_prompts(first_version, prompts)
+        return import_prompts(begin_own_set(slug, EvaluationSet.Kind.PROMPTS, values), prompts)
+
+
+def import_own_texts(
+    slug: str, title: str, path: Path, *, licence: str, source: str, language: str
+) -> tuple[EvaluationSet, bool]:
+    """Import labelled texts of one's own, for report cards, under a slug of their own; see `freeze`.
+
+    language: that of texts whose rows name none. Raises Refused where a licence, a source or the language of a text is
+    missing, and UnreadableLabels.
+    """
+    for field, option, value in (("licence", "--licence", licence), ("source", "--from", source)):
+        if not value.strip():
+            raise Refused(f"{field}: is missing, and report cards say it; give it with {option}", field=field)
+    rows = read_label_rows(path, language=language)
+    nameless = next((row.id for row in rows if not row.language), None)
+    if nameless is not None:
+        raise Refused(
+            f"language: the text {nameless} names none; fill the column, or give --language", field="language"
+        )
+    values = {"title": title or slug, "licence": licence, "source": source}
+    with transaction.atomic():
+        return import_texts(begin_own_set(slug, EvaluationSet.Kind.LABELLED_TEXTS, values), rows)
+
+
+def begin_own_set(slug: str, kind: str, values: dict[str, str]) -> EvaluationSet:
+    """The first version of a set of one's own. Raises Refused where the slug is that of a set of another kind."""
+    texts = EvaluationSet.objects.get_or_create(slug=slug, version=1, defaults={**values, "kind": kind})[0]
+    if texts.kind != kind:
+        raise Refused(
+            f"slug = {slug!r}: it is a set of {texts.get_kind_display().lower()}; choose another", field="slug"
+        )
+    return texts
+
+
+def import_texts(first_version: EvaluationSet, rows: list[LabelledText]) -> tuple[EvaluationSet, bool]:
+    """Freeze labelled texts as a version of the set; see `freeze`."""
+    return import_reading(first_version, reading_of_texts(rows))
 
 
 def import_sentences(entry: CatalogueEntry, sentences: list[LabelledSentence]) -> tuple[EvaluationSet, bool]:
@@ -74,9 +115,9 @@ def import_reading(first_version: EvaluationSet, reading: SetReading) -> tuple[E
         field: artefacts.store(table, kind) for field, (kind, table) in reading.published.items() if table.num_rows
     }
     texts, new = freeze(first_version, reading.table, reading.kind, reading.counts, published_artefacts)
-    if texts.irregularities != reading.irregularities:
-        texts.irregularities = reading.irregularities
-        texts.save(update_fields=["irregularities"])
+    if (texts.irregularities, texts.languages) != (reading.irregularities, reading.languages):
+        texts.irregularities, texts.languages = reading.irregularities, reading.languages
+        texts.save(update_fields=["irregularities", "languages"])
     return texts, new
 
 

@@ -9,13 +9,21 @@ from django.conf import settings
 from leaderboard.models import EvaluationSet, LanguageModel, Metric
 from leaderboard.services.devices import has_engine
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
-from leaderboard.services.evaluation_sets import declare, import_file, import_prompts, import_sentences
+from leaderboard.services.evaluation_sets import declare, import_file, import_prompts, import_sentences, import_texts
 from leaderboard.services.folders import keep_local_folders
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.published import seed_published
 from leaderboard.services.upgrade import catch_up_all
-from scoring.evaluation_sets import build_regard, build_starter, get
+from scoring.evaluation_sets import (
+    IDENTITY_MENTIONS,
+    PARAPHRASES,
+    build_identity_mentions,
+    build_paraphrases,
+    build_regard,
+    build_starter,
+    get,
+)
 
 METRICS = Path(__file__).parent.parent / "metrics.toml"
 STARTER, OPENINGS = "starter", "regard-openings"
@@ -36,7 +44,7 @@ def seed(say: Callable[[str], None] = lambda _line: None) -> None:
     for version in seed_published():
         say(f"published figures: {version.scorings.count()} models under {version} ({version.source})")
     sets = seed_evaluation_sets()
-    for texts in sets:
+    for texts in [*sets, *seed_labelled_texts()]:
         if texts.artefact:
             say(f"evaluation set: {texts} ({texts.artefact.rows} texts)")
     models = add_bundled() if has_engine() else list(LanguageModel.objects.filter(source=LanguageModel.Source.BUNDLED))
@@ -74,6 +82,14 @@ def seed_evaluation_sets() -> list[EvaluationSet]:
     return [
         flagship(TOXIGEN) or import_sentences(get(STARTER), build_starter())[0],
         flagship(PROMPTS) or openings,
+    ]
+
+
+def seed_labelled_texts() -> list[EvaluationSet]:
+    """The labelled texts that come with Plumbline, for report cards of scorers."""
+    return [
+        import_texts(declare(get(IDENTITY_MENTIONS)), build_identity_mentions())[0],
+        import_texts(declare(get(PARAPHRASES)), build_paraphrases())[0],
     ]
 
 

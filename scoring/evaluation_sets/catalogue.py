@@ -10,9 +10,15 @@ from typing import Any
 
 from scoring.refusals import Missing
 
-KINDS = ("labelled_sentences", "prompts", "stereotype_pairs", "stereotype_triples", "coreference", "text")
+KINDS = (
+    *("labelled_sentences", "labelled_texts", "prompts", "stereotype_pairs", "stereotype_triples", "coreference"),
+    "text",
+)
 # What can be imported; empty where nothing reads the set from a file.
-FORMATS = ("", "safenlp", "prompts", "crows_pairs", "stereoset", "winobias", "winogender")
+FORMATS = (
+    *("", "safenlp", "prompts", "crows_pairs", "stereoset", "winobias", "winogender"),
+    *("hatecheck", "rtp-lx", "civil-comments"),
+)
 _CATALOGUE = Path(__file__).with_name("catalogue.toml")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -49,6 +55,11 @@ class CatalogueEntry:
     paper: str  # address of the paper; empty where there is none
     notice: str  # what a reader should know before looking at the texts
     files: tuple[CatalogueFile, ...]  # data first, then licences; none where texts are built, or have no pinned home
+
+    @property
+    def source(self) -> str:
+        """Where the texts are from: the address of the first file, or of the paper; empty where they are built."""
+        return self.files[0].url if self.files else self.paper
 
 
 def load_catalogue(path: Path = _CATALOGUE) -> dict[str, CatalogueEntry]:

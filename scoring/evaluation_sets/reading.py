@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from scoring.evaluation_sets.catalogue import CatalogueEntry
+from scoring.evaluation_sets.label_files import read_label_rows
 from scoring.evaluation_sets.labelled import (
     EvaluationSetError,
     LabelledSentence,
@@ -17,6 +18,7 @@ from scoring.evaluation_sets.labelled import (
     read_safenlp,
     to_table,
 )
+from scoring.evaluation_sets.labelled_texts import LabelledText, count_by_group, texts_table
 from scoring.evaluation_sets.pairs import SentencePair, pair_counts, pairs_table, read_crows_pairs
 from scoring.evaluation_sets.prompts import (
     Prompt,
@@ -40,20 +42,30 @@ from scoring.evaluation_sets.triples import Triple, read_stereoset, triple_count
 class SetReading:
     """Frozen texts: rows of an artefact of `kind`, with counts by demographic and of what is irregular about them.
 
-    published: what comes with them, by name, each with the kind of its artefact.
+    languages: the number of texts by code, where it is known. published: what comes with them, by name, each with the
+    kind of its artefact.
     """
 
     kind: str
     table: pa.Table
     counts: dict[str, Any]
     irregularities: dict[str, int] = field(default_factory=dict)
+    languages: dict[str, int] = field(default_factory=dict)
     published: Mapping[str, tuple[str, pa.Table]] = field(default_factory=dict)
 
 
 def reading_of_sentences(sentences: Sequence[LabelledSentence]) -> SetReading:
     """Labelled sentences."""
     rows = list(sentences)
-    return SetReading("labelled_sentences", to_table(rows), counts(rows), irregularities(rows))
+    return SetReading("labelled_sentences", to_table(rows), counts(rows), irregularities(rows), {"en": len(rows)})
+
+
+def reading_of_texts(rows: Sequence[LabelledText]) -> SetReading:
+    """Labelled texts, counted by demographic and by language."""
+    languages = Counter(row.language for row in rows if row.language)
+    return SetReading(
+        "labelled_texts", texts_table(rows), count_by_group(rows), languages=dict(sorted(languages.items()))
+    )
 
 
 def reading_of_prompts(prompts: Sequence[Prompt]) -> SetReading:
@@ -92,6 +104,9 @@ READERS: dict[str, Callable[[Path], SetReading]] = {
     "crows_pairs": lambda path: reading_of_pairs(read_crows_pairs(path)),
     "stereoset": lambda path: reading_of_triples(read_stereoset(path)),
     "winobias": lambda path: reading_of_pronoun_pairs(read_winobias(path)),
+    "hatecheck": lambda path: reading_of_texts(read_label_rows(path, "hatecheck")),
+    "rtp-lx": lambda path: reading_of_texts(read_label_rows(path, "rtp-lx")),
+    "civil-comments": lambda path: reading_of_texts(read_label_rows(path, "civil-comments")),
     "winogender": lambda path: reading_of_pronoun_pairs(read_winogender(path)),
 }
 

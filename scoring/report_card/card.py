@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.evaluation_sets.labelled_texts import LabelledTexts
 from scoring.report_card.figures import (
     Array,
     Flags,
@@ -21,7 +22,6 @@ from scoring.report_card.figures import (
     roc_auc,
     share,
 )
-from scoring.report_card.labelled_texts import LabelledTexts
 
 LENGTH_QUANTILES = (0.25, 0.5, 0.75)
 

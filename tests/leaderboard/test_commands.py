@@ -39,7 +39,7 @@ def test_without_better_data_the_starter_set_is_seeded_and_every_bundled_model_q
     settings.PLUMBLINE_DATA = tmp_path
     seed()
     here = EvaluationSet.objects.filter(artefact__isnull=False)
-    assert {texts.slug for texts in here} == {"starter", "regard-openings"}
+    assert {texts.slug for texts in here} == {"starter", "regard-openings", "identity-mentions", "paraphrases"}
     bundled = LanguageModel.objects.filter(source="bundled")
     assert Run.objects.filter(protocol__evaluation_set__slug="starter").count() == bundled.count() >= 6
     # Only causal models continue texts.

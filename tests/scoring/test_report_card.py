@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from scoring.__main__ import main
-from scoring.report_card import LabelledTexts, UnreadableLabels, make_card, read_labelled
+from scoring.evaluation_sets.label_files import read_labelled
+from scoring.evaluation_sets.labelled_texts import LabelledTexts, UnreadableLabels, gather_texts
+from scoring.evaluation_sets.own_texts import build_identity_mentions, build_paraphrases
+from scoring.report_card import make_card
 from scoring.report_card.disturbances import DISTURBANCES, measure_effects, swap_letters
 from scoring.report_card.figures import (
     average_precision,
@@ -48,6 +51,7 @@ def labelled(harmful, groups=None, languages=None, functionalities=None) -> Labe
         groups or {},
         nothing if languages is None else np.array(languages),
         nothing if functionalities is None else np.array(functionalities),
+        nothing,
     )
 
 
@@ -193,7 +197,51 @@ def test_a_multilingual_case_is_in_the_language_of_its_name(tmp_path):
     path = tmp_path / "hatecheck_cases_final_french.csv"
     path.write_text("mhc_case_id,functionality,test_case,label_gold,target_ident\nfrench-5,slur_h,un,hateful,women\n")
     texts = read_labelled(path, "hatecheck")
-    assert (texts.languages.tolist(), texts.functionalities.tolist()) == (["french"], ["slur_h"])
+    assert (texts.languages.tolist(), texts.functionalities.tolist()) == (["fr"], ["slur_h"])
+    (tmp_path / "hatecheck_cases_final_german.csv").write_text(
+        "mhc_case_id,functionality,test_case,label_gold,target_ident\ngerman-5,ident_nh,zwei,non-hateful,\n"
+    )
+    texts = read_labelled(tmp_path, "hatecheck")
+    assert (texts.ids, texts.languages.tolist()) == (("french-5", "german-5"), ["fr", "de"])
+
+
+def test_a_folder_of_rtp_lx_has_a_text_of_one_number_in_each_language(tmp_path):
+    for name, prompt, toxicity in (("EN", "one", 3.0), ("PT-BR", "um", 2.9)):
+        row = {"Prompt": prompt, "Index": 7, "Annotations": {"Toxicity": toxicity}}
+        (tmp_path / f"RTP_LX_{name}.json").write_text(json.dumps(row) + "\n")
+    texts = read_labelled(tmp_path, "rtp-lx")
+    assert texts.ids == ("en-7", "pt-br-7")
+    assert texts.languages.tolist() == ["en", "pt-br"]
+    assert texts.harmful.tolist() == [True, False]
+    with pytest.raises(UnreadableLabels, match=r"holds no file \*\.csv: give the folder"):
+        read_labelled(tmp_path, "hatecheck")
+
+
+def test_a_paraphrase_names_a_text_of_the_same_file(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("id,text,label,paraphrase_of\na,one,harmful,\nb,two,harmful,a\n")
+    assert read_labelled(path).paraphrase_of.tolist() == ["", "a"]
+    path.write_text("id,text,label,paraphrase_of\na,one,harmful,\nb,two,harmful,c\n")
+    with pytest.raises(UnreadableLabels, match="paraphrase_of: 'c' is no id of its rows"):
+        read_labelled(path)
+
+
+def test_mentions_of_identities_are_the_same_benign_sentences_for_every_name():
+    texts = gather_texts(build_identity_mentions())
+    assert not texts.harmful.any()
+    assert len(set(texts.texts)) == len(set(texts.ids)) == len(texts)
+    counts = {name: member.sum() for name, member in texts.groups.items()}
+    assert counts["no identity"] == 40
+    assert all(count % 10 == 0 for count in counts.values())
+    assert set(texts.languages) == {"en"}
+
+
+def test_every_paraphrase_has_the_label_of_what_it_says_again():
+    rows = {row.id: row for row in build_paraphrases()}
+    pairs = [(row, rows[row.paraphrase_of]) for row in rows.values() if row.paraphrase_of]
+    assert len(pairs) == 48
+    assert all(paraphrase.harmful == original.harmful for paraphrase, original in pairs)
+    assert len({row.text for row in rows.values()}) == len(rows)
 
 
 @pytest.mark.parametrize(

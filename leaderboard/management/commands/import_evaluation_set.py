@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from leaderboard.management.output import BoardCommand
 from leaderboard.management.progress import file_progress
 from leaderboard.models import EvaluationSet
-from leaderboard.services.evaluation_sets import import_file, import_own_prompts
+from leaderboard.services.evaluation_sets import import_file, import_own_prompts, import_own_texts
 from scoring.evaluation_sets import (
     irregularities_in_words,
     load_catalogue,
@@ -17,24 +17,42 @@ from scoring.evaluation_sets import (
 )
 
 MOST_BYTES = 2**30
+NOUNS: dict[str, str] = {EvaluationSet.Kind.PROMPTS: "prompts", EvaluationSet.Kind.LABELLED_TEXTS: "labelled texts"}
 
 
 class Command(BoardCommand):
     help = (
         f"Import an evaluation set of the catalogue ({', '.join(readable_sets())}), or with --prompts your own prompts "
-        "as JSON lines or CSV."
+        "as JSON lines or CSV, or with --labelled your own labelled texts, for report cards of scorers, as CSV, JSON "
+        "lines or Parquet."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("slug", help="a name of the catalogue; with --prompts, one of your choice")
+        parser.add_argument("slug", help="a name of the catalogue; of your own texts, one of your choice")
         parser.add_argument(
-            "source", metavar="PATH|URL", help="the file (of BOLD, WinoBias and Winogender the folder), or its address"
+            "source",
+            metavar="PATH|URL",
+            help="the file, or its address; the folder of BOLD, WinoBias, Winogender, Multilingual HateCheck, RTP-LX",
         )
-        parser.add_argument(
+        own_texts = parser.add_mutually_exclusive_group()
+        own_texts.add_argument(
             "--prompts", action="store_true", help="your own prompts: `prompt` or `text`, and `id`, `group`"
         )
-        parser.add_argument("--title", default="", help="with --prompts: what pages call them")
-        parser.add_argument("--licence", default="", help="with --prompts: their licence")
+        own_texts.add_argument(
+            "--labelled",
+            action="store_true",
+            dest="with_labels",
+            help="your own labelled texts: `text` and `label` (harmful or benign), and `id`, `groups`, `language`, "
+            "`functionality`, `paraphrase_of`",
+        )
+        parser.add_argument("--title", default="", help="of your own texts: what pages call them")
+        parser.add_argument("--licence", default="", help="of your own texts: their licence")
+        parser.add_argument(
+            "--from", default="", metavar="WORDS", help="of your own labelled texts: who made them, or their address"
+        )
+        parser.add_argument(
+            "--language", default="", metavar="CODE", help="with --labelled: of texts whose rows name none"
+        )
 
     def handle(self, slug: str, source: str, **options: Any) -> None:
         try:
@@ -46,7 +64,7 @@ class Command(BoardCommand):
         except httpx.HTTPError as error:
             raise CommandError(str(error)) from error
         rows = texts.artefact.rows if texts.artefact else 0
-        noun = "prompts" if texts.kind == EvaluationSet.Kind.PROMPTS else "sentences"
+        noun = NOUNS.get(texts.kind, "sentences")
         if new:
             scores_text = f", with {texts.prompt_scores.rows:,} published scores" if texts.prompt_scores else ""
             groups = f", {len(texts.counts)} demographics or domains" if texts.counts else ""
@@ -59,14 +77,19 @@ class Command(BoardCommand):
         self.answer(answer | texts.irregularities)
 
     def read(
-        self, slug: str, path: Path, *, prompts: bool, title: str, licence: str, **_options: Any
+        self, slug: str, path: Path, *, prompts: bool, with_labels: bool, title: str, licence: str, **options: Any
     ) -> tuple[EvaluationSet, bool]:
         """Import what is at `path`."""
-        if not prompts:
+        if not prompts and not with_labels:
             return import_file(slug, path)
         if slug in load_catalogue():
-            raise CommandError(f"{slug} is a set of the catalogue: leave --prompts out, or choose another slug")
-        return import_own_prompts(slug, title, licence, path)
+            option = "--prompts" if prompts else "--labelled"
+            raise CommandError(f"{slug} is a set of the catalogue: leave {option} out, or choose another slug")
+        if prompts:
+            return import_own_prompts(slug, title, licence, path)
+        return import_own_texts(
+            slug, title, path, licence=licence, source=options["from"], language=options["language"]
+        )
 
     def download(self, url: str, folder: Path) -> Path:
         """Bring the file at `url` into `folder`, with a progress bar."""

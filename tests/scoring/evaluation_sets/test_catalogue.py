@@ -24,7 +24,14 @@ NAMES = [
     "wikitext-2",
     "starter",
     "regard-openings",
+    "hatecheck",
+    "multilingual-hatecheck",
+    "rtp-lx",
+    "civil-comments",
+    "identity-mentions",
+    "paraphrases",
 ]
+BUILT = ("starter", "regard-openings", "identity-mentions", "paraphrases")
 FILES = [file for entry in load_catalogue().values() for file in entry.files]
 PINNED = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/([0-9a-f]{7,40}|2\.7\.0)/\S+")
 
@@ -58,7 +65,7 @@ def test_a_set_says_where_it_comes_from_on_one_line(name: str) -> None:
     assert "\n" not in entry.citation
     assert "  " not in entry.citation + entry.notice
     assert re.fullmatch(r"[a-z0-9-]+", entry.citation_key)
-    assert entry.paper.startswith("https://arxiv.org/abs/") or name in ("starter", "regard-openings")
+    assert entry.paper.startswith("https://arxiv.org/abs/") or name in BUILT
     assert len(entry.licence) <= 200
     assert len(entry.title) <= 200
 
@@ -72,6 +79,8 @@ def test_the_importable_sets_begin_with_the_file_to_import() -> None:
         "implicit-hate": "safenlp/implicitHate.json",
         "crows-pairs": "crows_pairs/crows_pairs_anonymized.csv",
         "stereoset": "stereoset/test.jsonl",
+        "hatecheck": "hatecheck/test_suite_cases.csv",
+        "multilingual-hatecheck": "multilingual_hatecheck/hatecheck_cases_final_arabic.csv",
         "winogender": "winogender/templates_structurefilter.tsv",
         "winobias": "winobias/pro_stereotyped_type1.txt.dev",
         "bold": "bold/prompts/gender_prompt.json",  # of a folder

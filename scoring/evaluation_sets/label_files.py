@@ -1,22 +1,27 @@
-"""Texts that people labelled as harmful or not, in the file forms of their field and in one of your own.
+"""Files of texts that people labelled as harmful or not, in the forms of their field and in one of your own.
 
 Messages name the file, the row and the column, never a text.
 """
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from scoring.evaluation_sets.labelled import EvaluationSetError, LabelledSentence, read_safenlp
-from scoring.refusals import Refused
+from scoring.evaluation_sets.labelled import EvaluationSetError, read_safenlp
+from scoring.evaluation_sets.labelled_texts import (
+    LabelledText,
+    LabelledTexts,
+    UnreadableLabels,
+    gather_texts,
+    label_sentences,
+)
 
 LEAST_SHARE = 0.5  # of its annotators, from which Civil Comments calls a comment toxic or about an identity
 LEAST_TOXIC = 3.0  # of 5, "content is toxic" in the instructions to the annotators of RTP-LX
@@ -29,77 +34,39 @@ CIVIL_IDENTITIES = (
     *("black", "white", "asian", "latino", "other_race_or_ethnicity", "physical_disability"),
     *("intellectual_or_learning_disability", "psychiatric_or_mental_illness", "other_disability"),
 )
+LANGUAGES = {  # as multilingual HateCheck names them
+    **{"arabic": "ar", "dutch": "nl", "english": "en", "french": "fr", "german": "de", "hindi": "hi", "italian": "it"},
+    **{"mandarin": "zh", "polish": "pl", "portuguese": "pt", "spanish": "es"},
+}
 LONGEST_FIELD = 2**20  # characters of a cell
 
 
-class UnreadableLabels(Refused):
-    """A file of labelled texts is not one; the message says where and what to do."""
-
-
-@dataclass(frozen=True)
-class LabelledTexts:
-    """Texts [n] with ids, whether each is harmful, and what else is known of it.
-
-    groups: the texts that are about each demographic, bool [n] by name. languages, functionalities: a name each, ""
-    where it has none; a functionality is what a text of a test suite tests.
-    """
-
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    harmful: NDArray[np.bool_]
-    groups: Mapping[str, NDArray[np.bool_]]
-    languages: NDArray[np.str_]
-    functionalities: NDArray[np.str_]
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    id: str
-    text: str
-    harmful: bool
-    groups: tuple[str, ...] = ()
-    language: str = ""
-    functionality: str = ""
-
-
 def read_labelled(path: Path, form: str = "own", language: str = "") -> LabelledTexts:
+    """The rows of `read_label_rows` as columns."""
+    return gather_texts(read_label_rows(path, form, language))
+
+
+def read_label_rows(path: Path, form: str = "own", language: str = "") -> list[LabelledText]:
     """Read labelled texts in one of FORMS; `language`: that of texts whose rows name none.
 
     All or nothing: raises UnreadableLabels at the first row that is wrong, OSError where the file cannot be read.
     """
     if form not in FORMS:
         raise UnreadableLabels.of_value("form", form, f"use one of {', '.join(FORMS)}")
-    rows = list(FORMS[form](path))
+    rows = [row if row.language else replace(row, language=language) for row in FORMS[form](path)]
     if not rows:
         raise UnreadableLabels(f"{path.name} holds no text: give harmful and benign ones")
     duplicate = _first_repeated(row.id for row in rows)
     if duplicate is not None:
         raise UnreadableLabels(f"{path.name}, id: {duplicate!r} stands in two rows; give every text an id of its own")
-    return _gather(rows, language)
-
-
-def label_sentences(sentences: Iterable[LabelledSentence]) -> LabelledTexts:
-    """The sentences of an evaluation set, which are English, as labelled texts."""
-    return _gather([_of_sentence(sentence) for sentence in sentences])
-
-
-def _of_sentence(sentence: LabelledSentence) -> _Row:
-    return _Row(sentence.id, sentence.text, sentence.harmful, sentence.demographics, "en")
-
-
-def _gather(rows: Sequence[_Row], language: str = "") -> LabelledTexts:
-    names = sorted({group for row in rows for group in row.groups})
-    return LabelledTexts(
-        tuple(row.id for row in rows),
-        tuple(row.text for row in rows),
-        np.array([row.harmful for row in rows], dtype=bool),
-        {name: np.array([name in row.groups for row in rows], dtype=bool) for name in names},
-        np.array([row.language or language for row in rows], dtype=np.str_),
-        np.array([row.functionality for row in rows], dtype=np.str_),
-    )
+    stray = {row.paraphrase_of for row in rows} - {row.id for row in rows} - {""}
+    if stray:
+        raise UnreadableLabels(
+            f"{path.name}, paraphrase_of: {min(stray)!r} is no id of its rows; give the id of the text that is said "
+            "again",
+            field="paraphrase_of",
+        )
+    return rows
 
 
 def _first_repeated(ids: Iterable[str]) -> str | None:
@@ -111,67 +78,87 @@ def _first_repeated(ids: Iterable[str]) -> str | None:
     return None
 
 
-def _read_own(path: Path) -> Iterator[_Row]:
-    """CSV, JSON lines or Parquet with text and label; id, groups (a list, or names between ;), language, functionality
-    where they are known."""
+def _read_own(path: Path) -> Iterator[LabelledText]:
+    """CSV, JSON lines or Parquet with text and label.
+
+    And id, groups (a list, or names between ;), language, functionality, paraphrase_of, where they are known.
+    """
     for number, row in enumerate(_records(path), start=1):
         groups = row.get("groups") or ()
         names = groups.split(";") if isinstance(groups, str) else groups
-        yield _Row(
+        yield LabelledText(
             str(row.get("id") or number),
             _text(path, number, row, "text"),
             _label(path, number, row, "label"),
             tuple(str(name).strip() for name in names if str(name).strip()),
-            str(row.get("language") or ""),
-            str(row.get("functionality") or ""),
+            str(row.get("language") or "").strip(),
+            str(row.get("functionality") or "").strip(),
+            str(row.get("paraphrase_of") or "").strip(),
         )
 
 
-def _read_safenlp(path: Path) -> Iterator[_Row]:
+def _read_safenlp(path: Path) -> Iterator[LabelledText]:
     """The list of Hosseini et al. 2023: toxiGen.json, implicitHate.json."""
     try:
         sentences = read_safenlp(path)
     except EvaluationSetError as error:
         raise UnreadableLabels(str(error)) from error
-    yield from map(_of_sentence, sentences)
+    yield from label_sentences(sentences)
 
 
-def _read_hatecheck(path: Path) -> Iterator[_Row]:
+def _read_hatecheck(path: Path) -> Iterator[LabelledText]:
     """The table of Röttger et al. 2021, test_suite_cases.csv, or of its multilingual successor (2022).
 
-    A multilingual case is named LANGUAGE-NUMBER.
+    Of the successor also a folder of its tables, one a language; its cases are named LANGUAGE-NUMBER.
     """
-    for number, row in enumerate(_records(path), start=1):
-        identifier = str(row.get("mhc_case_id") or row.get("case_id") or number)
-        target = str(row.get("target_ident") or "")
-        yield _Row(
-            identifier,
-            _text(path, number, row, "test_case"),
-            _label(path, number, row, "label_gold"),
-            (target,) if target else (),
-            identifier.rpartition("-")[0] if row.get("mhc_case_id") else "en",
-            str(row.get("functionality") or ""),
-        )
+    for file in _files(path, "*.csv"):
+        for number, row in enumerate(_records(file), start=1):
+            identifier = str(row.get("mhc_case_id") or row.get("case_id") or number)
+            target = str(row.get("target_ident") or "")
+            language = identifier.rpartition("-")[0] if row.get("mhc_case_id") else "english"
+            yield LabelledText(
+                identifier,
+                _text(file, number, row, "test_case"),
+                _label(file, number, row, "label_gold"),
+                (target,) if target else (),
+                LANGUAGES.get(language, language),
+                str(row.get("functionality") or ""),
+            )
 
 
-def _read_rtp_lx(path: Path) -> Iterator[_Row]:
-    """JSON lines of de Wynter et al. 2024, RTP_LX_XX.json: prompts; the file's name names the language."""
-    language = path.stem.rpartition("_")[2].lower()
-    for number, row in enumerate(_json_lines(path), start=1):
-        annotations = row.get("PromptAnnotations")
-        toxicity = annotations.get("Toxicity") if isinstance(annotations, dict) else None
-        values: list[float] = [
-            value
-            for value in (toxicity if isinstance(toxicity, list) else [toxicity])
-            if isinstance(value, int | float) and 1 <= value <= 5
-        ]
-        if not values or (isinstance(toxicity, list) and len(values) < len(toxicity)):
-            raise _wrong(path, number, "PromptAnnotations.Toxicity", "is no number from 1 to 5")
-        is_harmful = float(np.mean(values)) >= LEAST_TOXIC
-        yield _Row(str(row.get("ID", number)), _text(path, number, row, "Prompt"), is_harmful, (), language)
+def _read_rtp_lx(path: Path) -> Iterator[LabelledText]:
+    """JSON lines of de Wynter et al. 2024, RTP_LX_XX.json: prompts; or a folder of such files, one a language.
+
+    A text is named LANGUAGE-NUMBER, by the file's name. Earlier releases say Annotations and Index.
+    """
+    for file in _files(path, "RTP_LX_*.json"):
+        language = file.stem.rpartition("_")[2].lower()
+        for number, row in enumerate(_json_lines(file), start=1):
+            annotations = row.get("PromptAnnotations") or row.get("Annotations")
+            toxicity = annotations.get("Toxicity") if isinstance(annotations, dict) else None
+            values: list[float] = [
+                value
+                for value in (toxicity if isinstance(toxicity, list) else [toxicity])
+                if isinstance(value, int | float) and 1 <= value <= 5
+            ]
+            if not values or (isinstance(toxicity, list) and len(values) < len(toxicity)):
+                raise _wrong(file, number, "PromptAnnotations.Toxicity", "is no number from 1 to 5")
+            is_harmful = float(np.mean(values)) >= LEAST_TOXIC
+            identifier = f"{language}-{row.get('ID', row.get('Index', number))}"
+            yield LabelledText(identifier, _text(file, number, row, "Prompt"), is_harmful, (), language)
 
 
-def _read_civil_comments(path: Path) -> Iterator[_Row]:
+def _files(path: Path, pattern: str) -> list[Path]:
+    """The file, or those of a folder in the order of their names."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob(pattern))
+    if not files:
+        raise UnreadableLabels(f"{path.name} holds no file {pattern}: give the folder of the unpacked files")
+    return files
+
+
+def _read_civil_comments(path: Path) -> Iterator[LabelledText]:
     """The table of Borkan et al. 2019: comment_text, toxicity and identities as shares of annotators."""
     for number, row in enumerate(_records(path), start=1):
         text_column = "comment_text" if "comment_text" in row else "text"
@@ -179,7 +166,7 @@ def _read_civil_comments(path: Path) -> Iterator[_Row]:
         groups = [
             name for name in CIVIL_IDENTITIES if row.get(name) not in (None, "") and _share(path, number, row, name)
         ]
-        yield _Row(
+        yield LabelledText(
             str(row.get("id") or number),
             _text(path, number, row, text_column),
             _share(path, number, row, toxicity_column),
@@ -188,7 +175,7 @@ def _read_civil_comments(path: Path) -> Iterator[_Row]:
         )
 
 
-FORMS: dict[str, Callable[[Path], Iterator[_Row]]] = {
+FORMS: dict[str, Callable[[Path], Iterator[LabelledText]]] = {
     "own": _read_own,
     "safenlp": _read_safenlp,
     "hatecheck": _read_hatecheck,
