@@ -32,6 +32,7 @@ from leaderboard.views import (
     rankings,
     samples,
     scenarios,
+    scorer_ranks,
     scorers,
     search,
 )
@@ -54,6 +55,8 @@ urlpatterns = [
     path("agreement/", agreement.agreement, name="agreement"),
     path("grids/", grids.grids, name="grids"),
     re_path(r"^agreement/(?P<name>correlations|sizes|models)\.csv$", agreement.agreement_file, name="agreement_file"),
+    path("agreement/scorers/", scorer_ranks.scorer_ranks, name="scorer_ranks"),
+    re_path(r"^agreement/scorers\.(?P<name>csv|json)$", scorer_ranks.scorer_ranks_file, name="scorer_ranks_file"),
     path("agreement/published/", hosseini.agreement_published, name="agreement_published"),
     path("published/", papers.published, name="published"),
     path("published/<slug:name>/", papers.published_table, name="published_table"),

@@ -4,7 +4,7 @@ What makes files of a chart is in `pdf`, which pages do not import.
 """
 
 from leaderboard.charts.box_plots import BoxColumn, BoxPoint, box_plots
-from leaderboard.charts.bump import BumpColumn, BumpLine, bump_chart
+from leaderboard.charts.bump import BumpColumn, BumpLine, bump_chart, bump_charts
 from leaderboard.charts.control_chart import ControlPanel, ControlPoint, control_chart
 from leaderboard.charts.distributions import DistributionSample, distributions
 from leaderboard.charts.figure import Chart
@@ -30,6 +30,7 @@ __all__ = [
     "ShadedCell",
     "box_plots",
     "bump_chart",
+    "bump_charts",
     "control_chart",
     "distributions",
     "forest_chart",

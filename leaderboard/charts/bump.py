@@ -1,6 +1,6 @@
 """The bump chart: ranks over the versions of a metric."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -75,6 +75,23 @@ def bump_chart(
 
     front: the key of a line to draw in front.
     """
+    panel = _draw_board(columns, lines, front)
+    return Chart(name, alternative, (panel,), long_names=len(columns) > FEW_WIDE)
+
+
+def bump_charts(
+    name: str, columns: Sequence[BumpColumn], boards: Mapping[str, Sequence[BumpLine]], alternative: str
+) -> Chart:
+    """Small multiples: a bump chart as of `bump_chart` for each board, one under another, called by its key.
+
+    All have the same columns; each ranks lines of its own.
+    """
+    panels = tuple(_draw_board(columns, lines, title=title) for title, lines in boards.items())
+    return Chart(name, alternative, panels, long_names=len(columns) > FEW_WIDE)
+
+
+def _draw_board(columns: Sequence[BumpColumn], lines: Sequence[BumpLine], front: str = "", title: str = "") -> Panel:
+    """The panel of a bump chart."""
     ranks = [rank for line in lines for rank in line.ranks if rank is not None]
     top, bottom = min(ranks, default=1), max(ranks, default=1)
     rows = min(bottom - top + 1, 2 * len(lines))
@@ -99,10 +116,8 @@ def bump_chart(
         tuple(Tick(slot, (line.name,), str(rank), line.key == front, line.link, line.key) for line, rank, slot in names)
         for names in ends
     )
-    y = Axis(bottom + 0.75 * gap, top - 0.75 * gap, left_ticks, grid=False)
-    return Chart(
-        name, alternative, (Panel(x, y, tuple(marks), height, right_ticks),), long_names=len(columns) > FEW_WIDE
-    )
+    y = Axis(bottom + 0.75 * gap, top - 0.75 * gap, left_ticks, title, grid=False)
+    return Panel(x, y, tuple(marks), height, right_ticks)
 
 
 def focus_lines(lines: Sequence[BumpLine], columns: int, front: str = "") -> set[str]:

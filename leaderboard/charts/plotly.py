@@ -29,9 +29,7 @@ def describe_plotly(chart: Chart) -> Json:
     """
     left_margin = max((_measure(tick) for panel in chart.panels for tick in panel.y.ticks), default=0.0) + 2 * MARGIN
     right_margin = max((_measure(tick) for panel in chart.panels for tick in panel.right), default=0.0) + 2 * MARGIN
-    head = max(
-        (LINE * len(tick.lines) for panel in chart.panels if panel.x.on_top for tick in panel.x.ticks), default=0
-    )
+    head = _measure_head(chart)
     layout = _look()
     layout["margin"] = {"l": left_margin, "r": right_margin, "t": HEAD + head, "b": 56}
     layout["annotations"] = [_write_title(chart, number, panel) for number, panel in enumerate(chart.panels)]
@@ -74,10 +72,17 @@ def _measure(tick: Tick) -> float:
     return min(NAME, max(map(measure_text, tick.lines))) + measure_text(SPACE + tick.number)
 
 
+def _measure_head(chart: Chart) -> int:
+    """Pixels of what stands over a panel."""
+    return max(
+        (LINE * len(tick.lines) for panel in chart.panels if panel.x.on_top for tick in panel.x.ticks), default=0
+    )
+
+
 def _height(chart: Chart) -> int:
     """Pixels of all panels with what is between them."""
     heights = [panel.height for panel in chart.panels]
-    return max(heights) if chart.beside else sum(heights) + BETWEEN * (len(heights) - 1)
+    return max(heights) if chart.beside else sum(heights) + (BETWEEN + _measure_head(chart)) * (len(heights) - 1)
 
 
 def _share(chart: Chart, number: int, across: bool) -> list[float]:
@@ -88,7 +93,7 @@ def _share(chart: Chart, number: int, across: bool) -> list[float]:
     if across:
         width = (1 - GAP * (count - 1)) / count
         return [round(number * (width + GAP), 4), round(min(1.0, number * (width + GAP) + width), 4)]
-    offset = sum(panel.height + BETWEEN for panel in chart.panels[:number])
+    offset = sum(panel.height + BETWEEN + _measure_head(chart) for panel in chart.panels[:number])
     top = 1 - offset / _height(chart)
     return [round(max(0.0, top - chart.panels[number].height / _height(chart)), 4), round(top, 4)]
 
@@ -103,6 +108,7 @@ def _write_title(chart: Chart, number: int, panel: Panel) -> Json:
         "yref": "paper",
         "xanchor": "left",
         "yanchor": "bottom",
+        "yshift": _measure_head(chart) if panel.x.on_top else 0,
         "showarrow": False,
     }
 

@@ -185,8 +185,11 @@ METHODS = {
         Method(
             "agreement",
             "Agreement of metrics",
-            "How the correlations between measures, and with the size of models, are computed.",
-            (("coefficients", "Coefficients and their intervals"),),
+            "How the correlations between measures, and with the size of models, are computed; and ranks by scorer.",
+            (
+                ("coefficients", "Coefficients and their intervals"),
+                ("rank-sensitivity", "Ranks under several scorers"),
+            ),
         ),
         Method(
             "drift",

@@ -207,6 +207,7 @@ DOCUMENTS = (
     ("Demographics", "Who is harmed? Models by demographic", "demographics", "groups heat map"),
     ("Compare models", "Do models differ, and is it significant?", "compare", "difference test"),
     ("Agreement", "Do metrics agree?", "agreement", "correlation spearman pearson"),
+    ("Ranks and scorers", "Do ranks depend on the scorer?", "scorer_ranks", "sensitivity robust Kendall's W bump"),
     ("Submit a model", "By hub id, by outputs, or by results of another tool", "submit", "upload enter"),
     ("About", "Purpose, citation, licences, limits", "about", "cite licence contact"),
     ("API", "Everything for programs", "api_guide", "json openapi token"),

@@ -6,8 +6,9 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.queries.metric_page import find_metric, policy_rows, story
 from leaderboard.queries.scenarios import has_scenarios
+from leaderboard.queries.scorer_ranks import describe_sensitivity, list_groups, usual_board
 from leaderboard.queries.scorer_state import scorer_state
-from leaderboard.rankings.versions import with_versions
+from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.views.keeping import keep_page
 
 
@@ -19,12 +20,15 @@ def metric(request: HttpRequest, slug: str) -> HttpResponse:
     if metric_row is None:
         raise Http404(f"There is no metric {slug!r} on this board")
     metric_story = story(metric_row)
+    metrics = metrics_with_versions()
+    scorer_board = usual_board(list_groups(metrics), metric_row) if metric_row.asked_scorer else None
     context = {
         "metric": metric_row,
         "story": metric_story,
         "protocol": metric_story.version.protocol if metric_story.version else metric_row.protocol,
         "policy": policy_rows(metric_story.policy, metric_row.formula.mean_shift_note),
         "scorer": scorer_state(metric_row),
-        "has_scenarios": has_scenarios(with_versions(metric_row)),
+        "other_scorers": describe_sensitivity(*scorer_board) if scorer_board else [],
+        "has_scenarios": has_scenarios(next(one for one in metrics if one == metric_row)),
     }
     return render(request, "metric.html", context)

@@ -23,6 +23,7 @@ PAGES = (
         "demographics",
         "compare",
         "agreement",
+        "scorer_ranks",
         "grids",
         "published",
     ),

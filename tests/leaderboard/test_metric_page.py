@@ -35,7 +35,7 @@ __all__ = ["helm"]
 
 pytestmark = pytest.mark.django_db
 
-MOST_QUERIES = 14
+MOST_QUERIES = 15
 ADDRESS = f"/metrics/{SLUG}/"
 
 
