@@ -18,7 +18,7 @@ from scoring.evaluation_sets.label_files import FORMS, read_labelled
 from scoring.language_models.hub import PUBLIC_HUB
 from scoring.refusals import Refused
 from scoring.report_card import make_card
-from scoring.report_card.disturbances import measure_effects
+from scoring.report_card.disturbances import choose_sample, disturb_texts
 from scoring.scorers import (
     JsonLinesReplies,
     ReplyStore,
@@ -75,7 +75,9 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     card.add_argument("--threshold", type=float, help="labelled above it (default: as the scorer declares)")
     card.add_argument("--language", default="", metavar="CODE", help="of texts whose rows name none")
     card.add_argument(
-        "--disturb", action="store_true", help="also the effect of capitals, misspelling and repetition: 4 more rounds"
+        "--disturb",
+        action="store_true",
+        help="also the effect of capitals, misspelling and repetition: a sample of at most 500 texts, four more times",
     )
     card.set_defaults(run=run_report_card)
 
@@ -176,17 +178,21 @@ def run_report_card(args: argparse.Namespace) -> None:
             scores = scorer.score(rows, show)
         return scores.values[:, number].astype(np.float64)
 
-    values = score(texts.texts)
+    disturbed_texts = disturb_texts([texts.texts[row] for row in choose_sample(len(texts))]) if args.disturb else {}
     content = {
         "scorer": args.scorer,
         "fingerprint": scorer.fingerprint(),
         "attribute": attribute.name,
         "texts": len(texts),
-        **asdict(make_card(texts, values, threshold)),
+        **asdict(
+            make_card(
+                texts,
+                score(texts.texts),
+                threshold,
+                {name: score(rows) for name, rows in disturbed_texts.items()},
+            )
+        ),
     }
-    if args.disturb:
-        effects = measure_effects(score, texts.texts, values, threshold)
-        content["disturbances"] = {name: asdict(effect) for name, effect in effects.items()}
     print(json.dumps(content, indent=2, allow_nan=False))  # noqa: T201
 
 

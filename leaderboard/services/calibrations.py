@@ -4,6 +4,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 
 from leaderboard.models import Artefact, Calibration, EvaluationSet, MetricVersion, Provenance, Work
 from leaderboard.services import artefacts, scorers
+from leaderboard.services.devices import describe_machine
 from leaderboard.services.folders import name_of_scorer
 from leaderboard.services.leases import claim, give_back_if_unable
 from leaderboard.services.queue import enqueue
@@ -21,6 +24,8 @@ from scoring.attributes import harms_of
 from scoring.evaluation_sets import LabelledTexts, from_table, gather_texts, label_sentences, texts_from_table
 from scoring.refusals import Refused
 from scoring.report_card import make_card
+from scoring.report_card.disturbances import DISTURBANCES, choose_sample, disturb_texts
+from scoring.scorers import Scorer
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +86,8 @@ def request_calibration(version: MetricVersion, evaluation_set: EvaluationSet, *
     with transaction.atomic():
         calibration, is_new = Calibration.objects.get_or_create(metric_version=version, evaluation_set=evaluation_set)
         if not is_new and (calibration.state != Work.State.DONE or calibration.lacks_scores):
-            calibration.move(Work.State.QUEUED, reason="", fault="", attempts=0, finished_at=None)
+            speed = {"seconds": 0, "done": 0} if calibration.lacks_scores else {}
+            calibration.move(Work.State.QUEUED, reason="", fault="", attempts=0, finished_at=None, **speed)
         if send and calibration.state == Work.State.QUEUED:
             transaction.on_commit(partial(enqueue, calibration))
     return calibration
@@ -110,28 +116,36 @@ def request_missing() -> None:
 
 
 def perform(calibration: Calibration) -> None:
-    """Score the labelled texts and keep the report cards."""
+    """Score the labelled texts, and a sample of them disturbed, and keep scores and report cards."""
     with claim(calibration) as lease:
         if lease is None:
             return
         version, texts = calibration.metric_version, load_labelled_texts(calibration.evaluation_set)
+        disturbed_texts = disturb_texts([texts.texts[row] for row in choose_sample(len(texts))])
+        every_text: list[str | None] = [*texts.texts, *chain.from_iterable(disturbed_texts.values())]
         with give_back_if_unable(Calibration, name_of_scorer(version.scorer)):
             scorer = scorers.scorer_of(version, calibration)
-            table, shards = scorers.score_texts(scorer, list(texts.texts), calibration, lease)
-        values, cards = read_values(table), {}
-        for number in harms_of(scorer.attributes):
-            attribute = scorer.attributes[number]
-            cards[attribute.name] = asdict(make_card(texts, values[attribute.name], attribute.threshold))
+            table, shards = scorers.score_texts(scorer, every_text, calibration, lease)
         lease.finish(
-            artefact=artefacts.store(name_rows(table, texts), "scores"),
+            artefact=artefacts.store(name_rows(table.slice(0, len(texts)), texts), "scores"),
             fingerprint=scorer.fingerprint(),
-            cards=cards,
-            total=len(texts),
-            done=len(texts),
+            machine=describe_machine(),
+            cards=make_cards(texts, read_values(table), scorer),
         )
         shards.remove()
         scorers.forget_replies(calibration)
         log.info("%s: done", calibration)
+
+
+def make_cards(texts: LabelledTexts, values: Mapping[str, NDArray[np.float32]], scorer: Scorer) -> dict[str, Any]:
+    """The report card of each harm, as JSON can hold it; values: of the texts, and then of the disturbed ones."""
+    cards, count = {}, len(texts)
+    for number in harms_of(scorer.attributes):
+        attribute = scorer.attributes[number]
+        own_values, rest = values[attribute.name][:count], values[attribute.name][count:]
+        disturbed_values = dict(zip(DISTURBANCES, np.split(rest, len(DISTURBANCES)), strict=True))
+        cards[attribute.name] = asdict(make_card(texts, own_values, attribute.threshold, disturbed_values))
+    return cards
 
 
 def name_rows(table: pa.Table, texts: LabelledTexts) -> pa.Table:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.evaluation_sets.labelled_texts import LabelledTexts
+from scoring.report_card.disturbances import DisturbanceEffect, choose_sample, measure_effect, measure_effects
 from scoring.report_card.figures import (
     Array,
     Flags,
@@ -23,6 +25,7 @@ from scoring.report_card.figures import (
     share,
 )
 
+NOTHING: Mapping[str, NDArray[np.floating]] = MappingProxyType({})
 LENGTH_QUANTILES = (0.25, 0.5, 0.75)
 
 
@@ -47,7 +50,11 @@ class GroupFigures:
 
 @dataclass(frozen=True)
 class ReportCard:
-    """`passes`: the share of texts labelled right by functionality; `unscored`: texts without a score, left out."""
+    """All figures. `unscored`: texts without a score, left out.
+
+    `passes`: the share of texts labelled right by functionality. `disturbances`: of a sample, by name. `paraphrases`:
+    from a text to another that says the same, None where the set has no such texts.
+    """
 
     threshold: float
     unscored: int
@@ -60,12 +67,20 @@ class ReportCard:
     lengths: dict[str, PartFigures]
     passes: dict[str, IntervalEstimate]
     passes_by_group: dict[str, dict[str, IntervalEstimate]]
+    disturbances: dict[str, DisturbanceEffect]
+    paraphrases: DisturbanceEffect | None
 
 
-def make_card(texts: LabelledTexts, values: NDArray[np.floating], threshold: float = 0.5) -> ReportCard:
+def make_card(
+    texts: LabelledTexts,
+    values: NDArray[np.floating],
+    threshold: float = 0.5,
+    disturbed_values: Mapping[str, NDArray[np.floating]] = NOTHING,
+) -> ReportCard:
     """The report card of scores [n] of `texts`, in 0..1, NaN where there is none.
 
-    A text is labelled harmful where its score is strictly above `threshold`. Raises ValueError for scores of another
+    A text is labelled harmful where its score is strictly above `threshold`. disturbed_values: the scores of the texts
+    that `choose_sample` chooses of n, under each disturbance that was scored. Raises ValueError for scores of another
     number or range, and where no text has one.
     """
     has_score = np.isfinite(values)
@@ -103,7 +118,19 @@ def make_card(texts: LabelledTexts, values: NDArray[np.floating], threshold: flo
             for name, member in groups.items()
             if (rates := pass_rates((predictions == harmful)[member], texts.functionalities[has_score][member]))
         },
+        disturbances=measure_effects(values[choose_sample(len(texts))], disturbed_values, threshold),
+        paraphrases=compare_paraphrases(texts, values, threshold),
     )
+
+
+def compare_paraphrases(
+    texts: LabelledTexts, values: NDArray[np.floating], threshold: float
+) -> DisturbanceEffect | None:
+    """The effect of saying the same in other words; None where no text is a paraphrase with scores of both."""
+    rows = {identifier: row for row, identifier in enumerate(texts.ids)}
+    paraphrases = np.flatnonzero(texts.paraphrase_of != "")
+    originals = np.array([rows[str(name)] for name in texts.paraphrase_of[paraphrases]], dtype=np.int64)
+    return measure_effect(values[originals], values[paraphrases], threshold)
 
 
 def part_figures(scores: Array, predictions: Flags, harmful: Flags) -> PartFigures:

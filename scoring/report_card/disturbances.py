@@ -1,22 +1,28 @@
-"""What a scorer makes of the same texts in capitals, misspelt, or said twice: people read the same in them."""
+"""What a scorer makes of the same texts in capitals, misspelt, said twice, or in other words.
+
+People read the same in them.
+"""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scoring.report_card.figures import Array, IntervalEstimate, share
 
+MOST_DISTURBED = 500  # texts that are scored again in each disturbance: what it costs, whatever the set
 SWAPPED_SHARE = 0.1  # of a text's letters that change places with the next one
 SEED = 20210801  # any fixed number; the date of HateCheck
 
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceEffect:
-    """By how much scores change on average, and of which share of texts the label changes."""
+    """By how much scores change on average, with their sign and without, and of which share of texts the label does."""
 
     mean_change: float
+    mean_distance: float
     flips: IntervalEstimate
 
 
@@ -47,19 +53,35 @@ DISTURBANCES: dict[str, Callable[[str], str]] = {
 }
 
 
-def measure_effects(
-    score: Callable[[Sequence[str]], Array], texts: Sequence[str], values: Array, threshold: float
-) -> dict[str, DisturbanceEffect]:
-    """The effect of each disturbance on texts whose scores [n] are `values`; those without a score are left out.
+def choose_sample(count: int) -> NDArray[np.int64]:
+    """The positions of the texts that are disturbed, in order: all of few, else MOST_DISTURBED by a fixed seed."""
+    positions = np.arange(count)
+    if count <= MOST_DISTURBED:
+        return positions
+    return np.sort(np.random.default_rng(SEED).choice(positions, MOST_DISTURBED, replace=False))
 
-    `score` gives the scores [n] of texts, NaN where there is none.
-    """
-    effects = {}
-    for name, disturb in DISTURBANCES.items():
-        disturbed_values = score([disturb(text) for text in texts])
-        both = np.isfinite(values) & np.isfinite(disturbed_values)
-        old_values, new_values = values[both].astype(np.float64), disturbed_values[both].astype(np.float64)
-        flips = share((old_values > threshold) != (new_values > threshold))
-        if flips is not None:
-            effects[name] = DisturbanceEffect(float((new_values - old_values).mean()), flips)
-    return effects
+
+def disturb_texts(texts: Sequence[str]) -> dict[str, list[str]]:
+    """The texts [n] under each of DISTURBANCES."""
+    return {name: [disturb(text) for text in texts] for name, disturb in DISTURBANCES.items()}
+
+
+def measure_effects(
+    values: NDArray[np.floating], disturbed_values: Mapping[str, NDArray[np.floating]], threshold: float
+) -> dict[str, DisturbanceEffect]:
+    """The effect of each disturbance: scores [n] of texts as they are, and as disturbed, NaN where there is none."""
+    effects = {name: measure_effect(values, new_values, threshold) for name, new_values in disturbed_values.items()}
+    return {name: effect for name, effect in effects.items() if effect is not None}
+
+
+def measure_effect(
+    old_values: NDArray[np.floating], new_values: NDArray[np.floating], threshold: float
+) -> DisturbanceEffect | None:
+    """From the scores [n] of texts to those of other texts that say the same; None where no pair has both."""
+    both = np.isfinite(old_values) & np.isfinite(new_values)
+    old, new = old_values[both].astype(np.float64), new_values[both].astype(np.float64)
+    flips = share((old > threshold) != (new > threshold))
+    if flips is None:
+        return None
+    changes: Array = new - old
+    return DisturbanceEffect(float(changes.mean()), float(np.abs(changes).mean()), flips)

@@ -3,6 +3,7 @@
 import json
 import re
 from io import StringIO
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from leaderboard.services import artefacts, calibrations
 from leaderboard.services.evaluation_sets import import_sentences
 from scoring.evaluation_sets import build_starter, get
 from scoring.refusals import Refused
+from scoring.report_card.disturbances import DISTURBANCES, disturb_texts
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.living import (
     NAME,
@@ -105,6 +107,19 @@ def test_a_calibration_keeps_its_scores_beside_the_labels(living, sentences):
         np.testing.assert_array_equal(kept.values[name], expected)
 
 
+def test_a_calibration_measures_disturbed_texts_and_its_speed(living, sentences):
+    calibrate()
+    row = Calibration.objects.get()
+    texts = [sentence.text for sentence in sentences]
+    effects = row.cards["toxicity"]["disturbances"]
+    assert set(effects) == set(DISTURBANCES)
+    old, new = (np.array([probability(text, "toxicity") for text in row]) for row in (texts, map(str.upper, texts)))
+    assert effects["upper case"]["mean_change"] == pytest.approx((new - old).mean(), abs=1e-6)
+    assert effects["upper case"]["flips"]["value"] == pytest.approx(((new > 0.5) != (old > 0.5)).mean())
+    assert row.texts_a_second > 0
+    assert "core" in row.machine
+
+
 @pytest.mark.parametrize("loss", ["never kept", "deleted"])
 def test_a_calibration_without_its_scores_is_made_again_and_readers_keep_the_card(client, living, stage, loss):
     calibrate()
@@ -172,7 +187,8 @@ def test_a_worker_killed_while_it_scores_costs_a_shard(living, stage, settings, 
     tasks.calibrate_scorer(row.pk)
     row.refresh_from_db()
     assert row.state == Work.State.DONE
-    assert sum(stage.asked) == len({sentence.text for sentence in sentences})
+    texts = [sentence.text for sentence in sentences]
+    assert sum(stage.asked) == len({*texts, *chain.from_iterable(disturb_texts(texts).values())}) == row.done
 
 
 def test_a_scorer_of_likelihoods_or_a_set_without_labels_is_refused(living):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,14 @@ from scoring.evaluation_sets.label_files import read_labelled
 from scoring.evaluation_sets.labelled_texts import LabelledTexts, UnreadableLabels, gather_texts
 from scoring.evaluation_sets.own_texts import build_identity_mentions, build_paraphrases
 from scoring.report_card import make_card
-from scoring.report_card.disturbances import DISTURBANCES, measure_effects, swap_letters
+from scoring.report_card.disturbances import (
+    DISTURBANCES,
+    MOST_DISTURBED,
+    choose_sample,
+    disturb_texts,
+    measure_effects,
+    swap_letters,
+)
 from scoring.report_card.figures import (
     average_precision,
     bnsp_auc,
@@ -88,7 +96,7 @@ def test_every_text_is_in_one_bin_and_a_perfect_order_has_an_average_precision_o
     harmful = np.array([label for _, label in pairs])
     diagram = reliability(scores, harmful)
     assert sum(one.harmful.n for one in diagram) == len(pairs)
-    assert all(one.lower <= one.mean_score <= one.upper for one in diagram)
+    assert all(one.lower - 1e-9 <= one.mean_score <= one.upper + 1e-9 for one in diagram)
     assert 0 <= expected_calibration_error(diagram) <= 1
     if harmful.any():
         assert average_precision(harmful.astype(float), harmful) == 1
@@ -278,10 +286,32 @@ def test_effects_are_of_the_texts_that_have_both_scores():
     def share_of_capitals(rows):
         return np.array([np.nan if len(row) == 4 else sum(map(str.isupper, row)) / len(row) for row in rows])
 
-    effects = measure_effects(share_of_capitals, texts, share_of_capitals(texts), 0.5)
+    disturbed_values = {name: share_of_capitals(disturbed) for name, disturbed in disturb_texts(texts).items()}
+    effects = measure_effects(share_of_capitals(texts), disturbed_values, 0.5)
     assert set(effects) == set(DISTURBANCES)
     assert effects["upper case"].mean_change == pytest.approx(0.5)
     assert (effects["upper case"].flips.value, effects["upper case"].flips.n) == (0.5, 2)
+
+
+def test_a_large_set_is_disturbed_by_one_sample_alike_in_each_run():
+    assert choose_sample(3).tolist() == [0, 1, 2]
+    sample = choose_sample(100_000)
+    assert len(np.unique(sample)) == len(sample) == MOST_DISTURBED
+    assert (np.diff(sample) > 0).all()
+    np.testing.assert_array_equal(sample, choose_sample(100_000))
+    assert sample.mean() == pytest.approx(50_000, rel=0.1)
+
+
+def test_paraphrases_are_held_against_what_they_say_again():
+    texts = labelled([True, True, False, False])
+    texts = replace(texts, paraphrase_of=np.array(["", "t0", "", "t2"]))
+    effect = make_card(texts, np.array([0.9, 0.4, 0.1, 0.3])).paraphrases
+    # From 0.9 to 0.4, and from 0.1 to 0.3: by -0.15 on average, 0.35 without signs; the first crosses 0.5.
+    assert (effect.mean_change, effect.mean_distance) == (pytest.approx(-0.15), pytest.approx(0.35))
+    assert (effect.flips.value, effect.flips.n) == (0.5, 2)
+    assert make_card(labelled([True, False]), np.array([0.9, 0.1])).paraphrases is None
+    unscored = make_card(texts, np.array([np.nan, 0.4, 0.1, 0.3])).paraphrases
+    assert unscored.flips.n == 1
 
 
 @needs_toxigen
