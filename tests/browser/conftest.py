@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from leaderboard.celery import app
@@ -33,6 +33,18 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+# A test acts as soon as a page has an element, which may be before its scripts listen: Playwright waits with what is
+# inside of something disabled.
+DISABLE_UNTIL_LOADED = """
+const disable = () => document.documentElement?.setAttribute("aria-disabled", "true");
+const observer = new MutationObserver(disable);
+disable();
+observer.observe(document, { childList: true });
+addEventListener("load", () => {
+  observer.disconnect();
+  document.documentElement.removeAttribute("aria-disabled");
+});
+"""
 PATIENCE = 60_000  # milliseconds; a busy machine is slow, a wrong page never gets there
 expect.set_options(timeout=PATIENCE)
 
@@ -112,16 +124,28 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+def open_context(browser: Browser, **options: object) -> BrowserContext:
+    """A context in which pages can be acted on once they have loaded, as their readers do."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
+    if options.get("java_script_enabled", True):
+        context.add_init_script(DISABLE_UNTIL_LOADED)
+    return context
+
+
 @pytest.fixture
 def visit(browser: Browser, live_server: LiveServer, board: Metric) -> Iterator[Callable[..., Visit]]:
     """Open a path of the site in a context of its own: `visit("/rankings/", width=360, color_scheme="dark")`."""
     contexts = []
 
     def open_page(path: str, width: int = 1440, **options: object) -> Visit:
-        context = browser.new_context(
-            base_url=live_server.url, viewport={"width": width, "height": 900}, reduced_motion="reduce", **options
+        context = open_context(
+            browser,
+            base_url=live_server.url,
+            viewport={"width": width, "height": 900},
+            reduced_motion="reduce",
+            **options,
         )
-        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         opened = Visit(context.new_page())
         opened.page.goto(path, wait_until="load")
