@@ -1,14 +1,19 @@
 """Control sets: the frozen texts that are scored again and again under one version of a metric.
 
 They take the strata of an evaluation set in turn instead of sampling it proportionally: most texts of a set have scores
-near 0, where no label flips, and a shift must show in demographics with few texts as well as in those with many.
+near 0, where no label flips, and a shift must show in demographics with few texts as well as in those with many. Beside
+these stand probes: texts of ours, of the kinds that a scorer meets and an evaluation set may lack, such as other
+languages, code, very long and empty texts, identities without hate, obfuscation.
 """
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +24,13 @@ from scoring.artefacts import SCHEMAS
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-FEWEST, DEFAULT_SIZE, MOST = 200, 300, 500
+FEWEST, DEFAULT_SIZE, MOST = 200, 350, 500
 SEED = 20230126  # of the choice within strata: any fixed number
 BANDS = (0.3, 0.7)  # of scores; the one between them gets twice the texts of each other
 BAND_WEIGHTS = np.array([1.0, 2.0, 1.0])
 LENGTHS = 3  # parts of equal size, by number of characters
 PROBE_PREFIX = "probe:"
+_PROBES_FILE = Path(__file__).with_name("probes.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,20 @@ def from_table(table: pa.Table) -> list[ControlItem]:
     return [ControlItem(row["id"], row["text"], tuple(row["demographics"])) for row in table.to_pylist()]
 
 
+def stratum_of(identifier: str) -> str:
+    """The kind of text that a control item is, one of STRATA; "" where it comes from an evaluation set."""
+    return _STRATUM_OF.get(identifier, "")
+
+
+def with_all_probes(table: pa.Table) -> pa.Table:
+    """The items of an earlier control set, with the probes that there have been since; the same table where none."""
+    items = from_table(table)
+    ids = {item.id for item in items}
+    texts = {item.text for item in items}
+    probes = [probe for probe in PROBES if probe.id not in ids and probe.text not in texts]
+    return to_table(sorted(chain(items, probes), key=lambda item: item.id)) if probes else table
+
+
 def _distinct(candidates: Candidates, probe_texts: set[str]) -> Numbers:
     """The rows to choose from, sorted by id; among equal texts, the one with the first id."""
     is_scorable = np.ones(len(candidates.ids), bool) if candidates.scores is None else ~np.isnan(candidates.scores)
@@ -146,39 +166,20 @@ def _places(group: Numbers, priority: NDArray[np.float64] | Numbers, chance: Arr
     return places
 
 
-def _probes() -> dict[str, str]:
-    sentence = "The train to the coast leaves at nine, and the tickets are sold next to the bakery. "
+def _read_probes() -> dict[str, tuple[ControlItem, ...]]:
+    content: dict[str, dict[str, str | dict[str, Any]]] = tomllib.loads(_PROBES_FILE.read_text(encoding="utf-8"))
     return {
-        "empty": "",
-        "space": " ",
-        "one-letter": "a",
-        "line-breaks": "first line\nsecond line\r\n\r\n\tthird line\n",
-        "very-long": sentence * 120,  # some 10,000 characters: more than most models read
-        "long-word": "rhubarb" * 120,
-        "repeated": "soup " * 60,
-        "emoji": "🌻🚲🎻 🥐 ☕🙂🙂🙂",
-        "emoji-joined": "👩\u200d🌾 👨\u200d🚒 🏳️\u200d🌈 👍🏽",
-        "accents": "Zoë ate crème brûlée; cafe\u0301 with a combining accent.",
-        "capitals": "PLEASE CLOSE THE WINDOW, IT IS COLD!!!",
-        "digits": "3.14159 1,000,000 +49 30 123456 12:45 2024-02-29",
-        "punctuation": "?!... --- *** ### (((:::)))",
-        "markup": "<p class='note'>See <a href=\"https://example.org/?q=tea&amp;n=2\">the list</a></p>",
-        "code": "for row in table:\n    total += row['price'] * 2\n",
-        "arabic": "يفتح السوق في الصباح الباكر.",
-        "chinese": "图书馆今天下午三点关门。",
-        "french": "Le jardin est ouvert tous les jours sauf le lundi.",
-        "german": "Der Zug nach Kiel fährt heute von Gleis sieben ab.",
-        "hebrew": "החנות סגורה בשבת.",
-        "hindi": "आज बाज़ार में ताज़े आम मिल रहे हैं।",
-        "japanese": "駅前の花屋は六時に閉まります。",
-        "korean": "도서관은 오늘 일찍 문을 닫습니다.",
-        "russian": "Автобус приходит каждые двадцать минут.",
-        "spanish": "La panadería de la esquina abre a las ocho.",
-        "swahili": "Soko linafunguliwa asubuhi na mapema.",
-        "turkish": "Istanbul'da İskele'ye giden vapur IŞIKLI limandan kalkıyor.",  # noqa: RUF001 (Turkish)
-        "mixed-scripts": "Meet at the café 咖啡馆 у вокзала, 15:00.",  # noqa: RUF001 (Russian)
+        stratum: tuple(ControlItem(PROBE_PREFIX + name, _expand(text)) for name, text in texts.items())
+        for stratum, texts in content.items()
     }
 
 
-# Texts that break tokenizers and services: harmless, and the same in every control set of a metric that scores texts.
-PROBES = tuple(ControlItem(PROBE_PREFIX + name, text) for name, text in sorted(_probes().items()))
+def _expand(text: str | dict[str, Any]) -> str:
+    return text if isinstance(text, str) else text["text"] * text["times"] + text.get("end", "")
+
+
+# Texts of the kinds that scorers meet, among them those that break tokenizers and services: the same in every control
+# set of a metric that scores texts.
+STRATA = _read_probes()
+PROBES = tuple(sorted((probe for probes in STRATA.values() for probe in probes), key=lambda probe: probe.id))
+_STRATUM_OF = {probe.id: stratum for stratum, probes in STRATA.items() for probe in probes}

@@ -10,6 +10,7 @@ from leaderboard.models import ControlCheck, LanguageModel, Metric, Rescoring, W
 from leaderboard.services import artefacts
 from scoring.artefacts import SCORE, ArtefactError
 from scoring.drift import (
+    BAND_LIMITS,
     Detectable,
     DriftReport,
     Finding,
@@ -84,6 +85,28 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
+class PartMovement:
+    """How an attribute moved among some of the texts, the flips that are material there, and what the check made of it.
+
+    level: the highest at which something was found of the part; None where nothing was.
+    """
+
+    movement: Movement
+    flips_limit: int
+    level: Level | None
+
+    @property
+    def name(self) -> str:
+        """Of the demographic or stratum."""
+        return self.movement.demographic or self.movement.stratum or ""
+
+    @property
+    def verdict(self) -> str:
+        """Of this part alone, in a word or two."""
+        return {Level.MATERIAL: "matters", Level.CHANGED: "changed", None: "steady"}[self.level]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckReport:
     """A check, with as much of its report as it left: `report` is None where there was no answer at all.
 
@@ -97,8 +120,7 @@ class CheckReport:
     attribute: str
     attributes: list[str]
     distances: list[Distance]
-    demographics: list[Movement]
-    flips_limits: list[int]
+    parts: list[PartMovement]
     changes: list[ReportedChange]
     histogram: Histogram | None
     problem: str
@@ -107,9 +129,14 @@ class CheckReport:
     rescoring: Rescoring | None
 
     @property
-    def by_demographic(self) -> list[tuple[Movement, int]]:
-        """Movements of the attribute in each demographic, and the flips that are material there."""
-        return list(zip(self.demographics, self.flips_limits, strict=True))
+    def groups(self) -> list[tuple[str, list[PartMovement]]]:
+        """The parts in three groups, with what each is called; without groups that are empty."""
+        kinds: dict[str, list[PartMovement]] = {"Texts about": [], "Kind of text": [], "Band of scores": []}
+        for part in self.parts:
+            stratum = part.movement.stratum
+            name = "Texts about" if stratum is None else "Band of scores" if stratum in BAND_LIMITS else "Kind of text"
+            kinds[name].append(part)
+        return [(name, parts) for name, parts in kinds.items() if parts]
 
 
 def find_check(metric: Metric, pk: int) -> ControlCheck | None:
@@ -145,7 +172,6 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
     tests = {item.attribute: item for item in report.paired_tests} if report else {}
     noise = {item.attribute: item for item in report.noise} if report else {}
     detectable = {item.attribute: item for item in report.detectable} if report else {}
-    demographics = [item for item in movements if item.attribute == attribute and not item.is_overall]
     every = impact["moves"] if impact else []
     listed_models = LanguageModel.objects.listed().filter(slug__in=[item["entry"] for item in every])
     names = dict(listed_models.values_list("slug", "name"))
@@ -161,8 +187,7 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
             for item in movements
             if item.is_overall
         ],
-        demographics=demographics,
-        flips_limits=[report.policy.material_flips(item.n) for item in demographics] if report else [],
+        parts=list(parts_of(report, attribute)) if report else [],
         changes=[ReportedChange(item) for item in report.measures if _is_of(item, attribute, attributes)]
         if report
         else [],
@@ -174,6 +199,19 @@ def check_report(check: ControlCheck, attribute: str) -> CheckReport:
         .select_related("from_version", "to_version")
         .first(),
     )
+
+
+def parts_of(report: DriftReport, attribute: str) -> Iterator[PartMovement]:
+    """The demographics and strata of a report, as the attribute moved in each."""
+    levels: dict[tuple[str | None, str | None], Level] = {}
+    for finding in report.findings:
+        if finding.attribute == attribute and finding.level in (Level.CHANGED, Level.MATERIAL):
+            place = (finding.demographic, finding.stratum)
+            levels[place] = max(levels.get(place, Level.CHANGED), finding.level)
+    for movement in report.movements:
+        if movement.attribute == attribute and not movement.is_overall:
+            limit = report.policy.material_flips(movement.n)
+            yield PartMovement(movement, limit, levels.get((movement.demographic, movement.stratum)))
 
 
 def _is_of(change: MeasureChange, attribute: str, attributes: list[str]) -> bool:

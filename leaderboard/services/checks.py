@@ -42,6 +42,7 @@ from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.submission_log import say
 from leaderboard.services.upgrade import catch_up
 from leaderboard.services.versions import newest_version
+from scoring.control_sets import stratum_of
 from scoring.drift import (
     DriftReport,
     Reference,
@@ -295,6 +296,7 @@ def observe(
             number,
             policy,
             thresholds_of(version.metric, instrument.declared),
+            [stratum_of(identifier) for identifier in items["id"].to_pylist()],
         )
         changed_attributes = sum(name not in old_names or name not in new_names for name in all_names)
         if changed_attributes:

@@ -11,6 +11,7 @@ from leaderboard.services import artefacts, scorers
 from leaderboard.services.collect import environment
 from scoring.artefacts import SCORE
 from scoring.attributes import Attribute, Meaning
+from scoring.control_sets import with_all_probes
 from scoring.drift import Reported
 from scoring.metrics.instruments import Instrument, Matrix
 
@@ -43,14 +44,23 @@ def scores_artefact(ids: list[str], values: Matrix, attributes: list[str]) -> Ar
 
 
 def choose_items(version: MetricVersion, instrument: Instrument) -> Artefact:
-    """The frozen items of the metric's earlier versions, where there are any; else new ones."""
+    """The frozen items of the metric's earlier versions, where there are any, with the newest probes; else new ones."""
     of_metric = ControlSet.objects.filter(metric_version__metric=version.metric).select_related("items")
     for earlier in of_metric.order_by("metric_version__number"):
         if artefacts.is_stored(earlier.items):
-            return earlier.items
+            return _with_all_probes(earlier.items)
     texts = artefacts.load(version.protocol.evaluation_set.artefact)
     kind, items = version.metric.formula.choose_items(texts, instrument, labelled_sentences)
     return artefacts.store(items, kind)
+
+
+def _with_all_probes(items: Artefact) -> Artefact:
+    """The items with the probes that there have been since they were frozen; those of likelihoods have none."""
+    if items.kind != "control_items":
+        return items
+    table = artefacts.load(items)
+    whole = with_all_probes(table)
+    return items if whole is table else artefacts.store(whole, items.kind)
 
 
 def labelled_sentences() -> tuple[str, pa.Table] | None:

@@ -32,7 +32,7 @@ Smirnov's, Wasserstein's distance) describe and never decide: they miss a shift 
     simulation.py   how often a change is seen
 """
 
-from scoring.drift.comparison import compare, confirm, weigh, with_other_attributes, with_other_terms
+from scoring.drift.comparison import BAND_LIMITS, compare, confirm, weigh, with_other_attributes, with_other_terms
 from scoring.drift.impact import Move, RankImpact, rank_impact
 from scoring.drift.measures import (
     Means,
@@ -59,6 +59,7 @@ from scoring.drift.report import (
 )
 
 __all__ = [
+    "BAND_LIMITS",
     "LARGEST_MARGIN",
     "REPLICATES",
     "Detectable",

@@ -28,7 +28,18 @@ from scoring.drift.report import (
 from scoring.statistics.auc import holm
 from scoring.statistics.bootstrap import percentile_intervals
 
-Slice = tuple[str | None, str | None]  # demographic, stratum; of all texts neither
+Slice = tuple[str | None, str | None]  # demographic, stratum (a band of scores, a kind of text); of all texts neither
+
+
+def _name_bands() -> dict[str, tuple[float, float]]:
+    limits = {}
+    for low, high in pairwise((-np.inf, *BANDS, np.inf)):
+        words = [f"from {low:g}"] * (low > 0) + [f"below {high:g}"] * (high < np.inf)
+        limits[f"scores {' '.join(words)}"] = (low, high)
+    return limits
+
+
+BAND_LIMITS = _name_bands()  # a shift in one of these says that something changed, and never that it matters
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,7 @@ class _Pair:
     policy: Policy
     names: list[str | None]  # of the demographics, all texts first
     members: Members  # [names, n]
+    strata: NDArray[np.str_]  # [n], the kind of each text, "" where it is of none
     thresholds: Array  # [attributes]; they mean nothing where the policy has none
 
     @cached_property
@@ -78,11 +90,11 @@ class _Pair:
             ((name, None), member[:, None] & self.known) for name, member in zip(self.names, self.members, strict=True)
         ]
         if self.policy.threshold is not None:
-            bounds = (-np.inf, *BANDS, np.inf)
-            for low, high in pairwise(bounds):
-                words = f"scores {f'from {low:g}' if low > 0 else ''}{f' below {high:g}' if high < np.inf else ''}"
+            for name, (low, high) in BAND_LIMITS.items():
                 in_band = (self.reference.centre >= low) & (self.reference.centre < high) & self.known
-                slices_with_members.append(((None, " ".join(words.split())), in_band))
+                slices_with_members.append(((None, name), in_band))
+        for stratum in sorted({*self.strata.tolist()} - {""}):
+            slices_with_members.append(((None, stratum), (self.strata == stratum)[:, None] & self.known))
         return slices_with_members
 
     def shift_of(self, whole: bool, in_slice: Members) -> tuple[NDArray[np.int64], Array, Array]:
@@ -128,6 +140,7 @@ def compare(
     check: int = 1,
     policy: Policy | None = None,
     thresholds: Mapping[str, float] | None = None,
+    strata: Sequence[str] = (),
 ) -> DriftReport:
     """Compare the replicates of a control set, made at its opening, with its scorings of now.
 
@@ -136,15 +149,17 @@ def compare(
     reported_measures: those of the metric. fingerprints: then and now. margins: of equivalence, by key of the measure,
     see `equivalence_margin`; a measure that is not named has the widest. check: number of this check of the metric
     version. thresholds: of labels, by attribute; of one that is not named it is the policy's, and without that there
-    are none.
+    are none. strata: the kind of each text, "" where it is of none; () where none is of any.
 
     L0: the fingerprints differ. It decides nothing: the scores do.
     L1: the paired changes are larger than replicate variation explains. The mean shift over all texts, of a demographic
-    or of a stratum (a band of scores) by its standard error; the number of texts of which a scoring lies beyond their
-    own noise; the distribution of changes beside that of replicates. Or a text without a score has one now.
-    L2 is asked always. Over all texts and in each demographic: the mean shift is beyond the policy's limit, or so many
-    labels flip, of texts that moved farther than noise moves one in 10,000. Or the interval of a reported measure's
-    change is not within the margin, in a demographic by more than its texts' own differences explain.
+    or of a stratum (a band of scores, a kind of text) by its standard error; the number of texts of which a scoring
+    lies beyond their own noise; the distribution of changes beside that of replicates. Or a text without a score has
+    one now.
+    L2 is asked always. Over all texts, in each demographic and in each kind of text: the mean shift is beyond the
+    policy's limit, or so many labels flip, of texts that moved farther than noise moves one in 10,000. Or the interval
+    of a reported measure's change is not within the margin, in a demographic by more than its texts' own differences
+    explain.
     Every one of these has to be beyond noise: Holm's p, over all tests of scores and over all tests of measures, is
     below what this check may spend of alpha, which the two share alike. Without noise a difference is a fact and has
     p = 0; it is compared exactly, but for rounding. The verdict is `changed` even where L2 fired, until `confirm`.
@@ -158,7 +173,7 @@ def compare(
     policy = policy or Policy()
     new_scorings = np.asarray(scorings, dtype=np.float64)
     new_scorings = new_scorings[None] if new_scorings.ndim == 2 else new_scorings
-    _check(reference, new_scorings, attributes, demographics)
+    _check(reference, new_scorings, attributes, demographics, strata)
     had = ~np.isnan(reference.centre)
     has = np.asarray(np.isfinite(new_scorings).all(axis=0))
     in_both = had & has
@@ -170,6 +185,7 @@ def compare(
         policy=policy,
         names=names,
         members=members,
+        strata=np.array(strata or [""] * len(demographics), dtype=np.str_),
         thresholds=np.array([(thresholds or {}).get(name, policy.threshold or 0.0) for name in attributes]),
     )
     alpha = alpha_of_check(policy.alpha, check)
@@ -225,7 +241,7 @@ def with_other_terms(report: DriftReport) -> DriftReport:
 
 def confirm(first: DriftReport, second: DriftReport) -> DriftReport:
     """The verdict after a second scoring, compared with the same reference: `drifted` where L2 fired in both, over all
-    texts or in one demographic of an attribute.
+    texts or in one demographic or kind of text of an attribute.
 
     The findings stay those of the first, which becomes `changed` where the second does not show a material change. A
     second scoring that is unavailable confirms nothing: it is what comes back. Raises ValueError where there is nothing
@@ -242,10 +258,10 @@ def confirm(first: DriftReport, second: DriftReport) -> DriftReport:
     return replace(first, verdict=Verdict.DRIFTED if is_confirmed else Verdict.CHANGED, confirmed=is_confirmed)
 
 
-def _places(report: DriftReport) -> set[tuple[str | None, str | None]]:
+def _places(report: DriftReport) -> set[tuple[str | None, str | None, str | None]]:
     """Where a report found a material change."""
     material = [finding for finding in report.findings if finding.level is Level.MATERIAL]
-    return {(finding.attribute, finding.demographic) for finding in material}
+    return {(finding.attribute, finding.demographic, finding.stratum) for finding in material}
 
 
 def weigh(report: DriftReport, leaver_count: int) -> DriftReport:
@@ -259,7 +275,11 @@ def weigh(report: DriftReport, leaver_count: int) -> DriftReport:
 
 
 def _check(
-    reference: Reference, scorings: Array, attributes: Sequence[str], demographics: Sequence[Sequence[str]]
+    reference: Reference,
+    scorings: Array,
+    attributes: Sequence[str],
+    demographics: Sequence[Sequence[str]],
+    strata: Sequence[str],
 ) -> None:
     n, count = reference.centre.shape
     if count != len(attributes):
@@ -272,6 +292,10 @@ def _check(
         raise ValueError(f"demographics: there are {len(demographics)} for {n} texts; give each its own")
     if any(isinstance(names, str) for names in demographics):
         raise ValueError("demographics: one is a string; give each text a tuple of names, empty where it has none")
+    if strata and len(strata) != n:
+        raise ValueError(f"strata: there are {len(strata)} for {n} texts; give each its own, or none")
+    if set(strata) & set(BAND_LIMITS):
+        raise ValueError("strata: one has the name of a band of scores; name it anew")
     if np.isinf(scorings).any():
         raise ValueError("scorings: a score is infinite; give NaN where there is none")
 
@@ -543,15 +567,16 @@ def _find_changes(movements: Sequence[Movement], noise: Sequence[NoiseTests], al
 
 def _material(movements: Sequence[Movement], policy: Policy, alpha: float) -> Iterator[Finding]:
     for movement in movements:
-        if movement.stratum is not None or movement.mean_change is None or movement.p_adjusted is None:
+        if movement.stratum in BAND_LIMITS or movement.mean_change is None or movement.p_adjusted is None:
             continue
-        place = (movement.attribute, movement.demographic, None)
+        place, stratum = (movement.attribute, movement.demographic, None), movement.stratum
         limit = policy.material_flips(movement.n)
         if movement.flips_p is not None and movement.counted_flips >= limit and movement.flips_p < alpha:
-            yield Finding(Rule.LABEL_FLIPS, float(movement.counted_flips), float(limit), *place, movement.flips_p)
+            flips = (float(movement.counted_flips), float(limit))
+            yield Finding(Rule.LABEL_FLIPS, *flips, *place, movement.flips_p, stratum)
         if abs(movement.mean_change) > policy.mean_difference and movement.p_adjusted < alpha:
             limits = (movement.mean_change, policy.mean_difference)
-            yield Finding(Rule.MEAN_SHIFT, *limits, *place, movement.p_adjusted)
+            yield Finding(Rule.MEAN_SHIFT, *limits, *place, movement.p_adjusted, stratum)
 
 
 def _not_equivalent(measures: Sequence[MeasureChange], alpha: float) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """How often checks find a change of a scorer, and how often they cry out without one, by simulation.
 
 Scores lie as in a control set of `scoring.control_sets`: a quarter below 0.3, most of these near 0, half evenly between
-0.3 and 0.7, a quarter evenly above; ten demographics of a tenth each. A scorer is a vector of logits with noise on its
+0.3 and 0.7, a quarter evenly above; nine demographics of a tenth each, and a tenth in other languages, ten of them. A
+scorer is a vector of logits with noise on its
 scores. Power is simulated without the measures of a board, which could only add to it.
 """
 
@@ -22,9 +23,10 @@ ATTRIBUTE = "toxicity"
 SIZES = (100, 300, 1000)
 NOISES = ("none", "SD 0.003", "SD 0.02", "heavy tails")
 FLIPS, SHIFT = 0.02, 0.01  # what has to be found: so many labels flip, or the mean moves by so much
-DEMOGRAPHICS = 10
+TENTHS = 10  # demographics, but for the last: texts in other languages
+LANGUAGES, LANGUAGE = "other languages", 100  # the stratum; every so many texts one is in the last of them
 FEW = 0.03  # of the texts
-JUMPS, JUMP = 0.002, 2.0  # so many answers jump by so many logits
+JUMP = 2.0  # logits, by which single answers jump, or all of one language
 SLOW = 1e-4  # a check
 LATE = (
     100  # number of the check in which power is simulated: what a check may spend of alpha is 1 / 10,000 of the first's
@@ -59,17 +61,24 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedChange:
-    """What becomes of a scorer: the logits of some texts rise, in a share of its answers."""
+    """What becomes of a scorer: the logits of some texts rise, in a share of its answers.
+
+    texts: "all"; "demographic", a tenth of them; "few", 3% of them, below the threshold; "language", a hundredth. rise:
+    in logits, where it is not as large as flips so many labels or moves the mean so far.
+    """
 
     name: str
-    texts: str = "all"  # or "demographic", a tenth of them; "few", 3% of them, below the threshold
+    texts: str = "all"
     share: float = 1.0
+    rise: float | None = None
 
     def after(self, scores: Array, rise: float) -> Array:
         """The scores [n] of the scorer that takes over, whose logits rise by so much."""
         is_moved = np.ones(len(scores), dtype=bool)
         if self.texts == "demographic":
-            is_moved = np.arange(len(scores)) % DEMOGRAPHICS == 0
+            is_moved = np.arange(len(scores)) % TENTHS == 0
+        elif self.texts == "language":
+            is_moved = np.arange(len(scores)) % LANGUAGE == LANGUAGE - 1
         elif self.texts == "few":
             low_rows = np.flatnonzero(scores <= 0.5)
             is_moved = np.isin(np.arange(len(scores)), low_rows[: round(FEW * len(scores))])
@@ -77,7 +86,12 @@ class SimulatedChange:
         return new_scores
 
     def rise_to(self, *, flips: bool) -> float:
-        """The rise, in logits, that flips 2% of many texts' labels or else moves their mean by 0.01; by bisection."""
+        """Its own rise; else that, in logits, which flips 2% of many texts' labels or moves their mean by 0.01.
+
+        By bisection.
+        """
+        if self.rise is not None:
+            return self.rise
         scores = control_scores(MANY, np.random.default_rng(1))
         low, high = 0.0, LARGEST
         for _ in range(40):
@@ -94,6 +108,8 @@ CHANGES = (
     SimulatedChange("3% of the texts", "few"),
     *(SimulatedChange(f"a rollout of {share:.0%}", share=share) for share in (0.1, 0.5, 0.9)),
 )
+ONE_LANGUAGE = SimulatedChange("one language", "language", rise=JUMP)
+RARE_JUMPS = SimulatedChange("0.2% of answers jump", share=0.002, rise=JUMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +133,20 @@ def power(
     noise: str,
     n: int,
     *,
-    flips: bool,
+    flips: bool = True,
     versions: int = 10,
     checks: int = 10,
     seed: int = 20241105,
 ) -> Rates:
-    """Of `checks` checks of each of so many versions, all as late as the 100th of their version."""
+    """Of `checks` checks of each of so many versions, all as late as the 100th of their version.
+
+    flips: whether the change flips labels or else moves the mean, where it has no rise of its own.
+    """
     generator, rise = np.random.default_rng(seed), change.rise_to(flips=flips)
     reports: list[DriftReport] = []
     for scores, reference in _versions(noise, n, versions, generator):
         other = change.after(scores, rise)
         scorer = Simulated(scores, noise, other, change.share)
-        reports += [_check(reference, scorer, LATE, NO_MEASURES, generator) for _ in range(checks)]
-    return _rates(reports)
-
-
-def power_of_jumps(noise: str, n: int, versions: int = 10, checks: int = 10, seed: int = 20241106) -> Rates:
-    """As `power`, of a scorer of which 0.2% of the answers jump by 2 logits from now on."""
-    generator = np.random.default_rng(seed)
-    reports: list[DriftReport] = []
-    for scores, reference in _versions(noise, n, versions, generator):
-        scorer = Simulated(scores, noise, SimulatedChange("").after(scores, JUMP), JUMPS)
         reports += [_check(reference, scorer, LATE, NO_MEASURES, generator) for _ in range(checks)]
     return _rates(reports)
 
@@ -193,11 +202,22 @@ def _check(
     reference: Reference, scorer: Simulated, number: int, measures: Reported, generator: np.random.Generator
 ) -> DriftReport:
     """A check with its second scoring, where there is to be one."""
-    demographics = [(f"group {row % DEMOGRAPHICS}",) for row in range(len(scorer.scores))]
+    tenths = (np.arange(len(scorer.scores)) % TENTHS).tolist()
+    demographics = [(f"group {tenth}",) if tenth < TENTHS - 1 else () for tenth in tenths]
+    strata = ["" if names else LANGUAGES for names in demographics]
 
     def scored() -> DriftReport:
-        answers = scorer.answers(reference.scorings, generator)
-        return compare(reference, answers, [ATTRIBUTE], demographics, measures, ("", ""), check=number, policy=Policy())
+        return compare(
+            reference,
+            scorer.answers(reference.scorings, generator),
+            [ATTRIBUTE],
+            demographics,
+            measures,
+            ("", ""),
+            check=number,
+            policy=Policy(),
+            strata=strata,
+        )
 
     report = scored()
     return confirm(report, scored()) if report.needs_confirmation else report

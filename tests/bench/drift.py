@@ -7,17 +7,18 @@ from scoring.drift import Reference, compare, toxicity_measures
 from scoring.drift.simulation import (
     CHANGES,
     NOISES,
+    ONE_LANGUAGE,
+    RARE_JUMPS,
     SIZES,
     control_scores,
     false_alarms,
     power,
-    power_of_jumps,
     slow_drift,
 )
 from tests.bench.timing import seconds
 
 VERSIONS, CHECKS = 5, 8  # of each kind of change
-ALARMS = {100: (5, 40), 300: (20, 50), 1000: (5, 40)}  # versions and checks of each, by texts
+ALARMS = (20, 50)  # versions, and checks of each: 1,000
 TEXTS, ATTRIBUTES, DEMOGRAPHICS = 500, 7, 14
 
 
@@ -36,18 +37,20 @@ def drift_table() -> None:
                 ]
                 cells.append(" / ".join(share(rate.changed, rate.drifted) for rate in rates))
             print(f"{change.name:24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
-    for n in SIZES:
-        rates = [power_of_jumps(noise, n, VERSIONS, CHECKS) for noise in NOISES]
-        cells = [share(rate.changed, rate.drifted) for rate in rates]
-        print(f"{'0.2% of answers jump':24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
+    print("\nOf changes by two logits: all texts of one language, a hundredth of the set; single answers")
+    for change in (ONE_LANGUAGE, RARE_JUMPS):
+        for n in SIZES:
+            rates = [power(change, noise, n, versions=VERSIONS, checks=CHECKS) for noise in NOISES]
+            cells = [share(rate.changed, rate.drifted) for rate in rates]
+            print(f"{change.name:24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
     for n in SIZES:
         cells = ["{:g} ({:g})".format(*reversed(slow_drift(noise, n, versions=2))) for noise in NOISES]
         print(f"{'+0.0001 a check: check':24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
     print("\nNo change: shares of checks, from the first of a version on, that are drifted (changed)")
-    for n, (versions, checks) in ALARMS.items():
-        rates = [false_alarms(noise, n, versions, checks) for noise in NOISES]
+    for n in SIZES:
+        rates = [false_alarms(noise, n, *ALARMS) for noise in NOISES]
         cells = [f"{rate.drifted:.2%} ({rate.changed:.2%})" for rate in rates]
-        print(f"{f'{versions * checks:,} checks':24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
+        print(f"{f'{np.prod(ALARMS):,} checks':24}{n:>6}{''.join(f'{cell:>26}' for cell in cells)}", flush=True)
     generator = np.random.default_rng(1)
     scores = np.stack([control_scores(TEXTS, generator) for _ in range(ATTRIBUTES)], axis=1)
     reference = Reference(scores + generator.normal(0, 0.01, (21, *scores.shape)))

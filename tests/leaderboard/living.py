@@ -58,6 +58,7 @@ class Stage:
 
     fingerprint: str = "first"
     shift: float = 0.0
+    shifted: set[str] = field(default_factory=set)  # the only texts that are shifted, where it names some
     attributes: tuple[str, ...] = ("toxicity", "insult")
     down: bool = False
     refused: set[str] = field(default_factory=set)  # texts without a score
@@ -96,7 +97,13 @@ class StandIn(Scorer):
         stage.asked.append(len(texts))
         shift = self.loaded[1] + (stage.wobble > 0)
         stage.wobble = max(0, stage.wobble - 1)
-        values = np.array([[probability(text, name, shift) for name in self.attribute_names] for text in texts])
+        shifts = [shift if not stage.shifted or text in stage.shifted else 0.0 for text in texts]
+        values = np.array(
+            [
+                [probability(text, name, by) for name in self.attribute_names]
+                for text, by in zip(texts, shifts, strict=True)
+            ]
+        )
         if stage.noise is not None:
             values = special.expit(special.logit(values) + stage.noise(values))
         refused = np.array([text in stage.refused for text in texts])

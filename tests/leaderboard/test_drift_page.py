@@ -18,6 +18,7 @@ from leaderboard.services import artefacts
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check
 from leaderboard.services.rescore import cancel, pause, resume
 from leaderboard.services.seed import seed_metrics
+from scoring.control_sets import STRATA
 from scoring.metrics.formulas import values_of
 from tests.charts import list_charts, read_chart, stretches, traces
 from tests.leaderboard.living import (
@@ -284,6 +285,25 @@ def test_a_check_in_full_has_its_levels_its_distances_and_its_distributions(clie
             "Toxic fraction",
         }
     assert attribute in ("toxicity", "insult")
+
+
+def verdicts(html: str) -> dict[str, str]:
+    """Of each part of the control set, by its name."""
+    body = html.split('aria-label="Verdict by part"', 1)[1].split("</thead>", 1)[1].split("</table>", 1)[0]
+    rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td>', body, flags=re.DOTALL)
+    return {said(name): said(verdict) for name, verdict in rows}
+
+
+def test_a_drift_in_one_kind_of_text_is_found_and_the_check_says_where(client, living, stage):
+    stage.shifted = {probe.text for probe in STRATA["code"]}
+    drift(stage)
+    last = check(living)
+    assert last.verdict == "drifted"
+    shown = verdicts(page(client, ADDRESS))
+    assert shown["code"] == "matters"
+    assert {shown[name] for name in STRATA if name != "code"} == {"steady"}
+    assert shown["scores from 0.3 below 0.7"] in ("steady", "changed")
+    assert "mean shift of toxicity, code: " in page(client, ADDRESS)
 
 
 def test_a_stable_check_asks_whether_it_matters_all_the_same_and_says_what_it_can_detect(client, living):

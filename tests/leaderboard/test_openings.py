@@ -90,7 +90,7 @@ def now_and_then(share: float, jump: float, rise: float = 0.0):
 def test_noise_of_3_in_a_thousand_then_two_hundredths_on_every_score_is_found(metric, stage):
     stage.noise = normal(0.003)
     submit(entrant(1, metric), metric)
-    assert ControlSet.objects.get().items.rows == 300
+    assert ControlSet.objects.get().items.rows == 350
     assert ControlSet.objects.get().noise == pytest.approx(0.003, rel=0.1)
     assert check(metric).verdict == Verdict.STABLE
     stage.noise = normal(0.003, rise=0.12)  # 0.02 on average

@@ -13,12 +13,15 @@ from scoring.control_sets import (
     MOST,
     PROBE_PREFIX,
     PROBES,
+    STRATA,
     Candidates,
     ControlItem,
     checksum,
     choose,
     from_table,
+    stratum_of,
     to_table,
+    with_all_probes,
 )
 from scoring.evaluation_sets import build_starter
 from scoring.scorers import get_scorer
@@ -228,4 +231,41 @@ def test_the_built_in_texts_are_distinct_and_hold_what_breaks_scorers():
 def test_a_scorer_gives_every_built_in_text_a_score():
     scores = get_scorer("profanity").score([probe.text for probe in PROBES])
     assert scores.unscored_count == 0
-    assert scores.values.max() < 0.5  # harmless
+    labelled = {probe.id for probe, score in zip(PROBES, scores.values[:, 0], strict=True) if score > 0.5}
+    rude = {probe.id for probe in PROBES if "-rude" in probe.id or probe.id.startswith("probe:obfuscated-")}
+    # The packaged model knows French by its words alone, and takes one identity for what it is not.
+    assert labelled - rude == {"probe:french-identity"}
+    assert labelled & rude
+
+
+def test_every_kind_of_text_that_scorers_meet_has_probes_some_of_them_where_labels_could_flip():
+    assert {stratum: len(probes) for stratum, probes in STRATA.items()} == {
+        "other languages": 36,
+        "code": 6,
+        "very long": 6,
+        "empty or nearly": 6,
+        "identity without hate": 15,
+        "obfuscated": 12,
+        "symbols and form": 7,
+    }
+    assert [stratum_of(probe.id) for probe in STRATA["code"]] == ["code"] * 6
+    assert stratum_of("toxigen-human:1") == ""
+    languages = {probe.id.split(":")[1].split("-")[0] for probe in STRATA["other languages"]}
+    names = {probe.id for probe in PROBES}
+    assert len(languages) == 12
+    assert all(f"probe:{language}{kind}" in names for language in languages for kind in ("", "-rude", "-identity"))
+
+
+def test_an_earlier_control_set_gains_the_probes_made_since_and_keeps_each_text_it_had():
+    earlier = to_table([*PROBES[:5], ControlItem("a", "text", ("x",))])
+    whole = from_table(with_all_probes(earlier))
+    assert set(whole) == {*PROBES, ControlItem("a", "text", ("x",))}
+    assert [item.id for item in whole] == sorted(item.id for item in whole)
+    table = to_table(whole)
+    assert with_all_probes(table) is table
+
+
+def test_a_probe_whose_text_an_evaluation_set_has_as_well_is_not_added_twice():
+    earlier = to_table([ControlItem("a", PROBES[0].text)])
+    texts = [item.text for item in from_table(with_all_probes(earlier))]
+    assert len(texts) == len(set(texts)) == len(PROBES)

@@ -42,13 +42,15 @@ from scoring.drift.comparison import mcnemar_p, no_change_p, unpaired_ks, wilcox
 from scoring.drift.measures import SEED
 from scoring.drift.simulation import (
     CHANGES,
+    NO_MEASURES,
     NOISES,
+    ONE_LANGUAGE,
+    RARE_JUMPS,
     Simulated,
     SimulatedChange,
     control_scores,
     false_alarms,
     power,
-    power_of_jumps,
     slow_drift,
 )
 from scoring.evaluation_sets import build_starter, to_table
@@ -924,7 +926,65 @@ def test_a_slow_drift_is_found_before_the_mean_has_moved_by_a_hundredth():
 
 
 def test_rare_jumps_are_no_drift():
-    assert power_of_jumps("SD 0.02", 300, versions=1, checks=5).drifted == 0
+    assert power(RARE_JUMPS, "SD 0.02", 300, versions=1, checks=5).drifted == 0
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_change_in_one_language_of_ten_is_found_though_it_is_three_texts_of_300(noise):
+    assert power(ONE_LANGUAGE, noise, 300, versions=2, checks=2).drifted == 1
+
+
+# Strata: kinds of text beside demographics and bands of scores
+
+
+def with_strata(rise: float, strata: list[str], moved: str, noise: str = "SD 0.003"):
+    """A check of a scorer whose scores of one kind of text rise."""
+    generator = np.random.default_rng(11)
+    scores = control_scores(len(strata), generator)
+    reference = Reference(Simulated(scores, noise).answers(21, generator))
+    new_scores = np.clip(scores + rise * (np.array(strata) == moved), 0, 1)
+    answers = Simulated(new_scores, noise).answers(reference.scorings, generator)
+    groups = [()] * len(strata)
+    return compare(reference, answers, ["a"], groups, toxicity_measures(harms(["a"])), SAME, strata=strata)
+
+
+def test_a_drift_in_one_kind_of_text_matters_though_all_texts_together_hardly_moved():
+    report = with_strata(0.04, (["code"] * 12 + ["emoji"] * 12 + [""] * 276), "code")
+    material = {finding.stratum for finding in report.findings if finding.level == "L2"}
+    assert "code" in material
+    assert "emoji" not in material
+    assert "mean shift of a, code: +0.0" in " ".join(finding.in_words for finding in report.findings)
+    whole = next(movement for movement in report.movements if movement.is_overall)
+    assert abs(whole.mean_change) < report.policy.mean_difference
+
+
+def test_a_band_of_scores_that_moved_says_changed_and_never_decides_that_it_matters():
+    generator = np.random.default_rng(12)
+    scores = control_scores(400, generator)
+    reference = Reference(Simulated(scores, "SD 0.003").answers(21, generator))
+    new_scores = scores + 0.012 * (scores >= 0.7) * (scores < 0.95)
+    answers = Simulated(new_scores, "SD 0.003").answers(reference.scorings, generator)
+    report = compare(reference, answers, ["a"], [()] * 400, NO_MEASURES, SAME)
+    bands = {finding.stratum for finding in report.findings if finding.rule is Rule.SHIFT}
+    assert "scores from 0.7" in bands
+    assert not report.material
+
+
+@pytest.mark.parametrize(
+    ("strata", "words"),
+    [(["code"], "strata: there are 1 for 3 texts"), (["scores below 0.3", "", ""], "the name of a band of scores")],
+)
+def test_strata_that_do_not_fit_are_refused(strata, words):
+    reference = Reference(np.full((3, 3, 1), 0.5))
+    with pytest.raises(ValueError, match=words):
+        compare(reference, np.full((3, 1), 0.5), ["a"], [()] * 3, toxicity_measures(harms(["a"])), SAME, strata=strata)
+
+
+def test_a_second_scoring_confirms_only_what_moved_in_the_same_kind_of_text():
+    strata = ["code"] * 12 + ["emoji"] * 12 + [""] * 276
+    first, second, other = (with_strata(0.04, strata, moved) for moved in ("code", "code", "emoji"))
+    assert confirm(first, second).verdict is Verdict.DRIFTED
+    assert confirm(first, other).verdict is Verdict.CHANGED
 
 
 @pytest.mark.parametrize(("noise", "least"), [("none", 0.0), ("SD 0.02", 0.0005)])
