@@ -23,10 +23,11 @@ help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 # The stamps hold the checksum of the lock, so an unchanged lock costs nothing and a changed one is installed.
-$(VENV)/.run: requirements.lock
+$(VENV)/.run: requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "environment: installing what requirements.lock pins (some minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python manage.py fetch_plotly || true
 	@touch $@
 
@@ -79,9 +80,9 @@ miniatures: $(VENV)/.run ## train the bundled models that are missing (under an 
 COMPILE := $(VENV)/lock/bin/pip-compile --quiet --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 lock: ## pin what pyproject.toml asks for: all of it, the site alone, and what tests need
 	$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet pip-tools
-	$(COMPILE) --extra engine --output-file requirements.lock pyproject.toml
-	$(COMPILE) --constraint requirements.lock --output-file requirements-site.lock pyproject.toml
-	$(COMPILE) --extra engine --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	$(COMPILE) --extra site --extra engine --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra site --constraint requirements.lock --output-file requirements-site.lock pyproject.toml
+	$(COMPILE) --extra site --extra engine --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 	sed -i -E 's/^(torch==[0-9.]+)\+cpu/\1/' requirements.lock requirements-dev.lock
 
 clean: ## remove the environment, the data of `make run` and every cache

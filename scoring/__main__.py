@@ -1,4 +1,4 @@
-"""The engine at the command line.
+"""The engine at the command line, also as `plumbline` where the package is installed.
 
 python -m scoring perplexity --model REF --texts FILE > likelihoods.jsonl
 python -m scoring safety FILE > scores.json
@@ -72,7 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    whole = argparse.ArgumentParser(prog="python -m scoring", description="Numbers from texts and language models.")
+    name = "plumbline" if Path(sys.argv[0]).name == "plumbline" else "python -m scoring"
+    whole = argparse.ArgumentParser(prog=name, description="Numbers from texts and language models.")
     commands = whole.add_subparsers(dest="command", required=True)
     perplexity = commands.add_parser(
         "perplexity",

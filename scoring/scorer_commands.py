@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from scoring.attributes import Attribute, harms_of
+from scoring.board_fingerprints import read_fingerprints
 from scoring.evaluation_sets.label_files import FORMS, read_labelled
 from scoring.language_models.hub import PUBLIC_HUB
 from scoring.refusals import Refused
@@ -28,9 +29,10 @@ from scoring.scorers import (
     declaration_of,
     read_access,
 )
-from scoring.text_files import UnreadableTexts, read_texts
+from scoring.text_files import UnreadableTexts, read_texts, text_of
 
 TEXTS_AT_ONCE = 1024
+REMEDY = "so its scores do not compare; install the versions and files that the metric version names"
 SCORER_HELP = "as in profanity, detoxify-original, classifier:FOLDER or lexicon:NAME"
 
 
@@ -49,6 +51,11 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="the one that a board publishes with its metric version: refuse where the scorer has another one here",
     )
     score.add_argument(
+        "--board",
+        metavar="URL",
+        help="of a board: refuse unless one of its current metric versions has the scorer with its fingerprint here",
+    )
+    score.add_argument(
         "--texts",
         type=Path,
         default=Path("/dev/stdin"),
@@ -60,6 +67,13 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         type=Path,
         metavar="FOLDER",
         help="keep what a service answers there: the same command goes on with it where it was interrupted",
+    )
+    score.add_argument(
+        "--field",
+        default="text",
+        metavar="PATH",
+        help="where a JSON line has its text, names and numbers between dots: filtered_resps.0 of lm-eval's samples "
+        "(default: text)",
     )
     score.set_defaults(run=run_score)
     card = commands.add_parser(
@@ -86,15 +100,10 @@ def run_score(args: argparse.Namespace) -> None:
     """Score the texts of a file as they are read."""
     scorer = open_scorer(args.scorer, JsonLinesReplies(args.replies) if args.replies else None)
     fingerprint = scorer.fingerprint()
-    if args.fingerprint and args.fingerprint != fingerprint:
-        raise Refused(
-            f"fingerprint = {args.fingerprint}: {args.scorer} has {fingerprint} here, so its scores do not compare; "
-            "install the versions and files that the metric version names",
-            field="fingerprint",
-        )
+    require_fingerprint(args.scorer, fingerprint, args.fingerprint, args.board)
     print(f"{args.scorer}: fingerprint {fingerprint}", file=sys.stderr)  # noqa: T201
     with tqdm(desc=args.scorer, unit="text", file=sys.stderr) as bar:
-        for chunk in _chunks(_read(args.texts)):
+        for chunk in _chunks(_read(args.texts, args.field)):
             for line in describe_scores(scorer, scorer.score(chunk)):
                 print(json.dumps(line, allow_nan=False))  # noqa: T201
             bar.update(len(chunk))
@@ -119,6 +128,26 @@ def surroundings_here(name: str, replies: ReplyStore | None = None) -> Surroundi
     )
 
 
+def require_fingerprint(name: str, fingerprint: str, wanted_fingerprint: str | None, board: str | None) -> None:
+    """Raise Refused where the scorer called `name` has another fingerprint here than the one wanted, or the board's."""
+    if wanted_fingerprint and wanted_fingerprint != fingerprint:
+        raise Refused(
+            f"fingerprint = {wanted_fingerprint}: {name} has {fingerprint} here, {REMEDY}",
+            field="fingerprint",
+        )
+    if not board:
+        return
+    published_fingerprints = read_fingerprints(board, name)
+    if not published_fingerprints:
+        raise Refused.of_value("board", board, f"it has no current metric version that asks {name}; use one that does")
+    if fingerprint not in published_fingerprints.values():
+        versions = ", ".join(f"{version} has {digest}" for version, digest in published_fingerprints.items())
+        raise Refused(
+            f"board = {board}: {versions}, and {name} has {fingerprint} here, {REMEDY}",
+            field="board",
+        )
+
+
 def describe_scores(scorer: Scorer, scores: Scores) -> Iterator[dict[str, Any]]:
     """The lines of the output."""
     for row, reason, is_truncated in zip(
@@ -131,22 +160,19 @@ def describe_scores(scorer: Scorer, scores: Scores) -> Iterator[dict[str, Any]]:
             yield {**line, "truncated": True} if is_truncated else line
 
 
-def _read(path: Path) -> Iterator[str]:
+def _read(path: Path, field: str) -> Iterator[str]:
     if path != Path("/dev/stdin"):
-        return read_texts(path)
-    return _read_lines()
+        return read_texts(path, field)
+    return _read_lines(field)
 
 
-def _read_lines() -> Iterator[str]:
+def _read_lines(field: str) -> Iterator[str]:
     for number, line in enumerate(sys.stdin, start=1):
         try:
             item = json.loads(line)
         except json.JSONDecodeError as error:
             raise UnreadableTexts(f"standard input, line {number} is not JSON: give an object with text") from error
-        text = item.get("text") if isinstance(item, dict) else item
-        if not isinstance(text, str):
-            raise UnreadableTexts(f"standard input, line {number}, text: is missing or no string")
-        yield text
+        yield text_of(item, f"standard input, line {number}", field)
 
 
 def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:

@@ -9,19 +9,19 @@ class UnreadableTexts(ValueError):
     """A file of texts is not one; the message says where and what to do."""
 
 
-def read_texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a file. Raises UnreadableTexts, naming the line, and OSError."""
+def read_texts(path: Path, field: str = "text") -> Iterator[str]:
+    """Yield the texts of a file; field: as of `text_of`. Raises UnreadableTexts, naming the line, and OSError."""
     try:
         if path.suffix == ".json":
             items = json.loads(path.read_text(encoding="utf-8-sig"))
             if not isinstance(items, list):
-                raise UnreadableTexts(f"{path} is not a list: give a list of objects with text")
-            yield from (text_of(item, f"{path}, record {number}") for number, item in enumerate(items, start=1))
+                raise UnreadableTexts(f"{path} is not a list: give a list of objects with {field}")
+            yield from (text_of(item, f"{path}, record {number}", field) for number, item in enumerate(items, start=1))
             return
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 text = line.removesuffix("\n").removesuffix("\r")
-                yield text_of(json.loads(text), f"{path}, line {number}") if path.suffix == ".jsonl" else text
+                yield text_of(json.loads(text), f"{path}, line {number}", field) if path.suffix == ".jsonl" else text
     except json.JSONDecodeError as error:
         raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error
     except UnicodeDecodeError as error:
@@ -30,9 +30,19 @@ def read_texts(path: Path) -> Iterator[str]:
         ) from error
 
 
-def text_of(item: object, place: str) -> str:
-    """The text of a record."""
-    text = item.get("text") if isinstance(item, dict) else item
-    if not isinstance(text, str):
-        raise UnreadableTexts(f'{place}, text: is missing or no string; give an object as in {{"text": "..."}}')
-    return text
+def text_of(item: object, place: str, field: str = "text") -> str:
+    """The text of a record, which is that text itself or has it at `field`: names and numbers between dots.
+
+    Raises UnreadableTexts, naming place and field, where no string is there.
+    """
+    value = item
+    for name in [] if isinstance(item, str) else field.split("."):
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            value = None
+    if not isinstance(value, str):
+        raise UnreadableTexts(f'{place}, {field}: is missing or no string; give an object as in {{"text": "..."}}')
+    return value
