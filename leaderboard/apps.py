@@ -27,6 +27,8 @@ class LeaderboardConfig(AppConfig):
         post_migrate.connect(_note_release, sender=self)
         if settings.SCORER_MODULES:
             _load_scorers()
+        if settings.GUARD_SERVERS:
+            _check_guard_servers()
 
 
 def _seed_roles(**_: Any) -> None:
@@ -52,6 +54,16 @@ def _load_scorers() -> None:
         load_scorers(settings.SCORER_MODULES)
     except Refused as error:
         raise ImproperlyConfigured(f"PLUMBLINE_SCORER_MODULES: {error}") from error
+
+
+def _check_guard_servers() -> None:
+    """Every guard that is said to be served is one, and has an address."""
+    from leaderboard.services.scorers import guard_servers
+
+    try:
+        guard_servers()
+    except Refused as error:
+        raise ImproperlyConfigured(f"GUARD_SERVERS: {error}") from error
 
 
 class Admin(AdminConfig):

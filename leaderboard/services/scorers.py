@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urldefrag
 
 import pyarrow as pa
 from django.conf import settings
@@ -17,8 +18,10 @@ from leaderboard.services.build import code
 from leaderboard.services.folders import fetch_folder, name_of_scorer, store_folder
 from leaderboard.services.leases import Lease
 from leaderboard.services.shards import Shards
+from leaderboard.services.spending import key_for
 from scoring.artefacts import SCORE
 from scoring.attributes import Meaning
+from scoring.refusals import Refused
 from scoring.scorers import (
     LEXICON,
     Cost,
@@ -38,6 +41,8 @@ from scoring.scorers import (
     read_access,
     read_lexicon,
 )
+from scoring.scorers.guards import declared_guards
+from scoring.served import CompletionsServer
 
 log = logging.getLogger(__name__)
 
@@ -69,12 +74,27 @@ def surroundings_of(name: str, folder: Path | None = None, **extras: Any) -> Sur
         hub_endpoint=settings.HUB_ENDPOINT,
         hub_token=settings.HUB_TOKEN,
         services=read_access(_setting),
+        guard_servers=guard_servers(),
         **extras,
     )
 
 
 def _setting(name: str) -> Any:
     return getattr(settings, name, None)
+
+
+def guard_servers() -> dict[str, CompletionsServer]:
+    """The servers in GUARD_SERVERS, by the guard that runs there. Raises Refused for a wrong name or address."""
+    guards = declared_guards()
+    servers = {}
+    for name, address in settings.GUARD_SERVERS.items():
+        if name not in guards:
+            raise Refused(f"there is no guard {name!r}: use {', '.join(guards)}")
+        url, model = urldefrag(address)
+        servers[name] = CompletionsServer(
+            url, model or guards[name].hub_id, key=key_for(url), concurrency=settings.COMPLETIONS_CONCURRENCY
+        )
+    return servers
 
 
 def problem_with(name: str, retired_scorers: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:

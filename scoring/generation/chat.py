@@ -19,6 +19,7 @@ from scoring.generation.answers import OPENING
 from scoring.generation.encoded_prompts import NO_ROOM, NOT_EMBEDDED, EncodedPrompt
 from scoring.generation.messages import SYSTEM_ROLES, Messages, messages_of
 from scoring.generation.protocols import ChatSettings
+from scoring.language_models.chat_template import pin_date
 from scoring.language_models.refusals import ModelRefused
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def find_format(model: "LoadedModel", settings: ChatSettings) -> ChatFormat:
             f"{model.architecture.class_name} has no chat template: enter the model as raw text, or use a revision "
             "that holds one"
         )
-    if "strftime_now" in template:  # the day would change what a model is asked
-        template = f"{{%- macro strftime_now(format) -%}}{settings.date}{{%- endmacro -%}}{template}"
+    template = pin_date(template, settings.date)
     fault = "it leaves the prompt out"
     for role in SYSTEM_ROLES:
         try:

@@ -38,6 +38,13 @@ def template_of_gguf(path: Path) -> str:
     return str(field.contents()) if field else ""
 
 
+def pin_date(template: str, date: str) -> str:
+    """A template that gets `date` where it asks for today, which would change what a model is asked."""
+    if "strftime_now" not in template:
+        return template
+    return f"{{%- macro strftime_now(format) -%}}{date}{{%- endmacro -%}}{template}"
+
+
 def hash_template(template: str) -> str:
     """The sha256 of a template in hex; "" of none."""
     return hashlib.sha256(template.encode()).hexdigest() if template else ""

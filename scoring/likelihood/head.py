@@ -76,8 +76,12 @@ def logits(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor) ->
 
 
 @contextmanager
-def head_alone(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor, part: slice) -> Iterator[None]:
+def head_alone(
+    model: PreTrainedModel, output: ModelOutput, states: torch.Tensor, part: slice | torch.Tensor
+) -> Iterator[None]:
     """Within the block the model's head computes `part` of the logits of `states` [n, hidden], whatever the input.
+
+    part: of the vocabulary, as a slice or as ids of tokens.
 
     What the model's own class does to its logits (transforms, biases, caps, scales) thus stays in force.
     """
@@ -92,7 +96,7 @@ def head_alone(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor
         yield
 
 
-def weight_part(layer: torch.nn.Module, name: str, part: slice) -> torch.Tensor:
+def weight_part(layer: torch.nn.Module, name: str, part: slice | torch.Tensor) -> torch.Tensor:
     """`part` of a weight where the layer computes; of a spread model it may lie elsewhere until it is needed."""
     weight = cast(torch.Tensor, getattr(layer, name))
     if weight.device.type != "meta":

@@ -5,7 +5,6 @@ Only safetensors are read, and no code of a model's own is ever run.
 
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import torch
@@ -15,11 +14,12 @@ from transformers import AutoModelForSequenceClassification, PretrainedConfig, P
 from scoring.attributes import Attribute, Meaning
 from scoring.language_models import HubUnavailable, ModelRefused
 from scoring.language_models.configuration import read_configuration
-from scoring.language_models.hub import PUBLIC_HUB, fetch, find_fetched, pin
+from scoring.language_models.hub import PUBLIC_HUB
 from scoring.language_models.loading import quiet, read_tokenizer
 from scoring.language_models.package import read_package
 from scoring.scorers.base import ScorerUnavailable
 from scoring.scorers.encoder import Activation, EncoderScorer
+from scoring.scorers.hub_files import find_files
 from scoring.scorers.labels import declare_labels
 from scoring.scorers.precision import Precision
 
@@ -49,7 +49,7 @@ class ClassifierScorer(EncoderScorer):
         UndeclaredLabel where it is not known what one of its labels means.
         """
         try:
-            folder, self.revision = _files(ref, revision, endpoint, token, may_fetch)
+            folder, self.revision = find_files(ref, revision, endpoint, token, may_fetch)
             with quiet(), read_package(folder, ref).staged() as folder:
                 config = read_configuration(folder, ref)
                 activation = _activation(ref, config)
@@ -68,7 +68,7 @@ def read_attributes(folder: str, meanings: Mapping[str, Meaning]) -> tuple[Attri
     Raises ScorerUnavailable where there is no classifier; UndeclaredLabel as the classifier itself does.
     """
     try:
-        path, _ = _files(folder, None, PUBLIC_HUB, None, may_fetch=False)
+        path, _ = find_files(folder, None, PUBLIC_HUB, None, may_fetch=False)
         with quiet(), read_package(path, folder).staged() as stage_folder:
             config = read_configuration(stage_folder, folder)
         return _attributes(folder, config, meanings)
@@ -79,25 +79,6 @@ def read_attributes(folder: str, meanings: Mapping[str, Meaning]) -> tuple[Attri
 def _attributes(ref: str, config: PretrainedConfig, meanings: Mapping[str, Meaning]) -> tuple[Attribute, ...]:
     exclusive = _activation(ref, config) is Activation.SOFTMAX
     return declare_labels(_labels(ref, config), meanings, f"config.json of {ref}", exclusive=exclusive)
-
-
-def _files(ref: str, revision: str | None, endpoint: str, token: str | None, may_fetch: bool) -> tuple[Path, str]:
-    """The folder of the classifier's files, and the commit where they come from a hub."""
-    path = Path(ref).expanduser()
-    if path.is_dir():
-        if revision:
-            raise ModelRefused(f"revision {revision!r} was given for the folder {ref}: leave it out")
-        if not (path / "config.json").is_file():
-            raise ModelRefused(f"{ref} has no config.json: give the folder that a transformers model was saved to")
-        return path.resolve(), ""
-    if ref.startswith((".", "/", "~")):
-        raise ModelRefused(f"{ref} is not a folder: give the folder that a transformers model was saved to")
-    with TemporaryDirectory(prefix="plumbline-") as folder:
-        pin_result = pin(ref, revision, endpoint, token, Path(folder))
-        read_configuration(Path(folder), ref)  # refuses what is unsafe before its weights are fetched
-    if not may_fetch and find_fetched(ref, pin_result.commit) is None:
-        raise ModelRefused(f"{ref} is not on this machine: it is fetched when something is to be scored")
-    return fetch(ref, pin_result.commit, endpoint, token), pin_result.commit
 
 
 def _labels(ref: str, config: PretrainedConfig) -> tuple[str, ...]:

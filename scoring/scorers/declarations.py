@@ -11,6 +11,7 @@ from scoring.attributes import Attribute, Meaning
 from scoring.scorers.base import Cost, Scorer, ScorerUnavailable
 from scoring.scorers.replies import ReplyStore
 from scoring.scorers.service import ServiceAccess
+from scoring.served import CompletionsServer
 
 
 class Caveat(StrEnum):
@@ -41,6 +42,7 @@ class Surroundings:
     storage, to be fetched. epoch: marks a version of what cannot be looked into. meanings: what an operator declares of
     labels. replies: keeps the answers of a service, so that interrupted work goes on. may_fetch: whether what the
     machine lacks may be downloaded. services: how services are reached, by what their settings begin with.
+    guard_servers: by the name of the guard that runs there.
     """
 
     folder: Path
@@ -52,6 +54,7 @@ class Surroundings:
     hub_endpoint: str = ""
     hub_token: str | None = None
     services: Mapping[str, ServiceAccess] = field(default_factory=dict)
+    guard_servers: Mapping[str, CompletionsServer] = field(default_factory=dict)
 
 
 def no_options(_surroundings: Surroundings) -> dict[str, Any]:
@@ -110,9 +113,9 @@ class ScorerDeclaration:
 
     @property
     def prefix(self) -> str:
-        """What names of the scorer begin with: all of the name, or up to its colon."""
-        head, colon, _ = self.name.partition(":")
-        return head + colon
+        """What names of the scorer begin with: all of the name, or up to the colon before capitals."""
+        head, colon, choice = self.name.partition(":")
+        return head + colon if choice.isupper() else self.name
 
     def choice(self, name: str) -> str:
         """What stands for the capitals in `name`."""

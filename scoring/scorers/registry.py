@@ -10,6 +10,7 @@ from scoring.attributes import Attribute, Meaning
 from scoring.refusals import Missing, Refused
 from scoring.scorers.base import Scorer, ScorerUnavailable
 from scoring.scorers.declarations import ScorerDeclaration, Surroundings
+from scoring.scorers.guard_scorers import GUARDS
 from scoring.scorers.lexicon import LexiconError, LexiconScorer, find_lexicon, read_lexicon
 from scoring.scorers.profanity import ProfanityScorer
 from scoring.scorers.services import SERVICE_SCORERS
@@ -121,6 +122,7 @@ SCORERS = [
         lambda _choice: ProfanityScorer(),
         ("It is a linear model of words: it sees rude words rather than contempt, and knows no context.",),
     ),
+    *GUARDS,
 ]
 
 
