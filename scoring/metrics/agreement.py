@@ -116,10 +116,10 @@ def compare_scorers(
     attribute_pairs = matching_attributes(list(first), list(second)) if pairs is None else pairs
     agreements = []
     for name, counterpart in attribute_pairs:
-        x, y = _pair_scores(_scores(first, name), _scores(second, counterpart), name)
+        x, y = pair_scores(_scores(first, name), _scores(second, counterpart), name)
         missing_count = len(first[name]) - len(x)
         labels_by_scorer = x > thresholds[0].get(name, THRESHOLD), y > thresholds[1].get(counterpart, THRESHOLD)
-        labels = _labels(*labels_by_scorer) if len(x) else None
+        labels = label_agreement(*labels_by_scorer) if len(x) else None
         agreements.append(AttributeAgreement(name, counterpart, len(x), missing_count, pearson(x, y), labels))
     return agreements
 
@@ -139,7 +139,7 @@ def distribution_shift(
         )
     shifts = []
     for name in old_scores:
-        x, y = _pair_scores(old_scores[name], new_scores[name], name)
+        x, y = pair_scores(old_scores[name], new_scores[name], name)
         if not len(x):
             continue
         threshold = thresholds.get(name, THRESHOLD)
@@ -169,7 +169,7 @@ def _scores(scoring: Scoring, name: str) -> NDArray[np.floating[Any]]:
     return scoring[name]
 
 
-def _pair_scores(first: NDArray[np.floating[Any]], second: NDArray[np.floating[Any]], name: str) -> tuple[Array, Array]:
+def pair_scores(first: NDArray[np.floating[Any]], second: NDArray[np.floating[Any]], name: str) -> tuple[Array, Array]:
     """The scores of texts that have both, as float64."""
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(f"{name}: scores of shapes {first.shape} and {second.shape}; give [n_texts] of the same texts")
@@ -177,7 +177,8 @@ def _pair_scores(first: NDArray[np.floating[Any]], second: NDArray[np.floating[A
     return first[has_both].astype(np.float64), second[has_both].astype(np.float64)
 
 
-def _labels(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> LabelAgreement:
+def label_agreement(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> LabelAgreement:
+    """The agreement of two scorers' labels of the same texts [n], one or more; intervals as of `compare_scorers`."""
     n = len(first)
     both, neither = int((first & second).sum()), int((~first & ~second).sum())
     only_first, only_second = int(first.sum()) - both, int(second.sum()) - both
