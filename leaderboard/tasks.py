@@ -15,6 +15,7 @@ from leaderboard.models import (
     Run,
     Scoring,
     ServiceCheck,
+    Succession,
 )
 from leaderboard.operations.services import restore, scrub
 from leaderboard.queries.search_index import refresh_index
@@ -31,6 +32,7 @@ from leaderboard.services import (
     scorer_probes,
     service_checks,
     shards,
+    succession,
     upgrade,
 )
 from leaderboard.services.alone import each_alone
@@ -106,6 +108,13 @@ def calibrate_scorer(calibration_id: int) -> None:
     rows = Calibration.objects.select_related("metric_version__metric", "evaluation_set__artefact")
     calibrations.perform(rows.get(pk=calibration_id))
     queue.call_for_more(Calibration)
+
+
+@shared_task
+def compare_successor(succession_id: int) -> None:
+    """Compare a metric's scorer with the one that is to follow it."""
+    succession.perform(Succession.objects.select_related("metric").get(pk=succession_id))
+    queue.call_for_more(Succession)
 
 
 @shared_task

@@ -35,6 +35,7 @@ from leaderboard.views import (
     scorer_ranks,
     scorers,
     search,
+    succession,
 )
 
 urlpatterns = [
@@ -67,6 +68,12 @@ urlpatterns = [
     path("metrics/<slug:slug>/scenarios/", scenarios.scenarios, name="scenarios"),
     re_path(
         r"^metrics/(?P<slug>[-\w]+)/scenarios\.(?P<name>csv|json)$", scenarios.scenarios_export, name="scenarios_export"
+    ),
+    path("metrics/<slug:slug>/succession/", succession.succession, name="succession"),
+    re_path(
+        r"^metrics/(?P<slug>[-\w]+)/succession\.(?P<name>csv|json)$",
+        succession.succession_export,
+        name="succession_export",
     ),
     path("drift/", drift.drift, name="drift"),
     path("about/", about.about, name="about"),

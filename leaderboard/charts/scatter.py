@@ -91,11 +91,11 @@ def _draw(panel: ScatterPanel, looks: dict[str, tuple[str, Ink]], y: Axis) -> It
 
 
 def _draw_series(series: Series, symbol: str, ink: Ink) -> Iterator[Mark]:
+    if series.joined:
+        yield Line(series.x, series.y, ink, 1.25)
     if series.small:
         yield Dots(series.x, series.y, series.titles, ink)
         return
-    if series.joined:
-        yield Line(series.x, series.y, ink, 1.25)
     names, links = series.names or [""] * len(series.x), series.links or [""] * len(series.x)
     for x, y, title, name, link in zip(series.x, series.y, series.titles, names, links, strict=True):
         yield Spot(x, y, symbol, ink, 4.0, title, link, name=name)

@@ -17,6 +17,7 @@ from leaderboard.models.scorers import RetiredScorer, ScorerProbe
 from leaderboard.models.search import SearchPage, SearchState
 from leaderboard.models.served import Service, ServiceCheck
 from leaderboard.models.submissions import Reading, Submission, SubmissionLine
+from leaderboard.models.successions import Succession
 from leaderboard.models.work import Download, Run, Scoring, Work, WorkKind, is_unranked
 
 WORK_TABLES: tuple[type[Work], ...] = (
@@ -24,6 +25,7 @@ WORK_TABLES: tuple[type[Work], ...] = (
     Scoring,
     ControlCheck,
     Calibration,
+    Succession,
     ServiceCheck,
     Reading,
     Download,
@@ -73,6 +75,7 @@ __all__ = [
     "StoredFolder",
     "Submission",
     "SubmissionLine",
+    "Succession",
     "Work",
     "WorkKind",
     "Worker",

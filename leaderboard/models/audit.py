@@ -53,6 +53,7 @@ class AuditVerb(StrEnum):
     FIND_SERVICE_CHANGE = "find service change", LogSection.SERVICE
     LEAVE_OUTDATED = "leave outdated", LogSection.OUTDATED
     REPLACE_SCORER = "replace scorer", LogSection.SCORER
+    COMPARE_SUCCESSOR = "compare successor", LogSection.OPERATORS
     RETIRE_SCORER = "retire scorer", LogSection.SCORER
     BRING_BACK_SCORER = "bring back scorer", LogSection.SCORER
     SET_DRIFT_POLICY = "set drift policy", LogSection.POLICY

@@ -8,12 +8,24 @@ from leaderboard.card.fields import show_refusal
 from leaderboard.models import Metric
 from leaderboard.services import policies
 from scoring.refusals import Refused
+from scoring.scorers import SCORERS
 
 
 class ReasonForm(forms.Form):
     """The reason of an action."""
 
     reason = forms.CharField(max_length=500, label="Reason", help_text="It stays in the record for ever.")
+
+
+class SuccessorForm(forms.Form):
+    """The scorer that is to take over."""
+
+    successor = forms.CharField(max_length=120, label="Successor")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = ", ".join(declaration.name for declaration in SCORERS)
+        self.fields["successor"].help_text = f"One of {names}; write a name of yours for the capitals."
 
 
 class NoteForm(forms.Form):

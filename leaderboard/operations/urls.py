@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from leaderboard.operations.views import audit, board, files, models, work
+from leaderboard.operations.views import audit, board, files, models, successions, work
 from leaderboard.people.views import invitations
 from leaderboard.submissions.views import moderation
 
@@ -17,6 +17,8 @@ urlpatterns = [
     path("metrics/<slug:slug>/rescore/", board.rescore_metric, name="rescore"),
     path("metrics/<slug:slug>/policy/", board.drift_policy, name="drift_policy"),
     path("metrics/<slug:slug>/retire/", board.retire_scorer, name="retire_scorer"),
+    path("metrics/<slug:slug>/successor/", successions.compare_successor, name="compare_successor"),
+    path("successions/<int:pk>/begin/", successions.begin, name="begin_succession"),
     path("rescorings/<int:pk>/<slug:step>/", board.steer_rescoring, name="steer_rescoring"),
     path("files/", files.operate_files, name="operate_files"),
     path("files/<slug:sha256>/<slug:step>/", files.steer_file, name="steer_file"),

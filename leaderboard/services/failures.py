@@ -236,6 +236,14 @@ DECLARED = (
         (RETIRED,),
         final=True,
     ),
+    Failure(
+        "The scorer cannot be compared with this successor.",
+        "Do what the reason says, then compare them again.",
+        FailureKind.SCORER,
+        (f"{SERVICES}.succession_texts.NothingToCompare",),
+        final=True,
+        quotes_reason=True,
+    ),
     Failure("The file could not be read.", AGAIN, FailureKind.OTHER, (NOT_READ,)),
     Failure(
         "The board's database refused the data.",

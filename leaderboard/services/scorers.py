@@ -5,6 +5,7 @@ import logging
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,12 @@ def cost_of(name: str) -> Cost | None:
     """What a text costs with the scorer, without loading it; None where it runs here."""
     declaration = find_declaration(name)
     return declaration.cost(declaration.choice(name), surroundings_of(name)) if declaration else None
+
+
+def end_of(name: str) -> date | None:
+    """The last day on which the scorer can be had, where its end is announced; else None."""
+    declaration = find_declaration(name)
+    return declaration.ends(declaration.choice(name), surroundings_of(name)) if declaration else None
 
 
 def scorer_of(version: MetricVersion, work: Work | None = None) -> Scorer:

@@ -15,6 +15,7 @@ from leaderboard.people.services.roles import moderates, operates
 from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
 from leaderboard.queries.papers import find_contradictions, find_tables
 from leaderboard.queries.profiles import ProfileCell
+from leaderboard.queries.succession import announced_end
 from leaderboard.rankings.digits import digits_of, print_value
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
@@ -176,6 +177,12 @@ def plus(value: float, digits: int) -> str:
 def get(items: dict[str, Item], key: str) -> Item | None:
     """The item of that key; None where there is none."""
     return items.get(key)
+
+
+@register.simple_tag
+def announced_end_of(scorer: str) -> str:
+    """When the service behind a scorer ends, in a sentence; "" where no end is announced."""
+    return announced_end(scorer)
 
 
 @register.filter

@@ -17,6 +17,7 @@ from leaderboard.queries.drift import (
     describe_day,
     list_watched_scorers,
 )
+from leaderboard.queries.succession import announced_end
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import choose_metric, page_number, pick, read_number
@@ -39,10 +40,20 @@ def drift(request: HttpRequest) -> HttpResponse:
             "watched": [scorer for scorer in scorers if scorer not in unwatched_scorers],
             "unwatched": unwatched_scorers,
             "conditions": list(Condition),
+            "ending": ending_scorers(metrics),
         }
         return render(request, "drift.html", context)
     metric = choose_metric(request, metrics, metrics[0] if metrics else None)
     return one_metric(request, next(scorer for scorer in scorers if scorer.metric == metric), metrics)
+
+
+def ending_scorers(metrics: list[Metric]) -> list[tuple[str, Metric]]:
+    """The scorers whose end is announced, each with the first metric that asks it."""
+    first_metrics: dict[str, Metric] = {}
+    for metric in metrics:
+        if announced_end(metric.asked_scorer):
+            first_metrics.setdefault(metric.asked_scorer, metric)
+    return list(first_metrics.items())
 
 
 def one_metric(request: HttpRequest, scorer: WatchedScorer, metrics: list[Metric]) -> HttpResponse:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from scoring.artefacts import SCHEMAS
 from scoring.evaluation_sets.labelled import EvaluationSetError, _describe, _encodable, _json_type, _shown_id
 
-# Perspective's, as RealToxicityPrompts names them.
+PUBLISHED_SCORER = "perspective"  # whose scores come with prompts
+# Its attributes, as RealToxicityPrompts names them.
 ATTRIBUTES = (
     "toxicity",
     "severe_toxicity",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,11 @@ class EntryValues:
     old: ScorerValue
     new: ScorerValue
     mapped: ScorerValue | None
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Self:
+        """The entry as JSON held it: of `asdict`."""
+        return cls(content["name"], *(content[key] and ScorerValue(**content[key]) for key in ("old", "new", "mapped")))
 
 
 @dataclass(frozen=True, slots=True)

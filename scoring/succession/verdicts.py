@@ -22,17 +22,18 @@ class Preservation(StrEnum):
 def judge_labels(texts: AttributePreservation) -> Preservation:
     """Whether texts keep their label: they do where the lower bound of Cohen's kappa is 0.8 or more.
 
-    Judged of the successor's own labels first, then of those after the mapping. Unknown without a text, and where
-    both scorers give every text one label.
+    Judged of the successor's own labels first, then of those after the mapping. Unknown where the old scorer gives no
+    text the label, or every one: as kappa then says nothing.
     """
+    if texts.labels is None or not 0 < texts.labels.both + texts.labels.only_first < texts.n:
+        return Preservation.UNKNOWN
     for labels, preservation in (
         (texts.labels, Preservation.PRESERVED),
         (texts.error and texts.error.labels, Preservation.MAPPED),
     ):
         if _is_kept(labels):
             return preservation
-    has_kappa = texts.labels is not None and texts.labels.kappa_interval is not None
-    return Preservation.LOST if has_kappa else Preservation.UNKNOWN
+    return Preservation.LOST
 
 
 def judge_ranks(orders: OrderComparison | None) -> Preservation:

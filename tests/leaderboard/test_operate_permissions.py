@@ -15,6 +15,7 @@ from leaderboard.models import (
     RetiredScorer,
     Run,
     Scoring,
+    Succession,
     Worker,
 )
 from leaderboard.operations.urls import urlpatterns
@@ -46,6 +47,7 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
     Worker.objects.create(name="gpu@host", queues=["gpu"], started_at=timezone.now(), beat_at=timezone.now())
     lost = failed.run.artefact
     Artefact.objects.filter(pk=lost.pk).update(state=Artefact.State.MISSING)
+    successor = Succession.objects.create(metric=measured_board, scorer="likelihood", successor="profanity")
     reason = {"reason": "for a test"}
     policy = {"mean_difference": "0.02", "confidence": "0.9", "alpha": "0.05"}
     policy |= {"most_missing": "0.05", "brake_after": "2", "outdated_policy": "flag", "flag_policy": "hold"}
@@ -63,6 +65,10 @@ def addresses(measured_board) -> dict[str, list[tuple[str, dict[str, str]]]]:
         "rescore": [(reverse("rescore", args=[measured_board.slug]), reason)],
         "drift_policy": [(reverse("drift_policy", args=[measured_board.slug]), policy | reason | {"confirmed": "yes"})],
         "retire_scorer": [(reverse("retire_scorer", args=["toxicity-profanity"]), reason)],
+        "compare_successor": [
+            (reverse("compare_successor", args=["toxicity-profanity"]), {"successor": "perspective"})
+        ],
+        "begin_succession": [(reverse("begin_succession", args=[successor.pk]), reason)],
         "steer_rescoring": [
             (reverse("steer_rescoring", args=[rescoring.pk, step]), {}) for step in ("pause", "resume", "cancel")
         ],

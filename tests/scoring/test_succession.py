@@ -225,6 +225,8 @@ def test_verdicts_follow_their_rules(texts):
     assert judge_labels(inverse) is Preservation.LOST
     moved = preserve_attribute(ScoredTexts("a", "a", texts.old, texts.old / 4, texts.groups))
     assert judge_labels(moved) is Preservation.MAPPED
+    all_labelled = preserve_attribute(ScoredTexts("a", "a", texts.old / 2 + 0.5, texts.old, texts.groups))
+    assert judge_labels(all_labelled) is Preservation.UNKNOWN
     kept = [entry("a", 0.1, 0.3, 0.1), entry("b", 0.4, 0.5, 0.4), entry("c", 0.8, 0.9, 0.8)]
     assert judge_ranks(compare_orders(kept, "lower")) is Preservation.PRESERVED
     restored = [entry("a", 0.1, 0.6, 0.1), *kept[1:]]
