@@ -101,7 +101,7 @@ def describe_ranks(report: SuccessionReport) -> str:
     words += f", and {coefficient(comparison.mapped_tau)} after the mapping." if comparison.mapped_tau else "."
     if orders.impossible:
         words += (
-            f" {len(orders.impossible):,} of the reversed pairs can be put right by no monotone mapping: the texts of "
+            f" {len(orders.impossible):,} of the reversed pairs can be restored by no monotone mapping: the texts of "
             "one model score higher throughout."
         )
     return words

@@ -50,7 +50,7 @@ class SuccessorScores:
 
     attributes: tuple[Attribute, ...]
     fingerprint: str
-    prompts: list[agreement.Scoring]
+    prompts: Sequence[agreement.Scoring]
 
 
 def request_succession(metric: Metric, successor: str, *, send: bool = True, user: User | None = None) -> Succession:

@@ -142,7 +142,9 @@ class EntryReader:
         table = pa.table({SCORE + attribute.name: scores})
         collection = Collected(self.texts, self.outputs, table, attributes=(attribute,), model_kind=self.model_kind)
         measurement = find_measurement(self.formula.measure(collection), self.measure, attribute.name)
-        return measurement and ScorerValue(measurement.value, measurement.ci_low, measurement.ci_high)
+        if measurement is None:
+            return None
+        return ScorerValue(measurement.value, measurement.ci_low, measurement.ci_high)
 
 
 def find_measurement(measurements: Sequence[Measurement], measure: str, attribute: str) -> Measurement | None:

@@ -29,7 +29,8 @@ class ScoreMapping:
 
     def apply(self, scores: NDArray[np.floating[Any]]) -> Array:
         """The scores [n] on the scale of the scorer before; NaN stays NaN."""
-        return np.interp(scores, self.x, self.y)
+        mapped_scores: Array = np.interp(scores, self.x, self.y)
+        return mapped_scores
 
     def find_threshold(self, threshold: float) -> float | None:
         """The successor's score above which the mapped score is above `threshold`; None where it never is, or always.

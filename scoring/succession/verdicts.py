@@ -29,7 +29,7 @@ def judge_labels(texts: AttributePreservation) -> Preservation:
         return Preservation.UNKNOWN
     for labels, preservation in (
         (texts.labels, Preservation.PRESERVED),
-        (texts.error and texts.error.labels, Preservation.MAPPED),
+        (texts.error.labels if texts.error else None, Preservation.MAPPED),
     ):
         if _is_kept(labels):
             return preservation
