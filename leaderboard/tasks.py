@@ -17,7 +17,7 @@ from leaderboard.models import (
     ServiceCheck,
     Succession,
 )
-from leaderboard.operations.services import restore, scrub
+from leaderboard.operations.services import restore, retirement, scrub
 from leaderboard.queries.search_index import refresh_index
 from leaderboard.services import (
     calibrations,
@@ -141,13 +141,14 @@ def sweep() -> None:
 
 @shared_task
 def watch() -> None:
-    """Do what is due without being asked: rescorings after an upgrade, checks, publication, clearing up.
+    """Do what is due without being asked: retirements, rescorings after an upgrade, checks, publication, clearing up.
 
     Each step stands alone: one that fails is logged, and the others are done.
     """
     each_alone(
         do_step,
         (
+            retirement.retire_ended_scorers,
             upgrade.catch_up_all,
             checks.request_due_checks,
             calibrations.request_missing,

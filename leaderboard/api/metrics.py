@@ -1,9 +1,9 @@
 """What is measured, and what fixes its numbers."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from ninja import Schema
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from leaderboard.api.problems import ANY
 from leaderboard.api.reading import MetricSlug, Number, Pages, parameter, reading_router
-from leaderboard.models import Metric, MetricVersion, Provenance
+from leaderboard.models import Metric, MetricVersion, Provenance, RetiredScorer
 from leaderboard.models.metrics import Status
 from scoring.attributes import Meaning
 from scoring.refusals import Missing
@@ -49,6 +49,9 @@ class MetricOut(Schema):
     measure: str = Field(description="The key of the measure that is shown first.")
     measures: list[ReportedMeasure]
     scorer: str
+    scorer_state: Literal["in use", "retired"] = Field(
+        description="Whether new entries are scored with it; what a retired one scored stays."
+    )
     evaluation_set: str
     k: int | None = Field(description="Continuations of each prompt; null where outputs are likelihoods.")
     current_versions: list[int] = Field(description="Those that readers see now: measured here, and published.")
@@ -61,6 +64,10 @@ class MetricOut(Schema):
     @staticmethod
     def resolve_measures(metric: Metric) -> list[Any]:
         return list(metric.formula.measures.values())
+
+    @staticmethod
+    def resolve_scorer_state(metric: Metric) -> str:
+        return "retired" if metric.scorer_retired else "in use"  # type: ignore[attr-defined]
 
     @staticmethod
     def resolve_evaluation_set(metric: Metric) -> str:
@@ -193,7 +200,9 @@ def known_metrics() -> QuerySet[Metric]:
     """All metrics, each with its `current` versions, in two queries."""
     current = MetricVersion.objects.filter(status=Status.CURRENT).order_by("provenance")
     versions = Prefetch("versions", current, to_attr="current")
-    return Metric.objects.select_related("protocol__evaluation_set").prefetch_related(versions)
+    is_retired = Exists(RetiredScorer.objects.filter(name=OuterRef("scorer")))
+    metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(scorer_retired=is_retired)
+    return metrics.prefetch_related(versions)
 
 
 def find_metric(slug: str) -> Metric:

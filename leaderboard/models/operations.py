@@ -85,6 +85,7 @@ class IncidentKind(models.TextChoices):
     FAILED = "failed", "Work failed"
     WORKERS = "workers", "Work waits and no worker lives"
     SCORER = "scorer", "A scorer is unavailable for long"
+    ENDING = "ending", "A scorer ends"
     STUCK = "stuck", "A worker makes no progress"
     CAGE = "cage", "A worker runs strangers' models without a protection"
     WAITING = "waiting", "Work waits for the board to work again"

@@ -1,4 +1,4 @@
-"""Scorers: those that an operator has retired, and whether workers could load the others."""
+"""Scorers: those that are retired, by an operator or as they ended, and whether workers could load the others."""
 
 from django.db import models
 from django.db.models import Q

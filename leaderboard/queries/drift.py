@@ -10,9 +10,20 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Count, Exists, F, OuterRef, Window
 from django.db.models.functions import RowNumber
 
-from leaderboard.models import ControlCheck, ControlSet, Metric, MetricVersion, Opening, Provenance, Rescoring, Work
+from leaderboard.models import (
+    ControlCheck,
+    ControlSet,
+    Metric,
+    MetricVersion,
+    Opening,
+    Provenance,
+    Rescoring,
+    RetiredScorer,
+    Work,
+)
 from leaderboard.services import rescore
 from leaderboard.services.checks import pause_after
+from scoring.scorers import Caveat, find_declaration
 
 CHECKS_A_PAGE = 30
 MOST_UNANSWERED = 12  # as many checks back as a pause between two can depend on
@@ -28,6 +39,7 @@ class Condition(Enum):
     RIGHTED = "righted", "Changed; all models rescored", "◇"
     UNAVAILABLE = "unavailable", "Unavailable", "✕"
     NEVER = "never", "Never checked", "○"
+    RETIRED = "retired", "Retired", "■"
 
     def __init__(self, key: str, label: str, shape: str) -> None:
         self.key, self.label, self.shape = key, label, shape
@@ -71,7 +83,7 @@ class WatchedScorer:
 
     `version`: the one that readers see. `next_due`: when the next check is due at the latest; None where there is
     nothing to check yet, or a check is `under_way`. `opening`: of the newest version, until its control set is frozen;
-    it has `made` scorings of those wanted.
+    it has `made` scorings of those wanted. `is_retired`: the scorer is checked no more.
     """
 
     metric: Metric
@@ -83,6 +95,13 @@ class WatchedScorer:
     next_due: datetime | None
     under_way: bool
     opening: Opening | None
+    is_retired: bool
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What the name of the scorer does not fix."""
+        declaration = find_declaration(self.metric.asked_scorer)
+        return declaration.caveats_of(self.metric.asked_scorer) if declaration else ()
 
     @property
     def time_left(self) -> timedelta | None:
@@ -98,7 +117,10 @@ class WatchedScorer:
 def list_watched_scorers() -> list[WatchedScorer]:
     """Every metric, in the order of the tabs, in six queries."""
     unfinished_checks = ControlCheck.objects.unfinished().filter(metric=OuterRef("pk"))
-    metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(under_way=Exists(unfinished_checks))
+    retirements = RetiredScorer.objects.filter(name=OuterRef("scorer"))
+    metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(
+        under_way=Exists(unfinished_checks), is_retired=Exists(retirements)
+    )
     current: dict[int, MetricVersion] = {
         version.metric_id: version
         for version in MetricVersion.objects.filter(
@@ -133,13 +155,14 @@ def list_watched_scorers() -> list[WatchedScorer]:
             WatchedScorer(
                 metric=metric,
                 version=current.get(metric.pk),
-                condition=condition_of(last, is_settled),
+                condition=Condition.RETIRED if metric.is_retired else condition_of(last, is_settled),
                 last=last,
                 decided_by=decided_by or (last.reason if last else ""),
                 rescoring=active.get(metric.pk),
-                next_due=None if metric.under_way else next_due(control, ended_checks),
+                next_due=None if metric.under_way or metric.is_retired else next_due(control, ended_checks),
                 under_way=metric.under_way,
                 opening=openings.get(metric.pk),
+                is_retired=metric.is_retired,
             )
         )
     return rows
@@ -147,7 +170,7 @@ def list_watched_scorers() -> list[WatchedScorer]:
 
 def describe_day(scorers: Sequence[WatchedScorer]) -> str:
     """The verdict of the day on all scorers, in a sentence or two."""
-    checked_scorers = [scorer for scorer in scorers if scorer.last]
+    checked_scorers = [scorer for scorer in scorers if scorer.last and not scorer.is_retired]
     count = len(checked_scorers)
     if not count:
         return "Nobody knows yet: no scorer has been checked. The first check comes with the first model measured here."

@@ -44,7 +44,7 @@ def versions_with_entries() -> "Prefetch[Literal['versions']]":
 def metrics_with_versions() -> list[Metric]:
     """All metrics, each with those of its versions that have entries, in two queries.
 
-    `in_use` says of each whether no operator has retired its scorer.
+    `in_use` says of each whether its scorer is not retired.
     """
     in_use = ~Exists(RetiredScorer.objects.filter(name=OuterRef("scorer")))
     metrics = Metric.objects.select_related("protocol__evaluation_set").annotate(in_use=in_use)

@@ -103,7 +103,7 @@ def request_missing() -> None:
     current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED)
     measured_versions = current.exclude(scorer_fingerprint="")
     for version in measured_versions.select_related("metric").order_by("metric__position", "metric__slug"):
-        if version.asked_scorer and not scorers.cost_of(version.scorer):
+        if version.asked_scorer and not scorers.cost_of(version.scorer) and not scorers.find_end(version.scorer):
             versions.setdefault(version.scorer, version)
     if not versions:
         return

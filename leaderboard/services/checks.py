@@ -401,7 +401,7 @@ def was_checked(scoring: Scoring, fingerprint: str = "") -> bool:
 def request_due_checks() -> int:
     """Queue the checks that are due: on schedule, after another version of a library, and after an unanswered one.
 
-    Scorers that an operator has retired are not checked.
+    Retired scorers are not checked.
     """
     checks = []
 

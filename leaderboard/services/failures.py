@@ -86,7 +86,7 @@ class Failure(Advice):
     quotes_reason: bool = False
 
 
-RETIRED = "ScorerRetired"  # the fault of work whose scorer an operator has retired: it does not come back by itself
+RETIRED = "ScorerRetired"  # the fault of work whose scorer is retired: it does not come back by itself
 NOT_READ = "NotRead"  # the fault of a file that no worker could read
 UNFORESEEN = Failure("Something unexpected went wrong.", AGAIN, FailureKind.OTHER)
 CANCELLED = Advice("It was cancelled.", "Retry it, if you want it after all.")

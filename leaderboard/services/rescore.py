@@ -31,7 +31,7 @@ from leaderboard.services.locks import lock_metric, lock_rescoring
 from leaderboard.services.metrics import check_labels
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.queue import enqueue
-from leaderboard.services.scorers import cost_of, fingerprint_under, problem_with
+from leaderboard.services.scorers import cost_of, find_end, fingerprint_under, problem_with
 from leaderboard.services.submission_log import say_to_version
 from leaderboard.services.versions import newest_version, next_epoch, next_number
 from scoring.drift import rule
@@ -308,6 +308,9 @@ def advance(rescoring: Rescoring) -> bool:
         if version.formula_version > version.metric.formula.version:
             return False  # newer code publishes it
         unscored_entries = version.scorings.filter(given_up() | given_up("run__")).exclude(state=Work.State.DONE)
+        if unscored_entries.exists() and (retirement := find_end(version.scorer)):
+            end(rescoring, f"not all entries could be scored any more: {retirement}")
+            return False
         for scoring in unscored_entries.select_related("model", "run"):
             has_ended = scoring.state in (Work.State.FAILED, Work.State.CANCELLED)
             reason = scoring.reason if has_ended or scoring.run is None else scoring.run.reason

@@ -135,8 +135,11 @@ def check_open(version: MetricVersion) -> None:
 
     LeaseLost where it is behind the code, and its work has moved on to a new version. Deferred where this code is
     behind: another worker, or this one after its upgrade, does the work. ScorerChanged where it comes to nothing.
+    ScorerUnavailable where its scorer is retired.
     """
     formula = version.metric.formula
+    if retirement := scorers.find_end(version.scorer):
+        raise retirement
     if version.status in MetricVersion.CLOSED:
         raise ScorerChanged(f"{version} is {version.status}: evaluate the model again, under the version of now")
     if version.formula_version > formula.version:

@@ -109,8 +109,14 @@ def problem_with(name: str, retired_scorers: Mapping[str, RetiredScorer] | None 
     return declaration.problem(declaration.choice(name), surroundings_of(name)) if declaration else None
 
 
+def find_end(name: str) -> ScorerUnavailable | None:
+    """Why the scorer cannot be had ever again: it was retired, or it ended and nobody noted that yet; else None."""
+    problem = problem_with(name)
+    return problem if problem and problem.state is ScorerState.RETIRED else None
+
+
 def find_retirement(name: str, retired_scorers: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:
-    """The error that says when and why an operator retired the scorer; None where it is in use.
+    """The error that says when and why the scorer was retired; None where it is in use.
 
     retired_scorers: as for `problem_with`.
     """
@@ -119,6 +125,12 @@ def find_retirement(name: str, retired_scorers: Mapping[str, RetiredScorer] | No
         return None
     message = f"{name} was retired on {row.retired_at:%-d %B %Y}: {row.reason}. Use another scorer"
     return ScorerUnavailable(message, ScorerState.RETIRED)
+
+
+def end_of(name: str) -> date | None:
+    """The last day on which the scorer can be had, as announced; None of one that does not end."""
+    declaration = find_declaration(name)
+    return declaration.ends(declaration.choice(name), surroundings_of(name)) if declaration else None
 
 
 def cost_of(name: str) -> Cost | None:

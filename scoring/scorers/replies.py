@@ -29,7 +29,8 @@ class JsonLinesReplies:
         self._identity = identity
         folder.mkdir(parents=True, exist_ok=True)
         self._replies: dict[str, Reply] = {}
-        for path in sorted(folder.glob("*.jsonl")):
+        # A reply that was asked for again is in a file that was written later, and counts.
+        for path in sorted(folder.glob("*.jsonl"), key=lambda path: (path.stat().st_mtime_ns, path.name)):
             for line in path.read_bytes().splitlines():
                 digest, _, rest = line.partition(b" ")
                 if digest != self._digest(rest):

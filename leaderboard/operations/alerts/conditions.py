@@ -15,15 +15,31 @@ from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 
-from leaderboard.models import WORK_TABLES, ControlCheck, Incident, Metric, Rescoring, Scoring, Service, Work, Worker
+from leaderboard.models import (
+    WORK_TABLES,
+    ControlCheck,
+    Incident,
+    Metric,
+    MetricVersion,
+    Provenance,
+    Rescoring,
+    RetiredScorer,
+    Scoring,
+    Service,
+    Work,
+    Worker,
+)
 from leaderboard.operations.alerts import machinery
 from leaderboard.operations.alerts.finding import AlertFinding
 from leaderboard.services.failures import FAULTS, FailureKind, failure_called
+from leaderboard.services.scorers import end_of
 from leaderboard.services.signs_of_life import queues_without_workers
+from scoring.scorers import service as service_client
 
 log = logging.getLogger(__name__)
 
 SOON = timedelta(seconds=30)  # shorter problems need nobody
+NOTICES = (60, 30)  # days before the end of a scorer on which operators are told
 LATELY = timedelta(days=1)  # older failures and drifts are no news
 ACTIVE = (Rescoring.State.RUNNING, Rescoring.State.PAUSED)
 ENDED = (Work.State.DONE, Work.State.FAILED)
@@ -44,6 +60,8 @@ def findings() -> Iterator[AlertFinding]:
         stuck_workers,
         open_cages,
         partial(silent_scorers, moment),
+        ending_scorers,
+        partial(ended_scorers, moment),
         *machinery.looks(moment),
     )
     failure: Exception | None = None
@@ -184,7 +202,8 @@ def silent_scorers(moment: datetime) -> Iterator[AlertFinding]:
         ).first()
         if first and first.finished_at and first.finished_at < long_ago:
             silent_metrics.add(pk)
-    for metric in Metric.objects.filter(pk__in=silent_metrics):
+    in_use = Metric.objects.exclude(scorer__in=RetiredScorer.objects.values("name"))
+    for metric in in_use.filter(pk__in=silent_metrics):
         yield AlertFinding(
             f"scorer:{metric.slug}",
             Incident.Kind.SCORER,
@@ -192,3 +211,45 @@ def silent_scorers(moment: datetime) -> Iterator[AlertFinding]:
             f"The scorer {metric.scorer} of {metric.slug} has given no scores for long: nothing new is published.",
             f"{reverse('drift')}?metric={metric.slug}",
         )
+
+
+def ending_scorers() -> Iterator[AlertFinding]:
+    """Find scorers behind numbers of this board whose announced end is near; each notice stays until the end."""
+    retired_names = set(RetiredScorer.objects.values_list("name", flat=True))
+    for name in sorted(_measuring_scorers() - retired_names):
+        last_day = end_of(name)
+        for days in NOTICES:
+            if last_day and (last_day - service_client.today()).days <= days:
+                yield AlertFinding(
+                    f"ending:{name}:{days}",
+                    Incident.Kind.ENDING,
+                    f"scorer {name}",
+                    f"{name} ends on {last_day:%-d %B %Y}, within {days} days: choose a successor for "
+                    f"{_metrics_of(name)}. Nothing new is scored with it from then on, and what it scored stays.",
+                    reverse("operate"),
+                )
+
+
+def ended_scorers(moment: datetime) -> Iterator[AlertFinding]:
+    """Find scorers behind numbers of this board that were retired within a day."""
+    names = _measuring_scorers()
+    for row in RetiredScorer.objects.filter(retired_at__gt=moment - LATELY, name__in=names):
+        yield AlertFinding(
+            f"retired:{row.name}:{row.pk}",
+            Incident.Kind.ENDING,
+            f"scorer {row.name}",
+            f"{row.name} is retired: {row.reason}. Its rankings stay; {_metrics_of(row.name)} go on once they are "
+            "rescored with another scorer.",
+            reverse("operate"),
+            once=True,
+            over=True,
+        )
+
+
+def _measuring_scorers() -> set[str]:
+    current = MetricVersion.objects.filter(status=MetricVersion.Status.CURRENT, provenance=Provenance.MEASURED)
+    return set(current.values_list("scorer", flat=True))
+
+
+def _metrics_of(scorer: str) -> str:
+    return ", ".join(Metric.objects.filter(scorer=scorer).values_list("slug", flat=True)) or "its metrics"

@@ -1,13 +1,23 @@
-"""Retire a scorer: it scores nothing new under any metric, and its scores stay."""
+"""Retire a scorer: it scores nothing new under any metric, and its scores stay.
+
+An operator does it, or the board itself where the scorer cannot be had any more: the service behind it ended.
+"""
+
+import logging
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 
 from leaderboard.models import AuditVerb, Metric, Rescoring, RetiredScorer
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_metrics
+from leaderboard.services.rescore import end
+from leaderboard.services.scorers import end_of, problem_with, scorers_in_use
 from scoring.refusals import Refused
-from scoring.scorers import is_scorer
+from scoring.scorers import ScorerState, ScorerUnavailable, is_scorer
+
+log = logging.getLogger(__name__)
 
 
 def retire_scorer(name: str, reason: str, user: User | None = None) -> bool:
@@ -18,17 +28,47 @@ def retire_scorer(name: str, reason: str, user: User | None = None) -> bool:
     """
     _check(name, reason)
     with transaction.atomic():
-        metrics = [
-            metric.slug for metric in lock_metrics(Metric.objects.filter(scorer=name).values_list("pk", flat=True))
-        ]
+        metrics = lock_metrics(Metric.objects.filter(scorer=name).values_list("pk", flat=True))
         to_it = Rescoring.objects.active().filter(to_version__scorer=name).select_related("metric").first()
         if to_it:
             raise Refused(f"{to_it.metric.slug} is being rescored with {name}: cancel that rescoring first")
-        _, new = RetiredScorer.objects.get_or_create(name=name, defaults={"reason": reason.strip()})
-        if new:
-            detail = {"scorer": name, "reason": reason, "metrics": metrics}
-            record(AuditVerb.RETIRE_SCORER, f"scorer {name}", detail, user, ({"retired": False}, {"retired": True}))
-    return new
+        return _note_retirement(name, reason, metrics, user)
+
+
+def retire_ended_scorers() -> list[str]:
+    """Retire the scorers in use that cannot be had any more, and end the rescorings to them; returns their names.
+
+    Readers keep the versions that they see. The audit trail names no person: the board does it.
+    """
+    names = set(scorers_in_use()) | set(Rescoring.objects.active().values_list("to_version__scorer", flat=True))
+    retired_scorers = {scorer.name: scorer for scorer in RetiredScorer.objects.all()}
+    ended_names = []
+    for name in sorted(names - retired_scorers.keys()):
+        problem = problem_with(name, retired_scorers)
+        if problem and problem.state is ScorerState.RETIRED and _retire_ended(name, problem):
+            log.warning("%s is retired by the board: %s", name, problem)
+            ended_names.append(name)
+    return ended_names
+
+
+@transaction.atomic
+def _retire_ended(name: str, problem: ScorerUnavailable) -> bool:
+    active = Rescoring.objects.active().filter(to_version__scorer=name)
+    metrics = Metric.objects.filter(Q(scorer=name) | Q(pk__in=active.values("metric")))
+    asking_metrics = lock_metrics(metrics.values_list("pk", flat=True))
+    last_day = end_of(name)
+    reason = f"its service ended on {last_day:%-d %B %Y}" if last_day else str(problem)
+    for rescoring in active.select_related("metric", "from_version", "to_version"):
+        end(rescoring, f"{name} is retired: {reason}")
+    return _note_retirement(name, reason, asking_metrics)
+
+
+def _note_retirement(name: str, reason: str, metrics: list[Metric], user: User | None = None) -> bool:
+    _, is_new = RetiredScorer.objects.get_or_create(name=name, defaults={"reason": reason.strip()})
+    if is_new:
+        detail = {"scorer": name, "reason": reason, "metrics": [metric.slug for metric in metrics]}
+        record(AuditVerb.RETIRE_SCORER, f"scorer {name}", detail, user, ({"retired": False}, {"retired": True}))
+    return is_new
 
 
 @transaction.atomic

@@ -1,7 +1,7 @@
 """Operators watch and steer the scorers. They confirm every action once; the audit trail records it."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 
 from django.contrib import messages
 from django.db.models import Max
@@ -18,20 +18,31 @@ from leaderboard.people.permissions import require_user
 from leaderboard.services import rescore, workers
 from leaderboard.services.checks import control_of, request_check
 from leaderboard.services.policies import set_policy
+from leaderboard.services.scorers import end_of
 from leaderboard.views.confirmation import Question, action, ask_and_do, page
 from scoring.refusals import Refused
 from scoring.scorers import SCORERS
+from scoring.scorers import service as service_client
 
 
 @dataclass(frozen=True)
 class MetricState:
-    """A metric with its current version, last check, active rescoring, and the retirement of its scorer."""
+    """A metric with its current version, last check, active rescoring, and the retirement of its scorer.
+
+    last_day: of a scorer whose end is announced.
+    """
 
     metric: Metric
     version: MetricVersion | None
     check: ControlCheck | None
     rescoring: Rescoring | None
     retired: RetiredScorer | None
+    last_day: date | None
+
+    @property
+    def days_left(self) -> int | None:
+        """Until the last day of the scorer, where one is announced and the scorer is still in use."""
+        return None if self.last_day is None or self.retired else (self.last_day - service_client.today()).days
 
     @property
     def time_left(self) -> timedelta | None:
@@ -64,6 +75,7 @@ def operate(request: HttpRequest) -> HttpResponse:
             checks.get(metric.pk),
             active.get(metric.pk),
             retired_scorers.get(metric.scorer),
+            end_of(metric.asked_scorer),
         )
         for metric in Metric.objects.all()
     ]
