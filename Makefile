@@ -27,7 +27,7 @@ $(VENV)/.run: requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "environment: installing what requirements.lock pins (some minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python manage.py fetch_plotly || true
 	@touch $@
 
