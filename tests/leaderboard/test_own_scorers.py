@@ -193,7 +193,7 @@ def test_a_service_of_ones_own_declares_its_options_its_cost_and_what_it_lacks(s
         lambda _choice, **options: Service(**options),
         options=lambda surroundings: {"epoch": surroundings.epoch},
         problem=lambda _choice, _surroundings: ScorerUnavailable("no key is set"),
-        cost=lambda _surroundings: Cost(requests=1, seconds=2.0, usd=0.0),
+        cost=lambda _choice, _surroundings: Cost(requests=1, seconds=2.0, usd=0.0),
     )
     start(settings, declaring(monkeypatch, SCORERS=(declared,)))
     assert scorers.cost_of("service").seconds == 2.0
