@@ -127,12 +127,6 @@ def find_retirement(name: str, retired_scorers: Mapping[str, RetiredScorer] | No
     return ScorerUnavailable(message, ScorerState.RETIRED)
 
 
-def end_of(name: str) -> date | None:
-    """The last day on which the scorer can be had, as announced; None of one that does not end."""
-    declaration = find_declaration(name)
-    return declaration.ends(declaration.choice(name), surroundings_of(name)) if declaration else None
-
-
 def cost_of(name: str) -> Cost | None:
     """What a text costs with the scorer, without loading it; None where it runs here."""
     declaration = find_declaration(name)
