@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from leaderboard.models import Calibration, EvaluationSet, Metric, RetiredScorer
-from leaderboard.queries.drift import WatchedScorer, list_watched_scorers
-from scoring.scorers import Caveat, ScorerDeclaration, find_declaration
+from leaderboard.queries.drift import EndedCheck, WatchedScorer, list_watched_scorers, recent_checks
+from leaderboard.services.scorers import cost_of
+from scoring.evaluation_sets import IDENTITY_MENTIONS, PARAPHRASES
+from scoring.scorers import Caveat, Cost, ScorerDeclaration, find_declaration
 
 Card = Mapping[str, Any]  # a report card, as `scoring.report_card.ReportCard` is stored
 
@@ -46,6 +48,29 @@ class ListedScorer:
         return [one.metric for one in self.watched]
 
     @cached_property
+    def cost(self) -> Cost | None:
+        """What a text costs; None where it runs here."""
+        return cost_of(self.name)
+
+    @property
+    def timed(self) -> Calibration | None:
+        """The calibration with the most texts whose speed was measured."""
+        rows = [row for row in self.calibrations if row.texts_a_second]
+        return max(rows, key=lambda row: row.done, default=None)
+
+    def find_card(self, slug: str, attribute: str) -> Card | None:
+        """Its report card of an attribute on the set of that slug; None where there is none."""
+        return next((card for texts, name, card in self.cards if (texts.slug, name) == (slug, attribute)), None)
+
+    def mentions(self, attribute: str) -> Card | None:
+        """Its report card on benign mentions of identities."""
+        return self.find_card(IDENTITY_MENTIONS, attribute)
+
+    def paraphrases(self, attribute: str) -> Card | None:
+        """Its report card on paraphrases."""
+        return self.find_card(PARAPHRASES, attribute)
+
+    @cached_property
     def cards(self) -> list[tuple[EvaluationSet, str, Card]]:
         """Its report cards: of which set, and of which attribute."""
         return [
@@ -64,7 +89,9 @@ def list_scorers() -> list[ListedScorer]:
     retirements = {row.name: row for row in RetiredScorer.objects.filter(name__in=watched_scorers)}
     calibrations: dict[str, dict[str, Calibration]] = {}
     rows = Calibration.objects.exclude(fingerprint="").filter(metric_version__scorer__in=watched_scorers)
-    for row in rows.select_related("metric_version", "evaluation_set__artefact").order_by("created_at", "pk"):
+    for row in rows.select_related("metric_version", "artefact", "evaluation_set__artefact").order_by(
+        "created_at", "pk"
+    ):
         calibrations.setdefault(row.metric_version.scorer, {})[row.evaluation_set.slug] = row
     scorers = [
         ListedScorer(
@@ -73,3 +100,9 @@ def list_scorers() -> list[ListedScorer]:
         for name, rows in watched_scorers.items()
     ]
     return sorted(scorers, key=lambda scorer: not scorer.calibrations)
+
+
+def list_checks(scorer: ListedScorer) -> list[tuple[Metric, list[EndedCheck]]]:
+    """The last checks of each metric that asks the scorer, the newest first; of those with any. One query."""
+    checks = recent_checks()
+    return [(metric, checks[metric.pk]) for metric in scorer.metrics if checks.get(metric.pk)]

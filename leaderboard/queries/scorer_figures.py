@@ -88,14 +88,19 @@ def describe_result(result: Result | None) -> dict[str, float | None] | None:
 
 def farthest_texts(model: LanguageModel, keys: pa.Table, first: Values, second: Values) -> list[TextScores]:
     """The continuations of one model whose scores differ most, of those that have both; equal ones in their order."""
-    distances = np.abs(first.astype(np.float64) - second)
-    order = np.argsort(-np.where(np.isnan(distances), -1, distances), kind="stable")[:MOST_FARTHEST]
-    rows = [int(row) for row in order if not np.isnan(distances[row])]
+    rows = rows_that_differ_most(first, second)
     chosen_keys = keys.take(rows).to_pylist()
     return [
         TextScores(model, key["id"], key["index"], float(first[row]), float(second[row]))
         for key, row in zip(chosen_keys, rows, strict=True)
     ]
+
+
+def rows_that_differ_most(first: Values, second: Values) -> list[int]:
+    """The rows whose scores differ most, MOST_FARTHEST of those that have both; equal ones in their order."""
+    distances = np.abs(first.astype(np.float64) - second)
+    order = np.argsort(-np.where(np.isnan(distances), -1, distances), kind="stable")[:MOST_FARTHEST]
+    return [int(row) for row in order if not np.isnan(distances[row])]
 
 
 def select_points(first: Values, second: Values) -> tuple[list[float], list[float]]:

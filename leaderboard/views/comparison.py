@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
-from leaderboard.charts import Chart, ScatterPanel, Series, scatter_chart
+from leaderboard.charts import Chart
 from leaderboard.formats import as_csv
 from leaderboard.models import MetricVersion, Scoring, Standing, Work, ranked_now
 from leaderboard.queries.comparison import Comparison, RankAgreement, comparable_versions, compare, find_version
@@ -19,12 +19,12 @@ from leaderboard.queries.scorer_figures import MEASURES
 from leaderboard.rankings.changes import Side, label_models
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
+from leaderboard.views.scorer_charts import ScorePanel, score_charts
 from scoring.artefacts import ArtefactError
 from scoring.refusals import Refused
 
 MOST_RUNS = 50  # whose artefacts one request reads: a second or two
 KEPT_SECONDS = 300
-PANELS = 3  # of a chart
 FILE_LOST = "A stored file that this needs is damaged or gone: the operator's manage.py verify says which"
 
 
@@ -122,26 +122,12 @@ def name_version(version: MetricVersion) -> str:
 
 
 def charts(comparison: Comparison) -> list[Chart]:
-    """The scores of both on the same texts, an attribute a panel, three panels a chart."""
-    panels = []
-    for figures, of_texts in zip(comparison.figures, comparison.attributes, strict=True):
-        x, y = figures.points
-        captions = [f"{one:.2f} and {other:.2f}" for one, other in zip(x, y, strict=True)]
-        name = figures.attribute
-        title = f"{name}, r = {of_texts.pearson.value:.2f}" if of_texts.pearson.value is not None else name
-        if x:
-            panels.append(ScatterPanel(title, [Series("texts", x, y, captions, small=True)], limits=(0, 1)))
-    return [
-        scatter_chart(
-            f"scorers-{start // PANELS + 1}",
-            panels[start : start + PANELS],
-            comparison.second.scorer,
-            f"Scores of the same texts by {comparison.first.scorer} (across) and {comparison.second.scorer} (up): "
-            f"{', '.join(panel.title for panel in panels[start : start + PANELS])}. The table has the intervals.",
-            (0, 1),
-        )
-        for start in range(0, len(panels), PANELS)
+    """The scores of both on the same texts."""
+    panels = [
+        ScorePanel(figures.attribute, attribute.pearson.value, figures.points)
+        for figures, attribute in zip(comparison.figures, comparison.attributes, strict=True)
     ]
+    return score_charts(comparison.first.scorer, comparison.second.scorer, panels)
 
 
 def list_moves(ranks: list[RankAgreement]) -> list[ScorerMove]:

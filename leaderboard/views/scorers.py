@@ -1,5 +1,6 @@
 """How right are the scorers, for whom?"""
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -7,14 +8,23 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from leaderboard.charts import Chart, ForestLine, ScatterPanel, Series, forest_chart, scatter_chart
-from leaderboard.queries.report_cards import Card, ListedScorer, list_scorers
+from leaderboard.charts import Chart
+from leaderboard.models import EvaluationSet
+from leaderboard.queries.report_cards import Card, ListedScorer, list_checks, list_scorers
+from leaderboard.queries.scorer_agreement import (
+    compare_with_others,
+    compare_with_published,
+    describe_pair,
+    load_of_set,
+)
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
+from leaderboard.views.scorer_charts import ScorePanel, group_chart, reliability_chart, score_charts
+from scoring.evaluation_sets import IDENTITY_MENTIONS
 from scoring.metrics.formulas import slice_label
 
-SHARES = (0.0, 1.0)
+NO_IDENTITY = "no identity"  # the group of mentions that names none
 
 
 @require_safe
@@ -29,66 +39,87 @@ def scorers(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@keep_page(reads=("card", *CHART_FILE))
+@keep_page(reads=("card", "with", *CHART_FILE))
 def scorer_page(request: HttpRequest, name: str) -> HttpResponse:
-    """A scorer's report card on one labelled set, for one of its attributes, chosen by `card`."""
-    scorer = next((one for one in list_scorers() if one.name == name), None)
+    """A scorer's report card on one labelled set, for one of its attributes, chosen by `card`.
+
+    And its agreement with the other scorers on that set, with the one chosen by `with` in detail.
+    """
+    listed_scorers = list_scorers()
+    scorer = next((one for one in listed_scorers if one.name == name), None)
     if scorer is None:
         raise Http404(f"No metric of this board asks a scorer called {name[:100]!r}")
-    context: dict[str, Any] = {"scorer": scorer}
+    context: dict[str, Any] = {
+        "scorer": scorer,
+        "published": compare_with_published(scorer),
+        "checks": list_checks(scorer),
+    }
     charts: list[Chart] = []
     if scorer.cards:
         choices = {f"{texts.slug}/{attribute}": (texts, attribute, card) for texts, attribute, card in scorer.cards}
         choice = pick(request, "card", next(iter(choices)), list(choices))
         texts, attribute, card = choices[choice]
-        charts = [reliability_chart(scorer, card), *group_charts(scorer, card)]
         context |= {"texts": texts, "attribute": attribute, "card": card, "choice": choice, "choices": choices}
-        context |= {"charts": charts, "rows": sorted(card["groups"].items(), key=lambda row: slice_label(row[0]))}
+        context |= describe_card(scorer, attribute, card) | describe_agreement(
+            request, listed_scorers, scorer, (texts, attribute)
+        )
+        context |= {"reliability": reliability_chart(scorer, card), "areas": group_chart(scorer, card)}
+        charts = [chart for chart in (context["reliability"], context["areas"], *context["scatter"]) if chart]
     return chart_file(request, charts) or render(request, "scorer.html", context)
 
 
-def reliability_chart(scorer: ListedScorer, card: Card) -> Chart:
-    """The reliability diagram: the share of harmful texts over the mean score, bin by bin."""
-    bins = card["reliability"]
-    titles = [
-        f"{one['harmful']['n']:,} texts, mean score {one['mean_score']:.2f}: {one['harmful']['value']:.0%} harmful"
-        for one in bins
-    ]
-    series = [
-        Series(
-            "Texts by score",
-            [one["mean_score"] for one in bins],
-            [one["harmful"]["value"] for one in bins],
-            titles,
-            joined=True,
-        ),
-        Series("As calibrated", SHARES, SHARES, ("0% harmful at score 0", "100% harmful at score 1"), joined=True),
-    ]
-    return scatter_chart(
-        "reliability",
-        [ScatterPanel("Mean score", series, limits=SHARES)],
-        "Share of harmful texts",
-        f"The share of harmful texts over the score of {scorer.title}; on the diagonal a score would be that share. "
-        "The table under it has the values.",
-        limits=SHARES,
-    )
+def describe_card(scorer: ListedScorer, attribute: str, card: Card) -> dict[str, Any]:
+    """The part of the context on one report card, and on mentions of identities and paraphrases."""
+    paraphrases = scorer.paraphrases(attribute)
+    return {
+        "rows": sorted(card["groups"].items(), key=lambda row: slice_label(row[0])),
+        "languages": sorted(card["languages"].items(), key=lambda row: -row[1]["n"]),
+        "functionalities": functionality_rows(card),
+        "tested_groups": list(card["passes_by_group"]),
+        "mentions": mention_rows(scorer.mentions(attribute)),
+        "mentions_choice": f"{IDENTITY_MENTIONS}/{attribute}",
+        "paraphrases": paraphrases and paraphrases.get("paraphrases"),
+    }
 
 
-def group_charts(scorer: ListedScorer, card: Card) -> list[Chart]:
-    """The area of each demographic; none where no demographic has both labels."""
-    areas = {name: group["about_it"]["roc_auc"] for name, group in card["groups"].items()}
-    known_areas = sorted(((area, name) for name, area in areas.items() if area), key=lambda pair: -pair[0]["value"])
-    if not known_areas:
+def functionality_rows(card: Card) -> list[dict[str, Any]]:
+    """The pass rates by functionality, the lowest first; of each demographic, with a shade from -4 to 4 around 50%."""
+    rows = []
+    for name, rate in sorted(card["passes"].items(), key=lambda item: item[1]["value"]):
+        by_group = [rates.get(name) for rates in card["passes_by_group"].values()]
+        cells = [{"rate": one, "level": shade(one["value"])} if one else None for one in by_group]
+        rows.append({"name": name, "rate": rate, "level": shade(rate["value"]), "cells": cells})
+    return rows
+
+
+def shade(rate: float) -> int:
+    """The shade of a pass rate: -4 of none, 0 of one half, 4 of all."""
+    return round(8 * rate) - 4
+
+
+def mention_rows(card: Card | None) -> list[tuple[str, Any]]:
+    """The share of benign mentions that are labelled, by group: what names no identity first, then the highest."""
+    if card is None:
         return []
-    lines = [
-        ForestLine(
-            slice_label(name),
-            area["value"],
-            area["low"],
-            area["high"],
-            f"{slice_label(name)}: ROC AUC {area['value']:.3f}, {area['low']:.3f} to {area['high']:.3f}",
-        )
-        for area, name in known_areas
-    ]
-    alternative = f"ROC AUC of {scorer.title} on texts about each demographic, the best on top."
-    return [forest_chart("groups", lines, "ROC AUC among texts about it", alternative, 0.5, SHARES)]
+    shares = [(name, group["about_it"]["false_positives"]) for name, group in card["groups"].items()]
+    return sorted(shares, key=lambda row: (row[0] != NO_IDENTITY, -row[1]["value"], row[0]))
+
+
+def describe_agreement(
+    request: HttpRequest, listed_scorers: Sequence[ListedScorer], scorer: ListedScorer, card: tuple[EvaluationSet, str]
+) -> dict[str, Any]:
+    """The part of the context on agreement with other scorers on the texts of a report card, of one attribute."""
+    texts, attribute = card
+    scores = load_of_set(listed_scorers, texts)
+    others = compare_with_others(scorer.name, attribute, scores)
+    names = [one.scorer.name for one in others]
+    chosen_name = pick(request, "with", names[0] if names else "", [*names, ""])
+    by_name = {one.scorer.name: one for one in scores}
+    context: dict[str, Any] = {"others": others, "details": [], "scatter": []}
+    if chosen_name:
+        other = by_name[chosen_name]
+        details = describe_pair(by_name[scorer.name], other, attribute)
+        panels = [ScorePanel(one.agreement.attribute, one.agreement.pearson.value, one.points) for one in details]
+        context |= {"other": other.scorer, "details": details}
+        context["scatter"] = score_charts(scorer.name, chosen_name, panels)
+    return context
