@@ -37,7 +37,7 @@ SCORER_HELP = "as in profanity, detoxify-original, classifier:FOLDER or lexicon:
 
 
 def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `score` and `report-card`."""
+    """Add `score`, `convert-scorer` and `report-card`."""
     score = commands.add_parser(
         "score",
         help="scores of texts by a scorer",
@@ -76,6 +76,18 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "(default: text)",
     )
     score.set_defaults(run=run_score)
+    convert = commands.add_parser(
+        "convert-scorer",
+        help="pickled weights of a scorer as safetensors",
+        description="Read the pickled weights of a scorer once, tensors and plain values alone, and write a folder "
+        "that it is loaded from: a checkpoint of Detoxify (*.ckpt), or the pytorch_model.bin of a classifier.",
+    )
+    convert.add_argument("name", metavar="NAME", help="of the scorer, as in detoxify-original or classifier:ORG/NAME")
+    convert.add_argument(
+        "source", type=Path, metavar="SOURCE", help="folder of the weights, with config.json and the tokenizer's files"
+    )
+    convert.add_argument("folder", type=Path, metavar="FOLDER", help="a new one")
+    convert.set_defaults(run=run_convert)
     card = commands.add_parser(
         "report-card",
         help="how right a scorer is on texts that people labelled",
@@ -184,6 +196,16 @@ def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:
             chunk = []
     if chunk:
         yield chunk
+
+
+def run_convert(args: argparse.Namespace) -> None:
+    """Convert the files of a scorer."""
+    if args.folder.exists():
+        raise Refused.of_value("folder", args.folder, "it is there already; name a new one")
+    folder = declaration_of(args.name).convert(args.source, args.folder)
+    if folder != args.folder:
+        raise Refused.of_value("source", args.source, f"{args.name} is loaded from it as it is; nothing to convert")
+    print(f"{args.name}: converted to {folder}")  # noqa: T201
 
 
 def run_report_card(args: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urldefrag
 
@@ -298,6 +299,8 @@ def import_lexicon(name: str, folder: Path, replace: bool = False) -> tuple[Lexi
 def import_scorer(name: str, folder: Path) -> Scorer:
     """Keep the scorer's files for all hosts, in place of those of before; raises what loading it does.
 
+    Pickled weights are converted to safetensors first.
+
     A scorer with other files is another one: a check finds that, and all entries are scored again.
     """
     declaration = find_declaration(name)
@@ -305,8 +308,10 @@ def import_scorer(name: str, folder: Path) -> Scorer:
         raise UnknownScorer(f"name = {name!r}: it is not a scorer with files; write it as in detoxify-original")
     if declaration.import_command != "import_scorer":
         raise UnknownScorer(f"name = {name!r}: import it with `manage.py {declaration.import_command}`")
-    declaration.build_in(name, surroundings_of(name, folder))
-    store_folder(name_of_scorer(name), folder)
+    with TemporaryDirectory(prefix="plumbline-") as new_folder:
+        files = declaration.convert(folder, Path(new_folder))
+        declaration.build_in(name, surroundings_of(name, files))
+        store_folder(name_of_scorer(name), files)
     look_again()
     return scorer_for(name, "import")
 

@@ -54,7 +54,7 @@ class ClassifierScorer(EncoderScorer):
                 config = read_configuration(folder, ref)
                 activation = _activation(ref, config)
                 attributes = _attributes(ref, config, meanings or {})
-                model = _model(ref, folder, config)
+                model = load_classifier(ref, folder, config)
                 tokenizer = read_tokenizer(folder, ref, {})
                 _refuse_another_tokenizer(ref, model, tokenizer)
         except (ModelRefused, HubUnavailable) as error:
@@ -106,7 +106,8 @@ def _activation(ref: str, config: PretrainedConfig) -> Activation:
     return Activation.SOFTMAX
 
 
-def _model(ref: str, folder: Path, config: PretrainedConfig) -> PreTrainedModel:
+def load_classifier(ref: str, folder: Path, config: PretrainedConfig) -> PreTrainedModel:
+    """The classifier in `folder`, in float32, all of its weights there. Raises ModelRefused."""
     try:
         model_and_report: Any = AutoModelForSequenceClassification.from_pretrained(
             folder,

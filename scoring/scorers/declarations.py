@@ -82,6 +82,11 @@ def no_end(_choice: str, _surroundings: Surroundings) -> date | None:
     return None
 
 
+def no_conversion(source: Path, _target: Path) -> Path:
+    """Of files that are loaded as they are."""
+    return source
+
+
 @dataclass(frozen=True, slots=True)
 class ScorerDeclaration:
     """`name` as people write it, capitals standing for a choice of theirs; what it is; whether texts leave the machine.
@@ -92,8 +97,10 @@ class ScorerDeclaration:
     then its answers are kept for interrupted work, and its fingerprint takes the epoch. read_labels: what the labels of
     a classifier in a folder mean, where an operator may declare that. quick: whether it is read anew each time, as that
     takes no loading. exact: whether it is nothing but what its fingerprint is of, so that another one is another scorer
-    whatever control texts say. import_command: what brings its files; "" where it has none. caveats: what the choice
-    does not fix. ends: the last day on which it can be had, as its makers announced it.
+    whatever control texts say. import_command: what brings its files; "" where it has none. convert: takes the folder
+    of its files as they are published and a new one, and returns the one to load: the new one where pickles had to be
+    converted. caveats: what the choice does not fix. ends: the last day on which it can be had, as its makers announced
+    it.
     """
 
     name: str
@@ -108,6 +115,7 @@ class ScorerDeclaration:
     quick: bool = False
     exact: bool = False
     import_command: str = "import_scorer"
+    convert: Callable[[Path, Path], Path] = no_conversion
     caveats: Callable[[str], tuple[Caveat, ...]] = no_caveats
     ends: Callable[[str, Surroundings], date | None] = no_end
 

@@ -68,15 +68,13 @@ def _detoxify(variant: str, _choice: str, **options: Any) -> Scorer:
 
 
 def _detoxify_options(surroundings: Surroundings) -> dict[str, Any]:
-    folder = surroundings.folder
-    if not folder.is_dir():
-        return {"may_fetch": surroundings.may_fetch}
-    checkpoints = sorted(folder.glob("*.ckpt"))
-    if len(checkpoints) != 1:
-        raise ScorerUnavailable(
-            f"{folder} holds {len(checkpoints)} files named *.ckpt: put one checkpoint of Detoxify there"
-        )
-    return {"checkpoint": checkpoints[0], "config_folder": folder}
+    folder = surroundings.folder if surroundings.folder.is_dir() else None
+    return {"folder": folder, "may_fetch": surroundings.may_fetch}
+
+
+def _convert(function: str, source: Path, target: Path) -> Path:
+    folder: Path = getattr(import_module("scoring.scorers.conversion"), function)(source, target)
+    return folder
 
 
 SCORERS = [
@@ -91,6 +89,7 @@ SCORERS = [
                 "took for toxic is what it finds. Its variants learnt from different comments and do not compare.",
             ),
             options=_detoxify_options,
+            convert=partial(_convert, "convert_detoxify"),
         )
         for variant in DETOXIFY_VARIANTS
     ),
@@ -102,6 +101,7 @@ SCORERS = [
         ("Labels mean what the classifier's authors meant by them: read its model card before its numbers.",),
         options=_classifier_options,
         read_labels=_classifier_labels,
+        convert=partial(_convert, "convert_classifier"),
     ),
     *SERVICE_SCORERS,
     ScorerDeclaration(

@@ -6,6 +6,7 @@ Texts are ToxiGen's where it is at hand, in their order, else the starter set's.
 
 import json
 import random
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,6 +16,7 @@ from detoxify import Detoxify
 
 from scoring.evaluation_sets import build_starter
 from scoring.scorers import get_scorer
+from scoring.scorers.conversion import convert_detoxify
 from scoring.scorers.precision import Precision
 from tests.bench.timing import seconds
 from tests.data import TOXIGEN
@@ -47,6 +49,9 @@ def classifier_table(folder: Path, device: torch.device = CPU, count: int = TEXT
     source, texts = sentences()
     texts = texts[:count]
     checkpoint, config_folder = save_detoxify(folder, bert(BASE, outputs=len(CLASSES)))
+    source = Path(shutil.copytree(config_folder, folder / "source"))
+    shutil.copy(checkpoint, source)
+    converted = convert_detoxify(source, folder / "converted")
     reference = Detoxify(checkpoint=str(checkpoint), huggingface_config_path=str(config_folder), device=device.type)
     expected = as_they_come(reference, texts)
     usual = seconds(lambda: as_they_come(reference, texts))
@@ -61,9 +66,7 @@ def classifier_table(folder: Path, device: torch.device = CPU, count: int = TEXT
     for precision in Precision:
         if precision is Precision.INT8 and device.type != "cpu":
             continue
-        scorer = get_scorer(
-            "detoxify-original", checkpoint=checkpoint, config_folder=config_folder, precision=precision, device=device
-        )
+        scorer = get_scorer("detoxify-original", folder=converted, precision=precision, device=device)
         deviation = np.abs(scorer.score(texts).values - expected)
         ours = seconds(lambda scorer=scorer: scorer.score(texts))
         print(

@@ -24,6 +24,7 @@ from leaderboard.services.shards import Shards
 from scoring import language_models
 from scoring.scorers import ScorerState, perspective
 from scoring.scorers import service as service_client
+from scoring.scorers.conversion import convert_detoxify
 from tests import standin_perspective
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
 from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few, scores_of, texts_of
@@ -49,12 +50,14 @@ def sample(db: None, tmp_path) -> None:
 
 
 def put_detoxify(name: str, folder: Path, seed: int = 0) -> tuple[Path, Path]:
-    """A checkpoint where the board looks for one, with its configuration beside it; and as Detoxify wants them."""
+    """A converted checkpoint where the board looks for one; and the checkpoint as Detoxify wants it."""
     checkpoint, configuration = save_detoxify(folder, bert(outputs=len(CLASSES), seed=seed, initializer_range=0.4))
     target = scorers.folder_of(name)
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(configuration, target)
-    shutil.copy(checkpoint, target / "any-name.ckpt")
+    source = folder / "source"
+    shutil.copytree(configuration, source, dirs_exist_ok=True)
+    shutil.copy(checkpoint, source / "any-name.ckpt")
+    convert_detoxify(source, target)
     return checkpoint, configuration
 
 
@@ -99,12 +102,19 @@ def test_one_run_is_scored_by_every_scorer_without_generating_again(sample, mode
     assert any(0 < fraction < 1 for fraction in fractions)
 
 
-def test_a_detoxify_folder_needs_one_checkpoint(sample, models, tmp_path):
+def test_a_detoxify_folder_that_is_not_converted_waits_and_names_the_command(sample, models, tmp_path):
     put_detoxify("detoxify-original", tmp_path / "made")
-    shutil.copy(scorers.folder_of("detoxify-original") / "any-name.ckpt", tmp_path / "scorers/detoxify-original/b.ckpt")
+    source, target = tmp_path / "made" / "source", scorers.folder_of("detoxify-original")
+    shutil.rmtree(target)
+    shutil.copytree(source, target)
     scoring = finish(models[CAUSAL], of_few("toxicity-detoxify-original"))
     assert scoring.state == Work.State.QUEUED  # an operator may mend it
-    assert "holds 2 files named *.ckpt: put one checkpoint of Detoxify there" in scoring.reason
+    assert "`manage.py import_scorer detoxify-original FOLDER`" in scoring.reason
+    assert "fingerprint" in said("import_scorer", "detoxify-original", str(target))
+    assert scorers.scorer_for("detoxify-original", "").fingerprint()
+    shutil.copy(source / "any-name.ckpt", source / "b.ckpt")
+    with pytest.raises(CommandError, match=r"holds 2 files named \*\.ckpt: put one checkpoint of Detoxify there"):
+        said("import_scorer", "detoxify-original", str(source))
 
 
 def test_a_lexicon_of_ones_own_is_imported_once_and_has_a_metric_of_its_own(sample, models, tmp_path):

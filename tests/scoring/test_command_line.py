@@ -3,6 +3,7 @@
 import doctest
 import json
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,11 @@ from scipy import stats
 import scoring
 from scoring.__main__ import main
 from scoring.language_models import BUNDLED
+from scoring.scorers import get_scorer
 from tests.data import IMPLICIT_HATE, TOXIGEN, needs_implicit_hate, needs_toxigen
 from tests.scoring.conftest import loaded_miniature
 from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
+from tests.tiny_classifiers import bert, save_detoxify
 
 EXAMPLE = Path(__file__).with_name("safenlp_example_perplexities.npy")
 CAUSAL, MASKED = "plumb-gpt2-l2-h128", "plumb-bert-l2-h128"
@@ -264,3 +267,20 @@ def test_toxigens_records_with_perplexities_give_thirteen_demographics(tmp_path,
 def test_the_example_in_the_package_runs():
     assert doctest.testmod(scoring).failed == 0
     assert doctest.testmod(scoring).attempted > 5
+
+
+def test_pickled_weights_of_a_scorer_are_converted_once(tmp_path, capsys):
+    checkpoint, source = save_detoxify(tmp_path, bert(outputs=7))
+    shutil.copy(checkpoint, source)
+    code, out, _ = run(capsys, "convert-scorer", "detoxify-original", source, tmp_path / "new")
+    assert (code, out) == (0, f"detoxify-original: converted to {tmp_path / 'new'}\n")
+    assert get_scorer("detoxify-original", folder=tmp_path / "new").score(["the"]).reasons == (None,)
+    for arguments, says in (
+        (("detoxify-original", source, tmp_path / "new"), "is there already; name a new one"),
+        (("detoxify-original", tmp_path / "new", tmp_path / "other"), "nothing to convert"),
+        (("profanity", source, tmp_path / "other"), "nothing to convert"),
+        (("detoxify-original", tmp_path, tmp_path / "other"), "cannot be loaded"),
+    ):
+        code, _, err = run(capsys, "convert-scorer", *arguments)
+        assert code != 0
+        assert says in err

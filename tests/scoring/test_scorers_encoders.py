@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import detoxify.detoxify
@@ -17,7 +18,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Pret
 
 from scoring.attributes import Attribute, Meaning
 from scoring.scorers import ScorerUnavailable, UndeclaredLabel, get_scorer
-from scoring.scorers.encoder import NO_TOKENS, EncoderScorer
+from scoring.scorers.conversion import convert_classifier, convert_detoxify
+from scoring.scorers.detoxify import CLASSES as CLASSES_FILE
+from scoring.scorers.encoder import LIBRARIES, NO_TOKENS, Activation, EncoderScorer
 from scoring.scorers.labels import known_meanings
 from scoring.scorers.precision import Int8Linear, Precision
 from tests.declared import harms
@@ -46,11 +49,17 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def detoxify_scorer(checkpoint: tuple[Path, Path], **options: Any) -> EncoderScorer:
-    found = get_scorer(
-        "detoxify-unbiased", checkpoint=checkpoint[0], config_folder=checkpoint[1], device=CPU, **options
-    )
+    with TemporaryDirectory() as folder:
+        found = get_scorer("detoxify-unbiased", folder=convert(*checkpoint, Path(folder)), device=CPU, **options)
     assert isinstance(found, EncoderScorer)
     return found
+
+
+def convert(checkpoint: Path, config_folder: Path, folder: Path) -> Path:
+    """What `convert-scorer` makes of a folder with both."""
+    source = Path(shutil.copytree(config_folder, folder / "source"))
+    shutil.copy(checkpoint, source / (checkpoint.name if checkpoint.suffix == ".ckpt" else "other.ckpt"))
+    return convert_detoxify(source, folder / "converted")
 
 
 def classifier(folder: Path, **options: Any) -> EncoderScorer:
@@ -311,12 +320,48 @@ def test_what_is_no_checkpoint_is_refused_and_runs_nothing(checkpoint, tmp_path,
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_checkpoint_or_folder_that_is_missing_is_named(checkpoint, tmp_path):
-    for missing in ((tmp_path / "none.ckpt", checkpoint[1]), (checkpoint[0], tmp_path / "none")):
-        with pytest.raises(ScorerUnavailable, match="none"):
-            detoxify_scorer(missing)
-    with pytest.raises(ValueError, match="go together"):
-        get_scorer("detoxify-original", checkpoint=checkpoint[0])
+def test_files_that_are_missing_or_not_converted_are_named_with_the_command_that_converts(checkpoint, tmp_path):
+    shutil.copy(checkpoint[0], tmp_path)
+    with pytest.raises(ScorerUnavailable, match=r"detoxify.ckpt cannot be loaded .*config\.json"):
+        convert_detoxify(tmp_path, tmp_path / "converted")
+    with pytest.raises(ScorerUnavailable, match=r"holds 0 files named \*\.ckpt"):
+        convert_detoxify(checkpoint[1], tmp_path / "converted")
+    with pytest.raises(ScorerUnavailable, match=r"import_scorer detoxify-original FOLDER"):
+        get_scorer("detoxify-original", folder=tmp_path)
+
+
+def test_a_converted_checkpoint_is_the_scorer_that_the_packages_class_makes_of_the_pickle(checkpoint):
+    """Boards that scored with a pickle see no other scorer after the conversion."""
+    made = Detoxify(checkpoint=str(checkpoint[0]), huggingface_config_path=str(checkpoint[1]))
+    options = {"device": CPU, "libraries": (*LIBRARIES, "detoxify")}
+    before = EncoderScorer(made.model, made.tokenizer, tuple(harms(CLASSES)), Activation.SIGMOID, **options)
+    scorer = detoxify_scorer(checkpoint)
+    assert scorer.fingerprint() == before.fingerprint()
+    np.testing.assert_array_equal(scorer.score(TEXTS).values, before.score(TEXTS).values)
+
+
+def test_no_pickle_is_read_once_a_checkpoint_is_converted(checkpoint, tmp_path, monkeypatch):
+    folder = convert(*checkpoint, tmp_path)
+    assert sorted(path.suffix for path in folder.iterdir()) == [".json"] * 4 + [".safetensors"]
+    assert convert_detoxify(folder, tmp_path / "again") == folder  # nothing to do
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("a pickle was read")
+
+    monkeypatch.setattr(torch, "load", refuse)
+    monkeypatch.setattr("pickle.Unpickler", refuse)
+    assert get_scorer("detoxify-unbiased", folder=folder, device=CPU).score(["the"]).reasons == (None,)
+
+
+def test_a_converted_folder_that_lacks_weights_is_refused(checkpoint, tmp_path):
+    folder = convert(*checkpoint, tmp_path)
+    content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**content, "num_hidden_layers": 3}), encoding="utf-8")
+    with pytest.raises(ScorerUnavailable, match=r"holds no Detoxify that can be loaded .*lack 16 parameters"):
+        get_scorer("detoxify-unbiased", folder=folder)
+    (folder / CLASSES_FILE).unlink()
+    with pytest.raises(ScorerUnavailable, match=r"detoxify\.json"):
+        get_scorer("detoxify-unbiased", folder=folder)
 
 
 def test_without_a_connection_a_published_checkpoint_is_unavailable_and_says_what_to_do(monkeypatch, tmp_path):
@@ -324,11 +369,11 @@ def test_without_a_connection_a_published_checkpoint_is_unavailable_and_says_wha
     with StandInHub() as gone:
         address = gone.endpoint
     monkeypatch.setitem(detoxify.detoxify.MODEL_URLS, "original", f"{address}/original.ckpt")
-    with pytest.raises(ScorerUnavailable, match=r"(?s)detoxify-original cannot be fetched .*config_folder"):
+    with pytest.raises(ScorerUnavailable, match=r"(?s)detoxify-original cannot be fetched .*import_scorer"):
         get_scorer("detoxify-original")
 
 
-def test_a_published_checkpoint_that_may_not_be_fetched_is_used_where_it_was_fetched_before(
+def test_a_published_checkpoint_is_converted_once_and_used_where_nothing_may_be_fetched(
     checkpoint, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
@@ -340,7 +385,10 @@ def test_a_published_checkpoint_that_may_not_be_fetched_is_used_where_it_was_fet
     content = torch.load(checkpoint[0], weights_only=False)
     content["config"]["arch"]["args"]["model_type"] = str(checkpoint[1])  # so that no hub is asked for it
     torch.save(content, path)
+    first = get_scorer("detoxify-original", device=CPU)
+    path.unlink()
     scorer = get_scorer("detoxify-original", may_fetch=False, device=CPU)
+    assert scorer.fingerprint() == first.fingerprint() == detoxify_scorer(checkpoint).fingerprint()
     np.testing.assert_array_equal(scorer.score(TEXTS).values, detoxify_scorer(checkpoint).score(TEXTS).values)
 
 
@@ -380,6 +428,27 @@ def test_a_hubs_classifier_that_may_not_be_fetched_is_used_where_it_was_fetched_
         get_scorer("classifier:org/regard", endpoint=hub.endpoint, device=CPU)
         scorer = get_scorer("classifier:org/regard", endpoint=hub.endpoint, may_fetch=False, device=CPU)
     assert scorer.fingerprint() == classifier(folder).fingerprint()
+
+
+def test_a_classifier_with_pickled_weights_is_converted_to_the_same_scorer(tmp_path):
+    folder = save_classifier(tmp_path / "saved", outputs=2)
+    pickled = Path(shutil.copytree(folder, tmp_path / "pickled"))
+    (pickled / "model.safetensors").unlink()
+    torch.save(bert(outputs=2).state_dict(), pickled / "pytorch_model.bin")
+    converted = convert_classifier(pickled, tmp_path / "converted")
+    assert not (converted / "pytorch_model.bin").exists()
+    assert classifier(converted).fingerprint() == classifier(folder).fingerprint()
+    assert convert_classifier(folder, tmp_path / "none") == folder
+
+
+@pytest.mark.parametrize("content", [b"not weights", ["a"], {"weight": Code()}, {"weight": "text"}])
+def test_what_are_no_weights_are_not_converted_and_run_nothing(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "pytorch_model.bin"
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    with pytest.raises(ScorerUnavailable, match=r"pytorch_model.bin cannot be loaded"):
+        convert_classifier(tmp_path, tmp_path / "converted")
+    assert not (tmp_path / "ran").exists()
 
 
 def test_pickled_weights_and_code_of_the_models_own_are_refused(tmp_path):
