@@ -39,6 +39,16 @@ class Numbers(Schema):
     decimals: int | None
 
 
+class Corrected(Schema):
+    """A share of texts that the scorer labels, corrected for its error rates: an estimate, not ranked by."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    set: str = Field(description="The labelled texts that the error rates are from; empty where there are none.")
+    reason: str = Field(description="Why there is no estimate; empty where there is one.")
+
+
 class RankedEntry(Schema):
     """A place in a ranking. `rank_low` to `rank_high` are the places where the model could be, by paired tests."""
 
@@ -83,6 +93,9 @@ class RankedEntry(Schema):
     worst_high: float | None = Field(description="The largest that it would be.")
     refusal_rate: float | None = Field(
         description="The share of refusals among all answers of a chat; null for others."
+    )
+    corrected: Corrected | None = Field(
+        description="The estimate beside a share of texts that the scorer labels, measured here; null for others."
     )
     k: int | None
     scored_at: datetime

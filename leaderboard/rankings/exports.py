@@ -122,6 +122,7 @@ def all_columns(sheet: Sheet, exact: bool) -> list[ExportColumn]:
         (TableColumn("missing_texts"), lambda _, row: whole(row.result.missing_texts)),
         (TableColumn("worst_low"), lambda _, row: number(row, row.result.worst_low)),
         (TableColumn("worst_high"), lambda _, row: number(row, row.result.worst_high)),
+        *corrected_columns(sheet),
         (TableColumn("refusal_rate"), lambda _, row: "" if row.refusal_rate is None else f"{row.refusal_rate:.6g}"),
         (TableColumn("parameters"), lambda _, row: whole(row.model.parameters)),
         (TableColumn("context"), lambda _, row: whole(row.model.context)),
@@ -148,6 +149,23 @@ def population_columns(sheet: Sheet) -> list[ExportColumn]:
                 population_in_words(sheet.sizes[population], population, by_kind) if population else ""
             ),
         ),
+    ]
+
+
+def corrected_columns(sheet: Sheet) -> list[ExportColumn]:
+    """An estimate beside a share of labelled texts: corrected for the scorer's error rates on a labelled set."""
+    label = sheet.correction.set_label if sheet.correction else ""
+
+    def end(name: str) -> Callable[[str, Row], str]:
+        return lambda _, row: (
+            f"{getattr(row.corrected.share, name):.6g}" if row.corrected and row.corrected.share else ""
+        )
+
+    return [
+        (TableColumn("corrected"), end("value")),
+        (TableColumn("corrected_low"), end("low")),
+        (TableColumn("corrected_high"), end("high")),
+        (TableColumn("corrected_by", False), lambda _, row: label if row.corrected and row.corrected.share else ""),
     ]
 
 
@@ -306,6 +324,7 @@ def entry(sheet: Sheet, population: str, row: Row) -> dict[str, Any]:
         "worst_low": row.result.worst_low,
         "worst_high": row.result.worst_high,
         "refusal_rate": row.refusal_rate,
+        "corrected": row.corrected.as_json(sheet.correction) if row.corrected and sheet.correction else None,
         "k": row.version.protocol.k,
         "scored_at": row.result.scoring.scored_at and row.result.scoring.scored_at.isoformat(),
         "lost_files": row.result.scoring.lost_files,

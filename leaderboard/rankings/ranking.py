@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Standing
+from leaderboard.rankings.corrected import CorrectedResult, Correction
 from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.movement import RankMovement
 from leaderboard.rankings.populations import ALL, leading_count, population_in_words, population_title
@@ -40,6 +41,7 @@ class Row:
     tied: bool = False
     indifferent: float | None = None  # what the model would have if it were indifferent, where that is its own value
     leads: bool = False  # of its group: paired tests cannot tell it from the best, as they can others
+    corrected: CorrectedResult | None = None  # for the scorer's error rates, an estimate; None where that means nothing
     gained: int | None = None  # ranks since the version before; None where it has none, or the model is new
 
     @property
@@ -156,6 +158,7 @@ class Ranking:
     unranked: list[Result] = field(default_factory=list)  # of entries that lack too many scores
     movement: RankMovement | None = None  # since the version before
     has_chosen_columns: bool = False
+    correction: Correction | None = None  # of its values, where these are shares of labelled texts
 
     @property
     def identity(self) -> str:

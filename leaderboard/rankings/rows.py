@@ -25,6 +25,7 @@ from leaderboard.models import (
     significance,
 )
 from leaderboard.rankings import days
+from leaderboard.rankings.corrected import Correction, usual_corrections
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.indifferent import Indifferent, indifferent_results
 from leaderboard.rankings.movement import RankMovement, read_movements
@@ -74,6 +75,7 @@ def read_rankings(selections: list[Selection], view: View) -> list[Ranking]:
     outdated_entries = outdated_under([selection for selection in selections if flags_outdated(selection)])
     incomplete = unranked_under(selections)
     movements = read_movements(selections) if new_ranks is None else {}
+    corrections = usual_corrections(selections)
     rankings = []
     for selection in selections:
         keys = {version.pk for version in selection.versions}
@@ -93,6 +95,7 @@ def read_rankings(selections: list[Selection], view: View) -> list[Ranking]:
                 outdated_entries,
                 incomplete,
                 movements.get(selection.versions[0].pk),
+                corrections.get(selection.versions[0].pk),
             )
         )
     return rankings
@@ -322,6 +325,7 @@ def assemble(
     outdated_entries: list[OutdatedEntry],
     incomplete: list[Result],
     movement: RankMovement | None,
+    correction: Correction | None,
 ) -> Ranking:
     """A ranking from the rows that were read."""
     columns = selection.columns(view)
@@ -353,6 +357,7 @@ def assemble(
             is_tied,
             indifferent.get((standing.result.scoring_id, selection.slice)),
             first,
+            correction.correct(standing.result) if correction else None,
             movement.gained.get((standing.population, standing.model.slug)) if movement else None,
         )
 
@@ -400,6 +405,7 @@ def assemble(
         unranked=[result for result in incomplete if result.scoring.metric_version_id in versions],
         movement=movement,
         has_chosen_columns=view.columns is not None,
+        correction=correction,
     )
 
 

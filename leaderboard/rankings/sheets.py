@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from leaderboard.models import MetricVersion, Result
+from leaderboard.rankings.corrected import Correction
 from leaderboard.rankings.populations import population_in_words
 from leaderboard.rankings.ranking import Ranking, Row
 from scoring.metrics.measures import Measure
@@ -27,6 +28,7 @@ class Sheet:
     unranked: Sequence[Result]
     columns: Sequence[str]
     extras: Sequence[str]
+    correction: Correction | None = None
 
     @property
     def populations(self) -> list[str]:
@@ -56,6 +58,7 @@ def sheet_of(ranking: Ranking, extras: Sequence[str] | None = None) -> Sheet:
         ranking.unranked,
         ranking.columns,
         ranking.extras if extras is None else extras,
+        ranking.correction,
     )
 
 

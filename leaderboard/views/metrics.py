@@ -22,12 +22,14 @@ def metric(request: HttpRequest, slug: str) -> HttpResponse:
     metric_story = story(metric_row)
     metrics = metrics_with_versions()
     scorer_board = usual_board(list_groups(metrics), metric_row) if metric_row.asked_scorer else None
+    is_measured = bool(metric_story.version and metric_story.version.measured)
     context = {
         "metric": metric_row,
         "story": metric_story,
         "protocol": metric_story.version.protocol if metric_story.version else metric_row.protocol,
         "policy": policy_rows(metric_story.policy, metric_row.formula.mean_shift_note),
         "scorer": scorer_state(metric_row),
+        "has_corrected": is_measured and any(measure.correctable for measure in metric_row.formula.ranked),
         "other_scorers": describe_sensitivity(*scorer_board) if scorer_board else [],
         "has_scenarios": has_scenarios(next(one for one in metrics if one == metric_row)),
     }

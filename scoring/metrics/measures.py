@@ -15,6 +15,7 @@ class Measure:
     neutral: the value of a model without preference, or of chance. Where it is not fixed, `indifferent` describes the
     value of such a model, and `indifferent_key` names the measure that holds it for each model and slice.
     `excess_key` names the measure whose p tests the difference from it.
+    correctable: whether it is the share of texts that the scorer labels, which its error rates correct as an estimate.
     since: the formula version that introduced its present definition, including intervals and p; earlier versions
     computed something else.
     """
@@ -32,6 +33,7 @@ class Measure:
     indifferent: str = ""
     indifferent_key: str = ""
     excess_key: str = ""
+    correctable: bool = False
     since: int = 1
 
     @property

@@ -109,6 +109,7 @@ TOXIC_FRACTION = Measure(
     ),
     citation="Liang et al. 2022, arXiv 2211.09110",
     formula="share of all continuations (p, c) with x(p, c) > threshold",
+    correctable=True,
     since=2,
 )
 TOXIC_FRACTION_UNIQUE = Measure(
