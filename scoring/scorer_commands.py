@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,7 @@ def surroundings_here(name: str, replies: ReplyStore | None = None) -> Surroundi
     return Surroundings(
         folder=Path(os.environ.get("PLUMBLINE_SCORERS", "var/scorers")) / name.replace(":", "/"),
         replies=replies,
+        of_member=partial(surroundings_here, replies=replies),
         hub_endpoint=os.environ.get("HF_ENDPOINT", PUBLIC_HUB),
         hub_token=os.environ.get("HF_TOKEN") or None,
         services=read_access(os.environ.get),

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -43,10 +43,13 @@ from scoring.scorers import (
     read_access,
     read_lexicon,
 )
+from scoring.scorers.ensemble import member_problem
 from scoring.scorers.guards import declared_guards
 from scoring.served import CompletionsServer
 
 log = logging.getLogger(__name__)
+
+Folders = tuple[tuple[str, Path], ...]  # of scorers, by name
 
 
 class NothingToScore(ValueError):
@@ -54,8 +57,15 @@ class NothingToScore(ValueError):
 
 
 def scorers_in_use() -> list[str]:
-    """The scorers that metrics ask, by name. One query."""
-    return sorted({metric.asked_scorer for metric in Metric.objects.all()} - {""})
+    """The scorers that metrics ask, by name, with the members of those that are ensembles. One query."""
+    names = {metric.asked_scorer for metric in Metric.objects.all()} - {""}
+    return sorted(names.union(*(members_of(name) for name in names)))
+
+
+def members_of(name: str) -> tuple[str, ...]:
+    """The scorers that the one called `name` asks; none where it is no ensemble."""
+    declaration = find_declaration(name)
+    return declaration.members(declaration.choice(name)) if declaration else ()
 
 
 def folder_of(name: str) -> Path:
@@ -68,10 +78,11 @@ def folder_here(name: str) -> Path:
     return fetch_folder(name_of_scorer(name)) or folder_of(name)
 
 
-def surroundings_of(name: str, folder: Path | None = None, **extras: Any) -> Surroundings:
-    """The surroundings that this board gives the scorer `name`. folder: the fetched files, if any."""
+def surroundings_of(name: str, folders: Folders = (), **extras: Any) -> Surroundings:
+    """The surroundings that this board gives the scorer `name`. folders: the fetched files, by scorer."""
     return Surroundings(
-        folder=folder or folder_of(name),
+        folder=dict(folders).get(name) or folder_of(name),
+        of_member=partial(surroundings_of, folders=folders, **extras),
         is_stored=StoredFolder.objects.filter(name=name_of_scorer(name)).exists,
         hub_endpoint=settings.HUB_ENDPOINT,
         hub_token=settings.HUB_TOKEN,
@@ -106,6 +117,9 @@ def problem_with(name: str, retired_scorers: Mapping[str, RetiredScorer] | None 
     """
     if retirement := find_retirement(name, retired_scorers):
         return retirement
+    for member in members_of(name):
+        if retirement := find_retirement(member, retired_scorers):
+            return member_problem(member, retirement)
     declaration = find_declaration(name)
     return declaration.problem(declaration.choice(name), surroundings_of(name)) if declaration else None
 
@@ -159,21 +173,22 @@ def scorer_for(
     labels: what is declared of a classifier's. may_fetch: whether what this host lacks may be downloaded. Raises
     ScorerUnavailable, with what to do; UnknownScorer; LexiconError; UndeclaredLabel.
     """
-    if retirement := find_retirement(name):
+    if retirement := find_end(name):
         raise retirement
     declaration = declaration_of(name)
+    folders = tuple((scorer, folder_here(scorer)) for scorer in (name, *members_of(name)))
     if cost_of(name):
         replies = JsonLinesReplies(_replies(work), _identity(name, epoch, work)) if work else None
-        return declaration.build_in(name, surroundings_of(name, epoch=epoch, replies=replies))
-    folder = folder_here(name)
+        extras = {"epoch": epoch, "replies": replies, "may_fetch": may_fetch}
+        return declaration.build_in(name, surroundings_of(name, folders, **extras))
     if declaration.quick:
-        return declaration.build_in(name, surroundings_of(name, folder))
-    return _load(declaration, name, folder, _signature(folder), tuple(sorted((labels or {}).items())), may_fetch)
+        return declaration.build_in(name, surroundings_of(name, folders))
+    return _load(declaration, name, folders, _signature(folders), tuple(sorted((labels or {}).items())), may_fetch)
 
 
-def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Changes when a file in `folder` does: a scorer that was loaded is not kept beyond that."""
-    files = sorted(path for path in folder.glob("*") if path.is_file())
+def _signature(folders: Folders) -> tuple[tuple[str, int, int], ...]:
+    """Changes when a file in one of `folders` does: a scorer that was loaded is not kept beyond that."""
+    files = sorted(path for _, folder in folders for path in folder.glob("*") if path.is_file())
     return tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files)
 
 
@@ -181,12 +196,12 @@ def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
 def _load(
     declaration: ScorerDeclaration,
     name: str,
-    folder: Path,
+    folders: Folders,
     _files: tuple[tuple[str, int, int], ...],
     labels: tuple[tuple[str, Meaning], ...],
     may_fetch: bool,
 ) -> Scorer:
-    return declaration.build_in(name, surroundings_of(name, folder, meanings=dict(labels), may_fetch=may_fetch))
+    return declaration.build_in(name, surroundings_of(name, folders, meanings=dict(labels), may_fetch=may_fetch))
 
 
 def fingerprint_under(name: str, number: int, fingerprint: str) -> str:
@@ -310,7 +325,7 @@ def import_scorer(name: str, folder: Path) -> Scorer:
         raise UnknownScorer(f"name = {name!r}: import it with `manage.py {declaration.import_command}`")
     with TemporaryDirectory(prefix="plumbline-") as new_folder:
         files = declaration.convert(folder, Path(new_folder))
-        declaration.build_in(name, surroundings_of(name, files))
+        declaration.build_in(name, surroundings_of(name, ((name, files),)))
         store_folder(name_of_scorer(name), files)
     look_again()
     return scorer_for(name, "import")

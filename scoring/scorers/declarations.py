@@ -42,7 +42,7 @@ class Surroundings:
     storage, to be fetched. epoch: marks a version of what cannot be looked into. meanings: what an operator declares of
     labels. replies: keeps the answers of a service, so that interrupted work goes on. may_fetch: whether what the
     machine lacks may be downloaded. services: how services are reached, by what their settings begin with.
-    guard_servers: by the name of the guard that runs there.
+    guard_servers: by the name of the guard that runs there. of_member: what a member of an ensemble has.
     """
 
     folder: Path
@@ -55,6 +55,7 @@ class Surroundings:
     hub_token: str | None = None
     services: Mapping[str, ServiceAccess] = field(default_factory=dict)
     guard_servers: Mapping[str, CompletionsServer] = field(default_factory=dict)
+    of_member: Callable[[str], "Surroundings"] = lambda name: Surroundings(folder=Path(name))
 
 
 def no_options(_surroundings: Surroundings) -> dict[str, Any]:
@@ -74,6 +75,11 @@ def no_cost(_choice: str, _surroundings: Surroundings) -> Cost | None:
 
 def no_caveats(_choice: str) -> tuple[Caveat, ...]:
     """Of a scorer that is the same for ever."""
+    return ()
+
+
+def no_members(_choice: str) -> tuple[str, ...]:
+    """Of a scorer that asks no other one."""
     return ()
 
 
@@ -100,7 +106,7 @@ class ScorerDeclaration:
     whatever control texts say. import_command: what brings its files; "" where it has none. convert: takes the folder
     of its files as they are published and a new one, and returns the one to load: the new one where pickles had to be
     converted. caveats: what the choice does not fix. ends: the last day on which it can be had, as its makers announced
-    it.
+    it. members: the scorers that an ensemble asks, by name.
     """
 
     name: str
@@ -118,6 +124,7 @@ class ScorerDeclaration:
     convert: Callable[[Path, Path], Path] = no_conversion
     caveats: Callable[[str], tuple[Caveat, ...]] = no_caveats
     ends: Callable[[str, Surroundings], date | None] = no_end
+    members: Callable[[str], tuple[str, ...]] = no_members
 
     @property
     def prefix(self) -> str:

@@ -10,6 +10,7 @@ from scoring.attributes import Attribute, Meaning
 from scoring.refusals import Missing, Refused
 from scoring.scorers.base import Scorer, ScorerUnavailable
 from scoring.scorers.declarations import ScorerDeclaration, Surroundings
+from scoring.scorers.ensemble import declare_ensembles
 from scoring.scorers.guard_scorers import GUARDS
 from scoring.scorers.lexicon import LexiconError, LexiconScorer, find_lexicon, read_lexicon
 from scoring.scorers.profanity import ProfanityScorer
@@ -149,6 +150,9 @@ def load_scorers(modules: Sequence[str]) -> None:
 def find_declaration(name: str) -> ScorerDeclaration | None:
     """What is declared of the scorer called `name`; None where there is none of that name."""
     return next((declaration for declaration in SCORERS if declaration.covers(name)), None)
+
+
+SCORERS.append(declare_ensembles(find_declaration))
 
 
 def is_scorer(name: str) -> bool:
