@@ -11,13 +11,15 @@ from leaderboard.api import (
     problems,
     rank_changes,
     results,
+    scorers,
     standings,
     submissions,
 )
 from leaderboard.views.keeping import keep_page
 
 DESCRIPTION = """What a Plumbline board knows, as JSON: models, metrics and their versions, rankings now and then, every
-number, what changed between versions, the checks of the scorers, and the files behind it all. Reading needs no account.
+number, what changed between versions, the scorers with their report cards and checks, and the files behind it all.
+Reading needs no account.
 """
 
 api = NinjaAPI(
@@ -29,5 +31,7 @@ api = NinjaAPI(
     docs_decorator=keep_page(personal=False),  # of the description
 )
 problems.handle(api)
-for resource in (language_models, metrics, standings, rank_changes, agreement, results, checks, artefacts, submissions):
+for resource in (
+    *(language_models, metrics, standings, rank_changes, agreement, results, scorers, checks, artefacts, submissions),
+):
     api.add_router("", resource.router)

@@ -89,7 +89,7 @@ def list_scorers() -> list[ListedScorer]:
     retirements = {row.name: row for row in RetiredScorer.objects.filter(name__in=watched_scorers)}
     calibrations: dict[str, dict[str, Calibration]] = {}
     rows = Calibration.objects.exclude(fingerprint="").filter(metric_version__scorer__in=watched_scorers)
-    for row in rows.select_related("metric_version", "artefact", "evaluation_set__artefact").order_by(
+    for row in rows.select_related("metric_version__metric", "artefact", "evaluation_set__artefact").order_by(
         "created_at", "pk"
     ):
         calibrations.setdefault(row.metric_version.scorer, {})[row.evaluation_set.slug] = row

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,6 @@ from leaderboard.models import Calibration, EvaluationSet, MetricVersion
 from leaderboard.queries.report_cards import ListedScorer
 from leaderboard.queries.scorer_figures import rows_that_differ_most, select_points
 from leaderboard.services import artefacts
-from leaderboard.services.calibrations import load_labelled_texts
 from leaderboard.services.joined_scores import by_attribute, load_scores
 from leaderboard.services.manifest import passes_on
 from scoring.artefacts import ArtefactError
@@ -19,6 +19,7 @@ from scoring.attributes import harms_of
 from scoring.metrics import agreement
 from scoring.metrics.agreement import AttributeAgreement
 from scoring.metrics.lexicon_frequency import ANY
+from scoring.row_selection import read_rows
 
 MOST_TEXTS = 20_000  # that are compared: spaced evenly over a larger set
 MAIN = "toxicity"  # the published attribute that others are held against
@@ -26,11 +27,15 @@ MAIN = "toxicity"  # the published attribute that others are held against
 
 @dataclass(frozen=True)
 class LabelledScores:
-    """A scorer's scores of labelled texts, by attribute; `thresholds` of those that have a report card."""
+    """A scorer's scores of labelled texts, by attribute; `thresholds` of those that have a report card.
+
+    ids: of these texts [n]; rows: where they stand in the set.
+    """
 
     scorer: ListedScorer
     calibration: Calibration
     ids: pa.ChunkedArray
+    rows: NDArray[np.int64]
     values: agreement.Scoring
     thresholds: Mapping[str, float]
 
@@ -94,10 +99,12 @@ def load_of_set(scorers: Sequence[ListedScorer], evaluation_set: EvaluationSet) 
             table = load_scores(calibration.artefact)
         except (ArtefactError, FileNotFoundError):
             continue  # lost, or left on another board: the scorer has its card, and nothing to compare
-        if table.num_rows > MOST_TEXTS:
-            table = table.take(np.linspace(0, table.num_rows - 1, MOST_TEXTS).astype(np.int64))
+        rows = np.arange(table.num_rows)
+        if len(rows) > MOST_TEXTS:
+            rows = np.linspace(0, len(rows) - 1, MOST_TEXTS).astype(np.int64)
+            table = table.take(rows)
         thresholds = {name: card["threshold"] for name, card in calibration.cards.items()}
-        loaded_scores.append(LabelledScores(scorer, calibration, table["id"], by_attribute(table), thresholds))
+        loaded_scores.append(LabelledScores(scorer, calibration, table["id"], rows, by_attribute(table), thresholds))
     return loaded_scores
 
 
@@ -128,21 +135,31 @@ def compare(first: LabelledScores, second: LabelledScores, attribute: str) -> li
 
 
 def describe_pair(first: LabelledScores, second: LabelledScores, attribute: str) -> list[AttributeDetail]:
-    """What `compare` compares of two scorers in detail. Reads the texts, too, of which it keeps the farthest."""
-    texts = load_labelled_texts(first.calibration.evaluation_set)
-    rows = {identifier: row for row, identifier in enumerate(texts.ids)}
-    is_shown = passes_on(first.calibration.evaluation_set)
+    """What `compare` compares of two scorers in detail. Reads the texts that they differ on most, and no others."""
     details = []
     for one in compare(first, second, attribute):
         x, y = first.values[one.attribute], second.values[one.counterpart]
-        farthest = []
-        for place in rows_that_differ_most(x, y):
-            identifier = first.ids[place].as_py()
-            row = rows[identifier]
-            text = texts.texts[row] if is_shown else ""
-            farthest.append(DifferingText(identifier, bool(texts.harmful[row]), float(x[place]), float(y[place]), text))
+        places = rows_that_differ_most(x, y)
+        texts = read_texts(first.calibration.evaluation_set, [int(first.rows[place]) for place in places])
+        farthest = [
+            DifferingText(text["id"], text["harmful"], float(x[place]), float(y[place]), text["text"])
+            for place, text in zip(places, texts, strict=True)
+        ]
         details.append(AttributeDetail(one, select_points(x, y), farthest))
     return details
+
+
+def read_texts(evaluation_set: EvaluationSet, rows: list[int]) -> list[dict[str, Any]]:
+    """The id, label and text of these rows of the set; without words where its licence does not pass them on.
+
+    Raises what reading a stored file raises.
+    """
+    artefact = evaluation_set.artefact
+    if artefact is None:
+        raise FileNotFoundError(f"{evaluation_set} has no texts here")
+    with artefacts.open_whole(artefact) as file:
+        texts: list[dict[str, Any]] = read_rows(file, artefact.kind, rows, ["id", "harmful", "text"]).to_pylist()
+    return texts if passes_on(evaluation_set) else [{**text, "text": ""} for text in texts]
 
 
 def compare_with_published(scorer: ListedScorer) -> list[PublishedAgreement]:

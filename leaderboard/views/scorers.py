@@ -21,6 +21,7 @@ from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
 from leaderboard.views.scorer_charts import ScorePanel, group_chart, reliability_chart, score_charts
+from scoring.artefacts import ArtefactError
 from scoring.evaluation_sets import IDENTITY_MENTIONS
 from scoring.metrics.formulas import slice_label
 
@@ -118,7 +119,10 @@ def describe_agreement(
     context: dict[str, Any] = {"others": others, "details": [], "scatter": []}
     if chosen_name:
         other = by_name[chosen_name]
-        details = describe_pair(by_name[scorer.name], other, attribute)
+        try:
+            details = describe_pair(by_name[scorer.name], other, attribute)
+        except (ArtefactError, FileNotFoundError):  # the texts are lost, or were left on another board
+            return context
         panels = [ScorePanel(one.agreement.attribute, one.agreement.pearson.value, one.points) for one in details]
         context |= {"other": other.scorer, "details": details}
         context["scatter"] = score_charts(scorer.name, chosen_name, panels)

@@ -1,10 +1,12 @@
 """A scorer's page: whom it agrees with, on what, how it takes mentions, tests and other words, and what it costs."""
 
 import re
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
 import pytest
+from django.core.files.storage import default_storage
 from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -19,7 +21,7 @@ from leaderboard.services.evaluation_sets import import_file, import_sentences
 from leaderboard.services.seed import seed_labelled_texts
 from leaderboard.templatetags.scorer_cards import functionality_label, language_name, speed
 from scoring.evaluation_sets import build_starter, get
-from scoring.scorers import get_scorer
+from scoring.scorers import Cost, get_scorer, registry
 from tests.leaderboard.living import NAME, SLUG, Stage, entrant, probability, small_metric, standing_in, submit
 from tests.leaderboard.test_history import page, said, table
 
@@ -160,6 +162,28 @@ def test_speed_cost_and_checks_stand_on_the_page_and_in_the_list(client, board):
     assert rows["Stand-in"][4] == "runs here"
 
 
+@pytest.mark.parametrize(
+    ("usd", "in_words", "in_list", "in_api"),
+    [
+        (0.00038, "US$ 0.38", "0.38", 0.38),
+        (0.0, "no money", "0", 0.0),
+        (None, "nobody has declared", "not declared", None),
+    ],
+)
+def test_what_1000_texts_cost_is_said_of_a_remote_scorer(client, board, monkeypatch, usd, in_words, in_list, in_api):
+    remote = [
+        replace(one, cost=lambda _choice, _surroundings: Cost(1, 0.5, usd)) if one.name == NAME else one
+        for one in registry.SCORERS
+    ]
+    monkeypatch.setattr(registry, "SCORERS", tuple(remote))
+    words = said(page(client, f"/scorers/{NAME}/"))
+    assert "1,000 take 1,000 requests, 500 seconds of quota" in words
+    assert in_words in words
+    rows = {row[0]: row for row in table(page(client, "/scorers/"), "Scorers and their metrics")}
+    assert rows["Stand-in"][4] == in_list
+    assert client.get(f"/api/v1/scorers/{NAME}").json()["usd_per_1000_texts"] == in_api
+
+
 def test_the_queries_of_a_scorers_page_do_not_grow_with_scorers_and_sets(client, board, tmp_path):
     address = f"/scorers/{NAME}/?card=starter/toxicity"
 
@@ -175,6 +199,32 @@ def test_the_queries_of_a_scorers_page_do_not_grow_with_scorers_and_sets(client,
     calibrate()
     assert len(table(page(client, address), "Agreement with other scorers")) == 2
     assert count() <= queries_before
+
+
+def test_texts_that_are_lost_cost_the_list_of_those_and_nothing_else(client, board):
+    artefact = EvaluationSet.objects.get(slug="starter").artefact
+    default_storage.delete(artefact.storage_name)
+    html = page(client, f"/scorers/{NAME}/?card=starter/toxicity")
+    assert len(table(html, "Agreement with other scorers")) == 1
+    assert "differ on most" not in html
+
+
+def test_the_api_has_the_scorers_and_their_report_cards(client, board):
+    (mine,) = [row for row in client.get("/api/v1/scorers").json()["items"] if row["name"] == NAME]
+    row = Calibration.objects.get(metric_version__scorer=NAME)
+    assert (mine["metrics"], mine["sets"], mine["usd_per_1000_texts"]) == ([SLUG], ["starter v1"], None)
+    assert (mine["texts_a_second"], mine["machine"]) == (row.texts_a_second, row.machine)
+    whole = client.get(f"/api/v1/scorers/{NAME}").json()
+    (calibration,) = whole["calibrations"]
+    assert calibration["cards"] == row.cards
+    assert (calibration["set"], calibration["licence"], calibration["languages"]) == (
+        "starter v1",
+        "Apache-2.0",
+        {"en": TEXTS},
+    )
+    assert whole["url"].endswith(f"/scorers/{NAME}/")
+    missing = client.get("/api/v1/scorers/lexicon:nobody")
+    assert (missing.status_code, missing.json()["errors"][0]["field"]) == (404, "name")
 
 
 def test_words_of_report_cards():
