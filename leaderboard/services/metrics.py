@@ -102,7 +102,7 @@ def check_labels(scorer: str, labels: dict[str, str]) -> None:
         return
     folder = folder_here(scorer)
     ref = str(folder) if folder.is_dir() else declaration.choice(scorer)
-    if not Path(ref).expanduser().is_dir():
+    if not ref or not Path(ref).expanduser().is_dir():
         return
     try:
         declaration.read_labels(ref, {label: Meaning(meaning) for label, meaning in labels.items()})

@@ -167,6 +167,11 @@ def read_tokenizer(folder: Path, location: str, options: dict[str, str]) -> PreT
         raise ModelRefused(
             f"{location} has no tokenizer that can be read ({briefly(error)}): save the tokenizer beside the weights"
         ) from error
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        # Where files are missing, transformers makes a tokenizer to which every word is the same unknown one.
+        raise ModelRefused(
+            f"{location} has a tokenizer without a vocabulary: save the tokenizer beside the weights, all its files"
+        )
     check_tokenizer(tokenizer, location)
     return tokenizer
 

@@ -1,6 +1,6 @@
 """What is declared of a scorer, so that nobody has to know it by its name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -91,6 +91,12 @@ def no_end(_choice: str, _surroundings: Surroundings) -> date | None:
 def no_conversion(source: Path, _target: Path) -> Path:
     """Of files that are loaded as they are."""
     return source
+
+
+def describe_terms(languages: Sequence[str], licence: str) -> str:
+    """The languages of a scorer, by code, and its licence, in a sentence each; ["mul"]: more than anybody lists."""
+    names = "many" if list(languages) == ["mul"] else ", ".join(languages)
+    return f"Languages: {names}. Licence: {licence}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from scoring.scorers.base import Cost, Scorer, ScorerUnavailable
-from scoring.scorers.declarations import Caveat, ScorerDeclaration, Surroundings
+from scoring.scorers.declarations import Caveat, ScorerDeclaration, Surroundings, describe_terms
 from scoring.scorers.guards import GuardDeclaration, declared_guards
 from scoring.scorers.replies import ReplyStore
 from scoring.served import CompletionsServer
@@ -21,7 +21,8 @@ def _declare(guard: GuardDeclaration) -> ScorerDeclaration:
         scorer: Scorer = import_module("scoring.scorers.guard_model").GuardScorer(guard, **options)
         return scorer
 
-    return ScorerDeclaration(GUARD + guard.name, guard.title, False, build, guard.limits, options=_options)
+    limits = (*guard.limits, describe_terms(guard.languages, guard.licence))
+    return ScorerDeclaration(GUARD + guard.name, guard.title, False, build, limits, options=_options)
 
 
 def _options(surroundings: Surroundings) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """Scorers by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from scoring.attributes import Attribute, Meaning
 from scoring.refusals import Missing, Refused
 from scoring.scorers.base import Scorer, ScorerUnavailable
+from scoring.scorers.classifier_scorers import CLASSIFIERS, convert_files
 from scoring.scorers.declarations import ScorerDeclaration, Surroundings
 from scoring.scorers.ensemble import declare_ensembles
 from scoring.scorers.guard_scorers import GUARDS
@@ -16,7 +16,7 @@ from scoring.scorers.lexicon import LexiconError, LexiconScorer, find_lexicon, r
 from scoring.scorers.profanity import ProfanityScorer
 from scoring.scorers.services import SERVICE_SCORERS
 
-CLASSIFIER, LEXICON = "classifier:", "lexicon:"  # what names of such scorers begin with
+LEXICON = "lexicon:"  # what names of such scorers begin with
 DETOXIFY_VARIANTS = ("original", "unbiased", "multilingual", "original-small", "unbiased-small")
 
 
@@ -41,28 +41,6 @@ def _lexicon_problem(name: str, surroundings: Surroundings) -> ScorerUnavailable
     return None
 
 
-# Classifiers need torch, which is imported when the first of them is built: pages that name scorers load none.
-def _classifier(ref: str, *, folder: Path | None = None, **options: Any) -> Scorer:
-    classifier = import_module("scoring.scorers.classifier")
-    scorer: Scorer = classifier.ClassifierScorer(str(folder) if folder else ref, **options)
-    return scorer
-
-
-def _classifier_options(surroundings: Surroundings) -> dict[str, Any]:
-    return {
-        "folder": surroundings.folder if surroundings.folder.is_dir() else None,
-        "meanings": dict(surroundings.meanings),
-        "endpoint": surroundings.hub_endpoint,
-        "token": surroundings.hub_token,
-        "may_fetch": surroundings.may_fetch,
-    }
-
-
-def _classifier_labels(folder: str, meanings: Mapping[str, Meaning]) -> tuple[Attribute, ...]:
-    attributes: tuple[Attribute, ...] = import_module("scoring.scorers.classifier").read_attributes(folder, meanings)
-    return attributes
-
-
 def _detoxify(variant: str, _choice: str, **options: Any) -> Scorer:
     scorer: Scorer = import_module("scoring.scorers.detoxify").DetoxifyScorer(variant, **options)
     return scorer
@@ -71,11 +49,6 @@ def _detoxify(variant: str, _choice: str, **options: Any) -> Scorer:
 def _detoxify_options(surroundings: Surroundings) -> dict[str, Any]:
     folder = surroundings.folder if surroundings.folder.is_dir() else None
     return {"folder": folder, "may_fetch": surroundings.may_fetch}
-
-
-def _convert(function: str, source: Path, target: Path) -> Path:
-    folder: Path = getattr(import_module("scoring.scorers.conversion"), function)(source, target)
-    return folder
 
 
 SCORERS = [
@@ -90,20 +63,11 @@ SCORERS = [
                 "took for toxic is what it finds. Its variants learnt from different comments and do not compare.",
             ),
             options=_detoxify_options,
-            convert=partial(_convert, "convert_detoxify"),
+            convert=partial(convert_files, "convert_detoxify"),
         )
         for variant in DETOXIFY_VARIANTS
     ),
-    ScorerDeclaration(
-        f"{CLASSIFIER}HUB_ID_OR_FOLDER",
-        "Text classifier of transformers",
-        False,
-        _classifier,
-        ("Labels mean what the classifier's authors meant by them: read its model card before its numbers.",),
-        options=_classifier_options,
-        read_labels=_classifier_labels,
-        convert=partial(_convert, "convert_classifier"),
-    ),
+    *CLASSIFIERS,
     *SERVICE_SCORERS,
     ScorerDeclaration(
         f"{LEXICON}NAME",

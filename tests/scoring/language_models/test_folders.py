@@ -9,7 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scoring.language_models import HubUnavailable, ModelRefused, RevisionChanged, list_bundled, load, resolve
+from scoring.language_models import (
+    HubUnavailable,
+    ModelRefused,
+    RevisionChanged,
+    list_bundled,
+    load,
+    load_files,
+    resolve,
+)
 from tests.scoring.language_models import tiny
 
 NOBODY = "http://127.0.0.1:9"  # where no hub is
@@ -241,3 +249,13 @@ def test_bundled_models_are_whole_folders_in_order():
     assert folders == sorted(folders)
     for folder in folders:
         assert {"model.safetensors", "config.json", "README.md"} <= {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "roberta", "albert", "qwen2", "xlnet"])
+def test_a_model_without_the_files_of_its_tokenizer_is_refused(tmp_path, model_type):
+    """transformers makes an empty one, to which every word is the same unknown one."""
+    folder = tiny.save(model_type, tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(ModelRefused, match="save the tokenizer beside the weights"):
+        load_files(folder, "a model")
