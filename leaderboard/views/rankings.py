@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from leaderboard.citations import Citation, cite_ranking
 from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run, Scoring, Standing, Work, is_listed
 from leaderboard.queries.scenarios import base_part, scenario_views
+from leaderboard.queries.scorer_ranks import count_scorers
 from leaderboard.queries.scorer_state import scorer_state
 from leaderboard.rankings.exports import CONTENT_TYPES, file_name, write
 from leaderboard.rankings.populations import apart_populations
@@ -84,6 +85,7 @@ class Shown:
     value_label: str
     date_label: str
     explanations: list[tuple[str, str]]
+    scorers: int  # that have judged the same texts
 
     @property
     def is_of_pre_training(self) -> bool:
@@ -125,7 +127,9 @@ def rankings(request: HttpRequest) -> HttpResponse:
         "problem": None if only_published(choice.metric) else scorer_problem(choice.metric),
         "scenarios": scenarios(choice),
         "reading": f"reading/{choice.metric.formula_name}.html",
-        "tables": [present_ranking(request, choice, table) for table in tables],
+        "tables": [
+            present_ranking(request, choice, table, count_scorers(metrics, table.versions[0])) for table in tables
+        ],
         "why_empty": problem,
         "measure_label": MEASURES[choice.measure].label,
         "with_numbers": [] if tables or problem else list_other_measures(choice),
@@ -226,8 +230,11 @@ def population_choices(choice: RankingChoice) -> list[tuple[str, str]]:
     return [(WITHIN_KIND, usual), (Standing.Population.ALL.value, everyone), *labels]
 
 
-def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Ranking) -> Shown:
-    """A ranking with its citation and downloads, all of it alone, and pinned to its day."""
+def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Ranking, scorers: int) -> Shown:
+    """A ranking with its citation and downloads, all of it alone, and pinned to its day.
+
+    scorers: how many have judged the same texts.
+    """
     alone = choice.of_ranking(ranking.selection)
     day = day_of(choice, ranking)
     pin = {} if choice.version else {"as_of": day.isoformat()}
@@ -248,6 +255,7 @@ def present_ranking(request: HttpRequest, choice: RankingChoice, ranking: Rankin
         value_label=slice_label(ranking.slice) + (f", k = {ranking.k}" if ranking.k else ""),
         date_label="Scored" if ranking.versions[0].measured else "Entered",
         explanations=explanations(ranking),
+        scorers=scorers,
     )
 
 

@@ -64,8 +64,10 @@ def name_of_group(group: ScorerGroup) -> str:
 @keep_page(reads=(*PARAMETERS, *CHART_FILE))
 def scorer_ranks(request: HttpRequest) -> HttpResponse:
     """The ranks of the same entries under each scorer: small multiples by measure, and ranges by entry."""
-    groups = list_groups(metrics_with_versions())
-    if not groups:
+    metrics = metrics_with_versions()
+    groups = list_groups(metrics)
+    slugs = {version.metric.slug for group in groups for version in group.versions}
+    if not groups or request.GET.get("metric") in {metric.slug for metric in metrics} - slugs:
         return render(request, "scorer_ranks.html", {"groups": []})
     choice = parse(request, groups)
     if request.GET.get("of", choice.name) != choice.name:  # the form's other choices are of other texts

@@ -23,6 +23,7 @@ from leaderboard.charts import (
     Series,
     box_plots,
     bump_chart,
+    bump_charts,
     control_chart,
     distributions,
     forest_chart,
@@ -33,6 +34,7 @@ from leaderboard.charts.box_plots import MANY
 from leaderboard.charts.bump import focus_lines, spread
 from leaderboard.charts.figure import Block, Chart, Ink, Line, Ribbon, Spot
 from leaderboard.charts.names import place_names
+from leaderboard.charts.plotly import describe_plotly
 from leaderboard.charts.ticks import fit_axis, fit_logarithmic, fit_ranks
 from scoring.statistics.boxes import box
 from scoring.statistics.regression import line
@@ -66,6 +68,17 @@ def test_a_bump_chart_holds_every_rank_and_breaks_where_there_is_none():
     stretches = {(one.key, tuple(one.x)) for one in marks(bump(), Line) if one.width >= 2}
     assert ("c", (1, 2)) in stretches
     assert not any(key == "d" for key, _ in stretches)
+
+
+def test_small_multiples_are_bump_charts_one_under_another_each_with_its_title():
+    chart = bump_charts("ranks", COLUMNS, {"Mean": LINES, "Maximum": LINES[:2]}, "words")
+    assert [panel.y.title for panel in chart.panels] == ["Mean", "Maximum"]
+    assert chart.panels[0].marks == bump().panels[0].marks
+    assert {spot.key for spot in marks(chart, Spot, 1)} == {"a", "b"}
+    layout = describe_plotly(chart)["layout"]
+    lower, upper = layout["yaxis2"]["domain"], layout["yaxis"]["domain"]
+    assert lower[1] < upper[0]
+    assert layout["annotations"][1]["yshift"] > 0  # over the heads of its columns
 
 
 def test_each_stretch_of_a_line_is_coloured_by_the_movement_between_its_own_two_versions():

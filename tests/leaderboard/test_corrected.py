@@ -110,7 +110,7 @@ def test_a_report_card_of_another_scorer_threshold_or_attribute_corrects_nothing
 
 def test_the_ranking_marks_the_estimate_names_the_set_and_says_what_it_rests_on(client, calibrated):
     words = said(page(client, RANKING))
-    assert "corrected ≈" in words
+    assert "est. ≈" in words
     assert "it labels 80.0% of 400 harmful ones and leaves 95.0% of 600 benign ones" in words
     assert "Those are no continuations" in words
     assert "Ranks are of raw values." in words
@@ -136,7 +136,7 @@ def test_the_page_sets_raw_and_corrected_side_by_side_by_each_labelled_set(clien
 def test_the_page_says_why_where_error_rates_correct_nothing(client, rude):
     calibrate(rude.versions.get(), "starter", {"profanity": card(ErrorRates(0.5, 0.5, 400, 400))})
     assert "sensitivity and specificity together cannot be told from chance" in said(page(client, CORRECTED))
-    assert "no corrected value" in said(page(client, RANKING))
+    assert "no est." in said(page(client, RANKING))
 
 
 def test_figures_of_papers_and_metrics_without_such_a_share_have_no_such_page(client, db):
