@@ -1,7 +1,7 @@
 """`make bench`: the benchmark tables, as ratios against named references measured in the same run.
 
-    python -m tests.bench [likelihood gpu memory stereotypes distillation cage statistics safety generation scorers
-                           measures intervals areas missing drift files idle pages charts]
+    make bench [likelihood gpu memory stereotypes distillation cage statistics safety generation scorers
+                measures intervals areas missing drift files idle pages charts]
 
 The machine should do nothing else meanwhile: two processes that share its cores slow each other far more than twofold.
 """
