@@ -203,6 +203,17 @@ METHODS = {
                 ("described", "What describes and never decides"),
             ),
         ),
+        Method(
+            "succession",
+            "Succession of scorers",
+            "What is left of a scorer's numbers when another one takes over, and by which rules that is judged.",
+            (
+                ("succession-texts", "Texts that both have scored"),
+                ("succession-mapping", "The mapping to the old scale"),
+                ("succession-ranks", "Ranks of the models"),
+                ("succession-verdict", "The verdict"),
+            ),
+        ),
     )
 }
 

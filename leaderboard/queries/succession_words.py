@@ -32,6 +32,11 @@ RULES = (
 )
 
 
+def headline(report: SuccessionReport) -> str:
+    """The two verdicts."""
+    return f"{LABELS[report.labels]}. {RANKS[report.ranks]}."
+
+
 def sentences(report: SuccessionReport) -> list[str]:
     """What the comparison means, a sentence or two each; the verdicts first."""
     parts = [
@@ -92,11 +97,19 @@ def describe_ranks(report: SuccessionReport) -> str:
     orders, comparison = report.orders, report.orders.comparison
     words = (
         f"{RANKS[report.ranks]}: of {comparison.pairs:,} pairs of {len(orders.entries):,} models, the successor "
-        f"reverses {comparison.new_reversals:,}, {comparison.new_settled_reversals:,} of them among the "
-        f"{comparison.settled_pairs:,} whose intervals lie apart"
+        f"reverses {comparison.new_reversals:,}"
     )
     if comparison.mapped_reversals is not None:
-        words += f"; after the mapping {comparison.mapped_reversals:,} and {comparison.mapped_settled_reversals or 0:,}"
+        words += f", and the mapping {comparison.mapped_reversals:,}"
+    if comparison.settled_pairs:
+        words += (
+            f". Of the {comparison.settled_pairs:,} pairs whose intervals lie apart before, the successor reverses "
+            f"{comparison.new_settled_reversals:,}"
+        )
+        if comparison.mapped_settled_reversals is not None:
+            words += f", and the mapping {comparison.mapped_settled_reversals:,}"
+    else:
+        words += ". The intervals of all pairs overlap before, so no order was certain"
     words += f". Kendall's tau with the old order {coefficient(comparison.new_tau)}"
     words += f", and {coefficient(comparison.mapped_tau)} after the mapping." if comparison.mapped_tau else "."
     if orders.impossible:

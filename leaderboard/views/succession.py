@@ -30,7 +30,7 @@ from leaderboard.queries.succession import (
     list_unfinished,
     show_succession,
 )
-from leaderboard.queries.succession_words import RULES, pair_table, sentences
+from leaderboard.queries.succession_words import RULES, headline, pair_table, sentences
 from leaderboard.views.chart_files import CHART_FILE, chart_file
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import pick
@@ -58,7 +58,12 @@ def succession(request: HttpRequest, slug: str) -> HttpResponse:
     if report:
         mapping, ranks = mapping_chart(report), rank_chart(report)
         charts = [mapping, ranks]
-        context |= {"sentences": sentences(report), "mapping_chart": mapping, "rank_chart": ranks}
+        context |= {
+            "headline": headline(report),
+            "sentences": sentences(report),
+            "mapping_chart": mapping,
+            "rank_chart": ranks,
+        }
         context |= {"rows": list_ranks(report.orders) if report.orders else []}
     return chart_file(request, charts) or render(request, "succession.html", context)
 

@@ -325,7 +325,7 @@ def test_the_page_says_what_is_preserved_with_charts_and_files(client, shared):
     for sentence in sentences(report):
         assert " ".join(sentence.split()) in said(html)
     assert {cells[0] for cells in table(html, "Models under the three")} == {f"Entrant {n}" for n in range(1, 5)}
-    assert len(table(html, "Correlation and labels by attribute")) == 2
+    assert len(table(html, "Correlation and labels: Continuations by 4 models")) == 2
     for chart in ("mapping", "ranks"):
         assert json.loads(client.get(f"{ADDRESS}?chart={chart}&format=json").content)["data"]
     whole = json.loads(client.get(f"/metrics/{SLUG}/succession.json?to={HEIR}").content)
