@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leaderboard.models import Calibration, EvaluationSet, MetricVersion
@@ -19,23 +20,18 @@ from scoring.attributes import harms_of
 from scoring.metrics import agreement
 from scoring.metrics.agreement import AttributeAgreement
 from scoring.metrics.lexicon_frequency import ANY
-from scoring.row_selection import read_rows
+from scoring.row_selection import read_columns, read_rows
 
-MOST_TEXTS = 20_000  # that are compared: spaced evenly over a larger set
 MAIN = "toxicity"  # the published attribute that others are held against
 
 
 @dataclass(frozen=True)
 class LabelledScores:
-    """A scorer's scores of labelled texts, by attribute; `thresholds` of those that have a report card.
-
-    ids: of these texts [n]; rows: where they stand in the set.
-    """
+    """A scorer's scores of labelled texts [n], by attribute; `thresholds` of those that have a report card."""
 
     scorer: ListedScorer
     calibration: Calibration
     ids: pa.ChunkedArray
-    rows: NDArray[np.int64]
     values: agreement.Scoring
     thresholds: Mapping[str, float]
 
@@ -89,7 +85,7 @@ class PublishedAgreement:
 
 
 def load_of_set(scorers: Sequence[ListedScorer], evaluation_set: EvaluationSet) -> list[LabelledScores]:
-    """The kept scores of the set by each scorer that has them; at most MOST_TEXTS, the same of each. No query."""
+    """The kept scores of the set by each scorer that has them. No query."""
     loaded_scores: list[LabelledScores] = []
     for scorer in scorers:
         calibration = next((row for row in scorer.calibrations if row.evaluation_set == evaluation_set), None)
@@ -99,12 +95,8 @@ def load_of_set(scorers: Sequence[ListedScorer], evaluation_set: EvaluationSet) 
             table = load_scores(calibration.artefact)
         except (ArtefactError, FileNotFoundError):
             continue  # lost, or left on another board: the scorer has its card, and nothing to compare
-        rows = np.arange(table.num_rows)
-        if len(rows) > MOST_TEXTS:
-            rows = np.linspace(0, len(rows) - 1, MOST_TEXTS).astype(np.int64)
-            table = table.take(rows)
         thresholds = {name: card["threshold"] for name, card in calibration.cards.items()}
-        loaded_scores.append(LabelledScores(scorer, calibration, table["id"], rows, by_attribute(table), thresholds))
+        loaded_scores.append(LabelledScores(scorer, calibration, table["id"], by_attribute(table), thresholds))
     return loaded_scores
 
 
@@ -140,7 +132,7 @@ def describe_pair(first: LabelledScores, second: LabelledScores, attribute: str)
     for one in compare(first, second, attribute):
         x, y = first.values[one.attribute], second.values[one.counterpart]
         places = rows_that_differ_most(x, y)
-        texts = read_texts(first.calibration.evaluation_set, [int(first.rows[place]) for place in places])
+        texts = read_texts(first.calibration.evaluation_set, first.ids.take(places))
         farthest = [
             DifferingText(text["id"], text["harmful"], float(x[place]), float(y[place]), text["text"])
             for place, text in zip(places, texts, strict=True)
@@ -149,8 +141,8 @@ def describe_pair(first: LabelledScores, second: LabelledScores, attribute: str)
     return details
 
 
-def read_texts(evaluation_set: EvaluationSet, rows: list[int]) -> list[dict[str, Any]]:
-    """The id, label and text of these rows of the set; without words where its licence does not pass them on.
+def read_texts(evaluation_set: EvaluationSet, ids: pa.ChunkedArray) -> list[dict[str, Any]]:
+    """The id, label and text of the texts of the set with these ids; without words where its licence withholds them.
 
     Raises what reading a stored file raises.
     """
@@ -158,6 +150,7 @@ def read_texts(evaluation_set: EvaluationSet, rows: list[int]) -> list[dict[str,
     if artefact is None:
         raise FileNotFoundError(f"{evaluation_set} has no texts here")
     with artefacts.open_whole(artefact) as file:
+        rows = pc.index_in(ids, read_columns(file, artefact.kind, ["id"])["id"]).to_pylist()
         texts: list[dict[str, Any]] = read_rows(file, artefact.kind, rows, ["id", "harmful", "text"]).to_pylist()
     return texts if passes_on(evaluation_set) else [{**text, "text": ""} for text in texts]
 

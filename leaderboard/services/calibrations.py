@@ -29,6 +29,7 @@ from scoring.scorers import Scorer
 
 log = logging.getLogger(__name__)
 
+MOST_CALIBRATED = 20_000  # texts of a set: a sample of more, which bounds what a slow scorer takes
 LABELLED = (EvaluationSet.Kind.LABELLED_SENTENCES, EvaluationSet.Kind.LABELLED_TEXTS)
 
 
@@ -41,15 +42,17 @@ class CalibrationScores:
 
 
 def load_calibration_scores(calibration: Calibration) -> CalibrationScores:
-    """The scores that the calibration kept, beside the labelled texts, in the same order.
+    """The scores that the calibration kept, beside the labelled texts, or its sample of them, in the same order.
 
     Raises FileNotFoundError where the scores or the texts are not here.
     """
     table = artefacts.load(calibration.artefact)
     texts = load_labelled_texts(calibration.evaluation_set)
-    if tuple(table["id"].to_pylist()) != texts.ids:
+    rows = {identifier: row for row, identifier in enumerate(texts.ids)}
+    ids = table["id"].to_pylist()
+    if not rows.keys() >= set(ids):
         raise ValueError(f"{calibration}: its scores are of other texts; make it again with `manage.py calibrate`")
-    return CalibrationScores(texts, read_values(table))
+    return CalibrationScores(texts.take(np.array([rows[name] for name in ids], dtype=np.int64)), read_values(table))
 
 
 def load_labelled_texts(evaluation_set: EvaluationSet) -> LabelledTexts:
@@ -120,12 +123,13 @@ def perform(calibration: Calibration) -> None:
     with claim(calibration) as lease:
         if lease is None:
             return
-        version, texts = calibration.metric_version, load_labelled_texts(calibration.evaluation_set)
+        version, every_text = calibration.metric_version, load_labelled_texts(calibration.evaluation_set)
+        texts = every_text.take(choose_sample(len(every_text), MOST_CALIBRATED))
         disturbed_texts = disturb_texts([texts.texts[row] for row in choose_sample(len(texts))])
-        every_text: list[str | None] = [*texts.texts, *chain.from_iterable(disturbed_texts.values())]
+        words: list[str | None] = [*texts.texts, *chain.from_iterable(disturbed_texts.values())]
         with give_back_if_unable(Calibration, name_of_scorer(version.scorer)):
             scorer = scorers.scorer_of(version, calibration)
-            table, shards = scorers.score_texts(scorer, every_text, calibration, lease)
+            table, shards = scorers.score_texts(scorer, words, calibration, lease)
         lease.finish(
             artefact=artefacts.store(name_rows(table.slice(0, len(texts)), texts), "scores"),
             fingerprint=scorer.fingerprint(),

@@ -61,6 +61,7 @@ def scorer_page(request: HttpRequest, name: str) -> HttpResponse:
         choice = pick(request, "card", next(iter(choices)), list(choices))
         texts, attribute, card = choices[choice]
         context |= {"texts": texts, "attribute": attribute, "card": card, "choice": choice, "choices": choices}
+        context["sampled"] = texts.artefact and card["whole"]["n"] + card["unscored"] < texts.artefact.rows
         context |= describe_card(scorer, attribute, card) | describe_agreement(
             request, listed_scorers, scorer, (texts, attribute)
         )

@@ -128,9 +128,10 @@ def compare_paraphrases(
 ) -> DisturbanceEffect | None:
     """The effect of saying the same in other words; None where no text is a paraphrase with scores of both."""
     rows = {identifier: row for row, identifier in enumerate(texts.ids)}
-    paraphrases = np.flatnonzero(texts.paraphrase_of != "")
-    originals = np.array([rows[str(name)] for name in texts.paraphrase_of[paraphrases]], dtype=np.int64)
-    return measure_effect(values[originals], values[paraphrases], threshold)
+    named_rows = [rows.get(str(name), -1) for name in texts.paraphrase_of]  # of a sample, the original may not be there
+    originals = np.array(named_rows, dtype=np.int64)
+    paraphrases = np.flatnonzero(originals >= 0)
+    return measure_effect(values[originals[paraphrases]], values[paraphrases], threshold)
 
 
 def part_figures(scores: Array, predictions: Flags, harmful: Flags) -> PartFigures:

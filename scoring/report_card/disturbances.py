@@ -53,12 +53,12 @@ DISTURBANCES: dict[str, Callable[[str], str]] = {
 }
 
 
-def choose_sample(count: int) -> NDArray[np.int64]:
-    """The positions of the texts that are disturbed, in order: all of few, else MOST_DISTURBED by a fixed seed."""
+def choose_sample(count: int, most: int = MOST_DISTURBED) -> NDArray[np.int64]:
+    """The positions of `most` of so many texts, in order, drawn by a fixed seed; all where there are no more."""
     positions = np.arange(count)
-    if count <= MOST_DISTURBED:
+    if count <= most:
         return positions
-    return np.sort(np.random.default_rng(SEED).choice(positions, MOST_DISTURBED, replace=False))
+    return np.sort(np.random.default_rng(SEED).choice(positions, most, replace=False))
 
 
 def disturb_texts(texts: Sequence[str]) -> dict[str, list[str]]:

@@ -170,18 +170,20 @@ def test_speed_cost_and_checks_stand_on_the_page_and_in_the_list(client, board):
         (None, "nobody has declared", "not declared", None),
     ],
 )
-def test_what_1000_texts_cost_is_said_of_a_remote_scorer(client, board, monkeypatch, usd, in_words, in_list, in_api):
+def test_what_1000_texts_cost_is_said_of_a_remote_scorer(client, board, usd, in_words, in_list, in_api):
     remote = [
         replace(one, cost=lambda _choice, _surroundings: Cost(1, 0.5, usd)) if one.name == NAME else one
         for one in registry.SCORERS
     ]
-    monkeypatch.setattr(registry, "SCORERS", tuple(remote))
-    words = said(page(client, f"/scorers/{NAME}/"))
+    with pytest.MonkeyPatch.context() as patch:  # of its own, undone before the stand-in leaves the registry
+        patch.setattr(registry, "SCORERS", tuple(remote))
+        words = said(page(client, f"/scorers/{NAME}/"))
+        rows = {row[0]: row for row in table(page(client, "/scorers/"), "Scorers and their metrics")}
+        answer = client.get(f"/api/v1/scorers/{NAME}").json()
     assert "1,000 take 1,000 requests, 500 seconds of quota" in words
     assert in_words in words
-    rows = {row[0]: row for row in table(page(client, "/scorers/"), "Scorers and their metrics")}
     assert rows["Stand-in"][4] == in_list
-    assert client.get(f"/api/v1/scorers/{NAME}").json()["usd_per_1000_texts"] == in_api
+    assert answer["usd_per_1000_texts"] == in_api
 
 
 def test_the_queries_of_a_scorers_page_do_not_grow_with_scorers_and_sets(client, board, tmp_path):

@@ -120,6 +120,19 @@ def test_a_calibration_measures_disturbed_texts_and_its_speed(living, sentences)
     assert "core" in row.machine
 
 
+def test_of_a_very_large_set_a_sample_is_calibrated_and_the_page_says_so(client, living, sentences, monkeypatch):
+    monkeypatch.setattr(calibrations, "MOST_CALIBRATED", 50)
+    calibrate()
+    row = Calibration.objects.get()
+    kept = calibrations.load_calibration_scores(row)
+    assert len(kept.texts) == row.artefact.rows == row.cards["insult"]["whole"]["n"] == 50
+    every_id = [sentence.id for sentence in sentences]
+    assert list(kept.texts.ids) == sorted(kept.texts.ids, key=every_id.index)
+    expected = np.array([probability(text, "insult") for text in kept.texts.texts], dtype=np.float32)
+    np.testing.assert_array_equal(kept.values["insult"], expected)
+    assert f"50 texts, a sample of {TEXTS} by a fixed seed" in said(page(client, f"/scorers/{NAME}/"))
+
+
 @pytest.mark.parametrize("loss", ["never kept", "deleted"])
 def test_a_calibration_without_its_scores_is_made_again_and_readers_keep_the_card(client, living, stage, loss):
     calibrate()
