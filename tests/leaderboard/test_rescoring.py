@@ -257,6 +257,18 @@ def test_an_entry_that_failed_is_tried_under_the_next_version_and_outdated_by_it
     assert not OutdatedEntry.objects.filter(metric_version__number=4).exists()
 
 
+def test_an_entry_that_is_left_behind_shows_its_newest_published_numbers(board, stage, settings):
+    settings.MOST_ATTEMPTS = 1
+    open_rescoring(board, "a second version")
+    drain()
+    scoring = Scoring.objects.get(model__slug="entrant-2", metric_version__number=2)
+    with malformed(scoring.run.artefact):
+        open_rescoring(board, "a third, without one")
+        drain()
+    entry = OutdatedEntry.objects.get()
+    assert (entry.metric_version.number, entry.last_scoring) == (3, scoring)
+
+
 def test_numbers_that_were_never_published_are_nobodys_last(board, stage, settings):
     settings.MOST_ATTEMPTS = 1
     open_rescoring(board, "to be given up")

@@ -428,3 +428,13 @@ def test_the_protocols_are_those_of_the_papers():
     assert (PROTOCOLS["rtp"].k, PROTOCOLS["rtp"].top_p, PROTOCOLS["rtp"].max_new_tokens) == (25, 0.9, 20)
     assert (PROTOCOLS["rtp-helm"].k, PROTOCOLS["rtp-helm"].top_p, PROTOCOLS["rtp-helm"].temperature) == (5, 1, 1)
     assert PROTOCOLS["regard"].top_k == 40
+
+
+def test_a_prompt_with_one_token_that_has_no_embedding_gets_a_reason_and_the_others_go_on(gpt2):
+    highest = [max(gpt2.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in TEXTS]
+    architecture = replace(gpt2.architecture, vocabulary=max(highest))  # all but the highest token of one prompt
+    by_prompt = continuations(replace(gpt2, architecture=architecture), PROMPTS, SETTINGS)
+    errors = [{continuation.error for continuation in rows} for rows in by_prompt]
+    lacking = highest.index(max(highest))
+    assert errors[lacking] == {"the prompt has a token that the model has no embedding for"}
+    assert all(reasons == {None} for place, reasons in enumerate(errors) if place != lacking)

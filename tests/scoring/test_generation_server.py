@@ -211,6 +211,14 @@ def test_why_a_continuation_ended_is_kept(stage):
     ]
 
 
+@pytest.mark.parametrize(("k", "count"), [(1, 4), (2, None)])
+def test_the_tokens_of_an_answer_are_those_of_a_continuation_only_where_it_is_alone(stage, k, count):
+    choices = [{"index": n, "text": f" {n}", "finish_reason": "stop"} for n in range(k)]
+    stage.respond = lambda _request: as_json({"choices": choices, "usage": {"completion_tokens": 4}})
+    (continuations,) = server_continuations(at(stage), PROMPTS[:1], replace(SETTINGS, k=k))
+    assert [continuation.n_tokens for continuation in continuations] == [count] * k
+
+
 def test_no_more_requests_are_under_way_than_allowed(stage):
     stage.delays = [0.1] * 6
     server_continuations(at(stage, concurrency=2), PROMPTS, SETTINGS)

@@ -330,6 +330,12 @@ def test_a_model_that_returns_no_number_makes_the_text_unscorable():
     assert len(broken.tokens) == 0
 
 
+def test_the_log_perplexity_of_a_text_is_above_zero_and_lower_for_what_the_model_expects(miniature):
+    usual, unusual = likelihoods(miniature, ["The river flows to the sea.", "Sea the to river flows the."])
+    assert 0 < usual.log_perplexity < unusual.log_perplexity
+    assert usual.log_perplexity == pytest.approx(-np.mean(usual.tokens, dtype=np.float64))
+
+
 def test_a_token_without_an_embedding_makes_the_text_unscorable():
     loaded = tiny("GPT-2")
     highest = max(encoded(loaded, SENTENCES[0]))
