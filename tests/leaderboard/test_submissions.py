@@ -107,6 +107,9 @@ def test_a_submission_is_collected_checked_scored_and_ranked_and_its_page_and_lo
     assert sorted(in_order, key=log.index) == in_order
     html = page(ada, submission)
     assert "1 of 1 causal model" in html
+    (evaluation,) = describe_status(submission).stages
+    assert evaluation.text == "Ranked."
+    assert "Ranked." in html
     assert models[CAUSAL].get_absolute_url() in html
     assert metric.ranking_url.replace("&", "&amp;") in html
     assert "hx-get" not in html, "a page about what has ended asks no more"

@@ -252,6 +252,11 @@ def test_a_new_revision_is_an_entry_of_its_own_in_the_same_lineage_and_the_old_o
     assert "A newer revision" not in new
     assert first.model.get_absolute_url() in new
     assert "A newer revision of this model is here" in page(ada, first)
+    third = ranked(ada, 3)
+    for html in (client.get(first.model.get_absolute_url()).content.decode(), page(ada, first)):
+        notice = html.split("A newer revision of this model is here", 1)[1].split("</p>", 1)[0]
+        assert third.model.get_absolute_url() in notice, "to the newest of both, not to the next"
+        assert second.model.get_absolute_url() not in notice
     workspace.correct(second, {"name": "Entrant 1", "licence": "mit"}, ada)
     second.refresh_from_db()
     assert second.concerns == []

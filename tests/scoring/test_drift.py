@@ -934,6 +934,12 @@ def test_a_change_in_one_language_of_ten_is_found_though_it_is_three_texts_of_30
     assert power(ONE_LANGUAGE, noise, 300, versions=2, checks=2).drifted == 1
 
 
+def test_rates_are_shares_of_all_checks():
+    rates = power(ONE_LANGUAGE, "SD 0.02", 100, versions=3, checks=4)
+    assert 0 < rates.drifted < 1
+    assert (rates.drifted * 12) % 1 == pytest.approx(0, abs=1e-9)
+
+
 # Strata: kinds of text beside demographics and bands of scores
 
 
