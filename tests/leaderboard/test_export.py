@@ -314,6 +314,17 @@ def test_the_description_is_a_data_package_of_the_tables(exported):
             assert {of for of in mine if None not in of} <= keys, (resource["name"], key)
 
 
+def test_its_sources_are_the_evaluation_sets_that_the_board_holds_and_no_others(exported):
+    package = json.loads((exported.folder / "datapackage.json").read_text())
+    path = next(resource["path"] for resource in package["resources"] if resource["name"] == "evaluation_sets")
+    sets = pq.read_table(exported.folder / path).to_pylist()
+    titles = [source["title"] for source in package["sources"]]
+    named = {row["title"] for row in sets if any(title.startswith(f"{row['title']} (licence: ") for title in titles)}
+    held = {row["title"] for row in sets if row["artefact"] is not None}
+    assert named == held
+    assert 0 < len(held) < len(sets)
+
+
 def test_nobody_and_no_text_can_be_found_in_it(exported):
     texts = (
         "".join(json.dumps(pq.read_table(path).to_pylist(), default=str) for path in exported.folder.rglob("*.parquet"))
