@@ -63,7 +63,7 @@ def _check_guard_servers() -> None:
     try:
         guard_servers()
     except Refused as error:
-        raise ImproperlyConfigured(f"GUARD_SERVERS: {error}") from error
+        raise ImproperlyConfigured(str(error)) from error
 
 
 class Admin(AdminConfig):

@@ -30,6 +30,7 @@ from scoring.scorers import (
     declaration_of,
     read_access,
 )
+from scoring.scorers.guard_scorers import read_guard_servers
 from scoring.text_files import UnreadableTexts, read_texts, text_of
 
 TEXTS_AT_ONCE = 1024
@@ -131,7 +132,10 @@ def open_scorer(name: str, replies: ReplyStore | None = None) -> Scorer:
 
 
 def surroundings_here(name: str, replies: ReplyStore | None = None) -> Surroundings:
-    """What the environment has for the scorer called `name`. Raises ValueError where a quota or a fee is no number."""
+    """What the environment has for the scorer called `name`. Raises ValueError where a quota or a fee is no number.
+
+    Raises Refused where GUARD_SERVERS names no guard, or no address.
+    """
     return Surroundings(
         folder=Path(os.environ.get("PLUMBLINE_SCORERS", "var/scorers")) / name.replace(":", "/"),
         replies=replies,
@@ -139,7 +143,19 @@ def surroundings_here(name: str, replies: ReplyStore | None = None) -> Surroundi
         hub_endpoint=os.environ.get("HF_ENDPOINT", PUBLIC_HUB),
         hub_token=os.environ.get("HF_TOKEN") or None,
         services=read_access(os.environ.get),
+        guard_servers=read_guard_servers(_guard_addresses(), lambda _url: os.environ.get("COMPLETIONS_API_KEY")),
     )
+
+
+def _guard_addresses() -> dict[str, str]:
+    """The addresses in GUARD_SERVERS, by guard. Raises Refused where it is no JSON object."""
+    text = os.environ.get("GUARD_SERVERS") or "{}"
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise Refused.of_value(
+            "GUARD_SERVERS", text, 'give addresses as JSON, as in {"wildguard": "http://127.0.0.1:8000/v1"}'
+        ) from error
 
 
 def require_fingerprint(name: str, fingerprint: str, wanted_fingerprint: str | None, board: str | None) -> None:

@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import urldefrag
 
 import pyarrow as pa
 from django.conf import settings
@@ -23,7 +22,6 @@ from leaderboard.services.shards import Shards
 from leaderboard.services.spending import key_for
 from scoring.artefacts import SCORE
 from scoring.attributes import Meaning
-from scoring.refusals import Refused
 from scoring.scorers import (
     LEXICON,
     Cost,
@@ -44,7 +42,7 @@ from scoring.scorers import (
     read_lexicon,
 )
 from scoring.scorers.ensemble import member_problem
-from scoring.scorers.guards import declared_guards
+from scoring.scorers.guard_scorers import read_guard_servers
 from scoring.served import CompletionsServer
 
 log = logging.getLogger(__name__)
@@ -98,16 +96,7 @@ def _setting(name: str) -> Any:
 
 def guard_servers() -> dict[str, CompletionsServer]:
     """The servers in GUARD_SERVERS, by the guard that runs there. Raises Refused for a wrong name or address."""
-    guards = declared_guards()
-    servers = {}
-    for name, address in settings.GUARD_SERVERS.items():
-        if name not in guards:
-            raise Refused(f"there is no guard {name!r}: use {', '.join(guards)}")
-        url, model = urldefrag(address)
-        servers[name] = CompletionsServer(
-            url, model or guards[name].hub_id, key=key_for(url), concurrency=settings.COMPLETIONS_CONCURRENCY
-        )
-    return servers
+    return read_guard_servers(settings.GUARD_SERVERS, key_for, settings.COMPLETIONS_CONCURRENCY)
 
 
 def problem_with(name: str, retired_scorers: Mapping[str, RetiredScorer] | None = None) -> ScorerUnavailable | None:

