@@ -152,6 +152,7 @@ def watch() -> None:
             upgrade.catch_up_all,
             checks.request_due_checks,
             calibrations.request_missing,
+            succession.compare_again,
             service_checks.request_due_service_checks,
             rescore.advance_all,
             publish.renew_all_ranges,

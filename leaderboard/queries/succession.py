@@ -12,6 +12,7 @@ from leaderboard.models import LanguageModel, Metric, Provenance, Succession, Wo
 from leaderboard.rankings.changes import Record, choose_sides, compare_sides
 from leaderboard.rankings.versions import NoRanking, metrics_with_versions, published_versions
 from leaderboard.services.scorers import end_of
+from leaderboard.services.succession_texts import CONTINUATIONS
 from scoring.metrics.formulas import MEASURES
 from scoring.metrics.measures import Measure
 from scoring.scorers import find_declaration
@@ -85,6 +86,11 @@ class SuccessionReport:
         """The comparison that verdicts and the mapping come from: of the first source and attribute."""
         attribute: Attribute = self.sources[0]["attributes"][0]
         return attribute
+
+    @property
+    def shares_models(self) -> bool:
+        """Whether both scorers have scored continuations of the same models."""
+        return any(source["key"] == CONTINUATIONS for source in self.sources)
 
     @property
     def labels(self) -> Preservation:

@@ -89,6 +89,11 @@ def describe_mapping(report: SuccessionReport) -> str:
 
 def describe_ranks(report: SuccessionReport) -> str:
     """The verdict on ranks, with the numbers that it rests on, or what is missing for one."""
+    if report.orders is None and report.shares_models:
+        return (
+            f"{RANKS[Preservation.UNKNOWN]}: the numbers of {report.succession.metric.title} take more than the "
+            "scores of one attribute, which is all that a mapping gives. Compare the scorers for ranks under both."
+        )
     if report.orders is None:
         return (
             f"{RANKS[Preservation.UNKNOWN]}: no model has been scored by both here. The mapping still turns scores of "

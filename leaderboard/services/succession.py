@@ -223,6 +223,16 @@ def harms_first(attributes: Sequence[Attribute]) -> list[Attribute]:
     return sorted(attributes, key=lambda attribute: attribute.meaning != Meaning.HARM)
 
 
+def compare_again() -> None:
+    """Queue the comparison of a successor that took over since: by now both have scored all entries."""
+    rows = Succession.objects.filter(rescoring__state=Rescoring.State.PUBLISHED).select_related("metric", "rescoring")
+    newest = {(row.metric_id, row.scorer, row.successor): row for row in rows.order_by("pk")}
+    for row in newest.values():
+        ended_at = row.rescoring and row.rescoring.finished_at
+        if ended_at and row.created_at < ended_at and row.metric.asked_scorer == row.successor:
+            request_succession(row.metric, row.successor)
+
+
 @dataclass(frozen=True)
 class SuccessionCost:
     """What the successor has to score: entries, their texts, and the days that takes at the quota of its service."""

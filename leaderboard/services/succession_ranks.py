@@ -14,7 +14,7 @@ from leaderboard.services.leases import Lease
 from leaderboard.services.succession_texts import SuccessionVersions
 from scoring.artefacts import SCORE
 from scoring.attributes import Attribute
-from scoring.metrics.formulas import MEASURES
+from scoring.metrics import toxicity
 from scoring.metrics.kinds import Collected, Formula
 from scoring.metrics.measures import Measurement, slice_of
 from scoring.metrics.safety import ALL
@@ -77,12 +77,15 @@ def compare_entries(
 
     Everything is computed by the old metric's formula from the stored scores, so that the three differ in the scores
     alone. names: of the attribute, by both scorers. successor_scores: of the texts that the grid is made of. None where
-    the formula has no value, or none that is better in one direction.
+    the measure is not of the scores of one attribute, as toxicity is and regard is not, or has no better direction.
     """
     old, new = versions.old, versions.new
-    if old is None or new is None or (direction := MEASURES[old.first_measure].direction) is None:
+    if old is None or new is None or old.first_measure not in toxicity.MEASURES:
         return None
     formula, measure = old.metric.formula, old.first_measure
+    direction = formula.measures[measure].direction
+    if direction is None:
+        return None
     attributes = [
         next(one for one in version.declared if one.name == name)
         for version, name in zip((old, new), names, strict=True)

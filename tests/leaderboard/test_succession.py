@@ -235,6 +235,18 @@ def test_an_attribute_without_a_namesake_is_compared_with_the_successors_first_h
     assert service.match_attributes(["insult", "other"], harms(("toxicity", "insult"))) == [("insult", "insult")]
 
 
+def test_numbers_of_more_than_one_attribute_have_no_mapped_ranks(client, shared, tmp_path):
+    lexicon = small_metric(
+        tmp_path, slug="lexicon-small", scorer="lexicon:starter", formula="lexicon_frequency", copies=COPIES
+    )
+    request_evaluation(LanguageModel.objects.get(slug="entrant-1"), lexicon, send=False)
+    drain()
+    row = compare(lexicon)
+    assert (row.result["sources"][0]["key"], row.result["orders"]) == ("continuations", None)
+    html = page(client, "/metrics/lexicon-small/succession/")
+    assert "take more than the scores of one attribute" in said(html)
+
+
 def test_what_cannot_be_compared_is_refused_with_a_remedy(metric, settings):
     settings.PERSPECTIVE_API_KEY = ""
     for successor, words in (
@@ -283,7 +295,14 @@ def test_the_successor_takes_over_as_a_new_version_and_the_old_one_stays_whole(m
     assert standings_of(old) == before
     assert row.rescoring.reason == f"{HEIR} takes over from {NAME}: its service ends"
     assert AuditEvent.objects.filter(verb=AuditVerb.REPLACE_SCORER, detail__to=HEIR).exists()
-    again = compare(metric)  # now both have scored the entries
+    service.compare_again()  # as the watch does: now both have scored the entries
+    service.compare_again()
+    again = Succession.objects.exclude(pk=row.pk).get()
+    tasks.compare_successor(again.pk)
+    service.compare_again()
+    assert Succession.objects.count() == 2
+    again.refresh_from_db()
+    assert len(again.result["orders"]["entries"]) == 4
     assert (again.scorer, again.result["sources"][0]["key"]) == (NAME, "continuations")
     html = page(client, ADDRESS)
     assert "took over with version 2" in said(html)
