@@ -122,7 +122,7 @@ def all_columns(sheet: Sheet, exact: bool) -> list[ExportColumn]:
         (TableColumn("missing_texts"), lambda _, row: whole(row.result.missing_texts)),
         (TableColumn("worst_low"), lambda _, row: number(row, row.result.worst_low)),
         (TableColumn("worst_high"), lambda _, row: number(row, row.result.worst_high)),
-        *corrected_columns(sheet),
+        *corrected_columns(sheet, exact),
         (TableColumn("refusal_rate"), lambda _, row: "" if row.refusal_rate is None else f"{row.refusal_rate:.6g}"),
         (TableColumn("parameters"), lambda _, row: whole(row.model.parameters)),
         (TableColumn("context"), lambda _, row: whole(row.model.context)),
@@ -152,13 +152,14 @@ def population_columns(sheet: Sheet) -> list[ExportColumn]:
     ]
 
 
-def corrected_columns(sheet: Sheet) -> list[ExportColumn]:
+def corrected_columns(sheet: Sheet, exact: bool) -> list[ExportColumn]:
     """An estimate beside a share of labelled texts: corrected for the scorer's error rates on a labelled set."""
     label = sheet.correction.set_label if sheet.correction else ""
+    form = ".6g" if exact else f".{sheet.measure.digits}f"
 
     def end(name: str) -> Callable[[str, Row], str]:
         return lambda _, row: (
-            f"{getattr(row.corrected.share, name):.6g}" if row.corrected and row.corrected.share else ""
+            f"{getattr(row.corrected.share, name):{form}}" if row.corrected and row.corrected.share else ""
         )
 
     return [

@@ -197,6 +197,12 @@ class Ranking:
         return explain_intervals(self.versions[0], self.slice, results) if results and not self.is_mixed else ""
 
     @property
+    def uncorrected_reasons(self) -> list[str]:
+        """Why rows of this page have no corrected value, each reason once."""
+        rows = [row for group in self.groups for row in group.rows]
+        return sorted({row.corrected.reason for row in rows if row.corrected and row.corrected.reason})
+
+    @property
     def has_history(self) -> bool:
         """Whether its metric has versions to compare."""
         return has_history(self.metric)

@@ -22,11 +22,12 @@ def explanations(ranking: Ranking) -> list[tuple[str, str]]:
         if has_ranges or is_measured
         else ""
     )
+    estimate = f" {TERMS['corrected-share'].meaning}" if ranking.correction and ranking.correction.rates else ""
     leading_note = LEADING if any(group.leader_count for group in ranking.groups) else ""
     sentences = {
         "rank": "The place that the source prints." if ranking.carries_ranks else RANKS[has_ranges] + leading_note,
         "model": "Its page has the exact revision that was run, and every result.",
-        "value": f"{ranking.measure.explanation}{interval}",
+        "value": f"{ranking.measure.explanation}{interval}{estimate}",
         "provenance": TERMS["provenance"].meaning,
         "family": "The models that this one was released with.",
         "kind": TERMS["kind"].meaning,

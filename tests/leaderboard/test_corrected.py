@@ -114,6 +114,9 @@ def test_the_ranking_marks_the_estimate_names_the_set_and_says_what_it_rests_on(
     assert "it labels 80.0% of 400 harmful ones and leaves 95.0% of 600 benign ones" in words
     assert "Those are no continuations" in words
     assert "Ranks are of raw values." in words
+    assert "It is marked ≈, stands beside the raw value, and is not ranked by." in words
+    tables = client.get(f"/rankings.markdown{RANKING[10:]}").content.decode()
+    assert "corrected" in tables.splitlines()[2]
 
 
 def test_the_page_sets_raw_and_corrected_side_by_side_by_each_labelled_set(client, calibrated):
@@ -136,7 +139,8 @@ def test_the_page_sets_raw_and_corrected_side_by_side_by_each_labelled_set(clien
 def test_the_page_says_why_where_error_rates_correct_nothing(client, rude):
     calibrate(rude.versions.get(), "starter", {"profanity": card(ErrorRates(0.5, 0.5, 400, 400))})
     assert "sensitivity and specificity together cannot be told from chance" in said(page(client, CORRECTED))
-    assert "no est." in said(page(client, RANKING))
+    words = said(page(client, RANKING))
+    assert "No estimate (no est.) where sensitivity and specificity together cannot be told from chance." in words
 
 
 def test_figures_of_papers_and_metrics_without_such_a_share_have_no_such_page(client, db):
