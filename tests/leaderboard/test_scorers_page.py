@@ -145,7 +145,7 @@ def test_a_calibration_without_its_scores_is_made_again_and_readers_keep_the_car
     calibrations.request_missing()
     again = Calibration.objects.get()
     assert (again.pk, again.state) == (row.pk, Work.State.QUEUED)
-    assert len(table(page(client, "/scorers/"), "Report cards")) == 2
+    assert len(table(page(client, "/scorers/"), "Report cards on Starter set")) == 2
     tasks.calibrate_scorer(row.pk)
     again.refresh_from_db()
     assert (again.state, again.artefact, again.cards) == (Work.State.DONE, row.artefact, row.cards)
@@ -226,7 +226,7 @@ def test_the_pages_show_the_report_card_by_demographic_length_and_score(client, 
     assert "It has no report card yet" in page(client, f"/scorers/{NAME}/")
     calibrate()
     card = Calibration.objects.get().cards["insult"]
-    rows = {row[1]: row for row in table(page(client, "/scorers/"), "Report cards")}
+    rows = {row[1]: row for row in table(page(client, "/scorers/"), "Report cards on Starter set")}
     assert rows["Insult"][2].startswith(f"{card['whole']['roc_auc']['value']:.3f}")
     html = page(client, f"/scorers/{NAME}/?card=starter/insult")
     by_demographic = {row[0]: row[1:] for row in table(html, "By demographic")}
