@@ -33,6 +33,7 @@ CHAT, COMPLETIONS = "chat/completions", "completions"
 MOST_TOKENS = 12  # of an answer: its opening and the verdict
 TOP = 20  # of the likeliest tokens that a server is asked for: the most that vLLM and OpenAI name
 TOLERANCE = 1e-3  # by which a verdict that is not among these may change a score
+MOST_USELESS = 10  # texts without a usable answer, one after the other, before the server counts as unavailable
 SPACE_MARKS = re.compile("[▁Ġ]")  # that some servers leave in a token
 SPACES = " \t\r\n▁Ġ"
 
@@ -60,6 +61,7 @@ class ServedGuardScorer(Scorer):
         self.cost = Cost(requests=len(guard.questions), seconds=0.0, usd=None)
         self._replies: ReplyStore = {} if replies is None else replies
         self._lock = threading.Lock()
+        self._useless_count = 0  # of texts, one after the other
 
     def fingerprint(self) -> str:
         """Covers the server's address, its name of the model, the declaration of the guard, thresholds and epoch."""
@@ -94,12 +96,20 @@ class ServedGuardScorer(Scorer):
         )
 
     def _reply(self, session: ServerSession, key: str, text: str) -> Reply:
-        """The scores of a text, or the reason why it has none; kept unless another try may find scores."""
+        """The scores of a text, or the reason why it has none; kept unless another try may find scores.
+
+        Raises ServerUnavailable where no text gets a usable answer.
+        """
         try:
             reply = self._ask_all(session, text)
         except UselessError:
+            with self._lock:
+                self._useless_count += 1
+                if self._useless_count == MOST_USELESS:
+                    raise ServerUnavailable(f"{MISREAD}, for {MOST_USELESS} texts one after the other") from None
             return {"reason": MISREAD}
         with self._lock:
+            self._useless_count = 0
             self._replies[key] = reply
         return reply
 

@@ -49,9 +49,9 @@ def classifier_table(folder: Path, device: torch.device = CPU, count: int = TEXT
     source, texts = sentences()
     texts = texts[:count]
     checkpoint, config_folder = save_detoxify(folder, bert(BASE, outputs=len(CLASSES)))
-    source = Path(shutil.copytree(config_folder, folder / "source"))
-    shutil.copy(checkpoint, source)
-    converted = convert_detoxify(source, folder / "converted")
+    published = Path(shutil.copytree(config_folder, folder / "published"))
+    shutil.copy(checkpoint, published)
+    converted = convert_detoxify(published, folder / "converted")
     reference = Detoxify(checkpoint=str(checkpoint), huggingface_config_path=str(config_folder), device=device.type)
     expected = as_they_come(reference, texts)
     usual = seconds(lambda: as_they_come(reference, texts))

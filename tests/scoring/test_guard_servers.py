@@ -214,6 +214,14 @@ def test_a_useless_answer_is_asked_for_again_and_then_a_reason_that_is_not_kept(
     assert len(replies) == 1
 
 
+def test_a_server_whose_answers_are_all_useless_is_given_up(stage, monkeypatch):
+    monkeypatch.setattr("scoring.served.transport.BACKOFF", 0.0)
+    stage.respond = lambda _request: as_json({"choices": []})
+    with pytest.raises(ScorerUnavailable, match="for 10 texts one after the other"):
+        served(stage).score([f"text {number}" for number in range(100)])
+    assert len(stage.requests) < 40  # two tries each
+
+
 def test_answers_are_kept_so_that_interrupted_work_goes_on(stage, monkeypatch):
     monkeypatch.setattr("scoring.scorers.guard_server.TOP", 1000)
     replies: dict[str, Any] = {}
