@@ -263,3 +263,14 @@ def test_the_number_of_queries_does_not_grow_with_scorers_and_cards(client, livi
     calibrate()
     assert Calibration.objects.filter(state="done").count() == 4
     assert count() <= queries_before
+
+
+def test_a_report_card_corrects_the_toxic_fractions_of_the_scorer_that_it_is_of(client, living):
+    address = f"/metrics/{SLUG}/corrected/"
+    assert "Nothing can be corrected here" in said(page(client, address))
+    calibrate()
+    whole = Calibration.objects.get().cards["toxicity"]["whole"]
+    (rates,) = table(page(client, address), "Error rates")
+    assert rates[1:5:2] == [str(whole["false_negatives"]["n"]), str(whole["false_positives"]["n"])]
+    assert rates[2] == f"{100 * (1 - whole['false_negatives']['value']):.1f}%"
+    assert rates[4] == f"{100 * (1 - whole['false_positives']['value']):.1f}%"
