@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from django.db import transaction
 from django.db.models import Max
 from numpy.typing import NDArray
@@ -47,20 +48,24 @@ def load_calibration_scores(calibration: Calibration) -> CalibrationScores:
     Raises FileNotFoundError where the scores or the texts are not here.
     """
     table = artefacts.load(calibration.artefact)
-    texts = load_labelled_texts(calibration.evaluation_set)
-    rows = {identifier: row for row, identifier in enumerate(texts.ids)}
-    ids = table["id"].to_pylist()
-    if not rows.keys() >= set(ids):
+    texts = artefacts.load(calibration.evaluation_set.artefact)
+    rows = pc.index_in(table["id"], texts["id"])
+    if rows.null_count:
         raise ValueError(f"{calibration}: its scores are of other texts; make it again with `manage.py calibrate`")
-    return CalibrationScores(texts.take(np.array([rows[name] for name in ids], dtype=np.int64)), read_values(table))
+    return CalibrationScores(read_labelled_texts(texts.take(rows)), read_values(table))
 
 
-def load_labelled_texts(evaluation_set: EvaluationSet) -> LabelledTexts:
-    """The labelled texts of a set. Raises FileNotFoundError where they are not here."""
+def load_labelled_texts(evaluation_set: EvaluationSet, most: int | None = None) -> LabelledTexts:
+    """The labelled texts of a set, of more than `most` a sample. Raises FileNotFoundError where they are not here."""
     table = artefacts.load(evaluation_set.artefact)
-    if evaluation_set.kind == EvaluationSet.Kind.LABELLED_TEXTS:
-        return gather_texts(texts_from_table(table))
-    return gather_texts(label_sentences(from_table(table)))
+    return read_labelled_texts(table if most is None else table.take(choose_sample(table.num_rows, most)))
+
+
+def read_labelled_texts(table: pa.Table) -> LabelledTexts:
+    """The rows of a set of either kind of LABELLED."""
+    return gather_texts(
+        texts_from_table(table) if "groups" in table.column_names else label_sentences(from_table(table))
+    )
 
 
 def read_values(table: pa.Table) -> dict[str, NDArray[np.float32]]:
@@ -123,8 +128,7 @@ def perform(calibration: Calibration) -> None:
     with claim(calibration) as lease:
         if lease is None:
             return
-        version, every_text = calibration.metric_version, load_labelled_texts(calibration.evaluation_set)
-        texts = every_text.take(choose_sample(len(every_text), MOST_CALIBRATED))
+        version, texts = calibration.metric_version, load_labelled_texts(calibration.evaluation_set, MOST_CALIBRATED)
         disturbed_texts = disturb_texts([texts.texts[row] for row in choose_sample(len(texts))])
         words: list[str | None] = [*texts.texts, *chain.from_iterable(disturbed_texts.values())]
         with give_back_if_unable(Calibration, name_of_scorer(version.scorer)):

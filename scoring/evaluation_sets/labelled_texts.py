@@ -48,18 +48,6 @@ class LabelledTexts:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def take(self, rows: NDArray[np.int64]) -> "LabelledTexts":
-        """The texts of these rows, in this order."""
-        return LabelledTexts(
-            tuple(self.ids[row] for row in rows),
-            tuple(self.texts[row] for row in rows),
-            self.harmful[rows],
-            {name: member[rows] for name, member in self.groups.items()},
-            self.languages[rows],
-            self.functionalities[rows],
-            self.paraphrase_of[rows],
-        )
-
 
 class UnreadableLabels(Refused):
     """A file of labelled texts is not one; the message says where and what to do."""
