@@ -274,6 +274,10 @@ AZURE_CONTENT_SAFETY_URL = env.str("AZURE_CONTENT_SAFETY_URL", "")
 AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND = env.float("AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND", 1.0)
 # Of what a contract says; None: pages say that nobody has declared the fee.
 AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS: float | None = env.float("AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS", None)
+JUDGE_API_KEY = env.str("JUDGE_API_KEY", "")
+JUDGE_URL = env.str("JUDGE_URL", "")
+JUDGE_REQUESTS_PER_SECOND = env.float("JUDGE_REQUESTS_PER_SECOND", 1.0)
+JUDGE_USD_PER_1000_TEXTS: float | None = env.float("JUDGE_USD_PER_1000_TEXTS", None)
 # Addresses by name of the guard, each followed by # and the server's name of the model where that is not the hub's id.
 GUARD_SERVERS: dict[str, str] = dict(env.json("GUARD_SERVERS")) if env.str("GUARD_SERVERS", "") else {}
 

@@ -144,6 +144,7 @@ def surroundings_here(name: str, replies: ReplyStore | None = None) -> Surroundi
         hub_token=os.environ.get("HF_TOKEN") or None,
         services=read_access(os.environ.get),
         guard_servers=read_guard_servers(_guard_addresses(), lambda _url: os.environ.get("COMPLETIONS_API_KEY")),
+        chat_limit_name=os.environ.get("CHAT_LIMIT_NAME") or "max_completion_tokens",
     )
 
 

@@ -20,6 +20,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # a connection that the usual queue of 5 drops is tried again a second later
     daemon_threads = False  # so that closing waits for its threads and none outlives its test
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from leaderboard.models import Calibration, EvaluationSet, Metric, RetiredScorer
+from django.db.models import Avg, Count, Q
+
+from leaderboard.models import Calibration, EvaluationSet, Metric, Result, RetiredScorer, Work
 from leaderboard.queries.drift import EndedCheck, WatchedScorer, list_watched_scorers, recent_checks
 from leaderboard.services.scorers import cost_of
 from scoring.evaluation_sets import IDENTITY_MENTIONS, PARAPHRASES
+from scoring.metrics.measures import slice_of
+from scoring.metrics.safety import ALL
+from scoring.metrics.toxicity import MEAN_TOXICITY, TOXIC_FRACTION
 from scoring.scorers import Caveat, Cost, ScorerDeclaration, find_declaration
+from scoring.scorers.judge import DISAGREEMENT
 
 Card = Mapping[str, Any]  # a report card, as `scoring.report_card.ReportCard` is stored
 
@@ -100,6 +106,43 @@ def list_scorers() -> list[ListedScorer]:
         for name, rows in watched_scorers.items()
     ]
     return sorted(scorers, key=lambda scorer: not scorer.calibrations)
+
+
+@dataclass(frozen=True, slots=True)
+class VoteDisagreement:
+    """How far the votes of a judge disagree on the texts of a metric, on average over its entries.
+
+    share: of the texts, that on which they differ; votes: the mean share of votes that differ from the most frequent.
+    """
+
+    metric: Metric
+    entries: int
+    share: float
+    votes: float
+
+
+def list_disagreements(scorer: ListedScorer) -> list[VoteDisagreement]:
+    """How far the votes of the scorer disagree, by metric, in one query; empty of one that does not vote."""
+    if Caveat.RANDOM not in scorer.caveats:
+        return []
+    versions = {one.version.pk: one.metric for one in scorer.watched if one.version}
+    results = Result.objects.filter(
+        scoring__metric_version__in=versions, scoring__state=Work.State.DONE, slice=slice_of(DISAGREEMENT.name, ALL)
+    )
+    rows = (
+        results.order_by()
+        .values("scoring__metric_version")
+        .annotate(
+            entries=Count("scoring", distinct=True),
+            share=Avg("value", filter=Q(measure=TOXIC_FRACTION.key)),
+            votes=Avg("value", filter=Q(measure=MEAN_TOXICITY.key)),
+        )
+    )
+    return [
+        VoteDisagreement(versions[row["scoring__metric_version"]], row["entries"], row["share"], row["votes"])
+        for row in rows
+        if row["share"] is not None
+    ]
 
 
 def list_checks(scorer: ListedScorer) -> list[tuple[Metric, list[EndedCheck]]]:

@@ -85,6 +85,7 @@ def surroundings_of(name: str, folders: Folders = (), **extras: Any) -> Surround
         hub_endpoint=settings.HUB_ENDPOINT,
         hub_token=settings.HUB_TOKEN,
         services=read_access(_setting),
+        chat_limit_name=settings.CHAT_LIMIT_NAME,
         guard_servers=guard_servers(),
         **extras,
     )

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.charts import Chart
 from leaderboard.models import EvaluationSet
-from leaderboard.queries.report_cards import Card, ListedScorer, list_checks, list_scorers
+from leaderboard.queries.report_cards import Card, ListedScorer, list_checks, list_disagreements, list_scorers
 from leaderboard.queries.scorer_agreement import (
     compare_with_others,
     compare_with_published,
@@ -54,6 +54,7 @@ def scorer_page(request: HttpRequest, name: str) -> HttpResponse:
         "scorer": scorer,
         "published": compare_with_published(scorer),
         "checks": list_checks(scorer),
+        "disagreements": list_disagreements(scorer),
     }
     charts: list[Chart] = []
     if scorer.cards:

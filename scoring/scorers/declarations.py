@@ -43,6 +43,7 @@ class Surroundings:
     labels. replies: keeps the answers of a service, so that interrupted work goes on. may_fetch: whether what the
     machine lacks may be downloaded. services: how services are reached, by what their settings begin with.
     guard_servers: by the name of the guard that runs there. of_member: what a member of an ensemble has.
+    chat_limit_name: the field that limits an answer of a chat.
     """
 
     folder: Path
@@ -55,6 +56,7 @@ class Surroundings:
     hub_token: str | None = None
     services: Mapping[str, ServiceAccess] = field(default_factory=dict)
     guard_servers: Mapping[str, CompletionsServer] = field(default_factory=dict)
+    chat_limit_name: str = "max_completion_tokens"
     of_member: Callable[[str], "Surroundings"] = lambda name: Surroundings(folder=Path(name))
 
 

@@ -12,6 +12,7 @@ from scoring.scorers.classifier_scorers import CLASSIFIERS, convert_files
 from scoring.scorers.declarations import ScorerDeclaration, Surroundings
 from scoring.scorers.ensemble import declare_ensembles
 from scoring.scorers.guard_scorers import GUARDS
+from scoring.scorers.judge import JUDGES
 from scoring.scorers.lexicon import LexiconError, LexiconScorer, find_lexicon, read_lexicon
 from scoring.scorers.profanity import ProfanityScorer
 from scoring.scorers.services import SERVICE_SCORERS
@@ -88,6 +89,7 @@ SCORERS = [
         ("It is a linear model of words: it sees rude words rather than contempt, and knows no context.",),
     ),
     *GUARDS,
+    JUDGES,
 ]
 
 

@@ -7,6 +7,7 @@ a header and nowhere else. What it cannot be asked again, such as a text that it
 import hashlib
 import math
 import re
+import ssl
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -14,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from http import HTTPStatus
 from itertools import islice
 from typing import Any, ClassVar
@@ -66,12 +68,14 @@ class ServiceScorer(Scorer):
 
     title: what messages call it. remedy: what to check where it refuses every text. refusals: by code of an error, why
     a text is refused for what it is; such a text is not asked about again. votes: requests for each text.
+    timeout: for an answer, where that is not the usual one.
     """
 
     title: ClassVar[str]
     remedy: ClassVar[str]
     refusals: ClassVar[Mapping[str, str]] = {}
     votes: ClassVar[int] = 1
+    timeout: ClassVar[httpx.Timeout | None] = None
     _method: str  # the address that texts are posted to, after that of the service
 
     def __init__(
@@ -169,10 +173,10 @@ class ServiceScorer(Scorer):
                 else:
                     failures[key] = reply
                     in_a_row += 1
-                if in_a_row == MOST_FAILED:
+                if in_a_row == MOST_FAILED * self.votes:
                     raise ScorerUnavailable(
-                        f"{reply['reason']}, for {in_a_row} texts one after the other: score again later. Answers that "
-                        "came are kept where a store was given"
+                        f"{reply['reason']}, for {MOST_FAILED} texts one after the other: score again later. Answers "
+                        "that came are kept where a store was given"
                     )
                 count += 1
                 progress(count // self.votes)
@@ -182,7 +186,8 @@ class ServiceScorer(Scorer):
         """Yield key and reply of each question as answers come."""
         stop_event = threading.Event()
         queue = iter(questions)
-        client = httpx.Client(base_url=self._base_url, headers=self._headers, timeout=TIMEOUT)
+        timeout = self.timeout or TIMEOUT
+        client = httpx.Client(base_url=self._base_url, headers=self._headers, timeout=timeout, verify=_trust())
         with client, ThreadPoolExecutor(self._concurrency) as pool:
             try:
                 futures: dict[Future[Reply], str] = {}
@@ -290,6 +295,12 @@ def check_access(access: ServiceAccess, concurrency: int) -> None:
         raise ValueError("base_url: the key travels with every request, so give an https:// address")
     if address.username or address.password or address.query or address.fragment:
         raise ValueError("base_url: give scheme, host and path alone, without a user, a password or a query")
+
+
+@lru_cache(maxsize=1)
+def _trust() -> ssl.SSLContext:
+    """The certificates to trust, read once: that takes longer than a request, and texts may come one at a time."""
+    return httpx.create_ssl_context()
 
 
 def _key(fingerprint: str, text: str, vote: int) -> str:

@@ -17,9 +17,9 @@ from scoring.scorers.moderation import (
 from scoring.scorers.perspective import PUBLIC_API, PerspectiveScorer, end_of, unavailable
 from scoring.scorers.service import ServiceAccess
 
-PERSPECTIVE, OPENAI, AZURE = "PERSPECTIVE", "OPENAI_MODERATION", "AZURE_CONTENT_SAFETY"
+PERSPECTIVE, OPENAI, AZURE, JUDGE = "PERSPECTIVE", "OPENAI_MODERATION", "AZURE_CONTENT_SAFETY", "JUDGE"
 # By what the names of its settings begin with: where the service answers unless a setting says otherwise.
-ADDRESSES = {PERSPECTIVE: PUBLIC_API, OPENAI: "https://api.openai.com", AZURE: ""}
+ADDRESSES = {PERSPECTIVE: PUBLIC_API, OPENAI: "https://api.openai.com", AZURE: "", JUDGE: ""}
 FREE = (PERSPECTIVE, OPENAI)
 SERVICE_KEYS = tuple(f"{prefix}_API_KEY" for prefix in ADDRESSES)  # the settings that are secrets
 ACCESS_SETTINGS = ("API_KEY", "URL", "REQUESTS_PER_SECOND", "USD_PER_1000_TEXTS")

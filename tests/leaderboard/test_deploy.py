@@ -20,6 +20,7 @@ KEPT_FROM = {  # by secret: the roles that have no use for it
     "PERSPECTIVE_API_KEY=": ("beat", "files-worker", "gpu-worker"),
     "OPENAI_MODERATION_API_KEY=": ("beat", "files-worker", "gpu-worker"),
     "AZURE_CONTENT_SAFETY_API_KEY=": ("beat", "files-worker", "gpu-worker"),
+    "JUDGE_API_KEY=": ("beat", "files-worker", "gpu-worker"),
 }
 
 
