@@ -76,7 +76,7 @@ def test_votes_that_differ_are_averaged_and_their_disagreement_stands_beside_the
     found = scorer(judge, concurrency=1)
     np.testing.assert_allclose(found.score(["a"]).values, [[2 / 3, 1 / 3, 2 / 3, 2 / 3]], rtol=1e-6)
     disagreement = found.attributes[-1]
-    assert (disagreement.meaning, disagreement.threshold) == (Meaning.NEUTRAL, 0.0)
+    assert (disagreement.meaning, disagreement.threshold) == (Meaning.NEUTRAL, 1 / 6)
 
 
 WRONG = ["I would say 2", '{"toxicity": 1}', '{"toxicity": 4, "identity_attack": 0, "threat": 0}', "null", "[1, 2, 3]"]
