@@ -26,8 +26,8 @@ from scoring.scorers.services import JUDGE, access_in, service_cost, service_opt
 
 VOTES = 3
 MOST_TOKENS = 512  # of an answer
-# A text is labelled where votes differ at all. Halfway to one vote of three: at a threshold of 0 the slightest noise could
-# flip the label of every text on which all agree, and a check would be blind.
+# A text is labelled where votes differ at all. Halfway to one vote of three: at a threshold of 0 the slightest noise
+# could flip the label of every text on which all agree, and a check would be blind.
 DISAGREEMENT = Attribute("disagreement", Meaning.NEUTRAL, threshold=1 / 6)
 LINE = "-----"
 NO_ADDRESS = "A judge needs a server that speaks OpenAI's interface, and none is named: set JUDGE_URL"
