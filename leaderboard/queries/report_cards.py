@@ -78,12 +78,16 @@ class ListedScorer:
 
     @cached_property
     def cards(self) -> list[tuple[EvaluationSet, str, Card]]:
-        """Its report cards: of which set, and of which attribute."""
-        return [
+        """Its report cards: of which set, and of which attribute; those that say most first.
+
+        Those of sets with both labels come before the others, and those of many texts before those of few.
+        """
+        cards = [
             (calibration.evaluation_set, attribute, card)
             for calibration in self.calibrations
             for attribute, card in calibration.cards.items()
         ]
+        return sorted(cards, key=lambda row: (row[2]["whole"]["roc_auc"] is None, -row[2]["whole"]["n"]))
 
 
 def list_scorers() -> list[ListedScorer]:

@@ -34,7 +34,8 @@ def scorers(request: HttpRequest) -> HttpResponse:
     """Every scorer, what is known of it today, and its report cards side by side."""
     listed_scorers = list_scorers()
     rows = [(texts, scorer, attribute, card) for scorer in listed_scorers for texts, attribute, card in scorer.cards]
-    rows.sort(key=lambda row: row[0].title)
+    two_sided = {texts for texts, _, _, card in rows if card["whole"]["roc_auc"]}  # of both labels: they say most
+    rows.sort(key=lambda row: (row[0] not in two_sided, row[0].title))
     tables = [(texts, list(group)) for texts, group in groupby(rows, key=lambda row: row[0])]
     return render(request, "scorers.html", {"scorers": listed_scorers, "tables": tables})
 
