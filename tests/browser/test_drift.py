@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from leaderboard.celery import app
 from leaderboard.models import Metric
+from leaderboard.services import succession
 from leaderboard.services.evaluation_sets import import_sentences
 from scoring.evaluation_sets import build_starter, get
 from tests.browser.conftest import CHROMIUM
@@ -32,9 +33,14 @@ PAGES = {
     "metric": f"/metrics/{SLUG}/",
     "scorers": "/scorers/",
     "report card": f"/scorers/{NAME}/?card=starter/toxicity",
+    "succession": f"/metrics/{SLUG}/succession/",
+    "corrected": f"/metrics/{SLUG}/corrected/",
+    "ranks by scorer": "/agreement/scorers/",
     "about": f"/about/?metric={SLUG}",
     "changes": "/about/changes/",
 }
+
+CHARTS = {"checks": 2, "report card": 2, "succession": 1}
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,7 @@ def drifted_rows(django_db_setup: None, django_db_blocker, tmp_path_factory: pyt
             drain()
             import_sentences(get("starter"), build_starter()[::8])
             calibrate()
+            succession.perform(succession.request_succession(metric, "profanity", send=False))
 
         return keep_quickly(build)
 
@@ -80,7 +87,7 @@ def _scorer() -> Iterator[None]:
 def test_a_page_with_its_charts_drawn_is_accessible_and_fits_its_window(visit, name):
     opened = visit(PAGES[name])
     page = opened.page
-    assert page.locator("[data-chart]").count() == (2 if name in ("checks", "report card") else 0)
+    assert page.locator("[data-chart]").count() == CHARTS.get(name, 0)
     assert page.locator("h1").count() == 1
     for details in page.locator("details").all():
         details.locator("summary").click()
