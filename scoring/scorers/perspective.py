@@ -148,7 +148,7 @@ def unavailable(access: ServiceAccess) -> ScorerUnavailable | None:
     end = end_of(access)
     if end and service.today() > end:
         return ScorerUnavailable(
-            f"Perspective ended on {end}, so nothing can be scored with it any more: use another scorer",
+            f"Perspective ended on {end:%-d %B %Y}, so nothing can be scored with it any more: use another scorer",
             ScorerState.RETIRED,
         )
     if not access.key:

@@ -109,7 +109,7 @@ def test_nothing_tries_it_again_and_what_waited_ends_with_the_reason(board, move
     waiting.refresh_from_db()
     check.refresh_from_db()
     assert (waiting.state, waiting.fault) == ("failed", "ScorerRetired")
-    assert "Perspective ended on 2026-12-31" in waiting.reason
+    assert "Perspective ended on 31 December 2026" in waiting.reason
     assert (check.state, check.verdict) == ("done", "unavailable")
     tasks.watch()
     ControlCheck.objects.update(environment={"torch": "another"})
