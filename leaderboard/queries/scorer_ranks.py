@@ -175,7 +175,7 @@ def list_groups(metrics: Iterable[Metric]) -> list[ScorerGroup]:
 
 def count_scorers(metrics: Iterable[Metric], version: MetricVersion) -> int:
     """How many scorers have judged the texts of a measured version by its formula, its own among them; in no query."""
-    alike = (metric for metric in metrics if metric.formula_name == version.metric.formula_name)
+    alike = (metric for metric in metrics if metric.formula is version.metric.formula)
     versions = (one for metric in alike for one in current_versions(metric, [Provenance.MEASURED]) if one.asked_scorer)
     return len({one.scorer for one in versions if version.measured and one.protocol_id == version.protocol_id})
 
