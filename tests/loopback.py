@@ -1,5 +1,6 @@
 """A web server on this machine for the time of a test, for those that stand in for the outside world."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,16 @@ class QuietHandler(BaseHTTPRequestHandler):
             super().handle()
         except OSError:  # the client went away, as it should when the answer is wrong or late
             self.close_connection = True
+
+    def send_json(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
+        self.send_content(status, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})
+
+    def send_content(self, status: int, content: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, line in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, line)
+        self.end_headers()
+        self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""

@@ -50,22 +50,14 @@ class _JudgeHandler(loopback.QuietHandler):
         if fault == "hang up":
             self.close_connection = True
         elif status == "429":
-            self._send(429, {"error": {"code": "rate_limit_exceeded"}}, {"Retry-After": rest})
+            self.send_json(429, {"error": {"code": "rate_limit_exceeded"}}, {"Retry-After": rest})
         elif status.isdecimal():
-            self._send(int(status), {"error": {"code": rest, "message": f"{KEY} {text}"}})
+            self.send_json(int(status), {"error": {"code": rest, "message": f"{KEY} {text}"}})
         else:
             content: Any = {"null": None, "": verdict}.get(fault, fault)
             message = {"role": "assistant", "content": content}
             choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-            self._send(200, {"model": stage.model or body["model"], "choices": choices})
-
-    def _send(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
-        content = json.dumps(value).encode()
-        self.send_response(status)
-        for name, line in {**(headers or {}), "Content-Length": str(len(content))}.items():
-            self.send_header(name, line)
-        self.end_headers()
-        self.wfile.write(content)
+            self.send_json(200, {"model": stage.model or body["model"], "choices": choices})
 
 
 @contextmanager

@@ -73,30 +73,22 @@ class _ModerationHandler(loopback.QuietHandler):
     def _answer(self, fault: str, text: str, answer: dict[str, Any]) -> None:
         status, _, code = fault.partition(" ")
         if not fault:
-            self._json(200, answer)
+            self.send_json(200, answer)
         elif fault == "empty":
-            self._json(200, {"model": answer.get("model"), "results": [], "categoriesAnalysis": []})
+            self.send_json(200, {"model": answer.get("model"), "results": [], "categoriesAnalysis": []})
         elif fault == "odd":
             value = 1.5 if "results" in answer else 7
             rows = answer.get("categoriesAnalysis", [{}])
             rows[0]["severity"] = value
             if "results" in answer:
                 answer["results"][0]["category_scores"]["hate"] = value
-            self._json(200, answer)
+            self.send_json(200, answer)
         elif fault == "hang up":
             self.close_connection = True
         elif status == "429" and code.isdecimal():
-            self._json(429, {"error": {"code": "429", "type": "requests"}}, {"Retry-After": code})
+            self.send_json(429, {"error": {"code": "429", "type": "requests"}}, {"Retry-After": code})
         else:
-            self._json(int(status), {"error": {"code": code, "type": "some_type", "message": f"{KEY}: {text}"}})
-
-    def _json(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
-        content = json.dumps(value).encode()
-        self.send_response(status)
-        for name, line in {**(headers or {}), "Content-Length": str(len(content))}.items():
-            self.send_header(name, line)
-        self.end_headers()
-        self.wfile.write(content)
+            self.send_json(int(status), {"error": {"code": code, "type": "some_type", "message": f"{KEY}: {text}"}})
 
 
 @contextmanager

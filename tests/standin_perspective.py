@@ -70,54 +70,44 @@ class _Handler(loopback.QuietHandler):
         }
         first = next(iter(asked))
         if not fault:
-            self._json(200, answer)
+            self.send_json(200, answer)
         elif fault.isdecimal():
-            self._json(int(fault), _error(int(fault), "UNAVAILABLE"))
+            self.send_json(int(fault), _error(int(fault), "UNAVAILABLE"))
         elif fault.startswith("429 "):
-            self._json(429, _error(429, "RESOURCE_EXHAUSTED"), {"Retry-After": fault.removeprefix("429 ")})
+            self.send_json(429, _error(429, "RESOURCE_EXHAUSTED"), {"Retry-After": fault.removeprefix("429 ")})
         elif fault == "html":
-            self._send(503, b"<html><h1>Service unavailable</h1></html>", {"Content-Type": "text/html"})
+            self.send_content(503, b"<html><h1>Service unavailable</h1></html>", {"Content-Type": "text/html"})
         elif fault == "late":
             time.sleep(0.6)
         elif fault == "hang up":
             self.close_connection = True
         elif fault == "malformed":
-            self._send(200, b'{"attributeScores": {"TOXICITY"', {"Content-Type": "application/json"})
+            self.send_content(200, b'{"attributeScores": {"TOXICITY"', {"Content-Type": "application/json"})
         elif fault == "list":
-            self._json(200, [])
+            self.send_json(200, [])
         elif fault == "bytes":
-            self._send(200, b"\xff\xfe\xff", {"Content-Type": "application/json"})
+            self.send_content(200, b"\xff\xfe\xff", {"Content-Type": "application/json"})
         elif fault == "nothing":
-            self._send(200, b"", {})
+            self.send_content(200, b"", {})
         elif fault == "empty":
-            self._json(200, {"attributeScores": {}, "languages": ["en"]})
+            self.send_json(200, {"attributeScores": {}, "languages": ["en"]})
         elif fault == "no summary":
             del answer["attributeScores"][first]["summaryScore"]
-            self._json(200, answer)
+            self.send_json(200, answer)
         elif fault == "no span":
             answer["attributeScores"][first]["spanScores"] = []
-            self._json(200, answer)
+            self.send_json(200, answer)
         elif fault.startswith("value "):
             answer["attributeScores"][first]["summaryScore"]["value"] = json.loads(fault.removeprefix("value "))
-            self._json(200, answer)
+            self.send_json(200, answer)
         elif fault == "bad key":
             details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
-            self._json(400, _error(400, "INVALID_ARGUMENT", details, f"API key {KEY} not valid: {text}"))
+            self.send_json(400, _error(400, "INVALID_ARGUMENT", details, f"API key {KEY} not valid: {text}"))
         elif fault == "forbidden":
-            self._json(403, _error(403, "PERMISSION_DENIED", (), f"{KEY} may not call this"))
+            self.send_json(403, _error(403, "PERMISSION_DENIED", (), f"{KEY} may not call this"))
         else:
             details = [{"@type": "type.googleapis.com/commentanalyzer.v1alpha1.Error", "errorType": fault}]
-            self._json(400, _error(400, "INVALID_ARGUMENT", details, f"refused: {text}"))
-
-    def _json(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
-        self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})
-
-    def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
+            self.send_json(400, _error(400, "INVALID_ARGUMENT", details, f"refused: {text}"))
 
 
 def _score(value: float) -> dict[str, Any]:

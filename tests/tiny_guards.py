@@ -54,9 +54,9 @@ def tiny_guard(**changes: object) -> GuardDeclaration:
 
 def guard_tokenizer(words: Sequence[str] = (), special: Sequence[str] = ()) -> PreTrainedTokenizerFast:
     """A byte-level tokenizer whose merges know the words of the prompts, and `words`; `special` are tokens too."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     texts = ["Safety: Safe Unsafe Disputed\nCategories: Violent Hate Rude: yes no Judge: user assistant the and you"]
     trainer = trainers.BpeTrainer(
         vocab_size=420 if not words else 900,
@@ -64,9 +64,9 @@ def guard_tokenizer(words: Sequence[str] = (), special: Sequence[str] = ()) -> P
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    made.train_from_iterator([*texts, *words] * 4, trainer)
+    tokenizer.train_from_iterator([*texts, *words] * 4, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=made, bos_token="<|start|>", eos_token="<|end|>", pad_token="<|pad|>"
+        tokenizer_object=tokenizer, bos_token="<|start|>", eos_token="<|end|>", pad_token="<|pad|>"
     )
 
 

@@ -299,10 +299,10 @@ def test_a_drift_in_one_kind_of_text_is_found_and_the_check_says_where(client, l
     drift(stage)
     last = check(living)
     assert last.verdict == "drifted"
-    shown = verdicts(page(client, ADDRESS))
-    assert shown["code"] == "matters"
-    assert {shown[name] for name in STRATA if name != "code"} == {"steady"}
-    assert shown["scores from 0.3 below 0.7"] in ("steady", "changed")
+    verdict_by_part = verdicts(page(client, ADDRESS))
+    assert verdict_by_part["code"] == "matters"
+    assert {verdict_by_part[name] for name in STRATA if name != "code"} == {"steady"}
+    assert verdict_by_part["scores from 0.3 below 0.7"] in ("steady", "changed")
     assert "mean shift of toxicity, code: " in page(client, ADDRESS)
 
 

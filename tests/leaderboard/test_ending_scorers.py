@@ -87,10 +87,10 @@ def test_the_day_after_its_last_one_everybody_reads_that_it_is_retired_and_all_n
     event = AuditEvent.objects.get(verb="retire scorer")
     assert (event.actor, event.detail["after"], event.detail["metrics"]) == (None, {"retired": True}, [SLUG])
     reader = Client()
-    told = "its service ended on 31 December 2026"
-    assert told in words_of(reader.get(f"/rankings/?metric={SLUG}").content.decode())
-    assert told in words_of(reader.get(f"/metrics/{SLUG}/").content.decode())
-    assert told in words_of(reader.get("/scorers/perspective/").content.decode())
+    notices = "its service ended on 31 December 2026"
+    assert notices in words_of(reader.get(f"/rankings/?metric={SLUG}").content.decode())
+    assert notices in words_of(reader.get(f"/metrics/{SLUG}/").content.decode())
+    assert notices in words_of(reader.get("/scorers/perspective/").content.decode())
     for address in ("/scorers/", "/drift/", f"/drift/?metric={SLUG}", "/metrics/"):
         assert "Retired" in words_of(reader.get(address).content.decode()), address
     assert "The board retired the scorer perspective" in words_of(reader.get("/about/changes/").content.decode())
@@ -153,7 +153,7 @@ def test_a_rescoring_to_it_ends_and_readers_keep_the_whole_version(board, move_t
 
 
 def test_operators_are_told_sixty_and_thirty_days_before_and_at_the_end(board, move_to, client, operator):
-    def told() -> list[tuple[str, bool]]:
+    def notices() -> list[tuple[str, bool]]:
         alerts.look()
         rows = Incident.objects.filter(kind="ending").order_by("pk")
         return [
@@ -164,21 +164,21 @@ def test_operators_are_told_sixty_and_thirty_days_before_and_at_the_end(board, m
             for row in rows
         ]
 
-    assert told() == []
+    assert notices() == []
     move_to(date(2026, 11, 1))  # 60 days before
-    assert told() == [("ending:perspective:60", True)]
+    assert notices() == [("ending:perspective:60", True)]
     incident = Incident.objects.get(kind="ending")
     assert f"choose a successor for {SLUG}" in incident.summary
     assert "31 December 2026" in incident.summary
     html = words_of(client.get(reverse("operate")).content.decode())
     assert "Its scorer ends on 31 December 2026, in 60 days." in html
     move_to(date(2026, 12, 1))
-    assert told() == [("ending:perspective:60", True), ("ending:perspective:30", True)]
+    assert notices() == [("ending:perspective:60", True), ("ending:perspective:30", True)]
     move_to(DAY_AFTER)
     tasks.watch()
     alerts.look()
     Incident.objects.update(opened_at="2026-11-01T00:00Z")
-    assert told() == [
+    assert notices() == [
         ("ending:perspective:60", False),
         ("ending:perspective:30", False),
         ("retired:perspective", False),

@@ -151,11 +151,11 @@ def test_a_scorer_that_cannot_be_had_says_why_and_what_it_costs(client, db, sett
 def test_the_page_of_a_scorer_without_a_declared_fee_says_so(client, db, settings):
     seed_metrics()
     Metric.objects.filter(slug="toxicity-perspective").update(scorer="azure-content-safety:2024-09-01")
-    found = terms(page(client, "/metrics/toxicity-perspective/"))
-    assert "a fee that nobody has declared here" in found["Cost"]
+    definitions = terms(page(client, "/metrics/toxicity-perspective/"))
+    assert "a fee that nobody has declared here" in definitions["Cost"]
     settings.AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS = 0.5
-    found = terms(page(client, "/metrics/toxicity-perspective/"))
-    assert "0.0005 US dollars" in found["Cost"]
+    definitions = terms(page(client, "/metrics/toxicity-perspective/"))
+    assert "0.0005 US dollars" in definitions["Cost"]
 
 
 def test_a_drift_policy_of_the_metric_is_the_one_that_is_told(client, living):

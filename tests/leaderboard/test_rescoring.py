@@ -616,9 +616,9 @@ def test_the_estimate_has_the_fee_that_an_operator_declared(board, settings):
     MetricVersion.objects.filter(metric=board).update(scorer="azure-content-safety:2024-09-01")
     assert estimate(board).usd is None
     settings.AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS = 0.5
-    found = estimate(board)
-    assert found.usd == pytest.approx(found.texts * 0.0005)
-    assert f"{found.usd:,.2f} US dollars" in in_words(found)
+    cost = estimate(board)
+    assert cost.usd == pytest.approx(cost.texts * 0.0005)
+    assert f"{cost.usd:,.2f} US dollars" in in_words(cost)
 
 
 def test_time_left_follows_the_pace(board):

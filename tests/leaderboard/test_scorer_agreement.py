@@ -139,10 +139,12 @@ def test_published_scores_of_the_prompts_are_held_against_the_scorer(client, boa
     texts = MetricVersion.objects.get(metric__slug=SLUG).protocol.evaluation_set
     words = {row["id"]: row["text"] for row in artefacts.load(texts.artefact).to_pylist()}
     rows = [row for row in artefacts.load(texts.prompt_scores).to_pylist() if row["attribute"] == "toxicity"]
-    known = [(words[row["id"]], row["score"]) for row in rows if row["score"] is not None]
-    expected = np.corrcoef([probability(text, "toxicity") for text, _ in known], [score for _, score in known])[0, 1]
+    scored_texts = [(words[row["id"]], row["score"]) for row in rows if row["score"] is not None]
+    expected = np.corrcoef(
+        [probability(text, "toxicity") for text, _ in scored_texts], [score for _, score in scored_texts]
+    )[0, 1]
     toxicity = next(one for one in published.attributes if one.attribute == "toxicity")
-    assert toxicity.n == len(known)
+    assert toxicity.n == len(scored_texts)
     assert toxicity.pearson.value == pytest.approx(expected, abs=1e-6)
     html = page(client, f"/scorers/{NAME}/")
     assert any(row[0] == "Toxicity" for row in table(html, "Agreement with published scores of Ten prompts"))

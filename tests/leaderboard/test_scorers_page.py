@@ -99,12 +99,12 @@ def test_the_figures_are_those_of_scikit_learn_on_the_scores_of_the_scorer(livin
 def test_a_calibration_keeps_its_scores_beside_the_labels(living, sentences):
     calibrate()
     row = Calibration.objects.get()
-    kept = calibrations.load_calibration_scores(row)
-    assert kept.texts.ids == tuple(sentence.id for sentence in sentences)
-    assert kept.texts.harmful.tolist() == [sentence.harmful for sentence in sentences]
+    scores = calibrations.load_calibration_scores(row)
+    assert scores.texts.ids == tuple(sentence.id for sentence in sentences)
+    assert scores.texts.harmful.tolist() == [sentence.harmful for sentence in sentences]
     for name in ("toxicity", "insult"):
-        expected = np.array([probability(text, name) for text in kept.texts.texts], dtype=np.float32)
-        np.testing.assert_array_equal(kept.values[name], expected)
+        expected = np.array([probability(text, name) for text in scores.texts.texts], dtype=np.float32)
+        np.testing.assert_array_equal(scores.values[name], expected)
 
 
 def test_a_calibration_measures_disturbed_texts_and_its_speed(living, sentences):
@@ -124,12 +124,12 @@ def test_of_a_very_large_set_a_sample_is_calibrated_and_the_page_says_so(client,
     monkeypatch.setattr(calibrations, "MOST_CALIBRATED", 50)
     calibrate()
     row = Calibration.objects.get()
-    kept = calibrations.load_calibration_scores(row)
-    assert len(kept.texts) == row.artefact.rows == row.cards["insult"]["whole"]["n"] == 50
+    scores = calibrations.load_calibration_scores(row)
+    assert len(scores.texts) == row.artefact.rows == row.cards["insult"]["whole"]["n"] == 50
     every_id = [sentence.id for sentence in sentences]
-    assert list(kept.texts.ids) == sorted(kept.texts.ids, key=every_id.index)
-    expected = np.array([probability(text, "insult") for text in kept.texts.texts], dtype=np.float32)
-    np.testing.assert_array_equal(kept.values["insult"], expected)
+    assert list(scores.texts.ids) == sorted(scores.texts.ids, key=every_id.index)
+    expected = np.array([probability(text, "insult") for text in scores.texts.texts], dtype=np.float32)
+    np.testing.assert_array_equal(scores.values["insult"], expected)
     assert f"50 texts, a sample of {TEXTS} by a fixed seed" in said(page(client, f"/scorers/{NAME}/"))
 
 

@@ -282,6 +282,6 @@ def test_a_guard_without_a_server_says_where_to_name_it():
     assert "use one of llama-guard-3-8b" in str(declaration.problem("nonsense", surroundings))
     with pytest.raises(ScorerUnavailable, match="GUARD_SERVERS"):
         get_scorer("guard-server:wildguard")
-    here = Surroundings(Path(), guard_servers={"wildguard": CompletionsServer("http://127.0.0.1:9", "wildguard")})
-    assert declaration.problem("wildguard", here) is None
-    assert isinstance(declaration.build_in("guard-server:wildguard", here), ServedGuardScorer)
+    board = Surroundings(Path(), guard_servers={"wildguard": CompletionsServer("http://127.0.0.1:9", "wildguard")})
+    assert declaration.problem("wildguard", board) is None
+    assert isinstance(declaration.build_in("guard-server:wildguard", board), ServedGuardScorer)

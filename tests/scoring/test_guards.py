@@ -78,8 +78,8 @@ def ask_plainly(folder: Path, guard: GuardDeclaration, texts: list[str]) -> np.n
             scores += [sum(share[verdict] for verdict in harms) for harms in question.attributes.values()]
             if question.categories:
                 prompt += question.opening + question.categories.after + question.categories.opening
-                found = shares(prompt, list(question.categories.tokens.values()))
-                scores += [share[question.categories.after] * one for one in found]
+                category_shares = shares(prompt, list(question.categories.tokens.values()))
+                scores += [share[question.categories.after] * one for one in category_shares]
         return scores
 
     return np.array([rows(text) for text in texts])

@@ -50,9 +50,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def detoxify_scorer(checkpoint: tuple[Path, Path], **options: Any) -> EncoderScorer:
     with TemporaryDirectory() as folder:
-        found = get_scorer("detoxify-unbiased", folder=convert(*checkpoint, Path(folder)), device=CPU, **options)
-    assert isinstance(found, EncoderScorer)
-    return found
+        unbiased = get_scorer("detoxify-unbiased", folder=convert(*checkpoint, Path(folder)), device=CPU, **options)
+    assert isinstance(unbiased, EncoderScorer)
+    return unbiased
 
 
 def convert(checkpoint: Path, config_folder: Path, folder: Path) -> Path:
@@ -332,9 +332,9 @@ def test_files_that_are_missing_or_not_converted_are_named_with_the_command_that
 
 def test_a_converted_checkpoint_is_the_scorer_that_the_packages_class_makes_of_the_pickle(checkpoint):
     """Boards that scored with a pickle see no other scorer after the conversion."""
-    made = Detoxify(checkpoint=str(checkpoint[0]), huggingface_config_path=str(checkpoint[1]))
+    reference = Detoxify(checkpoint=str(checkpoint[0]), huggingface_config_path=str(checkpoint[1]))
     options = {"device": CPU, "libraries": (*LIBRARIES, "detoxify")}
-    before = EncoderScorer(made.model, made.tokenizer, tuple(harms(CLASSES)), Activation.SIGMOID, **options)
+    before = EncoderScorer(reference.model, reference.tokenizer, tuple(harms(CLASSES)), Activation.SIGMOID, **options)
     scorer = detoxify_scorer(checkpoint)
     assert scorer.fingerprint() == before.fingerprint()
     np.testing.assert_array_equal(scorer.score(TEXTS).values, before.score(TEXTS).values)
@@ -382,7 +382,7 @@ def test_a_published_checkpoint_is_converted_once_and_used_where_nothing_may_be_
         get_scorer("detoxify-original", may_fetch=False)
     path = tmp_path / "hub" / "checkpoints" / "original.ckpt"
     path.parent.mkdir(parents=True)
-    content = torch.load(checkpoint[0], weights_only=False)
+    content = torch.load(checkpoint[0], weights_only=True)
     content["config"]["arch"]["args"]["model_type"] = str(checkpoint[1])  # so that no hub is asked for it
     torch.save(content, path)
     first = get_scorer("detoxify-original", device=CPU)

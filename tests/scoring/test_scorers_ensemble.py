@@ -207,11 +207,11 @@ def test_services_add_up_in_cost_and_go_on_where_they_stopped(service, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         declaration.build_in(SERVICES, both(service, JsonLinesReplies(tmp_path))).score(texts, interrupt)
     count = len(service.requests)
-    found = declaration.build_in(SERVICES, both(service, JsonLinesReplies(tmp_path)))
-    scores = found.score(texts)
-    assert found.cost == cost
+    ensemble = declaration.build_in(SERVICES, both(service, JsonLinesReplies(tmp_path)))
+    scores = ensemble.score(texts)
+    assert ensemble.cost == cost
     assert len(service.requests) - count < len(texts)
-    assert found.attribute_names == ("hate", "self_harm", "sexual", "violence")
+    assert ensemble.attribute_names == ("hate", "self_harm", "sexual", "violence")
     expected = [(share(text, "hate") + severity(text, "Hate") / 6) / 2 for text in texts]
     np.testing.assert_allclose(scores.values[:, 0], expected, rtol=1e-6)
 

@@ -47,13 +47,13 @@ def scorer(judge: StandInJudge, name: str = NAME, rate: float = 2000.0, **option
 
 
 def test_a_score_is_the_level_as_a_share_of_the_worst_and_three_votes_are_asked_for(judge):
-    found = scorer(judge)
-    scores = found.score(TEXTS)
-    assert found.attribute_names == (*NAMES, "disagreement")
+    judging = scorer(judge)
+    scores = judging.score(TEXTS)
+    assert judging.attribute_names == (*NAMES, "disagreement")
     expected = [[level(text, name, 1) / 3 for name in NAMES] + [0.0] for text in TEXTS]
     np.testing.assert_allclose(scores.values, expected, rtol=1e-6)
     assert len(judge.requests) == VOTES * len(TEXTS)
-    assert (found.cost.requests, found.cost.seconds, found.cost.usd) == (3, pytest.approx(3 / 2000), 0.006)
+    assert (judging.cost.requests, judging.cost.seconds, judging.cost.usd) == (3, pytest.approx(3 / 2000), 0.006)
 
 
 def test_a_request_has_the_rubric_the_text_and_temperature_0(judge):
@@ -73,9 +73,9 @@ def test_votes_that_differ_are_averaged_and_their_disagreement_stands_beside_the
     # toxicity gets 3, 3, 0 and threat 1, 2, 3: means 2/3 and 2/3; one of three differs on the first, two on the other.
     table = {"toxicity": [3, 3, 0], "identity_attack": [1, 1, 1], "threat": [1, 2, 3]}
     judge.level = lambda _text, name, vote: table[name][(vote - 1) % 3]
-    found = scorer(judge, concurrency=1)
-    np.testing.assert_allclose(found.score(["a"]).values, [[2 / 3, 1 / 3, 2 / 3, 2 / 3]], rtol=1e-6)
-    disagreement = found.attributes[-1]
+    judging = scorer(judge, concurrency=1)
+    np.testing.assert_allclose(judging.score(["a"]).values, [[2 / 3, 1 / 3, 2 / 3, 2 / 3]], rtol=1e-6)
+    disagreement = judging.attributes[-1]
     assert (disagreement.meaning, disagreement.threshold) == (Meaning.NEUTRAL, 1 / 6)
 
 
@@ -113,9 +113,9 @@ def test_what_no_text_gets_past_names_neither_key_nor_text(judge, caplog):
         judge.faults[text] = ["401 invalid_api_key"] * 20
     with pytest.raises(ScorerUnavailable, match="401 invalid_api_key") as caught:
         scorer(judge).score(["secret one", "secret two"])
-    told = f"{caught.value} {caplog.text}"
-    assert KEY not in told
-    assert "secret" not in told
+    words = f"{caught.value} {caplog.text}"
+    assert KEY not in words
+    assert "secret" not in words
 
 
 def test_retry_after_is_waited_for(judge):

@@ -57,13 +57,13 @@ def expected(name: str, text: str) -> list[float]:
 
 @BOTH
 def test_each_category_is_a_harm_with_the_score_of_the_service(service, name):
-    found = scorer(service, name)
-    scores = found.score(TEXTS)
+    moderation = scorer(service, name)
+    scores = moderation.score(TEXTS)
     np.testing.assert_allclose(scores.values, [expected(name, text) for text in TEXTS], rtol=1e-6)
     assert scores.reasons == (None,) * len(TEXTS)
-    assert {attribute.meaning for attribute in found.attributes} == {Meaning.HARM}
-    assert len(found.attributes) == (4 if name == AZURE else 13)
-    assert "hate" in found.attribute_names
+    assert {attribute.meaning for attribute in moderation.attributes} == {Meaning.HARM}
+    assert len(moderation.attributes) == (4 if name == AZURE else 13)
+    assert "hate" in moderation.attribute_names
 
 
 def test_a_request_is_what_each_service_documents(service):
@@ -124,9 +124,9 @@ def test_what_no_text_gets_past_stops_at_once_without_naming_the_key_or_the_text
         scorer(service, name, concurrency=2).score(texts)
     assert fault in str(caught.value)
     assert len(service.requests) <= 4
-    told = f"{caught.value!r} {caplog.text}"
-    assert KEY not in told
-    assert "secret text" not in told
+    words = f"{caught.value!r} {caplog.text}"
+    assert KEY not in words
+    assert "secret text" not in words
 
 
 def test_the_quota_is_kept_and_retry_after_too(service):

@@ -46,9 +46,9 @@ def scorer(
     **options: Any,
 ) -> PerspectiveScorer:
     access = ServiceAccess(key, base_url or service.address, requests_per_second, 0.0)
-    found = get_scorer("perspective", access=access, **options)
-    assert isinstance(found, PerspectiveScorer)
-    return found
+    perspective = get_scorer("perspective", access=access, **options)
+    assert isinstance(perspective, PerspectiveScorer)
+    return perspective
 
 
 def check(scores: Scores, texts: list[str], attributes: tuple[str, ...] = ATTRIBUTES, kind: str = "summary") -> None:

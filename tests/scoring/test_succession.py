@@ -227,13 +227,13 @@ def test_verdicts_follow_their_rules(texts):
     assert judge_labels(moved) is Preservation.MAPPED
     all_labelled = preserve_attribute(ScoredTexts("a", "a", texts.old / 2 + 0.5, texts.old, texts.groups))
     assert judge_labels(all_labelled) is Preservation.UNKNOWN
-    kept = [entry("a", 0.1, 0.3, 0.1), entry("b", 0.4, 0.5, 0.4), entry("c", 0.8, 0.9, 0.8)]
-    assert judge_ranks(compare_orders(kept, "lower")) is Preservation.PRESERVED
-    restored = [entry("a", 0.1, 0.6, 0.1), *kept[1:]]
+    orders = [entry("a", 0.1, 0.3, 0.1), entry("b", 0.4, 0.5, 0.4), entry("c", 0.8, 0.9, 0.8)]
+    assert judge_ranks(compare_orders(orders, "lower")) is Preservation.PRESERVED
+    restored = [entry("a", 0.1, 0.6, 0.1), *orders[1:]]
     assert judge_ranks(compare_orders(restored, "lower")) is Preservation.MAPPED
-    lost = [entry("a", 0.1, 0.6, 0.5), *kept[1:]]
+    lost = [entry("a", 0.1, 0.6, 0.5), *orders[1:]]
     assert judge_ranks(compare_orders(lost, "lower")) is Preservation.LOST
     within_noise = [entry("a", 0.1, 0.6, 0.5, half=0.2), entry("b", 0.4, 0.5, 0.4, half=0.2), entry("c", 0.9, 0.9, 0.9)]
     assert judge_ranks(compare_orders(within_noise, "lower")) is Preservation.PRESERVED
-    assert judge_ranks(compare_orders(kept[:2], "lower")) is Preservation.UNKNOWN
+    assert judge_ranks(compare_orders(orders[:2], "lower")) is Preservation.UNKNOWN
     assert judge_ranks(None) is Preservation.UNKNOWN
