@@ -13,7 +13,7 @@ from leaderboard.api.cards import CardShown
 from leaderboard.api.problems import ANY
 from leaderboard.api.reading import ModelSlug, Pages, parameter, reading_router, text
 from leaderboard.models import LanguageModel, ModelIdentity
-from leaderboard.models.language_models import Access, ModelKind, Source
+from leaderboard.models.language_models import Access, Interface, ModelKind, Source
 from leaderboard.queries.identities import identities_with_entries
 from leaderboard.rankings.view import match_words
 from scoring.refusals import Missing
@@ -51,6 +51,13 @@ class Model(CardShown):
     layers: int | None
     heads: int | None
     hidden_size: int | None
+    interface: Interface = Field(description="How it is prompted where it generates: by raw text, or as a chat.")
+    precision: str = Field(description="What it is computed in, where declared; empty: as each protocol says.")
+    weight_format: str = Field(description="How its weights are stored, as in bfloat16 or FP8; empty: unknown.")
+    chat_template: str = Field(description="The sha256 of the template that its tokenizer holds; empty: it has none.")
+    service_changed_at: datetime | None = Field(
+        description="Since when the service behind it is another one, so that nobody can measure it again."
+    )
     access: Access
     source_name: str = Field(description="What its source calls it; empty where that is its name.")
     identity: str | None = Field(description="The slug of the model that it is evidence about, in `/identities`.")

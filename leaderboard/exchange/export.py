@@ -15,24 +15,27 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from django.conf import settings
+from django.db.models import Q
 from django.utils import timezone
 
 from leaderboard.exchange.schemas import arrow_schema, describe_table, kind_of, to_cell
 from leaderboard.exchange.tables import TABLES, PackageTable, public_detail
-from leaderboard.models import Artefact, EvaluationSet, MetricVersion, Provenance
+from leaderboard.models import Artefact, EvaluationSet, LanguageModel, MetricVersion, Provenance, Result
 from leaderboard.queries.stamp import board_stamp
 from leaderboard.services.artefacts import open_whole
 from leaderboard.services.build import code
 from leaderboard.services.manifest import downloadable, place
 from leaderboard.services.verify import damage
+from scoring.artefacts import SCHEMAS
 from scoring.manifest import artefact_path
 from scoring.refusals import Refused
 
-FORMAT = 3  # of a package; an import refuses newer ones
+FORMAT = 4  # of a package; an import refuses newer ones
 DESCRIPTION = "datapackage.json"
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 PARQUET = "application/vnd.apache.parquet"
 LICENCE = {"name": "Apache-2.0", "title": "Apache License 2.0", "path": "https://www.apache.org/licenses/LICENSE-2.0"}
+NOT_STATED = "not stated"
 ROWS = 2**15  # of a chunk: what is in memory at a time
 TRIES = 3  # to read all tables while the board stands still
 
@@ -171,17 +174,26 @@ def describe_package(folder: Path, rows: dict[str, int], artefacts: list[Artefac
 
 def list_sources() -> list[dict[str, str]]:
     """List the sources: papers with published figures, and evaluation sets with their licences."""
+    sets = EvaluationSet.objects.filter(artefact__isnull=False).order_by("slug", "version")
+    return list_papers() + [name_source(texts) for texts in sets]
+
+
+def list_papers() -> list[dict[str, str]]:
+    """List the papers whose figures are among the results."""
     papers = MetricVersion.objects.filter(provenance=Provenance.PUBLISHED, published_at__isnull=False)
-    entries = [{"title": source} for source in papers.order_by("source").values_list("source", flat=True).distinct()]
-    for texts in EvaluationSet.objects.filter(artefact__isnull=False).order_by("slug", "version"):
-        title = ". ".join(filter(None, [f"{texts.title} (licence: {texts.licence or 'not stated'})", texts.citation]))
-        entries.append({"title": title})
-    return entries
+    return [{"title": source} for source in papers.order_by("source").values_list("source", flat=True).distinct()]
+
+
+def name_source(texts: EvaluationSet) -> dict[str, str]:
+    """Name an evaluation set as a source: its title, licence and citation."""
+    licence = f"{texts.title} (licence: {texts.licence or NOT_STATED})"
+    return {"title": ". ".join(filter(None, [licence, texts.citation]))}
 
 
 def describe_table_file(table: PackageTable, folder: Path, rows: int) -> dict[str, Any]:
-    """Describe the file of a table, as a resource."""
+    """Describe the file of a table, as a resource. Figures among the results belong to their papers."""
     content = (folder / table.path).read_bytes()
+    papers = list_papers() if table.model is Result else []
     return {
         "name": table.name,
         "title": table.title,
@@ -191,12 +203,13 @@ def describe_table_file(table: PackageTable, folder: Path, rows: int) -> dict[st
         "bytes": len(content),
         "hash": f"sha256:{sha256(content).hexdigest()}",
         "rows": rows,
+        **({"sources": papers} if papers else {}),
         "schema": describe_table(table),
     }
 
 
 def describe_artefact_file(artefact: Artefact) -> dict[str, Any]:
-    """Describe the file of an artefact, as a resource."""
+    """Describe the file of an artefact, as a resource, with its own licence where its texts are not the board's."""
     return {
         "name": f"artefact-{artefact.sha256}",
         "path": artefact_path(artefact.sha256),
@@ -204,4 +217,22 @@ def describe_artefact_file(artefact: Artefact) -> dict[str, Any]:
         "mediatype": PARQUET,
         "bytes": artefact.size,
         "hash": f"sha256:{artefact.sha256}",
+        **licence_texts(artefact),
+    }
+
+
+def licence_texts(artefact: Artefact) -> dict[str, Any]:
+    """Return under which licences and from where the texts of a file are; {} where it holds only numbers.
+
+    Texts of an evaluation set are under its licence; what a model wrote, under what its makers say of outputs.
+    """
+    if artefact.kind not in SCHEMAS or "text" not in SCHEMAS[artefact.kind].names:
+        return {}
+    sets = list(EvaluationSet.objects.filter(Q(artefact=artefact) | Q(continuations=artefact)))
+    authors = LanguageModel.objects.listed().filter(runs__artefact=artefact).distinct().order_by("slug")
+    licences = {f"Of {texts.title}": texts.licence for texts in sets}
+    licences |= {f"Of {model.name}, which wrote the texts": model.licence for model in authors}
+    return {
+        "licenses": [{"name": licence or NOT_STATED, "title": title} for title, licence in licences.items()],
+        "sources": [name_source(texts) for texts in sets],
     }

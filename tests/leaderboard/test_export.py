@@ -33,6 +33,7 @@ from leaderboard.models import (
     Calibration,
     ControlCheck,
     ControlSet,
+    EntryCheck,
     EvaluationSet,
     LanguageModel,
     Metric,
@@ -42,6 +43,7 @@ from leaderboard.models import (
     Protocol,
     Rescoring,
     Result,
+    RetiredScorer,
     Run,
     Scoring,
     Standing,
@@ -66,26 +68,43 @@ SEEN: tuple[tuple[Any, str], ...] = (
     (
         LanguageModel,
         "slug name family kind source revision licence parameters layers heads context access created_at source_name"
-        " identity__slug",
+        " identity__slug notes release_date hidden_size interface precision weight_format chat_template"
+        " service_changed_at",
     ),
-    (EvaluationSet, "slug version title kind licence citation notice artefact__sha256 counts created_at"),
+    (
+        EvaluationSet,
+        "slug version title kind licence citation notice artefact__sha256 counts created_at source languages"
+        " irregularities prompt_scores__sha256 continuations__sha256 continuation_scores__sha256",
+    ),
     (Protocol, "sha256 evaluation_set__slug method parameters"),
-    (Metric, "slug title summary protocol__sha256 scorer formula_name measure position drift_policy outdated_policy"),
+    (
+        Metric,
+        "slug title summary protocol__sha256 scorer formula_name measure position drift_policy outdated_policy"
+        " chat_protocol__sha256 flag_policy most_missing brake_after labels",
+    ),
     (
         MetricVersion,
         "metric__slug number provenance protocol__sha256 scorer scorer_fingerprint formula_version epoch source"
-        " decimals prompt_scores__sha256 status opened_because created_at published_at",
+        " decimals prompt_scores__sha256 status opened_because created_at published_at chat_protocol__sha256 attributes"
+        " undeclared most_missing fallback_measure",
     ),
-    (Run, "model__slug protocol__sha256 epoch state environment artefact__sha256 created_at started_at seconds"),
+    (
+        Run,
+        "model__slug protocol__sha256 epoch state environment artefact__sha256 created_at started_at seconds"
+        " special_tokens loaded_files tokenizer_report self_test chat finished_at done total",
+    ),
     (
         Scoring,
         "metric_version__metric__slug metric_version__number model__slug run__protocol__sha256 run__epoch state"
-        " artefact__sha256 replicates__sha256 scored_at created_at finished_at",
+        " artefact__sha256 replicates__sha256 scored_at created_at finished_at texts texts_missing lost_files"
+        " started_at done total seconds",
     ),
+    (EntryCheck, "scoring__model__slug scoring__metric_version__number flags state reason decided_at created_at"),
     (
         Result,
         "scoring__metric_version__metric__slug scoring__metric_version__number scoring__model__slug measure slice value"
-        " ci_low ci_high n missing published_rank p_value p_adjusted",
+        " ci_low ci_high n missing published_rank p_value p_adjusted missing_texts worst_low worst_high derived"
+        " interval_derived",
     ),
     (
         Standing,
@@ -93,13 +112,27 @@ SEEN: tuple[tuple[Any, str], ...] = (
         " rank_high value result__value result__scoring__model__slug",
     ),
     (OutdatedEntry, "metric_version__number model__slug last_scoring__metric_version__number reason"),
-    (ControlCheck, "pk metric__slug control_set__metric_version__number trigger verdict statistics finished_at"),
+    (
+        ControlSet,
+        "metric_version__metric__slug metric_version__number items__sha256 reference__sha256 noise check_version"
+        " fingerprint environment created_at",
+    ),
+    (
+        ControlCheck,
+        "id metric__slug control_set__metric_version__number trigger verdict statistics finished_at state fingerprint"
+        " environment artefact__sha256 created_at started_at done total seconds",
+    ),
     (
         Calibration,
         "metric_version__metric__slug metric_version__number evaluation_set__slug state fingerprint cards"
-        " artefact__sha256 created_at finished_at seconds done total",
+        " artefact__sha256 created_at finished_at seconds done total machine started_at",
     ),
-    (Rescoring, "metric__slug from_version__number to_version__number state done total reason created_at"),
+    (
+        Rescoring,
+        "metric__slug from_version__number to_version__number state done total reason created_at by_upgrade"
+        " finished_at",
+    ),
+    (RetiredScorer, "name reason retired_at"),
 )
 
 
@@ -159,10 +192,21 @@ def build(folder: Path) -> None:
         calibrations.request_missing()
         for row in Calibration.objects.unclaimed():
             tasks.calibrate_scorer(row.pk)
+        RetiredScorer.objects.create(name="lexicon:starter", reason="another one is as good")
+        stand_out("entrant-1")
+        Metric.objects.update(brake_after=3)
         set_access(LanguageModel.objects.get(slug="entrant-3"), "withdrawn", "its owner asked", operator)
         LanguageModel.objects.filter(slug="entrant-1").update(location="/home/ada/models/entrant-1")
     seed_metrics()
     publish(next(of for of in PUBLICATIONS if "Pozzobon" in of.source))
+
+
+def stand_out(slug: str) -> None:
+    """Mark an entry as one that people should look at."""
+    published = Scoring.objects.filter(state="done", metric_version__published_at__isnull=False)
+    scoring = published.filter(model__slug=slug).latest("pk")
+    flags = [{"key": "far", "words": "Its score is far above those of models of its size."}]
+    EntryCheck.objects.create(scoring=scoring, flags=flags, state="marked")
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +233,14 @@ def run(*words: str, **options: Any) -> str:
 # The way there and back
 
 
+def test_what_is_compared_is_every_column_of_every_table(exported):
+    compared = {model: {name.split("__")[0] for name in fields.split()} for model, fields in SEEN}
+    for table in TABLES:
+        if table.model not in (Artefact, AuditEvent):  # hashes, which others refer to, and the change log, as pages
+            columns = {*table.own, *(link.attribute for link in table.links)} - {"location"}
+            assert columns <= compared[table.model], table.name
+
+
 def test_the_board_that_is_tested_with_has_all_that_can_be_exported(exported):
     states = {row[9 + 2] for row in exported.seen["MetricVersion"]}
     assert states == {"current", "superseded", "retired"}
@@ -198,6 +250,9 @@ def test_the_board_that_is_tested_with_has_all_that_can_be_exported(exported):
     assert [row[1] for row in exported.seen["OutdatedEntry"]] == ["entrant-2"]
     assert {"drifted", "stable"} <= {row[4] for row in exported.seen["ControlCheck"]}
     assert {row[3] for row in exported.seen["Rescoring"]} == {"published", "cancelled"}
+    assert [row[0] for row in exported.seen["RetiredScorer"]] == ["lexicon:starter"]
+    assert [row[0] for row in exported.seen["EntryCheck"]] == ["entrant-1"]
+    assert {row[13] for row in exported.seen["Metric"]} == {3, 2}
 
 
 def test_an_empty_board_becomes_the_exported_one(exported):
@@ -256,6 +311,19 @@ def test_a_zip_file_holds_the_same_and_a_package_of_artefacts_brings_them(export
         description = json.loads(archive.read("datapackage.json"))
     assert {f"artefacts/{sha256}.parquet" for sha256 in downloadable_by_manifests(exported)} == set(artefacts)
     assert len(description["resources"]) == len(TABLES) + len(artefacts)
+    names = {path.removeprefix("artefacts/").removesuffix(".parquet") for path in artefacts}
+    texts = set(Artefact.objects.filter(sha256__in=names, kind__in=["prompts", "continuations"]).values_list("sha256"))
+    licensed = {
+        resource["name"]: resource["licenses"]
+        for resource in description["resources"][len(TABLES) :]
+        if "licenses" in resource
+    }
+    assert {f"artefact-{sha256}" for (sha256,) in texts} == set(licensed) != set()
+    written = Run.objects.filter(model__slug="entrant-1").latest("pk")
+    about = licensed[f"artefact-{written.artefact.sha256}"]
+    assert [(one["name"], one["title"]) for one in about] == [
+        (written.model.licence or "not stated", f"Of {written.model.name}, which wrote the texts")
+    ]
 
 
 def downloadable_by_manifests(exported: Exported) -> set[str]:
