@@ -63,6 +63,7 @@ lint: $(VENV)/.dev ## ruff, mypy, layers, names, templates, migrations, settings
 	$(BIN)/djlint templates --lint --quiet
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py check --fail-level WARNING
+	$(BIN)/python -m tests.migrations
 
 audit: $(VENV)/.dev ## known vulnerabilities of what the lock pins
 	$(BIN)/pip-audit --requirement requirements.lock

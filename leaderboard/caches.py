@@ -1,14 +1,13 @@
 """Caches that hold JSON only: workers can write to shared caches, and the web process must not unpickle that."""
 
 import json
-from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
 from django.db import IntegrityError, transaction
-from django.db.models import Q
-from django.utils import timezone
+from django.db.models import Expression, Q
+from django.db.models.functions import Now
 
 FORGET_EVERY = 256  # writes of one process between two deletions of what has expired
 MISSING = object()
@@ -56,7 +55,7 @@ class TableCache(BaseCache):
     def set(self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
         """Keep a value that JSON can hold. Raises TypeError for any other."""
         if next(self._writes) % FORGET_EVERY == 0:
-            self._entries.filter(expires_at__lte=timezone.now()).delete()
+            self._entries.filter(expires_at__lte=Now()).delete()
         self._entries.update_or_create(
             key=self.make_and_validate_key(key, version=version),
             defaults={"value": json.dumps(value), "expires_at": self._end(timeout)},
@@ -65,7 +64,7 @@ class TableCache(BaseCache):
     def add(self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
         """Keep a value where there is none yet; says whether that was so."""
         name = self.make_and_validate_key(key, version=version)
-        self._entries.filter(key=name, expires_at__lte=timezone.now()).delete()
+        self._entries.filter(key=name, expires_at__lte=Now()).delete()
         try:
             with transaction.atomic():
                 self._entries.create(key=name, value=json.dumps(value), expires_at=self._end(timeout))
@@ -97,13 +96,16 @@ class TableCache(BaseCache):
         self._entries.all().delete()
 
     def _live(self, name: str) -> Any:
-        return self._entries.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), key=name)
+        return self._entries.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), key=name)
 
     @staticmethod
     def _read_value(entries: Any) -> Any:
         text = entries.values_list("value", flat=True).first()
         return MISSING if text is None else decode(text)
 
-    def _end(self, timeout: Any) -> datetime | None:
-        stamp = self.get_backend_timeout(timeout)
-        return None if stamp is None else datetime.fromtimestamp(stamp, UTC)
+    def _end(self, timeout: Any) -> Expression | None:
+        """When a value expires, by the clock of the database: those of several web servers may differ."""
+        from leaderboard.models.clock import from_now
+
+        seconds = self.default_timeout if timeout is DEFAULT_TIMEOUT else timeout
+        return None if seconds is None else from_now(seconds)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from django.conf import settings
 from django.core.files.storage import default_storage
-from django.utils import timezone
 
 from leaderboard.exchange.export import FORMAT, write_zip
 from leaderboard.models import MetricVersion
+from leaderboard.models.clock import database_now
 from leaderboard.queries.stamp import board_stamp
 from leaderboard.services.artefacts import move_in
 
@@ -58,7 +58,7 @@ def find_newest_export() -> BoardExport | None:
 def is_due() -> bool:
     """Whether the board has published numbers, and changed since an export at least EXPORT_SECONDS old."""
     newest_export = find_newest_export()
-    if newest_export and (timezone.now() - newest_export.at).total_seconds() < settings.EXPORT_SECONDS:
+    if newest_export and (database_now() - newest_export.at).total_seconds() < settings.EXPORT_SECONDS:
         return False
     has_publication = MetricVersion.objects.filter(published_at__isnull=False).exists()
     return has_publication and (newest_export is None or newest_export.state != state_of_board())
@@ -71,7 +71,7 @@ def renew() -> bool:
     state = state_of_board()
     with tempfile.TemporaryDirectory() as folder:
         export = write_zip(Path(folder) / "board.zip")
-        move_in(export.path, f"{FOLDER}/{timezone.now():{WHEN}}-{state}.zip")
+        move_in(export.path, f"{FOLDER}/{database_now():{WHEN}}-{state}.zip")
     for old in list_exports()[:-KEPT]:
         default_storage.delete(old.name)
     return True

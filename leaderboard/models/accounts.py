@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import sha256_shape
 
 
@@ -24,7 +25,7 @@ class Invitation(models.Model):
     invited_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", help_text="Nobody: at the terminal."
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
     used_at = models.DateTimeField(null=True)
@@ -70,7 +71,7 @@ class ApiToken(models.Model):
     name = models.CharField(max_length=60, help_text="What it is for, in its owner's words.")
     token_hash = models.CharField(max_length=64, unique=True)
     last_four = models.CharField(max_length=4)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
     expires_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True, help_text="To the hour.")

@@ -6,6 +6,8 @@ from typing import Any, Never
 from django.conf import settings
 from django.db import models
 
+from leaderboard.models.clock import birth_field
+
 
 class LogSection(StrEnum):
     """The section of the public change log that shows an event. Without a section, only operators see it."""
@@ -103,7 +105,7 @@ class AuditEvent(models.Model):
     verb = models.CharField(max_length=60, choices=[(verb.value, verb.value) for verb in AuditVerb])
     subject = models.CharField(max_length=200, help_text="What it was done to, as in `metric safety-toxigen`.")
     detail = models.JSONField(default=dict, blank=True)
-    at = models.DateTimeField(auto_now_add=True)
+    at = birth_field()
 
     class Meta:
         ordering = ("-at", "-pk")

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of, sha256_shape
 from leaderboard.models.evaluation import Artefact
 from leaderboard.models.metrics import Metric, MetricVersion
@@ -31,7 +32,7 @@ class ControlSet(models.Model):
     )
     fingerprint = models.CharField(max_length=64, help_text="Of what made the reference.")
     environment = models.JSONField(default=dict, help_text="Library versions and device.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
 
     class Meta:
         constraints = (
@@ -57,7 +58,7 @@ class Opening(models.Model):
     refusals = models.PositiveIntegerField(default=0, help_text="Times that the scorer was not steady enough.")
     reason = models.TextField(blank=True, help_text="Why it was not.")
     not_before = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
 
     class Meta:
         constraints = (
@@ -75,7 +76,7 @@ class Replicate(models.Model):
     opening = models.ForeignKey(Opening, models.CASCADE, related_name="replicates")
     number = models.PositiveIntegerField(help_text="From 0.")
     artefact = models.ForeignKey(Artefact, models.PROTECT, related_name="+")
-    scored_at = models.DateTimeField(auto_now_add=True)
+    scored_at = birth_field()
 
     class Meta:
         ordering = ("number",)
@@ -197,7 +198,7 @@ class Rescoring(StateMachine):
         help_text="The board opened it by itself: the code computes or checks otherwise than the version before.",
     )
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
     finished_at = models.DateTimeField(null=True, blank=True)
 
     objects = RescoringQuerySet.as_manager()

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of
 from leaderboard.models.states import StateMachine
 from leaderboard.models.work import Scoring
@@ -44,7 +45,7 @@ class EntryCheck(StateMachine):
     reason = models.TextField(blank=True, help_text="Why a moderator released it or did not.")
     decided_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
     decided_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
 
     class Meta:
         ordering = ("created_at", "pk")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.models import Q
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of, sha256_shape
 from scoring.metrics.outputs import OUTPUTS, Outputs
 
@@ -30,7 +31,7 @@ class Artefact(models.Model):
     rows = models.PositiveBigIntegerField()
     size = models.PositiveBigIntegerField(help_text="Bytes.")
     schema_version = models.PositiveIntegerField()
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
     state = models.CharField(max_length=20, choices=FileState, default=FileState.WHOLE, help_text="As last seen.")
     checked_at = models.DateTimeField(null=True, blank=True, help_text="When its bytes were last read and hashed.")
 
@@ -90,7 +91,7 @@ class EvaluationSet(models.Model):
         blank=True,
         help_text="Repeated, contradictory and oddly encoded texts, with their number.",
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
 
     class Meta:
         ordering = ("slug", "version")

@@ -4,6 +4,8 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
+from leaderboard.models.clock import birth_field
+
 
 class ModelIdentity(models.Model):
     """A model as its makers know it. What papers, HELM and this board have of it are entries of it.
@@ -19,7 +21,7 @@ class ModelIdentity(models.Model):
     licence = models.CharField(max_length=120, blank=True)
     hub_id = models.CharField(max_length=200, blank=True, help_text="Where its weights are on the hub.")
     aliases = models.JSONField(default=list, blank=True, help_text="What else it is called, as a list of names.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
 
     class Meta:
         ordering = ("name", "pk")

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of
 from scoring.language_models import Precision
 
@@ -176,7 +177,7 @@ class LanguageModel(models.Model):
         help_text="Since when the service behind it is another one, so that nobody can measure it again.",
     )
     notes = models.TextField(blank=True, help_text="What its submitter says of it.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
 
     objects = LanguageModelQuerySet.as_manager()
 

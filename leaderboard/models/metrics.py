@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact, Protocol
 from leaderboard.models.language_models import LanguageModel
@@ -212,7 +213,7 @@ class MetricVersion(models.Model):
     opened_because = models.ForeignKey(
         "ControlCheck", models.PROTECT, null=True, blank=True, related_name="opened_versions"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
     published_at = models.DateTimeField(null=True, blank=True)
     publications = models.PositiveIntegerField(
         default=0, db_default=0, help_text="How often its standings were written."

@@ -5,8 +5,8 @@ from datetime import timedelta
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
-from django.utils import timezone
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of
 
 SILENT_AFTER = timedelta(seconds=60)  # four beats of a worker, by the clock of the database
@@ -16,6 +16,10 @@ class WorkerQuerySet(models.QuerySet["Worker"]):
     def alive(self) -> "WorkerQuerySet":
         """Those that gave a sign of life lately."""
         return self.filter(beat_at__gt=Now() - SILENT_AFTER)
+
+    def silent(self) -> "WorkerQuerySet":
+        """Those that were not stopped in order, and gave no sign of life lately."""
+        return self.filter(beat_at__lte=Now() - SILENT_AFTER)
 
 
 class Worker(models.Model):
@@ -54,10 +58,13 @@ class Worker(models.Model):
 
 
 class Release(models.Model):
-    """The code that a board runs, from when it migrated the database: workers of another one take no work."""
+    """What a board runs, from when it migrated the database: workers with anything else take no work."""
 
     code = models.CharField(max_length=64)
-    installed_at = models.DateTimeField(default=timezone.now)
+    environment = models.JSONField(
+        default=dict, db_default={}, help_text="The version of Python, and those of libraries as its lock pins them."
+    )
+    installed_at = birth_field()
 
     class Meta:
         ordering = ("-installed_at", "-pk")
@@ -89,7 +96,7 @@ class IncidentKind(models.TextChoices):
     STUCK = "stuck", "A worker makes no progress"
     CAGE = "cage", "A worker runs strangers' models without a protection"
     WAITING = "waiting", "Work waits for the board to work again"
-    HOSTS = "hosts", "Hosts disagree, or run other code"
+    HOSTS = "hosts", "Hosts disagree, are away, or run something else"
     BRAKE = "brake", "A scorer drifts again and again"
     BEAT = "beat", "Beat is silent"
     SWEEP = "sweep", "Nobody looks for waiting work"

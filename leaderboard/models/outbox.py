@@ -5,8 +5,9 @@ from uuid import uuid4
 
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
-from django.utils import timezone
+from django.db.models.functions import Now
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.operations import Incident
 from leaderboard.models.submissions import Submission, SubmissionState
 
@@ -33,7 +34,7 @@ class OutboxManager(models.Manager["OutboxMessage"]):
         began = self.waiting().filter(
             incident=OuterRef("incident"), recipient=OuterRef("recipient"), event=IncidentEvent.OPENED
         )
-        due = self.waiting().filter(not_before__lte=timezone.now())
+        due = self.waiting().filter(not_before__lte=Now())
         return due.exclude(Exists(began), event=IncidentEvent.RESOLVED)
 
     def add_news(self, state: str) -> None:
@@ -68,9 +69,9 @@ class OutboxMessage(models.Model):
     submission = models.ForeignKey(Submission, models.CASCADE, null=True, blank=True, related_name="messages")
     incident = models.ForeignKey(Incident, models.CASCADE, null=True, blank=True, related_name="messages")
     event = models.CharField(max_length=20, blank=True, help_text="The news: the state of the submission or incident.")
-    created_at = models.DateTimeField(default=timezone.now)
+    created_at = birth_field()
     attempts = models.PositiveIntegerField(default=0)
-    not_before = models.DateTimeField(default=timezone.now, help_text="When it may be tried; soon after: in work.")
+    not_before = models.DateTimeField(db_default=Now(), help_text="When it may be tried; soon after: in work.")
     sent_at = models.DateTimeField(null=True, blank=True)
     given_up_at = models.DateTimeField(null=True, blank=True)
     error = models.CharField(max_length=200, blank=True)

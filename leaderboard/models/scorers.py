@@ -3,13 +3,15 @@
 from django.db import models
 from django.db.models import Q
 
+from leaderboard.models.clock import birth_field
+
 
 class RetiredScorer(models.Model):
     """A retired scorer: it scores nothing new under any metric, and its scores stay."""
 
     name = models.CharField(max_length=120, unique=True)
     reason = models.TextField()
-    retired_at = models.DateTimeField(auto_now_add=True)
+    retired_at = birth_field()
 
     class Meta:
         ordering = ("name",)

@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.urls import reverse
-from django.utils import timezone
 
+from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact
 from leaderboard.models.language_models import LanguageModel
@@ -112,7 +113,7 @@ class Submission(StateMachine):
     artefact = models.ForeignKey(Artefact, models.PROTECT, null=True, blank=True, related_name="+")
     model = models.ForeignKey(LanguageModel, models.PROTECT, null=True, blank=True, related_name="submissions")
     scorings = models.ManyToManyField(Scoring, related_name="submissions", blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
     ended_at = models.DateTimeField(null=True, blank=True)
 
     objects = SubmissionQuerySet.as_manager()
@@ -143,7 +144,7 @@ class Submission(StateMachine):
                 target == SubmissionState.ACCEPTED and self.state == SubmissionState.MODERATED
             )
             if target not in OPEN:
-                changes.setdefault("ended_at", timezone.now())
+                changes.setdefault("ended_at", Now())
             was_moved = super().move(target, **changes)
             if was_moved:
                 SubmissionLine.objects.create(submission=self, text=f"{SubmissionState(target).label}.")
@@ -189,7 +190,7 @@ class SubmissionLine(models.Model):
     """A line of the log that its submitter reads."""
 
     submission = models.ForeignKey(Submission, models.CASCADE, related_name="lines")
-    at = models.DateTimeField(auto_now_add=True)
+    at = birth_field()
     text = models.CharField(max_length=500)
 
     class Meta:

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, models
-from django.db.models import Expression, ExpressionWrapper, F, Q
+from django.db import models
+from django.db.models import F, Q
 from django.db.models.functions import Coalesce, Now
 
+from leaderboard.models.clock import birth_field, from_now
 from leaderboard.models.constraints import one_of
 from leaderboard.models.evaluation import Artefact, Protocol
 from leaderboard.models.language_models import LanguageModel
@@ -95,22 +96,6 @@ class WorkQuerySet(models.QuerySet[W], Generic[W]):
         return self.filter(state=Work.State.RUNNING, lease_expires_at__gt=Now())
 
 
-def from_now(seconds: float) -> Expression:
-    """Return the time so many seconds from now, by the clock of the database."""
-    return ExpressionWrapper(Now() + timedelta(seconds=seconds), output_field=models.DateTimeField())
-
-
-def database_now() -> datetime:
-    """Return the time by the clock of the database."""
-    query = (
-        "STATEMENT_TIMESTAMP()" if connection.vendor == "postgresql" else "STRFTIME('%Y-%m-%d %H:%M:%f+00:00', 'NOW')"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {query}")
-        moment = cursor.fetchone()[0]
-    return moment if isinstance(moment, datetime) else datetime.fromisoformat(moment)
-
-
 class WorkState(models.TextChoices):
     QUEUED = "queued", "Waiting"
     RUNNING = "running", "Running"
@@ -164,7 +149,7 @@ class Work(StateMachine):
     lease = models.UUIDField(null=True, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = birth_field()
     enqueued_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     turn_at = models.DateTimeField(null=True, blank=True, help_text="When its last slice began.")

@@ -9,9 +9,9 @@ from celery import current_task
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 
 from leaderboard.models import LanguageModel, Run, Work, Worker
+from leaderboard.models.clock import database_now
 from leaderboard.services.memory import memory_needed
 
 BELIEVED_FOR = timedelta(minutes=10)  # after which a worker tries again what it could not do
@@ -34,17 +34,17 @@ def note_ability(worker: str, ability: str, fingerprint: str = "", problem: str 
         previous = row.abilities.get(ability, {})
         finding = {"fingerprint": fingerprint or previous.get("fingerprint", ""), "problem": problem}
         if problem:
-            finding["at"] = timezone.now().isoformat()
+            finding["at"] = database_now().isoformat()
         if finding != previous:
             row.abilities[ability] = finding
             row.save(update_fields=["abilities"])
 
 
 def recent_problem(row: Worker, ability: str) -> str:
-    """Why the worker could not do something lately; "" where it may try."""
+    """Why the worker could not do something before its last sign of life; "" where it may try."""
     finding = row.abilities.get(ability, {})
     problem, noted_at = finding.get("problem", ""), finding.get("at", "")
-    recent = bool(noted_at) and datetime.fromisoformat(noted_at) > timezone.now() - BELIEVED_FOR
+    recent = bool(noted_at) and datetime.fromisoformat(noted_at) > row.beat_at - BELIEVED_FOR
     return problem if recent else ""
 
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 from django.core.files import File
 from django.core.files.base import ContentFile
 from django.core.files.storage import FileSystemStorage, default_storage
-from django.utils import timezone
 
 from leaderboard.models import Artefact, AuditVerb
+from leaderboard.models.clock import database_now
 from leaderboard.services.audit import record
 from leaderboard.services.file_marks import mark_entries, renew_ranges_on
 from scoring import artefacts
@@ -158,7 +158,7 @@ def note_state(artefact: Artefact, state: str) -> None:
     """Note that the file was found in `state`, and write a change into the audit trail."""
     if artefact.pk is None or artefact.state == state:
         return
-    previous, artefact.state, artefact.checked_at = artefact.state, state, timezone.now()
+    previous, artefact.state, artefact.checked_at = artefact.state, state, database_now()
     stale_rows = Artefact.objects.filter(pk=artefact.pk).exclude(state=state)
     if stale_rows.update(state=state, checked_at=artefact.checked_at):
         record(AuditVerb.CHANGE_STATE_OF_FILE, f"artefact {artefact.sha256}", {"from": previous, "to": state})

@@ -1,6 +1,7 @@
 """The code that runs here: its version, its commit, its libraries."""
 
 import platform
+import re
 import tomllib
 from contextlib import suppress
 from functools import cache
@@ -10,7 +11,10 @@ from typing import Any
 
 from django.conf import settings
 
-LIBRARIES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "tokenizers", "detoxify", "alt-profanity-check")
+LIBRARIES = (
+    *("numpy", "scipy", "pyarrow", "torch", "transformers", "tokenizers", "safetensors"),
+    *("detoxify", "alt-profanity-check", "scikit-learn", "pyahocorasick"),
+)  # a change of which may move a number
 
 
 @cache
@@ -33,6 +37,30 @@ def installed_libraries() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions
+
+
+@cache
+def environment_here() -> dict[str, str]:
+    """What the numbers of this process depend on beside the code: Python's version, and those of installed libraries.
+
+    A library's local version, as in `2.13.0+cu130`, says what it was built for, and counts for nothing here.
+    """
+    return {"python": _python(), **{name: _public(number) for name, number in installed_libraries().items()}}
+
+
+def environment_pinned() -> dict[str, str]:
+    """As `environment_here`, with the versions that requirements.lock pins."""
+    lock = (settings.BASE_DIR / "requirements.lock").read_text(encoding="utf-8")
+    pins = dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", lock, re.MULTILINE))
+    return {"python": _python(), **{name: _public(pins[name]) for name in LIBRARIES if name in pins}}
+
+
+def _python() -> str:
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+def _public(version_number: str) -> str:
+    return version_number.partition("+")[0]
 
 
 def commit(checkout: Path) -> str | None:

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from leaderboard.models import (
     Artefact,
@@ -25,7 +24,7 @@ from leaderboard.models import (
     Work,
     Worker,
 )
-from leaderboard.models.work import database_now, from_now
+from leaderboard.models.clock import database_now, from_now
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.abilities import hosts_to_ask, note_ability, other_workers
 from leaderboard.services.alone import each_alone
@@ -426,7 +425,7 @@ def due_trigger(metric: Metric) -> str | None:
     if (own.environment if own else control.environment) != instrument_environment():
         return Trigger.UPGRADE
     last_end = last.finished_at if last else control.created_at
-    return Trigger.SCHEDULE if last_end and timezone.now() - last_end >= pause_after(checks) else None
+    return Trigger.SCHEDULE if last_end and database_now() - last_end >= pause_after(checks) else None
 
 
 def last_checks(control: ControlSet) -> list[ControlCheck]:

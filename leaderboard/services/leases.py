@@ -16,10 +16,10 @@ from django.conf import settings
 from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection, transaction
 from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Coalesce, Now
-from django.utils import timezone
 
 from leaderboard.models import WORK_TABLES, Rescoring, Scoring, Work, Worker
-from leaderboard.models.work import WaitsFor, from_now
+from leaderboard.models.clock import from_now
+from leaderboard.models.work import WaitsFor
 from leaderboard.services.abilities import note_ability, other_workers, recent_problem, worker_name
 from leaderboard.services.artefacts import ArtefactLost, note_loss
 from leaderboard.services.failures import explain, failure_called, failure_of, fault_of
@@ -231,7 +231,7 @@ def give_back_if_unable(table: type[Work], ability: str) -> Iterator[None]:
 
 def note_stuck(worker: str, task: str) -> None:
     """Note in the worker's row the work that it is stuck at; "" once it is not."""
-    stuck_since = timezone.now() if task else None
+    stuck_since = Now() if task else None
     Worker.objects.filter(name=worker).update(stuck_at=task[:200], stuck_since=stuck_since)
 
 

@@ -18,7 +18,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from leaderboard.models import Artefact, ControlSet, MetricVersion, Opening, Replicate, Scoring, Work
-from leaderboard.models.work import WaitsFor, database_now, from_now
+from leaderboard.models.clock import database_now, from_now
+from leaderboard.models.work import WaitsFor
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.control import choose_items, instrument_environment, instrument_of, scores_artefact
 from leaderboard.services.leases import Deferred, Lease

@@ -14,9 +14,10 @@ from smtplib import SMTPException
 from django.core.mail import EmailMessage
 from django.db import Error, close_old_connections, connection
 from django.db.models import F
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from leaderboard.models import OutboxMessage
+from leaderboard.models.clock import from_now
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +78,8 @@ def send_due(senders: Iterable[Sender]) -> int:
 def attempt(message: OutboxMessage, sender: Sender) -> bool:
     """Send one message, unless somebody else does; says whether it went. Who dies on the way leaves it to the next."""
     messages = OutboxMessage.objects.waiting().filter(pk=message.pk)
-    lease_end = timezone.now() + sender.lease
-    if not messages.filter(not_before=message.not_before).update(not_before=lease_end, attempts=F("attempts") + 1):
+    lease_end = from_now(sender.lease.total_seconds())
+    if not messages.filter(attempts=message.attempts).update(not_before=lease_end, attempts=F("attempts") + 1):
         return False
     attempts = message.attempts + 1
     problem, is_last, was_sent = "", attempts >= sender.most_attempts, False
@@ -92,14 +93,13 @@ def attempt(message: OutboxMessage, sender: Sender) -> bool:
     except (OSError, SMTPException) as error:
         problem = f"the mail server: {type(error).__name__}"
         log.error("%s could not be mailed: %s; see EMAIL_URL", message, type(error).__name__)
-    now = timezone.now()
     if problem and not is_last:
         pause = min(sender.first_pause * 2 ** min(attempts - 1, 10), sender.longest_pause)
-        messages.update(not_before=now + pause, error=problem[:200])
+        messages.update(not_before=from_now(pause.total_seconds()), error=problem[:200])
     elif sender.is_secret:
         messages.delete()
     else:
-        messages.update(**{"given_up_at" if problem else "sent_at": now}, error=problem[:200])
+        messages.update(**{"given_up_at" if problem else "sent_at": Now()}, error=problem[:200])
     return was_sent
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from leaderboard.models import (
     Artefact,
@@ -23,6 +22,7 @@ from leaderboard.models import (
     not_held,
     ranked_now,
 )
+from leaderboard.models.clock import database_now
 from leaderboard.services import artefacts
 from leaderboard.services.alone import each_alone
 from leaderboard.services.failures import failure_of, redact
@@ -154,7 +154,7 @@ def supersede(version: MetricVersion) -> None:
     ).exclude(pk=version.pk)
     others.update(status=MetricVersion.Status.SUPERSEDED)
     MetricVersion.objects.filter(pk=version.pk).update(
-        status=MetricVersion.Status.CURRENT, published_at=version.published_at or timezone.now()
+        status=MetricVersion.Status.CURRENT, published_at=version.published_at or database_now()
     )
 
 

@@ -14,7 +14,8 @@ from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
 from leaderboard.models import WORK_TABLES, Artefact, Download, LanguageModel, MetricVersion, Rescoring, Run, Work
-from leaderboard.models.work import WorkQuerySet, from_now
+from leaderboard.models.clock import from_now
+from leaderboard.models.work import WorkQuerySet
 from leaderboard.services.abilities import leave_to_others
 from leaderboard.services.release import refusal
 from leaderboard.services.turns import Turns, Waiting

@@ -8,7 +8,7 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from leaderboard.models import (
     AuditVerb,
@@ -24,6 +24,7 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
+from leaderboard.models.clock import database_now
 from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
 from leaderboard.services.failures import BOARD_FAULTS, failure_called, redact
@@ -319,7 +320,7 @@ def advance(rescoring: Rescoring) -> bool:
             end(rescoring, "not one entry could be scored: see the reasons of the entries")
             return False
         publish_standings(version)
-        rescoring.move(Rescoring.State.PUBLISHED, finished_at=timezone.now())
+        rescoring.move(Rescoring.State.PUBLISHED, finished_at=Now())
         record_publication(rescoring)
         Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
         log.info("%s: published, %d entries", version, rescoring.total)
@@ -401,7 +402,7 @@ def end(rescoring: Rescoring, reason: str, user: User | None = None, *, go_back:
     Where readers keep the version that they see (`go_back`), models that are not in it are queued for it again.
     """
     previous_state = rescoring.state
-    if not rescoring.move(Rescoring.State.CANCELLED, finished_at=timezone.now()):
+    if not rescoring.move(Rescoring.State.CANCELLED, finished_at=Now()):
         return False
     version = rescoring.to_version
     MetricVersion.objects.filter(pk=version.pk).update(status=MetricVersion.Status.RETIRED)
@@ -473,5 +474,5 @@ def time_left(rescoring: Rescoring) -> timedelta | None:
     share = rescoring.done / rescoring.total if rescoring.total else 0.0
     if not share:
         return None
-    duration = timezone.now() - rescoring.created_at
+    duration = database_now() - rescoring.created_at
     return timedelta(seconds=round(duration.total_seconds() * (1 - share) / share))

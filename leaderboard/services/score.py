@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 from django.db import transaction
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from leaderboard.models import (
     AuditVerb,
@@ -75,7 +75,7 @@ def score(scoring: Scoring) -> bool:
                 replicates=artefacts.store(replicates, "replicates") if replicates.num_rows else None,
                 texts=values.num_rows,
                 texts_missing=formula.count_missing(values),
-                scored_at=timezone.now(),
+                scored_at=Now(),
             )
             OutdatedEntry.objects.filter(metric_version=version, model=scoring.model).delete()
             check = check_entry(scoring)

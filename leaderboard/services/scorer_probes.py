@@ -3,9 +3,8 @@
 import logging
 from datetime import timedelta
 
-from django.utils import timezone
-
 from leaderboard.models import RetiredScorer, ScorerProbe
+from leaderboard.models.clock import database_now
 from leaderboard.services import scorers
 from leaderboard.services.abilities import worker_name
 from leaderboard.services.leases import stop_requested
@@ -20,7 +19,7 @@ LOOKED_AGAIN_AFTER = timedelta(days=1)
 
 def due_probes() -> list[str]:
     """Names of the scorers that metrics use and no worker has tried to load lately."""
-    moment = timezone.now()
+    moment = database_now()
     names = set(scorers.scorers_in_use()) - set(RetiredScorer.objects.values_list("name", flat=True))
     for probe in ScorerProbe.objects.filter(name__in=names):
         if moment - probe.probed_at < (TRIED_AGAIN_AFTER if probe.problem else LOOKED_AGAIN_AFTER):
@@ -48,7 +47,7 @@ def probe_scorers() -> int:
             log.exception("the scorer %s cannot be loaded", name)
             problem = f"{type(error).__name__}: {error}"
         ScorerProbe.objects.update_or_create(
-            name=name, defaults={"problem": problem, "worker": worker_name(), "probed_at": timezone.now()}
+            name=name, defaults={"problem": problem, "worker": worker_name(), "probed_at": database_now()}
         )
     return count
 

@@ -7,9 +7,9 @@ from urllib.parse import urldefrag
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from leaderboard.models import AuditVerb, LanguageModel, Run, Service
+from leaderboard.models.clock import database_now
 from leaderboard.services import cages
 from leaderboard.services.audit import record
 from leaderboard.services.identities import free_slug
@@ -89,7 +89,7 @@ def inspect_service(model: LanguageModel, weights: str = "") -> Service:
         service.likelihoods = way.as_json()
         service.verification = verify(model, server, way, weights)
     service.baseline = take_baseline(server, way, chat_limit_of(model)).as_json()
-    service.asked_at = timezone.now()
+    service.asked_at = database_now()
     return service
 
 
@@ -169,7 +169,7 @@ def open_successor(model: LanguageModel, change: str, snapshot: str = "") -> Lan
     service, _ = Service.objects.select_for_update().get_or_create(model=model)
     if service.successor:
         return service.successor
-    moment = timezone.now()
+    moment = database_now()
     revision = _next_revision(model, snapshot, f"{moment:%Y-%m-%d}")
     successor = LanguageModel(
         **{name: getattr(model, name) for name in AS_BEFORE}, revision=revision, slug=free_slug(model.name, revision)

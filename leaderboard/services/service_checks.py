@@ -8,9 +8,9 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
 from leaderboard.models import AuditVerb, LanguageModel, Service, ServiceCheck, Work
+from leaderboard.models.clock import database_now
 from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
 from leaderboard.services.leases import claim
@@ -134,4 +134,4 @@ def is_due(model: LanguageModel) -> bool:
     while failures < len(checks) and checks[failures].verdict in ("", Verdict.UNAVAILABLE):
         failures += 1
     pause = growing_pause(failures) if failures else timedelta(seconds=settings.CHECK_SECONDS)
-    return timezone.now() - last_end >= pause
+    return database_now() - last_end >= pause

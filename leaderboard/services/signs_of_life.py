@@ -10,7 +10,7 @@ from django.db import Error, connection
 from django.db.models.functions import Now
 
 from leaderboard.models import WORK_TABLES, Pulse, Worker
-from leaderboard.models.work import database_now, from_now
+from leaderboard.models.clock import database_now, from_now
 from leaderboard.services.memory import memory_of_workers
 from leaderboard.services.queue import ready_work
 from leaderboard.services.release import code_here, refusal
@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 15.0
 FORGOTTEN_AFTER = 86_400.0  # seconds
+_last_refusal = ""
 
 
 def describe_here() -> dict[str, Any]:
@@ -36,12 +37,21 @@ def beat(name: str, queues: list[str]) -> None:
     """Record that the worker lives; without the database nothing is recorded."""
     try:
         values = {"beat_at": Now(), "queues": sorted(queues), **describe_here()}
+        _log_refusal(name, values["refusal"])
         Worker.objects.update_or_create(name=name, defaults=values, create_defaults={**values, "started_at": Now()})
         Worker.objects.filter(beat_at__lt=from_now(-FORGOTTEN_AFTER)).delete()
     except Error as error:
         log.warning("%s gives no sign of life: %s", name, type(error).__name__)
     finally:
         hang_up()
+
+
+def _log_refusal(name: str, refusal_now: str) -> None:
+    """Log once why the worker takes no work, and once that it does again."""
+    global _last_refusal
+    if refusal_now != _last_refusal:
+        _last_refusal = refusal_now
+        log.error("%s takes no work: %s", name, refusal_now) if refusal_now else log.info("%s takes work again", name)
 
 
 def leave(name: str) -> None:

@@ -2,7 +2,6 @@
 
 from django.db import connection
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from leaderboard.models import (
     ControlCheck,
@@ -49,9 +48,8 @@ def say_to(submissions: "QuerySet[Submission]", text: str) -> None:
     under_way = submissions.filter(state=Submission.State.ACCEPTED).order_by().values("id")
     selection, parameters = under_way.query.sql_with_params()
     line = SubmissionLine._meta.db_table
-    moment = connection.ops.adapt_datetimefield_value(timezone.now())
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {line} (submission_id, at, text) SELECT waiting.id, %s, %s FROM ({selection}) AS waiting",  # noqa: S608
-            [moment, text[:LONGEST], *parameters],
+            f"INSERT INTO {line} (submission_id, text) SELECT waiting.id, %s FROM ({selection}) AS waiting",  # noqa: S608
+            [text[:LONGEST], *parameters],
         )

@@ -11,12 +11,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Count, Max, Q
 from django.db.models.functions import Now
-from django.utils import timezone
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from leaderboard.celery import app
 from leaderboard.models import WORK_TABLES, AuditVerb, Work, Worker
+from leaderboard.models.clock import database_now
 from leaderboard.services.audit import record
 from scoring.refusals import Refused
 
@@ -53,7 +53,8 @@ class LiveWorker:
 class Fleet:
     """The queues and the workers. problem: why the broker did not answer; empty where it did.
 
-    known: the rows of living workers, with their cages and the work that they are stuck at.
+    known: the rows of living workers, with their cages and the work that they are stuck at. away: those of workers that
+    fell silent within a day.
     """
 
     queues: list[Queue]
@@ -61,6 +62,7 @@ class Fleet:
     problem: str
     at: datetime
     known: list[Worker] = field(default_factory=list)
+    away: list[Worker] = field(default_factory=list)
 
     @property
     def unattended(self) -> list[str]:
@@ -68,8 +70,13 @@ class Fleet:
         return [] if self.problem else [queue.name for queue in self.queues if not queue.workers]
 
     def as_json(self) -> dict[str, Any]:
-        rows = {row.name: {"cage": row.cage, "stuck_at": row.stuck_at} for row in self.known}
-        return asdict(replace(self, known=[])) | {"unattended": self.unattended, "known": rows}
+        rows = {row.name: {"cage": row.cage, "stuck_at": row.stuck_at, "refusal": row.refusal} for row in self.known}
+        away = {row.name: row.beat_at.isoformat() for row in self.away}
+        return asdict(replace(self, known=[], away=[])) | {
+            "unattended": self.unattended,
+            "known": rows,
+            "away": away,
+        }
 
 
 def look(answer_seconds: float | None = None) -> Fleet:
@@ -94,7 +101,7 @@ def look(answer_seconds: float | None = None) -> Fleet:
         Queue(name, messages.get(name), *count_in_queue(name), [row.name for row in workers if name in row.queues])
         for name in QUEUES
     ]
-    return Fleet(queues, workers, problem, timezone.now(), list(Worker.objects.alive()))
+    return Fleet(queues, workers, problem, database_now(), list(Worker.objects.alive()), list(Worker.objects.silent()))
 
 
 def restart(row: Worker, user: User | None = None) -> None:

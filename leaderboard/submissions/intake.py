@@ -3,17 +3,16 @@
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any, BinaryIO, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files import File
 from django.db import transaction
-from django.utils import timezone
 
 from leaderboard.card.form import FIELDS, as_json
 from leaderboard.models import AuditVerb, Submission
+from leaderboard.models.clock import from_now
 from leaderboard.people.services.accounts import may_submit
 from leaderboard.services import cages
 from leaderboard.services.audit import record
@@ -82,7 +81,7 @@ def refuse_too_many(user: User) -> None:
         problem = "Your account may not submit: confirm its e-mail address, or ask an operator for the role submitter."
     elif submissions.unfinished().count() >= at_once:
         problem = f"You have {at_once} submissions under way, the maximum: wait for one to end, or cancel one."
-    elif submissions.filter(created_at__gt=timezone.now() - timedelta(days=1)).count() >= a_day:
+    elif submissions.filter(created_at__gt=from_now(-86_400)).count() >= a_day:
         problem = f"You sent {a_day} submissions within a day, the maximum: try again tomorrow."
     else:
         return

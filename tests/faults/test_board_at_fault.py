@@ -26,7 +26,7 @@ from leaderboard.models import (
     Submission,
     Work,
 )
-from leaderboard.models.work import database_now
+from leaderboard.models.clock import database_now
 from leaderboard.operations.alerts import look
 from leaderboard.operations.services import restore
 from leaderboard.operations.services.scrub import look_at

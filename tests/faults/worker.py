@@ -40,11 +40,11 @@ def database_url() -> str:
 
 
 @contextmanager
-def worker(queues: str = ALL_QUEUES, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker(queues: str = ALL_QUEUES, name: str = "celery", **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker for `queues`, with beat; killed at the end of the block, its last words told if that fails."""
     log = settings.VAR / f"worker-{time.monotonic_ns()}.log"
     command = [sys.executable, "-m", "celery", "--app", "leaderboard", "worker"]
-    command += ["--queues", queues]
+    command += ["--queues", queues, "--hostname", f"{name}@%h"]
     command += ["--pool", "threads", "--concurrency", "2", "--beat", "--loglevel", "INFO"]
     command += ["--schedule", str(settings.VAR / f"schedule-{time.monotonic_ns()}")]
     variables = os.environ | {

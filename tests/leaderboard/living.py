@@ -30,7 +30,7 @@ from leaderboard.models import (
     Scoring,
     Work,
 )
-from leaderboard.models.work import from_now
+from leaderboard.models.clock import from_now
 from leaderboard.services import artefacts, rescore, scorers
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_own_prompts

@@ -656,7 +656,7 @@ def test_a_worker_writes_the_download_once_for_each_state(imported, client, sett
         settings.EXPORT_SECONDS = 0
         later = timezone.now() + timedelta(minutes=number + 1)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("leaderboard.exchange.downloads.timezone.now", lambda later=later: later)
+            patch.setattr("leaderboard.exchange.downloads.database_now", lambda later=later: later)
             tasks.export_board()
         settings.EXPORT_SECONDS = 3600
     assert len(downloads.list_exports()) == downloads.KEPT

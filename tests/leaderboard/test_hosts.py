@@ -7,12 +7,14 @@ from io import StringIO
 import pytest
 from django.core.files.storage import default_storage
 from django.core.management import call_command
+from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import (
     AuditEvent,
     ControlCheck,
     FolderFile,
+    Incident,
     LanguageModel,
     MetricVersion,
     Release,
@@ -23,9 +25,12 @@ from leaderboard.models import (
     Work,
     Worker,
 )
+from leaderboard.models.clock import from_now
+from leaderboard.operations.alerts import look
 from leaderboard.services import (
     abilities,
     artefacts,
+    build,
     checks,
     control,
     folders,
@@ -243,6 +248,64 @@ def test_a_worker_of_other_code_takes_no_work_and_names_both(two_hosts, living):
     Release.objects.all().delete()
     release.note_release()
     assert queue.do_fairest(Scoring, score_one)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "is_refused"),
+    [
+        ("torch", "2.4.0", True),
+        ("python", "3.99", True),
+        ("torch", "2.13.0+cu130", False),  # the same version, built for a GPU
+        ("torch", None, False),  # it moves no number here, and work that needs it is for other hosts
+    ],
+)
+def test_a_worker_with_another_library_than_the_board_pins_takes_no_work_and_names_it(
+    two_hosts, living, monkeypatch, name, version, is_refused, caplog
+):
+    Release.objects.all().delete()
+    monkeypatch.setattr(build, "environment_pinned", lambda: {"python": "3.11", "torch": "2.13.0"})
+    monkeypatch.setattr(release, "environment_pinned", build.environment_pinned)
+    release.note_release()
+    libraries = {"torch": "2.13.0", name: version} if version else {}
+    monkeypatch.setattr(build, "installed_libraries", lambda: {k: v for k, v in libraries.items() if k != "python"})
+    monkeypatch.setattr(build, "_python", lambda: libraries.get("python", "3.11"))
+    monkeypatch.setattr(release, "environment_here", build.environment_here.__wrapped__)
+    request_evaluation(entrant(3, living), living, send=False)
+    assert queue.do_fairest(Scoring, score_one) is not is_refused
+    signs_of_life.beat("default@alpha", ["default"])
+    refusal = Worker.objects.get(name="default@alpha").refusal
+    look()
+    incidents = Incident.objects.filter(kind="hosts", resolved_at=None)
+    if is_refused:
+        pinned = release.Release.objects.get().environment[name]
+        assert f"this worker has {name} {version} where the board has {pinned} since" in refusal
+        assert "requirements.lock" in refusal
+        assert refusal in caplog.text
+        assert refusal in incidents.get().summary
+    else:
+        assert refusal == ""
+        assert not incidents.exists()
+
+
+def test_the_board_pins_what_its_lock_says_and_runs_it_here():
+    pins = build.environment_pinned()
+    assert set(pins) == {"python", *build.LIBRARIES}
+    assert build.environment_here() == pins
+
+
+def test_a_worker_that_fell_silent_is_named_as_away_until_it_is_back(two_hosts, client, admin_user):
+    beta = Worker.objects.filter(host="beta")
+    beta.update(beat_at=from_now(-90))
+    look()
+    assert "default@beta has given no sign of life since" in Incident.objects.get(resolved_at=None).summary
+    client.force_login(admin_user)
+    page = client.get(reverse("operate_workers")).content.decode()
+    assert "default@beta is away" in page
+    assert "default@alpha is away" not in page
+    signs_of_life.beat("default@beta", ["default"])
+    look()
+    assert not Incident.objects.filter(resolved_at=None).exists()
+    assert "is away" not in client.get(reverse("operate_workers")).content.decode()
 
 
 # Whose drift is believed

@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from leaderboard.models import Incident, OutboxMessage, Submission
+from leaderboard.models.clock import database_now, from_now
 from leaderboard.operations.alerts import ALERTS
 from leaderboard.people.services.password_resets import request_reset
 from leaderboard.services.outbox import post, send_due
@@ -31,6 +32,8 @@ def messages(settings) -> None:
     submission.move(Submission.State.REFUSED, reason="No.")
     about = {"key": "k", "kind": "failed", "subject": "runs", "summary": "1 run failed.", "path": "/operate/"}
     Incident.objects.create(**about, opened_at=timezone.now()).messages.add_alerts("opened", ["e-mail"])
+    for age, kind in enumerate(("alert", "news", "reset", "letter")):
+        OutboxMessage.objects.filter(kind=kind).update(created_at=from_now(-age))
 
 
 @pytest.fixture
@@ -58,10 +61,9 @@ def test_who_stands_in_for_beat_sends_alerts_alone(messages):
     assert OutboxMessage.objects.waiting().count() == 3
 
 
-def test_pauses_grow_by_the_rule_of_each_kind_up_to_the_longest(messages, no_mail_server, monkeypatch):
+def test_pauses_grow_by_the_rule_of_each_kind_up_to_the_longest(messages, no_mail_server):
     pauses: dict[str, list[int]] = {sender.kind: [] for sender in SENDERS}
-    now = timezone.now()
-    monkeypatch.setattr(timezone, "now", lambda: now)
+    now = database_now()
     for attempts in (0, 1, 14):
         OutboxMessage.objects.update(attempts=attempts, not_before=now)
         assert send_due(SENDERS) == 0

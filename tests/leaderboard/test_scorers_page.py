@@ -15,7 +15,7 @@ from sklearn import metrics
 
 from leaderboard import tasks
 from leaderboard.models import Artefact, Calibration, EvaluationSet, MetricVersion, Work
-from leaderboard.models.work import from_now
+from leaderboard.models.clock import from_now
 from leaderboard.services import artefacts, calibrations
 from leaderboard.services.evaluation_sets import import_sentences
 from scoring.evaluation_sets import build_starter, get

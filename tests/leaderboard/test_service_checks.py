@@ -156,7 +156,7 @@ def test_an_opening_answered_otherwise_twice_is_a_change_that_everybody_is_told(
     log = client.get(reverse("changes")).content.decode()
     assert "Service changed" in log
     assert "three times in a row" in log
-    (finding,) = [found for found in findings() if found.kind == Incident.Kind.SERVICE]
+    (finding,) = [found for found in findings(timezone.now()) if found.kind == Incident.Kind.SERVICE]
     assert served.slug in finding.summary
 
 

@@ -30,6 +30,7 @@ from leaderboard.models import (
     Submission,
     SubmissionLine,
 )
+from leaderboard.models.clock import from_now
 from leaderboard.services import scorer_probes, scorers
 from leaderboard.services.failures import FAILURES, redact
 from leaderboard.services.leases import claim
@@ -403,6 +404,7 @@ def test_cancelling_leaves_alone_what_somebody_else_or_the_board_waits_for(small
     assert run.state == "queued"
 
     theirs = submit_of_the_board(small)
+    Scoring.objects.filter(pk=theirs.pk).update(created_at=from_now(-1))
     mine = begun(ada, 7)
     lifecycle.cancel(mine, ada)
     theirs.refresh_from_db()

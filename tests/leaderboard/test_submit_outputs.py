@@ -19,7 +19,7 @@ from django.urls import reverse
 
 from leaderboard import tasks
 from leaderboard.models import ControlCheck, LanguageModel, OutdatedEntry, Reading, Run, Standing, Submission, Work
-from leaderboard.models.work import from_now
+from leaderboard.models.clock import from_now
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services import artefacts, leases, queue, rescore
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from leaderboard import tasks
 from leaderboard.models import AuditEvent, AuditVerb, LanguageModel, Metric, MetricVersion, Succession, Work
-from leaderboard.models.work import from_now
+from leaderboard.models.clock import from_now
 from leaderboard.people.services.roles import set_role
 from leaderboard.queries.succession import newest_succession, show_succession
 from leaderboard.queries.succession_words import sentences

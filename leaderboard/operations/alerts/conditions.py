@@ -13,7 +13,6 @@ from django.conf import settings
 from django.db.models import Count, Q
 from django.db.models.functions import Now
 from django.urls import reverse
-from django.utils import timezone
 
 from leaderboard.models import (
     WORK_TABLES,
@@ -45,12 +44,11 @@ ACTIVE = (Rescoring.State.RUNNING, Rescoring.State.PAUSED)
 ENDED = (Work.State.DONE, Work.State.FAILED)
 
 
-def findings() -> Iterator[AlertFinding]:
-    """Find all current problems, in a few queries.
+def findings(moment: datetime) -> Iterator[AlertFinding]:
+    """Find all problems of `moment`, which is now by the clock of the database, in a few queries.
 
     Each look stands alone: what one of them raises is raised after the findings of all others.
     """
-    moment = timezone.now()
     looks: tuple[Callable[[], Iterator[AlertFinding]], ...] = (
         partial(drifts, moment),
         partial(changed_services, moment),

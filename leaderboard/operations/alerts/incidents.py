@@ -10,6 +10,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, transact
 from django.utils import timezone
 
 from leaderboard.models import Incident, OutboxMessage
+from leaderboard.models.clock import database_now
 from leaderboard.operations.alerts.conditions import findings
 from leaderboard.operations.alerts.delivery import ALERTS, payload, ping, receivers, transmit
 from leaderboard.operations.alerts.finding import AlertFinding
@@ -28,9 +29,9 @@ def look() -> None:
 
     Safe to do twice at a time: the database allows one open incident a key.
     """
-    now = timezone.now()
+    now = database_now()
     findings_by_key = {}
-    for finding in findings():  # what it raises at its end comes before anything is taken for over
+    for finding in findings(now):  # what it raises at its end comes before anything is taken for over
         findings_by_key[finding.key] = finding
         open_incident(finding, now)
     for incident in Incident.objects.filter(resolved_at=None):

@@ -23,7 +23,7 @@ from leaderboard.models import (
     Work,
     Worker,
 )
-from leaderboard.models.work import database_now
+from leaderboard.models.clock import database_now
 from leaderboard.operations.alerts.finding import AlertFinding
 from leaderboard.services.artefacts import StorageAway, require_storage
 from leaderboard.services.checks import ANSWERED, is_braked
@@ -43,7 +43,8 @@ WAITS_LONG = timedelta(seconds=45)  # for a repair of the board
 def looks(moment: datetime) -> tuple[Callable[[], Iterator[AlertFinding]], ...]:
     """Return the functions that each look for one kind of problem."""
     return (
-        other_code,
+        refused_workers,
+        silent_workers,
         partial(disagreements, moment),
         brakes,
         silent_beat,
@@ -57,11 +58,21 @@ def looks(moment: datetime) -> tuple[Callable[[], Iterator[AlertFinding]], ...]:
     )
 
 
-def other_code() -> Iterator[AlertFinding]:
-    """Find workers that take no work because their code is not the board's."""
+def refused_workers() -> Iterator[AlertFinding]:
+    """Find workers that take no work because their code or their libraries are not the board's."""
     for worker in Worker.objects.alive().exclude(refusal=""):
         summary = f"{worker.name} takes no work: {worker.refusal}."
         yield _finding(Incident.Kind.HOSTS, f"code:{worker.name}", f"worker {worker.name}", summary, "operate_workers")
+
+
+def silent_workers() -> Iterator[AlertFinding]:
+    """Find workers that fell silent and were not stopped in order: a host or its network is away."""
+    for worker in Worker.objects.silent():
+        summary = (
+            f"{worker.name} has given no sign of life since {worker.beat_at:%Y-%m-%d %H:%M} UTC. Others do its work. "
+            "Look whether its host reaches the database and the broker; it goes on by itself once it does."
+        )
+        yield _finding(Incident.Kind.HOSTS, f"away:{worker.name}", f"worker {worker.name}", summary, "operate_workers")
 
 
 def disagreements(moment: datetime) -> Iterator[AlertFinding]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import Count, Max, Min, Q, Sum
-from django.utils import timezone
+from django.db.models.functions import Now
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -99,7 +99,7 @@ def texts() -> Iterator[Metric]:
     pace = GaugeMetricFamily(
         "plumbline_texts_per_second", "Texts by the second, of work that ended within an hour.", labels=["kind"]
     )
-    late = Q(finished_at__gt=timezone.now() - LATELY)
+    late = Q(finished_at__gt=Now() - LATELY)
     for table in TIMED:
         done_works = table.objects.filter(state=Work.State.DONE, seconds__gt=0)
         sums = done_works.aggregate(all=Sum("done"), texts=Sum("done", filter=late), time=Sum("seconds", filter=late))
@@ -137,8 +137,8 @@ def machinery() -> Iterator[Metric]:
         alive.add_metric([queue], served_queues.count(queue))
     oldest = GaugeMetricFamily("plumbline_lease_age_seconds", "Age of the oldest heartbeat of running work.")
     running_works = (table.objects.filter(state=Work.State.RUNNING) for table in WORK_TABLES)
-    beats = [rows.aggregate(at=Min("heartbeat_at"))["at"] for rows in running_works]
-    oldest.add_metric([], max([(timezone.now() - moment).total_seconds() for moment in beats if moment], default=0.0))
+    ages = [rows.aggregate(age=Now() - Min("heartbeat_at"))["age"] for rows in running_works]
+    oldest.add_metric([], max([age.total_seconds() for age in ages if age is not None], default=0.0))
     pulses = GaugeMetricFamily(
         "plumbline_last_done_timestamp_seconds", "When the sweep, the watch and the look ended last.", labels=["what"]
     )

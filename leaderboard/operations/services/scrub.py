@@ -4,7 +4,7 @@ import logging
 import math
 
 from django.db.models import F, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from leaderboard.models import Artefact
 from leaderboard.services.artefacts import ArtefactLost, require_storage, verify_stored
@@ -38,7 +38,7 @@ def look_at(artefact: Artefact) -> bool:
     except ArtefactLost as error:
         log.error("%s", error)
         whole = False
-    Artefact.objects.filter(pk=artefact.pk).update(checked_at=timezone.now())
+    Artefact.objects.filter(pk=artefact.pk).update(checked_at=Now())
     return whole
 
 

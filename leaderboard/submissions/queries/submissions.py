@@ -8,7 +8,6 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.paginator import Page, Paginator
 from django.db.models import Count
-from django.utils import timezone
 
 from leaderboard.card.form import CARD
 from leaderboard.models import (
@@ -23,6 +22,7 @@ from leaderboard.models import (
     SubmissionLine,
     Work,
 )
+from leaderboard.models.clock import database_now, from_now
 from leaderboard.rankings.places import Place, places_of
 from leaderboard.services.failures import Advice, explain, redact
 from leaderboard.services.queue import places
@@ -132,6 +132,7 @@ def describe_status(submission: Submission) -> SubmissionStatus:
     download = (
         Download.objects.filter(model=model).first() if is_moving and submission.form == Submission.Form.HUB else None
     )
+    now = database_now()
     stages = [
         _describe_stage(
             evaluation,
@@ -142,6 +143,7 @@ def describe_status(submission: Submission) -> SubmissionStatus:
             guesses.get(evaluation.run.protocol_id) if evaluation.run else None,
             standing.get(evaluation.scoring.metric_version_id) if evaluation.scoring else None,
             download,
+            now,
         )
         for evaluation in submission_evaluations
     ]
@@ -171,7 +173,7 @@ def _find_checks(submission_evaluations: Sequence[Evaluation]) -> dict[int, Cont
         for evaluation in submission_evaluations
         if evaluation.scoring and evaluation.step in (EvaluationStep.SCORING, EvaluationStep.PUBLISHING)
     }
-    checks = ControlCheck.objects.filter(metric__in=scoring, created_at__gte=timezone.now() - timedelta(days=7))
+    checks = ControlCheck.objects.filter(metric__in=scoring, created_at__gte=from_now(-7 * 86_400))
     newest = {check.metric_id: check for check in checks.order_by("pk")} if scoring else {}
     return {pk: check for pk, check in newest.items() if _is_for(check, scoring[pk])}
 
@@ -206,6 +208,7 @@ def _describe_stage(
     guess: timedelta | None,
     standing: Place | None,
     download: Download | None,
+    now: datetime,
 ) -> Stage:
     work = evaluation.work
     has_failed = (
@@ -217,7 +220,7 @@ def _describe_stage(
     is_running = work is not None and work.state == Work.State.RUNNING
     return Stage(
         evaluation,
-        _describe_download(evaluation, download) or _describe_evaluation(evaluation, place, check, timezone.now()),
+        _describe_download(evaluation, download, now) or _describe_evaluation(evaluation, place, check, now),
         place,
         work.time_left if work and not work.held else None,
         None if is_running or work is None or work.done else guess,
@@ -228,7 +231,7 @@ def _describe_stage(
     )
 
 
-def _describe_download(evaluation: Evaluation, download: Download | None) -> str:
+def _describe_download(evaluation: Evaluation, download: Download | None, now: datetime) -> str:
     """Describe the download that an evaluation waits for; "" if it waits for none."""
     waits = (
         evaluation.step == EvaluationStep.COLLECTING
@@ -238,8 +241,8 @@ def _describe_download(evaluation: Evaluation, download: Download | None) -> str
     )
     if download is None or not waits or download.state in (Work.State.DONE, Work.State.CANCELLED):
         return ""
-    if download.state == Work.State.QUEUED and download.not_before and download.not_before > timezone.now():
-        return _describe_pause(download, timezone.now())
+    if download.state == Work.State.QUEUED and download.not_before and download.not_before > now:
+        return _describe_pause(download, now)
     if download.state == Work.State.QUEUED:
         return "Waiting for its files to be fetched from the hub."
     return f"Its files are fetched from the hub: {download.done / 1000:,.0f} MB so far."

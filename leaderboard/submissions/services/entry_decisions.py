@@ -2,9 +2,9 @@
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
 from leaderboard.models import AuditVerb, EntryCheck, MetricVersion
+from leaderboard.models.clock import database_now
 from leaderboard.people.services.roles import operates
 from leaderboard.services.audit import record
 from leaderboard.services.locks import lock_version
@@ -36,7 +36,7 @@ def decide(check: EntryCheck, decision: str, reason: str, user: User | None = No
     version, previous_state = scoring.metric_version, check.state
     with transaction.atomic():
         lock_version(version.pk)
-        changes = {"reason": reason, "decided_by": user, "decided_at": timezone.now()}
+        changes = {"reason": reason, "decided_by": user, "decided_at": database_now()}
         if not check.move(DECISIONS[decision], **changes):
             raise Refused(f"It is not held back any more: {check.get_state_display().lower()}.")
         detail = {"model": scoring.model.slug, "version": version.number, "reason": reason}

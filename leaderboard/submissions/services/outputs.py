@@ -4,10 +4,10 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.utils import timezone
 
 from leaderboard.card.form import columns_of
 from leaderboard.models import AuditVerb, LanguageModel, Metric, Protocol, Run, Submission, Work
+from leaderboard.models.clock import database_now
 from leaderboard.services import artefacts
 from leaderboard.services.audit import record
 from leaderboard.services.evaluate import CannotEvaluate
@@ -133,7 +133,7 @@ def enter(submission: Submission) -> LanguageModel:
 
 def add_outputs(submission: Submission, model: LanguageModel, outputs: set[tuple[int, int]]) -> None:
     """Make a finished run for each protocol and epoch in `outputs`, with the origin of the outputs."""
-    payload, finished_at, artefact = submission.payload, timezone.now(), submission.artefact
+    payload, finished_at, artefact = submission.payload, database_now(), submission.artefact
     if artefact is None:
         raise CannotEvaluate("the outputs are not stored any more: send the file again")
     for protocol_key, epoch in sorted(outputs):

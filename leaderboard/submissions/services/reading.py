@@ -11,8 +11,8 @@ from typing import Any
 from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
+from django.db.models.functions import Now
 from django.template.defaultfilters import filesizeformat
-from django.utils import timezone
 
 from leaderboard.models import Artefact, AuditVerb, Protocol, Reading, Submission, SubmissionLine, Work
 from leaderboard.services import artefacts, cages, failures
@@ -147,7 +147,7 @@ def refuse_and_keep(submission: Submission, lease: Lease, reason: str) -> None:
 
 
 def _refuse(submission: Submission, reason: str, report: dict[str, Any], *, keep: bool = False) -> None:
-    if submission.move(Submission.State.REFUSED, reason=reason, report=report, ended_at=timezone.now()):
+    if submission.move(Submission.State.REFUSED, reason=reason, report=report, ended_at=Now()):
         record(AuditVerb.REFUSE_SUBMISSION, str(submission), {"reason": reason, "problems": report.get("counts", {})})
     if not keep:
         Submission.objects.filter(pk=submission.pk).update(upload="")
