@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from environs import Env, validate
 
 from leaderboard.private_files import FILE_MODE, FOLDER_MODE, prepare_folder
+from leaderboard.storage.addresses import WrongAddress, folder_entry, read_storage_address
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
@@ -222,8 +223,16 @@ SENTRY_DSN = env.str("SENTRY_DSN", "")
 PLUMBLINE_DATA = env.path("PLUMBLINE_DATA", VAR / "data")
 MEDIA_ROOT = VAR / "artefacts"
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = FILE_MODE, FOLDER_MODE
+# A folder, or a bucket of an S3 server. Credentials of a bucket are AWS's own variables; boto3 reads them.
+_storage_url = env.str("STORAGE_URL", "")
+try:
+    _storage = read_storage_address(_storage_url) if _storage_url else folder_entry(MEDIA_ROOT)
+except WrongAddress as error:
+    raise ImproperlyConfigured(f"STORAGE_URL: {error}") from None
+# GB that the copies of a bucket's files may take on this host, in PLUMBLINE_VAR/copies.
+STORAGE_CACHE_GB = env.float("STORAGE_CACHE_GB", 20.0, validate=NOT_NEGATIVE)
 STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": MEDIA_ROOT}},
+    "default": _storage,
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 STATIC_URL = "static/"

@@ -7,13 +7,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from django.conf import settings
-from django.core.files.storage import default_storage
 
 from leaderboard.exchange.export import FORMAT, write_zip
 from leaderboard.models import MetricVersion
 from leaderboard.models.clock import database_now
 from leaderboard.queries.stamp import board_stamp
 from leaderboard.services.artefacts import move_in
+from leaderboard.storage import board_storage
 
 FOLDER = "exports"
 WHEN = "%Y%m%dT%H%M%SZ"
@@ -37,10 +37,8 @@ def state_of_board() -> str:
 
 def list_exports() -> list[BoardExport]:
     """List the exports on the storage, oldest first."""
-    if not default_storage.exists(FOLDER):
-        return []
     exports = []
-    for name in sorted(default_storage.listdir(FOLDER)[1]):
+    for name in sorted(board_storage().listdir(FOLDER)[1]):
         written_at, _, state = name.removesuffix(".zip").partition("-")
         if name.endswith(".zip") and state:
             exports.append(
@@ -73,5 +71,5 @@ def renew() -> bool:
         export = write_zip(Path(folder) / "board.zip")
         move_in(export.path, f"{FOLDER}/{database_now():{WHEN}}-{state}.zip")
     for old in list_exports()[:-KEPT]:
-        default_storage.delete(old.name)
+        board_storage().delete(old.name)
     return True

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from django.core.files.storage import default_storage
 from django.core.management.color import no_style
 from django.db import DatabaseError, connection, models, transaction
 
@@ -19,6 +18,7 @@ from leaderboard.exchange.tables import BY_NAME, BY_OPERATOR, TABLES, PackageLin
 from leaderboard.models import Artefact, AuditVerb, LanguageModel, Metric, Protocol
 from leaderboard.services.artefacts import ArtefactLost, is_stored, is_whole, move_in, require_storage, verify_stored
 from leaderboard.services.audit import record
+from leaderboard.storage import board_storage
 from scoring.refusals import Refused
 
 Row = dict[str, Any]
@@ -45,7 +45,7 @@ def import_package(path: Path, progress: Progress = lambda *_: None) -> dict[str
                 record(AuditVerb.IMPORT_BOARD, "board", detail | {"rows": rows})
         except BaseException:
             for name in stored_names:
-                default_storage.delete(name)
+                board_storage().delete(name)
             raise
     return rows
 

@@ -1,34 +1,35 @@
-"""Artefacts on the storage: written whole under a temporary name, then renamed, then referred to.
+"""Artefacts on the storage: written whole, named by the hash of their bytes, then referred to.
 
-Every process compares the bytes of a file with the hash that names it at the first read, and again when the size or the
-time of the file changes. A lost file is marked, and never used.
+A host compares the bytes of a file with its hash at the first read, and again when the file changes. From a bucket it
+reads them into copies of its own. A lost file is marked, and never used.
 """
 
 import errno
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import pyarrow as pa
 from django.core.files import File
 from django.core.files.base import ContentFile
-from django.core.files.storage import FileSystemStorage, default_storage
 
 from leaderboard.models import Artefact, AuditVerb
 from leaderboard.models.clock import database_now
 from leaderboard.services.audit import record
 from leaderboard.services.file_marks import mark_entries, renew_ranges_on
+from leaderboard.storage import BoardStorage, StorageAway, board_storage
+from leaderboard.storage.copies import WrongBytes, digest, keep_copy, open_copy
+from leaderboard.storage.folder import identity_of
+from leaderboard.storage.marks import forget_checked, is_checked, note_checked
 from scoring import artefacts
 
 SENTINEL = "plumbline-storage"
 SENTINEL_TEXT = b"The files of a Plumbline board. Without this one the board takes the storage for not mounted.\n"
 UNREADABLE = (errno.EIO, errno.EISDIR)  # of a file on a storage that is there
-
-_verified: dict[str, tuple[object, ...]] = {}  # by place on the storage: size and time as the hash was right
+PIECE = 2**20
 
 
 class ArtefactLost(FileNotFoundError):
@@ -40,24 +41,21 @@ class ArtefactLost(FileNotFoundError):
         self.problem = problem
 
 
-class StorageAway(OSError):
-    """The storage is not there: the file that marks it cannot be read."""
-
-
 def mark_storage() -> None:
     """Mark the storage as this board's. Only a new board and an operator may: an empty mount point must not pass."""
-    if not default_storage.exists(SENTINEL):
-        default_storage.save(SENTINEL, ContentFile(SENTINEL_TEXT))
+    if not board_storage().exists(SENTINEL):
+        board_storage().save(SENTINEL, ContentFile(SENTINEL_TEXT))
 
 
 def require_storage() -> None:
     """Raise StorageAway where the storage is not there."""
     try:
-        with default_storage.open(SENTINEL, "rb") as file:
+        with board_storage().open(SENTINEL, "rb") as file:
             file.read(1)
     except Exception as error:
+        reason = str(error) if isinstance(error, StorageAway) else type(error).__name__
         raise StorageAway(
-            f"the storage of files is away: its file {SENTINEL} cannot be read ({type(error).__name__}). Mount the "
+            f"the storage of files is away: its file {SENTINEL} cannot be read ({reason}). Mount the "
             "storage; where it is there and new, run `manage.py mark_storage`"
         ) from error
 
@@ -87,7 +85,7 @@ def store(table: pa.Table, kind: str) -> Artefact:
 
 def is_stored(artefact: Artefact) -> bool:
     """Whether the file is there: a board may know an artefact by its hash only. Raises StorageAway."""
-    if default_storage.exists(artefact.storage_name):
+    if board_storage().exists(artefact.storage_name):
         return True
     require_storage()
     return False
@@ -103,24 +101,110 @@ def load(artefact: Artefact | None) -> pa.Table:
 
 @contextmanager
 def open_whole(artefact: Artefact) -> Iterator[BinaryIO]:
-    """The stored file, whose bytes are those of its name. Raises ArtefactLost, which it marks; StorageAway."""
-    with _open_checked(artefact) as file:
+    """The file, whose bytes are those of its name. Raises ArtefactLost, which it marks; StorageAway."""
+    with open_file(artefact) as file:
         yield file
 
 
+def open_file(artefact: Artefact) -> BinaryIO:
+    """The file, whose bytes are those of its name; the caller closes it. Raises what `open_whole` does.
+
+    It lies on this host: on the storage where that is a folder, else in the host's copies.
+    """
+    storage = board_storage()
+    if not storage.reads_in_place and (copy := open_copy(artefact.sha256)):
+        return copy
+    holder = storage.holder(artefact.storage_name)
+    file = _open_in_place(artefact, holder) if holder.reads_in_place else _fetch(artefact, holder)
+    note_state(artefact, Artefact.State.WHOLE)
+    return file
+
+
 def verify_stored(artefact: Artefact, *, reread: bool = False) -> None:
-    """Raise what `open_whole` does where the file is not whole. reread: read an unchanged file, too."""
+    """Raise what `open_whole` does where the file on the storage is not whole. reread: read an unchanged file, too."""
+    name = artefact.storage_name
+    holder = board_storage().holder(name)
     if reread:
-        _verified.pop(_place(artefact.storage_name), None)
-    with _open_checked(artefact):
-        pass
+        forget_checked(holder.place(name))
+    if holder.reads_in_place:
+        _open_in_place(artefact, holder).close()
+    else:
+        with reading(artefact):
+            identity = holder.identity(name)
+            if not is_checked(holder.place(name), identity):
+                with holder.open(name, "rb") as file:
+                    _require_hash(artefact, digest(cast(BinaryIO, file)))
+                note_checked(holder.place(name), identity)
+    note_state(artefact, Artefact.State.WHOLE)
+
+
+def _open_in_place(artefact: Artefact, holder: BoardStorage) -> BinaryIO:
+    name = artefact.storage_name
+    with reading(artefact):
+        file = cast(BinaryIO, holder.open(name, "rb"))
+        try:
+            place, identity = holder.place(name), identity_of(os.fstat(file.fileno()))
+            if not is_checked(place, identity):
+                _require_hash(artefact, digest(file))
+                note_checked(place, identity)
+                file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+    return file
+
+
+def _fetch(artefact: Artefact, holder: BoardStorage) -> BinaryIO:
+    """Bring the file into this host's copies. What arrives damaged is asked for once more: the way may be at fault."""
+    name = artefact.storage_name
+    with reading(artefact):
+        identity = holder.identity(name)
+        try:
+            copy = keep_copy(artefact.sha256, _pieces(holder, name))
+        except WrongBytes as first:
+            try:
+                copy = keep_copy(artefact.sha256, _pieces(holder, name))
+            except WrongBytes as error:
+                if {error.size, first.size} != {holder.size(name)}:
+                    raise StorageAway(f"{name} does not arrive whole: {error.size} of its bytes") from error
+                raise _mark_lost(artefact, Artefact.State.DAMAGED, str(error)) from error
+        note_checked(holder.place(name), identity)
+    return copy
+
+
+def copy_to(artefact: Artefact, path: Path) -> None:
+    """Write the file to `path`, beside this host's copies: for large files that are kept elsewhere.
+
+    Raises ArtefactLost, StorageAway, OSError.
+    """
+    name = artefact.storage_name
+    holder = board_storage().holder(name)
+    with reading(artefact), path.open("wb") as target:
+        for piece in _pieces(holder, name):
+            target.write(piece)
+    if artefacts.sha256(path) != artefact.sha256:
+        verify_stored(artefact, reread=True)
+        raise StorageAway(f"{name} did not arrive whole")
+
+
+def _pieces(holder: BoardStorage, name: str) -> Iterator[bytes]:
+    with holder.open(name, "rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+def _require_hash(artefact: Artefact, actual: str) -> None:
+    if actual != artefact.sha256:
+        raise _mark_lost(artefact, Artefact.State.DAMAGED, f"its bytes have the sha256 {actual}")
 
 
 @contextmanager
-def _open_checked(artefact: Artefact) -> Iterator[BinaryIO]:
-    name = artefact.storage_name
+def reading(artefact: Artefact) -> Iterator[None]:
+    """Turn errors of reading the file into ArtefactLost, which is marked, or StorageAway."""
     try:
-        file = cast(BinaryIO, default_storage.open(name, "rb"))
+        yield
+    except (ArtefactLost, StorageAway):
+        raise
     except FileNotFoundError:
         raise _mark_lost(artefact, Artefact.State.MISSING, "is not there") from None
     except Exception as error:
@@ -128,27 +212,13 @@ def _open_checked(artefact: Artefact) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.errno in UNREADABLE:
             raise _mark_lost(artefact, Artefact.State.DAMAGED, f"cannot be read ({error.strerror})") from error
         raise
-    with file:
-        place, identity = _place(name), _identity(name, file)
-        if _verified.get(place) != identity:
-            try:
-                actual = _digest(file)
-            except OSError as error:
-                if error.errno not in UNREADABLE:
-                    raise
-                raise _mark_lost(artefact, Artefact.State.DAMAGED, f"cannot be read ({error.strerror})") from error
-            if actual != artefact.sha256:
-                raise _mark_lost(artefact, Artefact.State.DAMAGED, f"its bytes have the sha256 {actual}")
-            _verified[place] = identity
-            file.seek(0)
-        note_state(artefact, Artefact.State.WHOLE)
-        yield file
 
 
 def _mark_lost(artefact: Artefact, state: str, problem: str) -> ArtefactLost:
     """The error to raise; marks the artefact. Raises StorageAway."""
     require_storage()
-    _verified.pop(_place(artefact.storage_name), None)
+    storage = board_storage()
+    forget_checked(storage.holder(artefact.storage_name).place(artefact.storage_name))
     if artefact.state != Artefact.State.ABSENT or state != Artefact.State.MISSING:
         note_state(artefact, state)
     return ArtefactLost(artefact, problem)
@@ -183,65 +253,8 @@ def is_whole(artefact: Artefact) -> bool:
     return True
 
 
-def _digest(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while piece := file.read(2**20):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def _file_system() -> FileSystemStorage | None:
-    """The storage, where it is a folder."""
-    storage = getattr(default_storage, "_wrapped", default_storage)
-    return storage if isinstance(storage, FileSystemStorage) else None
-
-
-def _place(name: str) -> str:
-    folder = _file_system()
-    return folder.path(name) if folder else name
-
-
-def _identity(name: str, file: BinaryIO) -> tuple[object, ...]:
-    """What changes when somebody writes to the file."""
-    if _file_system():
-        status = os.fstat(file.fileno())
-        return status.st_ino, status.st_size, status.st_mtime_ns
-    return default_storage.size(name), default_storage.get_modified_time(name)
-
-
 def move_in(path: Path, name: str) -> None:
     """Put a file on the storage as `name`: all of it, or nothing. Raises StorageAway."""
     require_storage()
-    folder = _file_system()
-    if folder is None:
-        if default_storage.exists(name):
-            default_storage.delete(name)  # or what is damaged stays, and this one gets another name
-        with path.open("rb") as file:  # object stores write whole objects or none
-            default_storage.save(name, File(file))
-        return
-    target = Path(folder.path(name))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # The copy happens beside the target, so that the rename stays on one file system.
-    descriptor, copy = tempfile.mkstemp(dir=target.parent, prefix=".")
-    try:
-        with os.fdopen(descriptor, "wb") as file, path.open("rb") as source:
-            while piece := source.read(2**20):
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(copy, 0o644)
-        os.replace(copy, target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(copy)
-        raise
-    sync_folder(target.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with path.open("rb") as file:
+        board_storage().save(name, File(file))

@@ -14,6 +14,7 @@ from django.db.models import TextChoices
 from django.db.utils import DatabaseError, DataError, IntegrityError, InterfaceError, InternalError, OperationalError
 
 from leaderboard.models import Work
+from leaderboard.storage import StorageAway
 from scoring.artefacts import ArtefactError
 from scoring.cage.limits import CageBroken, CageDied, CageError, CageOutOfMemory, CageTimeout, CageUnavailable
 from scoring.generation import UnsupportedKind, UnsupportedRules
@@ -296,7 +297,7 @@ DECLARED = (
         "The storage of this board does not answer.",
         WAIT,
         FailureKind.STORAGE,
-        (f"{SERVICES}.artefacts.StorageAway",),
+        (StorageAway,),
         of_board=True,
     ),
     Failure(

@@ -1,12 +1,11 @@
 """Folders that every host of a board needs, kept in the storage by the hash of each file, and fetched by each host.
 
-A host keeps what it fetched in PLUMBLINE_VAR, compares it with the hashes before a process first uses it and whenever
+A host keeps what it fetched in PLUMBLINE_VAR, compares it with the hashes before it first uses it and whenever
 a file of it changes, and fetches it anew where it differs.
 """
 
 import hashlib
 import logging
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from django.db import transaction
 
 from leaderboard.models import Artefact, FolderFile, LanguageModel, StoredFolder
 from leaderboard.services import artefacts
+from leaderboard.storage.folder import identity_of
+from leaderboard.storage.marks import is_checked, note_checked
 from scoring.artefacts import sha256
 
 log = logging.getLogger(__name__)
@@ -22,9 +23,6 @@ log = logging.getLogger(__name__)
 
 class HostLacks(OSError):
     """This host lacks something that work needs and another host may have; the message says what, and the remedy."""
-
-
-_checked: dict[str, tuple[object, ...]] = {}  # by hash of the folder: size and time of each file as it was right
 
 
 def name_of_scorer(scorer: str) -> str:
@@ -99,17 +97,17 @@ def fetch_folder(name: str) -> Path | None:
 
 
 def _is_whole(folder: StoredFolder, target: Path) -> bool:
-    """Whether this host has all files with the right bytes: hashed once a process, and again when one changes."""
+    """Whether this host has all files with the right bytes: hashed once a host, and again when one changes."""
     if not target.is_dir():
         return False
     places = {place.relative_to(target).as_posix(): place for place in sorted(target.rglob("*")) if place.is_file()}
     statuses = {place: path.stat() for place, path in places.items()}
-    signature = tuple((place, status.st_ino, status.st_size, status.st_mtime_ns) for place, status in statuses.items())
-    if _checked.get(folder.sha256) == signature:
+    identity = tuple(part for place, status in statuses.items() for part in (place, *identity_of(status)))
+    if is_checked(str(target), identity):
         return True
     whole = hash_of({place: sha256(path) for place, path in places.items()}) == folder.sha256
     if whole:
-        _checked[folder.sha256] = signature
+        note_checked(str(target), identity)
     else:
         log.warning("the copy of %s on this host is not what the board keeps: it is fetched anew", folder)
     return whole
@@ -123,8 +121,7 @@ def _fetch(folder: StoredFolder, target: Path) -> None:
         for file in folder.files.select_related("artefact"):
             place = fresh_copy / file.path
             place.parent.mkdir(parents=True, exist_ok=True)
-            with artefacts.open_whole(file.artefact) as source, place.open("wb") as copy:
-                shutil.copyfileobj(source, copy, 2**20)
+            artefacts.copy_to(file.artefact, place)
         if target.exists():
             target.rename(Path(workshop) / "damaged")
         fresh_copy.rename(target)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 
 from leaderboard.models import WORK_TABLES, MetricVersion, Scoring, Work
@@ -27,6 +26,7 @@ from leaderboard.services import artefacts
 from leaderboard.services.alone import each_alone
 from leaderboard.services.build import code
 from leaderboard.services.leases import Lease
+from leaderboard.storage import board_storage
 from scoring.artefacts import ArtefactError, read, sha256, write
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Shards:
                     self._load(path)
                 except ArtefactError as error:
                     log.warning("%s: the checkpoint %s is made again: %s", self.work, path, error)
-                    default_storage.delete(path)
+                    board_storage().delete(path)
                 else:
                     self._names[int(match[2])] = path
         return [number for number in self.numbers() if number not in self._names]
@@ -138,7 +138,7 @@ class Shards:
 
     def _load(self, name: str) -> pa.Table:
         """One checkpoint, if it is whole and of this work. Raises ArtefactError."""
-        with default_storage.open(name, "rb") as file:
+        with board_storage().open(name, "rb") as file:
             content = file.read()
         match = NAME.fullmatch(name.rpartition("/")[2])
         if match is None or hashlib.sha256(content).hexdigest() != match[3]:
@@ -157,9 +157,7 @@ def remove_stale() -> None:
 
     A worker leaves them when it dies before it removes them, or when it is late with a shard.
     """
-    if not default_storage.exists(FOLDER):
-        return
-    folders = default_storage.listdir(FOLDER)[0]
+    folders = board_storage().listdir(FOLDER)[0]
     for kind in WORK_TABLES:
         works: QuerySet[Any] = kind._default_manager.exclude(state=Work.State.DONE)
         if kind is Scoring:
@@ -173,15 +171,11 @@ def remove_stale() -> None:
 def _list_files(folder: str) -> list[str]:
     """Names of the files in a folder; none where there is no such folder. Raises StorageAway."""
     artefacts.require_storage()
-    try:
-        return sorted(default_storage.listdir(folder)[1])
-    except FileNotFoundError:
-        return []
+    return sorted(board_storage().listdir(folder)[1])
 
 
 def _remove(folder: str) -> None:
-    with suppress(FileNotFoundError):  # another worker does the same
-        for name in default_storage.listdir(folder)[1]:
-            default_storage.delete(f"{folder}/{name}")
-    with suppress(OSError):  # or one that is late writes there
-        default_storage.delete(folder)
+    for name in board_storage().listdir(folder)[1]:
+        board_storage().delete(f"{folder}/{name}")
+    with suppress(OSError):  # one that is late writes there
+        board_storage().delete(folder)

@@ -1,13 +1,12 @@
 """What a third party needs to check a published version: its manifest, and the files that it names."""
 
-from django.core.files.storage import default_storage
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
 from leaderboard.services import manifest as manifests
-from leaderboard.services.artefacts import ArtefactLost, verify_stored
+from leaderboard.services.artefacts import ArtefactLost, open_file
 from leaderboard.views.ranges import answer_range
 
 YEAR = 31_536_000  # seconds
@@ -44,12 +43,10 @@ def file_answer(request: HttpRequest, sha256: str) -> HttpResponseBase | None:
     if stored_file is None:
         return None
     try:
-        verify_stored(stored_file)
+        open_file(stored_file).close()
     except ArtefactLost:
         return None
-    response = answer_range(
-        request, lambda: default_storage.open(stored_file.storage_name, "rb"), stored_file.size, f'"{sha256}"'
-    )
+    response = answer_range(request, lambda: open_file(stored_file), stored_file.size, f'"{sha256}"')
     if response.status_code in (200, 206):
         response["Content-Type"] = PARQUET
         response["Content-Disposition"] = f'attachment; filename="{sha256}.parquet"'

@@ -1,12 +1,12 @@
 """The whole board as a file."""
 
-from django.core.files.storage import default_storage
 from django.http import FileResponse, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import get_conditional_response, patch_cache_control
 from django.views.decorators.http import require_safe
 
 from leaderboard.exchange.downloads import find_newest_export
+from leaderboard.storage import board_storage
 
 
 @require_safe
@@ -21,7 +21,7 @@ def board_download(request: HttpRequest) -> HttpResponseBase:
     answer: HttpResponseBase | None = get_conditional_response(request, etag=etag, response=HttpResponse())
     if answer is None or answer.status_code != 304:
         answer = FileResponse(
-            default_storage.open(export.name, "rb"),
+            board_storage().open(export.name, "rb"),
             as_attachment=True,
             filename=f"plumbline-board-{export.at:%Y-%m-%d}.zip",
             content_type="application/zip",

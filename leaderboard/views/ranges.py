@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Callable
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
-from django.core.files import File
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
@@ -13,9 +12,7 @@ from whitenoise.responders import SlicedFile
 ONE_RANGE = re.compile(r"bytes=(?:(?P<first>[0-9]{1,18})-(?P<last>[0-9]{0,18})|-(?P<suffix>[0-9]{1,18}))", re.ASCII)
 
 
-def answer_range(
-    request: HttpRequest, open_file: Callable[[], "File[bytes]"], size: int, etag: str
-) -> HttpResponseBase:
+def answer_range(request: HttpRequest, open_file: Callable[[], BinaryIO], size: int, etag: str) -> HttpResponseBase:
     """A file of `size` bytes, whole or the range that was asked for; 304 to who has it, 416 where it has no such bytes.
 
     etag: a strong one. Several ranges at once, and what is no range, get the whole file, which the RFC allows.
@@ -26,7 +23,7 @@ def answer_range(
     return response
 
 
-def _answer(request: HttpRequest, open_file: Callable[[], "File[bytes]"], size: int, etag: str) -> HttpResponseBase:
+def _answer(request: HttpRequest, open_file: Callable[[], BinaryIO], size: int, etag: str) -> HttpResponseBase:
     first, last = 0, size - 1
     # Who holds a part of something else is sent all of this; so is who knows it by a date, which it does not have.
     part = request.headers.get("If-Range", etag) == etag
@@ -51,4 +48,4 @@ def _answer(request: HttpRequest, open_file: Callable[[], "File[bytes]"], size: 
     status = 206 if range_match else 200
     if request.META["REQUEST_METHOD"] == "HEAD":  # the API answers it as GET
         return HttpResponse(status=status, headers=headers)
-    return FileResponse(SlicedFile(cast(BinaryIO, open_file()), first, last), status=status, headers=headers)
+    return FileResponse(SlicedFile(open_file(), first, last), status=status, headers=headers)

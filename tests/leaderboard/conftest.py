@@ -22,6 +22,7 @@ from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_starter, get
 from scoring.language_models import ResolvedModel
 from scoring.metrics import instruments
+from tests.leaderboard.storages import bucket_address, object_store, storage, use_host, use_storage  # noqa: F401
 from tests.pages import read_page
 from tests.rows import Board, Rows, keep_board, load_board
 

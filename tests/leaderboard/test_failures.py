@@ -8,7 +8,7 @@ from django.db import IntegrityError, OperationalError
 
 from leaderboard.models import Run, Work
 from leaderboard.services import failures
-from leaderboard.services.artefacts import ArtefactLost, StorageAway
+from leaderboard.services.artefacts import ArtefactLost
 from leaderboard.services.evaluate import MetricUnavailable
 from leaderboard.services.failures import (
     DECLARED,
@@ -23,6 +23,7 @@ from leaderboard.services.failures import (
 from leaderboard.services.folders import HostLacks
 from leaderboard.services.leases import OutOfTime, ScorerChanged, WorkersDied
 from leaderboard.services.spending import SpendingLimitReached
+from leaderboard.storage import StorageAway
 from scoring.cage.limits import CageError, CageOutOfMemory, CageUnavailable
 from scoring.generation import UnsupportedRules
 from scoring.language_models import Gated, HubBusy, ModelRefused, NotFinite, NotOnHub, RevisionChanged

@@ -79,7 +79,9 @@ def _cache_of_this_process(settings) -> None:
 def test_the_site_needs_no_library_of_the_engine():
     modules = "leaderboard.urls, leaderboard.worker, leaderboard.management.commands.demo_drift, scoring.cage.work"
     code = f"import django; django.setup(); import {modules}; from django.core.management import get_commands\n"
-    code += "import leaderboard.services.build as build; print(sorted(scoring.cage.work.VERBS))"
+    code += "import leaderboard.services.build as build; print(sorted(scoring.cage.work.VERBS))\n"
+    code += "from leaderboard.storage import board_storage; board_storage().exists('x')\n"
+    code += "assert not {'boto3', 'storages'} & set(sys.modules), 'only a board with a bucket needs the client'"
     environment = "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'leaderboard.settings'\n"
     verbs = run_without_engine(environment + code)
     assert "read results" in verbs

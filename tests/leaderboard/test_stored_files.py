@@ -24,8 +24,10 @@ from leaderboard.models import (
 from leaderboard.operations import alerts
 from leaderboard.operations.services import restore, scrub
 from leaderboard.services import artefacts, collect
-from leaderboard.services.artefacts import SENTINEL, ArtefactLost, StorageAway
+from leaderboard.services.artefacts import SENTINEL, ArtefactLost
 from leaderboard.services.verify import verify
+from leaderboard.storage import StorageAway, marks
+from leaderboard.storage import folder as stored_folder
 from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL
 
@@ -94,12 +96,13 @@ def test_no_flipped_bit_is_read(scoring, path_of):
     assert scoring.artefact.state == Artefact.State.WHOLE
 
 
-def test_a_file_is_hashed_once_until_it_changes(scoring, path_of, monkeypatch):
+def test_a_file_is_hashed_once_a_host_until_it_changes(scoring, path_of, monkeypatch):
     hashed = []
-    digest = artefacts._digest
-    monkeypatch.setattr(artefacts, "_digest", lambda file: hashed.append(1) or digest(file))
-    monkeypatch.setattr(artefacts, "_verified", {})
+    digest = artefacts.digest
+    monkeypatch.setattr(artefacts, "digest", lambda file: hashed.append(1) or digest(file))
+    marks.forget_checked(str(path_of(scoring.artefact)))
     for _ in range(3):
+        monkeypatch.setattr(marks, "_checked", {})  # as in another process of this host
         artefacts.load(scoring.artefact)
     assert hashed == [1]
     os.utime(path_of(scoring.artefact))
@@ -247,7 +250,7 @@ def test_a_full_disk_leaves_no_temporary_file(scoring, tmp_path, monkeypatch):
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(artefacts.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         artefacts.move_in(source, "full/file")
     assert list(folder.iterdir()) == []
@@ -257,7 +260,7 @@ def test_a_rename_is_made_to_last(tmp_path, monkeypatch):
     source = tmp_path / "source"
     source.write_bytes(b"x")
     synced = []
-    monkeypatch.setattr(artefacts, "sync_folder", synced.append)
+    monkeypatch.setattr(stored_folder, "sync_folder", synced.append)
     artefacts.move_in(source, "lasting/file")
     assert synced == [Path(default_storage.path("lasting"))]
 

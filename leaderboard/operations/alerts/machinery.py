@@ -25,13 +25,14 @@ from leaderboard.models import (
 )
 from leaderboard.models.clock import database_now
 from leaderboard.operations.alerts.finding import AlertFinding
-from leaderboard.services.artefacts import StorageAway, require_storage
+from leaderboard.services.artefacts import require_storage
 from leaderboard.services.checks import ANSWERED, is_braked
 from leaderboard.services.failures import failure_called
 from leaderboard.services.file_marks import entries_of
 from leaderboard.services.queue import BROKER_SECONDS
 from leaderboard.services.signs_of_life import seconds_since
 from leaderboard.services.workers import connect_to_broker
+from leaderboard.storage import StorageAway
 
 GB = 1e9
 DAY = timedelta(days=1)

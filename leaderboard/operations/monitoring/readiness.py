@@ -9,14 +9,14 @@ from uuid import uuid4
 
 from django.conf import settings
 from django.core.files.base import ContentFile
-from django.core.files.storage import default_storage
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 from kombu import Connection
 
 from leaderboard.operations.alerts.machinery import sweep_is_late_by
-from leaderboard.services.artefacts import SENTINEL, StorageAway, require_storage
+from leaderboard.services.artefacts import SENTINEL, require_storage
+from leaderboard.storage import StorageAway, board_storage
 
 FORGOTTEN_AFTER = timedelta(minutes=10)
 PATIENCE = 3.0  # seconds, for each of them
@@ -51,21 +51,17 @@ def storage() -> str:
     except StorageAway:
         return f"away: its file {SENTINEL} cannot be read; mount the storage"
     name = f"readyz/{uuid4().hex}"
-    try:
-        name = default_storage.save(name, ContentFile(b"ready"))
-    finally:
-        default_storage.delete(name)  # a full disk leaves an empty one
+    board_storage().save(name, ContentFile(b"ready"))
+    board_storage().delete(name)
     remove_old_probes()
     return ""
 
 
 def remove_old_probes() -> None:
     """Delete the probes of processes that were killed before they could."""
-    for name in default_storage.listdir("readyz")[1]:
-        path = f"readyz/{name}"
-        with suppress(FileNotFoundError):  # another process did
-            if default_storage.get_modified_time(path) < timezone.now() - FORGOTTEN_AFTER:
-                default_storage.delete(path)
+    for file in list(board_storage().list_files("readyz")):
+        if file.modified_at < timezone.now() - FORGOTTEN_AFTER:
+            board_storage().delete(file.name)
 
 
 def sweep() -> str:

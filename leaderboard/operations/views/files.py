@@ -9,8 +9,8 @@ from leaderboard.models import Artefact
 from leaderboard.operations.services import restore
 from leaderboard.operations.services.scrub import look_at, lost_files
 from leaderboard.people.permissions import require_user
-from leaderboard.services.artefacts import StorageAway
 from leaderboard.services.file_marks import entries_of
+from leaderboard.storage import StorageAway
 from leaderboard.views.confirmation import Question, action, ask_and_do, page
 from leaderboard.views.parameters import page_number
 from scoring.refusals import Refused

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.db.models.functions import Now
@@ -22,6 +21,7 @@ from leaderboard.services.evaluate import CannotEvaluate, MetricUnavailable
 from leaderboard.services.leases import Deferred, Lease, LeaseLost, claim
 from leaderboard.services.locks import lock_submission
 from leaderboard.services.queue import enqueue
+from leaderboard.storage import board_storage
 from leaderboard.submissions.services import lifecycle, outputs, tool, uploads
 from leaderboard.submissions.services.refusals import SubmissionRefused
 from leaderboard.submissions.services.upload_contents import UploadContents
@@ -194,13 +194,13 @@ def forget(artefact: Artefact) -> None:
             artefact.delete()
     except (ProtectedError, IntegrityError):
         return
-    default_storage.delete(artefact.storage_name)
+    board_storage().delete(artefact.storage_name)
 
 
 def _copy_upload(name: str, path: Path, lease: Lease) -> str:
     """Copy a stored file to `path`, where a cage may read it; returns its sha256 in hex digits."""
     digest = hashlib.sha256()
-    with default_storage.open(name, "rb") as source, path.open("wb") as target:
+    with board_storage().open(name, "rb") as source, path.open("wb") as target:
         while piece := source.read(PIECE):
             lease.check()
             digest.update(piece)

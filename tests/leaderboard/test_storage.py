@@ -1,0 +1,249 @@
+"""The same on a folder and on a bucket: what is stored is whole or absent, and read only with the bytes of its hash."""
+
+import io
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.files import File
+from django.core.files.base import ContentFile
+from django.utils import timezone
+
+from leaderboard.models import Artefact
+from leaderboard.operations.monitoring import readiness
+from leaderboard.operations.services import scrub
+from leaderboard.services import artefacts
+from leaderboard.services.artefacts import SENTINEL, ArtefactLost
+from leaderboard.services.folders import store_file
+from leaderboard.storage import BoardStorage, StorageAway, board_storage, copies, marks
+from leaderboard.storage.folder import UNFINISHED
+from leaderboard.submissions.services import uploads
+
+pytestmark = pytest.mark.django_db
+
+MEGABYTE = 2**20
+
+
+def keep_file(text: str) -> Artefact:
+    """Store a file with that text."""
+    path = Path(django_settings.VAR) / "written"
+    path.write_text(text)
+    return store_file(path)
+
+
+def damage(board: BoardStorage, artefact: Artefact) -> None:
+    """Replace the file on the storage by one of the same size."""
+    with board.open(artefact.storage_name, "rb") as file:
+        content = file.read()
+    board.save(artefact.storage_name, ContentFile(content[:-1] + bytes([content[-1] ^ 1])))
+
+
+def names_on(board: BoardStorage) -> list[str]:
+    return [file.name for file in board.list_files()]
+
+
+def read(artefact: Artefact) -> bytes:
+    with artefacts.open_whole(artefact) as file:
+        return file.read()
+
+
+def test_what_is_stored_is_read_back_and_stored_once(storage):
+    artefact = keep_file("0.5, 0.25")
+    assert b"0.25" in read(artefact)
+    assert keep_file("0.5, 0.25") == artefact
+    assert set(names_on(storage)) == {artefact.storage_name, SENTINEL}
+    assert artefacts.is_stored(artefact)
+    assert not artefacts.is_stored(Artefact(sha256="0" * 64, kind=Artefact.FILE))
+
+
+class BreakingSource(io.BytesIO):
+    """A source that ends with an error after some bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(b"x" * size)
+        self.size = size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        piece = super().read(size)
+        if not piece or len(piece) < (size or 0):
+            raise OSError("the source is gone")
+        return piece
+
+
+@pytest.mark.parametrize("megabytes", [1, 40])
+def test_a_write_that_breaks_leaves_nothing(storage, megabytes):
+    with pytest.raises(OSError, match="the source is gone"):
+        storage.save("large", File(BreakingSource(megabytes * MEGABYTE)))
+    assert names_on(storage) == [SENTINEL]
+    assert not storage.exists("large")
+    assert storage.drop_remains(timezone.now() + timedelta(days=1)) == 0
+
+
+def test_a_large_file_is_whole_under_its_name_once_it_is_there(storage):
+    content = os.urandom(MEGABYTE) * 18
+    storage.save("large", ContentFile(content))
+    with storage.open("large", "rb") as file:
+        assert file.read() == content
+        file.seek(17 * MEGABYTE + 5)
+        assert file.read(10) == content[17 * MEGABYTE + 5 :][:10]
+    assert storage.size("large") == len(content)
+
+
+def test_a_name_is_taken_over_by_what_is_saved_last(storage):
+    storage.save("a/name", ContentFile(b"first"))
+    earlier = storage.identity("a/name")
+    assert storage.save("a/name", ContentFile(b"other")) == "a/name"
+    assert storage.identity("a/name") != earlier
+    assert storage.listdir("a") == ([], ["name"])
+    assert storage.listdir("nowhere") == ([], [])
+    assert list(storage.list_files("nowhere")) == []
+    storage.delete("a/name")
+    storage.delete("a/name")
+    with pytest.raises(FileNotFoundError):
+        storage.open("a/name", "rb")
+    with pytest.raises(FileNotFoundError):
+        storage.identity("a/name")
+
+
+def test_remains_of_killed_writers_are_dropped(storage, object_store):
+    if storage.reads_in_place:
+        Path(storage.path(f"{UNFINISHED}x")).write_bytes(b"half")
+    else:
+        storage.client.create_multipart_upload(Bucket=storage.bucket_name, Key=storage.key("half"))
+    if storage.reads_in_place or object_store.name != "moto":  # which says that every upload began in 2010
+        assert storage.drop_remains(timezone.now() - timedelta(days=1)) == 0
+    assert storage.drop_remains(timezone.now() + timedelta(days=1)) == 1
+    assert storage.drop_remains(timezone.now() + timedelta(days=1)) == 0
+
+
+def test_a_damaged_file_is_read_by_no_host(storage, use_host):
+    artefact = keep_file("0.125")
+    damage(storage, artefact)
+    use_host("second")
+    with pytest.raises(ArtefactLost, match="its bytes have the sha256"):
+        read(artefact)
+    artefact.refresh_from_db()
+    assert artefact.state == Artefact.State.DAMAGED
+    keep_file("0.125")
+    artefact.refresh_from_db()
+    assert artefact.state == Artefact.State.WHOLE
+    assert b"0.125" in read(artefact)
+
+
+def test_the_nightly_look_finds_damage_behind_a_copy(storage):
+    artefact = keep_file("0.375")
+    read(artefact)
+    damage(storage, artefact)
+    assert not scrub.look_at(artefact)
+    artefact.refresh_from_db()
+    assert artefact.state == Artefact.State.DAMAGED
+
+
+def test_a_missing_file_is_told_from_a_storage_that_is_away(storage, use_host):
+    artefact = keep_file("0.0625")
+    storage.delete(artefact.storage_name)
+    use_host("second")
+    with pytest.raises(ArtefactLost, match="is not there"):
+        read(artefact)
+    storage.delete(SENTINEL)
+    with pytest.raises(StorageAway, match="mark_storage"):
+        read(artefact)
+    with pytest.raises(StorageAway):
+        keep_file("1.0")
+    assert readiness.storage() == f"away: its file {SENTINEL} cannot be read; mount the storage"
+
+
+def test_bytes_are_hashed_once_a_host(storage, use_host, monkeypatch):
+    artefact = keep_file("0.75")
+    hashed = []
+    digest, keep_copy = artefacts.digest, artefacts.keep_copy
+    monkeypatch.setattr(artefacts, "digest", lambda file: hashed.append("read") or digest(file))
+    monkeypatch.setattr(artefacts, "keep_copy", lambda *given: hashed.append("fetched") or keep_copy(*given))
+    for host in ("second", "second", "third"):
+        use_host(host)
+        read(artefact)
+        artefacts.verify_stored(artefact)
+    assert len(hashed) == 2
+
+
+def test_uploads_that_nothing_refers_to_go_after_hours(storage, monkeypatch):
+    name = uploads.keep(ContentFile(b"rows"))
+    uploads.remove_unreferenced()
+    assert storage.exists(name)
+    monkeypatch.setattr(uploads, "FORGOTTEN_AFTER", timedelta(seconds=-60))
+    uploads.remove_unreferenced()
+    assert not storage.exists(name)
+
+
+def test_readiness_leaves_nothing_behind(storage):
+    assert readiness.storage() == ""
+    assert names_on(storage) == [SENTINEL]
+
+
+@pytest.fixture
+def bucket(bucket_address, use_host, use_storage) -> BoardStorage:
+    use_host("first")
+    board = use_storage(bucket_address)
+    artefacts.mark_storage()
+    return board
+
+
+def kept_copies() -> set[str]:
+    return {path.name for path in copies.copies_folder().glob("*/*")}
+
+
+def test_a_copy_needs_no_bucket(bucket, settings):
+    artefact = keep_file("0.8")
+    content = read(artefact)
+    bucket.delete(artefact.storage_name)
+    bucket.delete(SENTINEL)
+    assert read(artefact) == content
+
+
+def test_a_damaged_copy_is_fetched_again(bucket, use_host):
+    artefact = keep_file("0.9")
+    content = read(artefact)
+    path = copies.copies_folder() / artefact.sha256[:2] / artefact.sha256
+    path.write_bytes(content[:-1])
+    assert read(artefact) == content
+    path.write_bytes(b"")
+    use_host("first")
+    assert read(artefact) == content
+
+
+def test_copies_stay_within_their_bound_and_the_least_recently_used_goes(bucket, settings):
+    first, second, third = (keep_file(f"text {number} " * 40) for number in range(3))
+    for artefact in (first, second, first):
+        read(artefact)
+    settings.STORAGE_CACHE_GB = 2.5 * third.size / copies.GB
+    read(third)
+    assert kept_copies() == {first.sha256, third.sha256}
+    settings.STORAGE_CACHE_GB = 0.0
+    assert b"text 1" in read(second)
+    assert kept_copies() == set()
+
+
+def test_a_bucket_that_is_not_there_or_refuses_is_a_storage_that_is_away(
+    bucket, object_store, monkeypatch, use_storage, bucket_address
+):
+    artefact = keep_file("refused")
+    use_storage(bucket_address.replace("s3://board", "s3://bored"))
+    with pytest.raises(StorageAway):
+        read(artefact)
+    if object_store.name != "moto":  # which takes any key
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+        use_storage(bucket_address)
+        with pytest.raises(StorageAway, match="answered 403") as caught:
+            read(artefact)
+        assert "another" not in str(caught.value)
+
+
+def test_a_torn_table_of_checked_files_is_made_anew(storage, use_host):
+    artefact = keep_file("0.45")
+    read(artefact)
+    (Path(django_settings.VAR) / "checked.sqlite3").write_bytes(b"torn" * 5000)
+    use_host("first")
+    assert b"0.45" in read(artefact)
+    assert marks.is_checked(board_storage().place("nothing"), ("1",)) is False
