@@ -1,0 +1,44 @@
+"""Whoever runs a board can list the licences of all that it runs with."""
+
+import json
+from io import StringIO
+
+from django.conf import settings
+from django.core.management import call_command
+
+from leaderboard.services.licences import NOT_STATED, list_licences
+
+PINNED = {
+    line.partition("==")[0]
+    for line in (settings.BASE_DIR / "requirements.lock").read_text().splitlines()
+    if "==" in line and not line.startswith((" ", "#"))
+}
+SILENT = {"resvg_py"}  # state no licence in their metadata; their files do
+
+
+def printed(*words: str) -> str:
+    out = StringIO()
+    call_command("licences", *words, stdout=out)
+    return out.getvalue()
+
+
+def test_every_package_that_is_pinned_has_its_licence_in_the_list():
+    packages = {
+        package.name.lower().replace("_", "-").replace(".", "-")
+        for package in list_licences(settings.BASE_DIR / "pyproject.toml")
+    }
+    assert PINNED - packages == set()
+
+
+def test_each_states_its_licence_and_almost_all_bring_its_text():
+    packages = list_licences(settings.BASE_DIR / "pyproject.toml")
+    assert {package.name for package in packages if package.licence == NOT_STATED} == SILENT
+    assert all(package.texts for package in packages if package.name in ("Django", "torch", "celery"))
+
+
+def test_the_list_is_for_people_and_for_programs_and_the_texts_follow_when_asked():
+    assert "| Django | " in printed()
+    by_name = {entry["name"]: entry["licence"] for entry in json.loads(printed("--json"))}
+    assert by_name["Django"] == "BSD-3-Clause"
+    assert "Redistribution and use in source and binary forms" in printed("--texts")
+    assert "Redistribution and use" not in printed()
