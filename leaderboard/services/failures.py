@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db.models import TextChoices
 from django.db.utils import DatabaseError, DataError, IntegrityError, InterfaceError, InternalError, OperationalError
+from django.db.utils import Error as DatabaseFailure
 
 from leaderboard.models import Work
 from leaderboard.storage import StorageAway
@@ -370,6 +371,8 @@ def fault_of(error: BaseException) -> str:
     """The value of `Work.fault` for an error: the nearest of its classes that is declared, else its own name."""
     if isinstance(error, ScorerUnavailable) and error.state is ScorerState.RETIRED:
         return RETIRED
+    if is_connection_lost(error):
+        return name_of_error(OperationalError)
     faults_by_class = {
         find_class(error_class): name_of_error(error_class) for failure in DECLARED for error_class in failure.errors
     }
@@ -377,6 +380,16 @@ def fault_of(error: BaseException) -> str:
     return next(
         (faults_by_class[ancestor] for ancestor in ancestors if ancestor in faults_by_class), ancestors[0].__name__
     )
+
+
+def is_connection_lost(error: BaseException) -> bool:
+    """Whether the database went away in the middle of an answer: then psycopg2 gives its general error, and no code."""
+    return type(error) is DatabaseError and getattr(error.__cause__, "pgcode", "") is None
+
+
+def is_database_away(error: BaseException) -> bool:
+    """Whether the error says that the database does not answer, and not that it refuses something."""
+    return isinstance(error, DatabaseFailure) and failure_of(error).of_board
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import structlog
 from django.conf import settings
-from django.db import Error, InterfaceError, OperationalError, close_old_connections, connection, transaction
+from django.db import Error, close_old_connections, connection, transaction
 from django.db.models import Exists, F, OuterRef
 from django.db.models.functions import Coalesce, Now
 
@@ -22,7 +22,7 @@ from leaderboard.models.clock import from_now
 from leaderboard.models.work import WaitsFor
 from leaderboard.services.abilities import note_ability, other_workers, recent_problem, worker_name
 from leaderboard.services.artefacts import ArtefactLost, note_loss
-from leaderboard.services.failures import explain, failure_called, failure_of, fault_of
+from leaderboard.services.failures import explain, failure_called, failure_of, fault_of, is_database_away
 from leaderboard.services.folders import HostLacks
 from leaderboard.services.queue import PASS_SECONDS, sweep, wake
 from leaderboard.services.release import refusal
@@ -259,8 +259,8 @@ def _settle(write: Callable[[], object]) -> None:
         try:
             write()
             return
-        except (InterfaceError, OperationalError) as error:
-            if connection.in_atomic_block or stop_requested.is_set():
+        except Error as error:
+            if connection.in_atomic_block or stop_requested.is_set() or not is_database_away(error):
                 raise
             log.warning("the database does not take what became of work: %s", error)
             time.sleep(DATABASE_PAUSE)

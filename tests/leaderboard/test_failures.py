@@ -2,9 +2,10 @@
 
 import httpx
 import kombu.exceptions
+import psycopg2
 import pytest
 import torch
-from django.db import IntegrityError, OperationalError
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 
 from leaderboard.models import Run, Work
 from leaderboard.services import failures
@@ -19,6 +20,7 @@ from leaderboard.services.failures import (
     failure_called,
     failure_of,
     fault_of,
+    is_database_away,
 )
 from leaderboard.services.folders import HostLacks
 from leaderboard.services.leases import OutOfTime, ScorerChanged, WorkersDied
@@ -87,6 +89,18 @@ def test_a_subclass_is_treated_as_the_nearest_class_that_is_declared():
     assert fault_of(unknown_refusal) == "ModelRefused"
     assert fault_of(type("SomethingElse", (Exception,), {})("new")) == "SomethingElse"
     assert failure_called("SomethingElse") is UNFORESEEN
+
+
+def test_a_connection_that_breaks_in_the_middle_of_an_answer_is_no_refusal_of_the_database():
+    lost, refused = DatabaseError("server closed the connection unexpectedly"), DatabaseError("refused")
+    lost.__cause__ = psycopg2.DatabaseError(str(lost))  # without a code: nobody was left to give one
+    assert failure_of(lost).of_board
+    assert not failure_of(refused).of_board
+    assert [is_database_away(error) for error in (lost, OperationalError("away"), InterfaceError("closed"))] == 3 * [
+        True
+    ]
+    broker_away = kombu.exceptions.OperationalError("away")
+    assert not any(is_database_away(error) for error in (refused, IntegrityError("twice"), broker_away))
 
 
 def test_a_model_without_finite_likelihoods_is_told_by_its_reason():

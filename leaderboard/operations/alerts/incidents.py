@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from django.conf import settings
-from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from leaderboard.models import Incident, OutboxMessage
@@ -15,6 +15,7 @@ from leaderboard.operations.alerts.conditions import findings
 from leaderboard.operations.alerts.delivery import ALERTS, payload, ping, receivers, transmit
 from leaderboard.operations.alerts.finding import AlertFinding
 from leaderboard.operations.alerts.machinery import beat_is_late_by, sweep_is_late_by
+from leaderboard.services.failures import is_database_away
 from leaderboard.services.outbox import NotTaken, send_due
 from leaderboard.services.signs_of_life import hang_up, pulse
 
@@ -107,12 +108,13 @@ def look_once(watch: "DatabaseWatch") -> None:
         late = sweep_is_late_by()
         ping(f"no sweep for {late:.0f} s" if late is not None else "")
         watch.note_answer()
-    except (InterfaceError, OperationalError) as error:
-        log.warning("looking for incidents failed: the database does not answer (%s)", type(error).__name__)
-        watch.note_silence(type(error).__name__)
-        ping("the database does not answer")
-    except Exception:
-        log.exception("looking for incidents failed: it is tried again")
+    except Exception as error:
+        if is_database_away(error):
+            log.warning("looking for incidents failed: the database does not answer (%s)", type(error).__name__)
+            watch.note_silence(type(error).__name__)
+            ping("the database does not answer")
+        else:
+            log.exception("looking for incidents failed: it is tried again")
     finally:
         hang_up()
 
