@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from django.core.files.storage import default_storage
 from django.db.models import Count
 
 from leaderboard.models import WORK_TABLES, AuditEvent, Incident, MetricVersion, OutboxMessage, Scoring, Work
+from leaderboard.storage import board_storage
 from tests.faults.campaign.phases import hash_of
 
 MOST_ASKED_AGAIN = 16  # answers on their way to a worker as it died, and to the one after it
@@ -78,8 +78,7 @@ def find_open_incidents() -> list[str]:
 
 def find_leftovers() -> list[str]:
     """Checkpoints of work that is over."""
-    folders = default_storage.listdir("shards")[0] if default_storage.exists("shards") else []
-    return [f"shards/{folder} holds files" for folder in folders if default_storage.listdir(f"shards/{folder}")[1]]
+    return [f"{file.name} is left" for file in board_storage().list_files("shards")]
 
 
 def describe_board() -> dict[str, str]:
