@@ -1,5 +1,6 @@
 """Who watches the watch: what stops is told, also where what tells has stopped itself."""
 
+import errno
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from leaderboard.operations.monitoring import readiness
 from leaderboard.services import artefacts
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.signs_of_life import pulse
+from leaderboard.storage import board_storage
 from leaderboard.tasks import sweep, watch
 from tests.leaderboard import living
 from tests.loopback import QuietHandler, serving
@@ -161,6 +163,20 @@ def test_a_broker_that_does_not_answer_is_an_incident(monkeypatch):
 
     monkeypatch.setattr(machinery, "connect_to_broker", refuse)
     assert kinds() == {"broker"}
+
+
+def test_a_storage_that_takes_no_files_is_an_incident_before_any_work_needs_it(monkeypatch):
+    def refuse(*_arguments: object) -> str:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(board_storage()), "save", refuse)
+        look()
+        incident = Incident.objects.get(kind=Incident.Kind.STORAGE)
+        assert "takes no files (Read-only file system)" in incident.summary
+    look()
+    incident.refresh_from_db()
+    assert incident.resolved_at
 
 
 def test_a_storage_without_its_mark_is_an_incident_and_readyz_says_so(client):

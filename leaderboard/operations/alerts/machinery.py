@@ -31,6 +31,7 @@ from leaderboard.services.failures import failure_called
 from leaderboard.services.file_marks import entries_of
 from leaderboard.services.queue import BROKER_SECONDS
 from leaderboard.services.signs_of_life import seconds_since
+from leaderboard.services.storage_probe import write_probe
 from leaderboard.services.workers import connect_to_broker
 from leaderboard.storage import StorageAway
 
@@ -152,11 +153,17 @@ def silent_broker() -> Iterator[AlertFinding]:
 
 
 def storage_away() -> Iterator[AlertFinding]:
-    """Find a storage whose mark cannot be read."""
+    """Find a storage whose mark cannot be read, or that takes no files: work has to wait for either."""
     try:
         require_storage()
+        write_probe()
+        return
     except StorageAway as error:
-        yield _finding(Incident.Kind.STORAGE, "storage", "storage", f"{error}.", "operate")
+        summary = f"{error}."
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+        summary = f"The storage takes no files ({problem}): mount it so that it can be written to, or make room."
+    yield _finding(Incident.Kind.STORAGE, "storage", "storage", summary, "operate")
 
 
 def full_disks() -> Iterator[AlertFinding]:

@@ -4,21 +4,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
-from datetime import timedelta
-from uuid import uuid4
 
 from django.conf import settings
-from django.core.files.base import ContentFile
 from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.utils import timezone
 from kombu import Connection
 
 from leaderboard.operations.alerts.machinery import sweep_is_late_by
 from leaderboard.services.artefacts import SENTINEL, require_storage
-from leaderboard.storage import StorageAway, board_storage
+from leaderboard.services.storage_probe import write_probe
+from leaderboard.storage import StorageAway
 
-FORGOTTEN_AFTER = timedelta(minutes=10)
 PATIENCE = 3.0  # seconds, for each of them
 
 
@@ -50,18 +46,8 @@ def storage() -> str:
         require_storage()
     except StorageAway:
         return f"away: its file {SENTINEL} cannot be read; mount the storage"
-    name = f"readyz/{uuid4().hex}"
-    board_storage().save(name, ContentFile(b"ready"))
-    board_storage().delete(name)
-    remove_old_probes()
+    write_probe()
     return ""
-
-
-def remove_old_probes() -> None:
-    """Delete the probes of processes that were killed before they could."""
-    for file in list(board_storage().list_files("readyz")):
-        if file.modified_at < timezone.now() - FORGOTTEN_AFTER:
-            board_storage().delete(file.name)
 
 
 def sweep() -> str:
