@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-drift test soak lint audit format bench clean lock miniatures browser
+.PHONY: help run demo-drift test soak lint deploy-check audit format bench clean lock miniatures browser
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -73,6 +73,9 @@ lint: $(VENV)/.dev ## ruff, mypy, layers, names, templates, migrations, settings
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py check --fail-level WARNING
 	$(BIN)/python -m tests.migrations
+
+deploy-check: $(VENV)/.dev ## follow deploy/README.md on two fresh machines, by units and by containers (as root, on Debian)
+	$(BIN)/python -m tests.deployment
 
 audit: $(VENV)/.dev ## known vulnerabilities of what the lock pins
 	$(BIN)/pip-audit --requirement requirements.lock

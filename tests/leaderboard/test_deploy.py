@@ -1,10 +1,16 @@
-"""Which process of a deployed board is given which secret."""
+"""The files of deploy/: which process is given which secret, and whether document, units and containers agree."""
 
+import re
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 from django.conf import settings
+
+from tests.deployment import document
 
 DEPLOY = Path(settings.BASE_DIR) / "deploy"
 WORKERS = ("worker", "files-worker", "gpu-worker")
@@ -43,3 +49,74 @@ def test_every_process_reads_the_common_file_and_its_own():
         assert ("SECRET_KEY=workers-sign-nothing" in unit) == (role in WORKERS)
         assert "UMask=0077\n" in unit
         assert "StateDirectoryMode=0700\n" in unit
+
+
+BLOCKS = document.read_blocks(DEPLOY / "README.md")
+COMMAND_BLOCKS = [block for block in BLOCKS if block.language == document.COMMANDS]
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+
+
+def command_in_unit(role: str) -> list[str]:
+    """The words that a unit starts, without the folder of the environment and the name of the worker."""
+    unit = (DEPLOY / "systemd" / f"plumbline-{role}.service").read_text()
+    words = shlex.split(re.search(r"^ExecStart=(.+)$", unit, re.MULTILINE)[1])
+    return [Path(words[0]).name, *(words[1:-2] if "-n" in words else words[1:])]
+
+
+def test_every_block_of_the_document_is_run_by_the_check_or_is_marked_as_an_example():
+    assert document.list_indented(DEPLOY / "README.md") == [], "give these a fence with a language"
+    assert {block.language for block in BLOCKS} <= {document.COMMANDS, *document.EXAMPLES}
+    for way in (True, False):
+        assert any(block.is_for_compose == way and block.installs for block in COMMAND_BLOCKS)
+
+
+@pytest.mark.parametrize("block", COMMAND_BLOCKS, ids=lambda block: block.title)
+def test_a_block_of_commands_can_be_read_by_a_shell_and_names_nothing_of_the_other_way(block):
+    subprocess.run(["bash", "-n"], input=block.fill(), text=True, check=True)
+    assert not (block.is_for_compose and "systemctl" in block.text)
+
+
+@pytest.mark.parametrize("example", document.SUBSTITUTES)
+def test_what_the_check_replaces_stands_in_the_document(example):
+    assert any(example in block.text for block in COMMAND_BLOCKS)
+
+
+@pytest.mark.parametrize("role", ["beat", *WORKERS])
+def test_units_and_containers_start_the_same_commands_on_the_same_queues(role):
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    assert command_in_unit(role) == services[role]["command"]
+
+
+def test_the_image_starts_the_web_server_as_its_unit_does():
+    instruction = re.search(r"^CMD (\[.+\])$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)[1]
+    in_image = [word for word in yaml.safe_load(instruction) if word not in ("--worker-tmp-dir", "/dev/shm")]  # noqa: S108
+    assert [word.replace("0.0.0.0", "127.0.0.1") for word in in_image] == command_in_unit("web")  # noqa: S104
+
+
+def test_the_image_is_given_all_that_it_copies():
+    allowed = (Path(settings.BASE_DIR) / ".dockerignore").read_text().splitlines()
+    instructions = re.findall(r"^COPY (?!--from)(.+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    sources = {source for line in instructions for source in line.split()[:-1]} - {"${REQUIREMENTS}"}
+    for source in sources | {"requirements.lock", "requirements-site.lock"}:
+        assert f"!{source}" in allowed
+
+
+def test_units_are_closed_except_for_what_cages_are_made_of():
+    for path in UNITS:
+        unit = path.read_text()
+        for line in ("NoNewPrivileges=true", "CapabilityBoundingSet=", "ProtectSystem=strict", "ProtectProc=invisible"):
+            assert f"{line}\n" in unit
+        has_cages = "beat" not in path.name
+        assert ("SystemCallFilter=landlock_create_ruleset" in unit) == has_cages
+        assert ("RestrictNamespaces=user net ipc pid uts\n" in unit) == has_cages
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+def test_systemd_scores_the_hardening_of_each_unit_as_the_document_states():
+    table = (DEPLOY / "README.md").read_text()
+    for path in UNITS:
+        command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(path)]
+        verdict = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        score = float(re.search(r"exposure level for [^:]+: ([\d.]+)", verdict)[1])
+        stated_score = re.search(rf"^\| `{path.stem}` \| ([\d.]+) \|$", table, re.MULTILINE)[1]
+        assert abs(score - float(stated_score)) <= 0.3, "versions of systemd weigh a little differently"
