@@ -4,6 +4,7 @@
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -19,6 +20,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "")
 LEAST_KEY, LEAST_SECRET = 32, 16  # characters
 PLACEHOLDERS = ("...", "changeme", "change-me", "secret", "only-for-collectstatic", "django-insecure")
 MOST_NAMED = 3
+GB = 10**9
 
 
 @register(Tags.security)
@@ -63,6 +65,50 @@ def check_content_policy(**_: Any) -> list[CheckMessage]:
             id="plumbline.W050",
         )
     ]
+
+
+@register(deploy=True)
+def check_storage(**_: Any) -> list[CheckMessage]:
+    """Whether files are where the settings expect them."""
+    return list(find_storage_problems())
+
+
+def find_storage_problems() -> Iterator[CheckMessage]:
+    """What is wrong with STORAGE_URL, STORAGE_ALSO_URL, STORAGE_DOWNLOADS and STORAGE_CACHE_GB."""
+    entry = settings.STORAGES["default"]
+    entries = entry["OPTIONS"].values() if "first" in entry["OPTIONS"] else (entry,)
+    buckets = [part["OPTIONS"] for part in entries if "bucket_name" in part["OPTIONS"]]
+    if "first" in entry["OPTIONS"]:
+        yield Warning(
+            "STORAGE_ALSO_URL is set: every read asks two storages.",
+            hint="Take it out once `manage.py storage move` copies nothing more.",
+            id="plumbline.W060",
+        )
+    if settings.STORAGE_DOWNLOADS == "signed" and not buckets:
+        yield Warning(
+            "STORAGE_DOWNLOADS = signed: files of a folder have no links, so they are streamed.",
+            hint="Set STORAGE_URL to a bucket, or STORAGE_DOWNLOADS=streamed.",
+            id="plumbline.W061",
+        )
+    if any((bucket["endpoint_url"] or "").startswith("http://") for bucket in buckets):
+        yield Warning(
+            "STORAGE_URL has an endpoint with http://: files travel unencrypted.",
+            hint="Set its endpoint to https://, or keep the way to it in a network of your own and silence this check.",
+            id="plumbline.W062",
+        )
+    if buckets and not (os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY")):
+        yield Warning(
+            "STORAGE_URL names a bucket, and AWS_ACCESS_KEY_ID or AWS_SECRET_ACCESS_KEY is empty.",
+            hint="Set both, unless this host has a role or a file of credentials that AWS's tools read.",
+            id="plumbline.W063",
+        )
+    room = shutil.disk_usage(settings.VAR).total / GB
+    if buckets and room < settings.STORAGE_CACHE_GB:
+        yield Warning(
+            f"STORAGE_CACHE_GB = {settings.STORAGE_CACHE_GB:g}: the disk of PLUMBLINE_VAR has {room:.0f} GB in all.",
+            hint="Set STORAGE_CACHE_GB to what may lie there, or PLUMBLINE_VAR to a larger disk.",
+            id="plumbline.W064",
+        )
 
 
 def find_open_files() -> Iterator[CheckMessage]:

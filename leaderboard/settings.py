@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from environs import Env, validate
 
 from leaderboard.private_files import FILE_MODE, FOLDER_MODE, prepare_folder
-from leaderboard.storage.addresses import WrongAddress, folder_entry, read_storage_address
+from leaderboard.storage.addresses import WrongAddress, folder_entry, read_both, read_storage_address
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
@@ -224,15 +224,29 @@ PLUMBLINE_DATA = env.path("PLUMBLINE_DATA", VAR / "data")
 MEDIA_ROOT = VAR / "artefacts"
 FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = FILE_MODE, FOLDER_MODE
 # A folder, or a bucket of an S3 server. Credentials of a bucket are AWS's own variables; boto3 reads them.
-_storage_url = env.str("STORAGE_URL", "")
-try:
-    _storage = read_storage_address(_storage_url) if _storage_url else folder_entry(MEDIA_ROOT)
-except WrongAddress as error:
-    raise ImproperlyConfigured(f"STORAGE_URL: {error}") from None
+# STORAGE_ALSO_URL is read as well, while files move from one to the other.
+
+
+def _storage_of(name: str, default: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the entry of STORAGES for the setting; `default` where it is empty."""
+    address = env.str(name, "")
+    try:
+        return read_storage_address(address) if address else default
+    except WrongAddress as error:
+        raise ImproperlyConfigured(f"{name}: {error}") from None
+
+
+_storage = _storage_of("STORAGE_URL", folder_entry(MEDIA_ROOT)) or {}
+_also = _storage_of("STORAGE_ALSO_URL", None)
+if _also == _storage:
+    raise ImproperlyConfigured("STORAGE_ALSO_URL names the same storage as STORAGE_URL: leave it empty")
 # GB that the copies of a bucket's files may take on this host, in PLUMBLINE_VAR/copies.
 STORAGE_CACHE_GB = env.float("STORAGE_CACHE_GB", 20.0, validate=NOT_NEGATIVE)
+# How visitors get files of a bucket: from the web process, or from the bucket itself by a link that holds for minutes.
+_downloads = validate.OneOf(("streamed", "signed"), error="STORAGE_DOWNLOADS = {input!r}: set it to streamed or signed")
+STORAGE_DOWNLOADS = env.str("STORAGE_DOWNLOADS", "streamed", validate=_downloads)
 STORAGES = {
-    "default": _storage,
+    "default": read_both(_storage, _also) if _also else _storage,
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
 }
 STATIC_URL = "static/"

@@ -23,6 +23,7 @@ BYTES = {"schema": {"type": "string", "format": "binary"}}
     openapi_extra={
         "responses": {
             200: {"description": "All of the file.", "content": {PARQUET: BYTES}},
+            302: {"description": "Where the file is for some minutes, on boards that keep their files elsewhere."},
             206: {"description": "The part that `Range` asks for.", "content": {PARQUET: BYTES}},
         }
     },

@@ -43,15 +43,17 @@ class ArtefactLost(FileNotFoundError):
 
 def mark_storage() -> None:
     """Mark the storage as this board's. Only a new board and an operator may: an empty mount point must not pass."""
-    if not board_storage().exists(SENTINEL):
-        board_storage().save(SENTINEL, ContentFile(SENTINEL_TEXT))
+    for storage in board_storage().parts:
+        if not storage.exists(SENTINEL):
+            storage.save(SENTINEL, ContentFile(SENTINEL_TEXT))
 
 
 def require_storage() -> None:
     """Raise StorageAway where the storage is not there."""
     try:
-        with board_storage().open(SENTINEL, "rb") as file:
-            file.read(1)
+        for storage in board_storage().parts:  # or what lies in the one that is away would be missing
+            with storage.open(SENTINEL, "rb") as file:
+                file.read(1)
     except Exception as error:
         reason = str(error) if isinstance(error, StorageAway) else type(error).__name__
         raise StorageAway(

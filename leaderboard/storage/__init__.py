@@ -44,6 +44,11 @@ class BoardStorage(Storage):
         """All files in a folder and below it, by name; none where there is no such folder. Raises StorageAway."""
         raise NotImplementedError
 
+    @property
+    def parts(self) -> "tuple[BoardStorage, ...]":
+        """The storages that this one consists of."""
+        return (self,)
+
     def holder(self, name: str) -> "BoardStorage":
         """The storage that has the file; where none has, the one that would be written to."""
         return self

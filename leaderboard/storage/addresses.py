@@ -39,6 +39,11 @@ def folder_entry(folder: Path) -> dict[str, Any]:
     return {"BACKEND": "leaderboard.storage.folder.FolderStorage", "OPTIONS": {"location": folder}}
 
 
+def read_both(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The entry of STORAGES for a storage that is written to, and another that is read as well."""
+    return {"BACKEND": "leaderboard.storage.both.BothStorages", "OPTIONS": {"first": first, "second": second}}
+
+
 def _read_folder(path: str, host: str) -> dict[str, Any]:
     if host or not path.startswith("/"):
         raise WrongAddress(f"a folder is given by its absolute path, after three slashes: {FORMS}")

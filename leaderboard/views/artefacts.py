@@ -1,12 +1,14 @@
 """What a third party needs to check a published version: its manifest, and the files that it names."""
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 from django.views.decorators.http import require_safe
 
 from leaderboard.services import manifest as manifests
-from leaderboard.services.artefacts import ArtefactLost, open_file
+from leaderboard.services.artefacts import ArtefactLost, open_file, verify_stored
+from leaderboard.views.links import SIGNED, redirect_to_file
 from leaderboard.views.ranges import answer_range
 
 YEAR = 31_536_000  # seconds
@@ -43,9 +45,17 @@ def file_answer(request: HttpRequest, sha256: str) -> HttpResponseBase | None:
     if stored_file is None:
         return None
     try:
-        open_file(stored_file).close()
+        if settings.STORAGE_DOWNLOADS == SIGNED:
+            verify_stored(stored_file)
+        else:
+            open_file(stored_file).close()
     except ArtefactLost:
         return None
+    redirect: HttpResponseBase | None = redirect_to_file(
+        request, stored_file.storage_name, PARQUET, f"{sha256}.parquet"
+    )
+    if redirect:
+        return redirect
     response = answer_range(request, lambda: open_file(stored_file), stored_file.size, f'"{sha256}"')
     if response.status_code in (200, 206):
         response["Content-Type"] = PARQUET

@@ -7,6 +7,9 @@ from django.views.decorators.http import require_safe
 
 from leaderboard.exchange.downloads import find_newest_export
 from leaderboard.storage import board_storage
+from leaderboard.views.links import redirect_to_file
+
+ZIP = "application/zip"
 
 
 @require_safe
@@ -20,12 +23,12 @@ def board_download(request: HttpRequest) -> HttpResponseBase:
     etag = f'"{export.state}-{export.at:%s}"'
     answer: HttpResponseBase | None = get_conditional_response(request, etag=etag, response=HttpResponse())
     if answer is None or answer.status_code != 304:
-        answer = FileResponse(
-            board_storage().open(export.name, "rb"),
-            as_attachment=True,
-            filename=f"plumbline-board-{export.at:%Y-%m-%d}.zip",
-            content_type="application/zip",
-        )
+        file_name = f"plumbline-board-{export.at:%Y-%m-%d}.zip"
+        redirect = redirect_to_file(request, export.name, ZIP, file_name)
+        if redirect:
+            return redirect
+        file = board_storage().open(export.name, "rb")
+        answer = FileResponse(file, as_attachment=True, filename=file_name, content_type=ZIP)
     answer["ETag"] = etag
     patch_cache_control(answer, no_cache=True)
     return answer

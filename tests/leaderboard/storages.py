@@ -9,7 +9,7 @@ from django.core.files.storage import storages
 
 from leaderboard.services.artefacts import mark_storage
 from leaderboard.storage import BoardStorage, board_storage, marks
-from leaderboard.storage.addresses import read_storage_address
+from leaderboard.storage.addresses import read_both, read_storage_address
 from tests.object_store import KEY_ID, SECRET, ObjectStore, run_object_store
 
 
@@ -41,11 +41,14 @@ def use_host(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def use_storage(settings: Any) -> Callable[[str], BoardStorage]:
-    """Use the storage that an address names."""
+def use_storage(settings: Any) -> Callable[..., BoardStorage]:
+    """Use the storage that an address names, and behind it another one."""
 
-    def use(address: str) -> BoardStorage:
-        settings.STORAGES = settings.STORAGES | {"default": read_storage_address(address)}
+    def use(address: str, also: str = "") -> BoardStorage:
+        entry = read_storage_address(address)
+        if also:
+            entry = read_both(entry, read_storage_address(also))
+        settings.STORAGES = settings.STORAGES | {"default": entry}
         assert storages["default"] is board_storage()
         return board_storage()
 
@@ -57,7 +60,7 @@ def storage(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     use_host: Callable[[str], None],
-    use_storage: Callable[[str], BoardStorage],
+    use_storage: Callable[..., BoardStorage],
 ) -> BoardStorage:
     """An empty, marked storage of each kind in turn, as the host `first` sees it."""
     use_host("first")

@@ -4,17 +4,20 @@ import io
 import os
 from datetime import timedelta
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 from django.conf import settings as django_settings
 from django.core.files import File
 from django.core.files.base import ContentFile
+from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import Artefact
 from leaderboard.operations.monitoring import readiness
 from leaderboard.operations.services import scrub
 from leaderboard.services import artefacts
+from leaderboard.services import manifest as manifests
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost
 from leaderboard.services.folders import store_file
 from leaderboard.storage import BoardStorage, StorageAway, board_storage, copies, marks
@@ -247,3 +250,55 @@ def test_a_torn_table_of_checked_files_is_made_anew(storage, use_host):
     use_host("first")
     assert b"0.45" in read(artefact)
     assert marks.is_checked(board_storage().place("nothing"), ("1",)) is False
+
+
+@pytest.fixture
+def download(storage, client, monkeypatch):
+    """Ask for a file as a visitor whose page names it."""
+    artefact = keep_file("a file to download")
+    monkeypatch.setattr(manifests, "downloadable", lambda sha256: artefact if sha256 == artefact.sha256 else None)
+
+    def ask(sha256: str = artefact.sha256, **headers: str):
+        return client.get(reverse("artefact", args=[sha256]), headers=headers)
+
+    return ask
+
+
+def test_a_download_is_streamed_whole_or_in_part(download):
+    whole = download()
+    assert (whole.status_code, whole.getvalue()) == (200, b"a file to download")
+    part = download(range="bytes=2-5")
+    assert (part.status_code, part.getvalue(), part["Content-Range"]) == (206, b"file", "bytes 2-5/18")
+
+
+def test_a_download_is_a_signed_link_where_the_bucket_answers_itself(download, storage, settings):
+    settings.STORAGE_DOWNLOADS = "signed"
+    answer = download()
+    if storage.reads_in_place:
+        assert answer.getvalue() == b"a file to download"
+        return
+    assert (answer.status_code, answer["Cache-Control"]) == (302, "private, no-store")
+    with urlopen(Request(answer["Location"], headers={"Range": "bytes=2-5"})) as part:  # noqa: S310 (our own server)
+        assert (part.status, part.read()) == (206, b"file")
+        assert part.headers["Content-Type"] == "application/vnd.apache.parquet"
+        assert part.headers["Content-Disposition"].startswith("attachment; filename=")
+    assert not copies.copies_folder().exists(), "the web process keeps no copy of what it does not send"
+    assert download("0" * 64).status_code == 404
+
+
+def test_no_link_leads_to_a_damaged_file(download, storage, settings):
+    settings.STORAGE_DOWNLOADS = "signed"
+    damage(storage, Artefact.objects.get())
+    assert download().status_code == 404
+
+
+@pytest.mark.parametrize("way", ["streamed", "signed"])
+def test_the_board_is_downloaded(storage, client, settings, way):
+    settings.STORAGE_DOWNLOADS = way
+    storage.save("exports/20261101T000000Z-abcdefabcdef.zip", ContentFile(b"the board"))
+    answer = client.get(reverse("board_download"))
+    if way == "signed" and not storage.reads_in_place:
+        with urlopen(answer["Location"]) as file:  # noqa: S310 (our own server)
+            assert (file.headers["Content-Type"], file.read()) == ("application/zip", b"the board")
+    else:
+        assert b"".join(answer.streaming_content) == b"the board"

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from django.core.checks import run_checks
 
+from leaderboard.storage.addresses import WrongAddress, read_both, read_storage_address
+
 GOOD = {
     "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
     "EMAIL_HOST": "smtp.example.org",
@@ -52,6 +54,7 @@ def test_a_board_as_it_should_be_has_no_problems(good):
         ("ALLAUTH_TRUSTED_PROXY_COUNT", 0, "plumbline.W040", "Set TRUSTED_PROXIES"),
         ("ALLOWED_HOSTS", ["*"], "plumbline.W042", "Set ALLOWED_HOSTS"),
         ("CSP_REPORT_ONLY", True, "plumbline.W050", "Set CSP_REPORT_ONLY=false"),
+        ("STORAGE_DOWNLOADS", "signed", "plumbline.W061", "Set STORAGE_URL to a bucket"),
         ("ALLOWED_HOSTS", ["other.example.org"], "plumbline.W043", "Add board.example.org to ALLOWED_HOSTS"),
     ],
 )
@@ -91,3 +94,49 @@ def test_a_file_of_settings_that_others_may_read_is_told(good):
 
 def test_the_board_as_it_comes_passes_what_lint_asks():
     assert [message for message in run_checks() if message.id.startswith("plumbline")] == []
+
+
+BUCKET = "s3://files-of-board/prefix?endpoint=https://storage.example.org"
+FOLDER = "file:///srv/files"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "cache", "found"),
+    [
+        ((BUCKET,), 20, {}),
+        ((BUCKET.replace("https", "http"),), 20, {"plumbline.W062": "Set its endpoint to https://"}),
+        ((BUCKET, FOLDER), 20, {"plumbline.W060": "Take it out once `manage.py storage move` copies nothing more."}),
+        ((BUCKET,), 10**9, {"plumbline.W064": "Set STORAGE_CACHE_GB to what may lie there"}),
+    ],
+)
+def test_settings_of_the_storage_have_checks_with_remedies(good, monkeypatch, addresses, cache, found):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    entries = [read_storage_address(address) for address in addresses]
+    entry = read_both(*entries) if len(entries) == 2 else entries[0]
+    good.STORAGES = good.STORAGES | {"default": entry}
+    good.STORAGE_CACHE_GB = cache
+    hints = problems()
+    assert hints.keys() == found.keys()
+    assert all(hints[identifier].startswith(remedy) for identifier, remedy in found.items())
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert problems().keys() - hints.keys() == {"plumbline.W063"}
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("s3://key:word@bucket/", "it holds credentials: take them out, and set AWS_ACCESS_KEY_ID"),
+        ("s3://Bucket_1/", "it names no bucket"),
+        ("s3://bucket?endpiont=https://x", "it has the parameter endpiont: the parameters are endpoint and region"),
+        ("s3://bucket?endpoint=storage.example.org", "its endpoint is no address"),
+        ("s3://bucket?endpoint=https://key:word@x", "its endpoint is no address"),
+        ("file:files", "a folder is given by its absolute path"),
+        ("/srv/files", "it begins with no scheme: set it to file:///absolute/folder or s3://"),
+        ("s3://[bucket", "it is no address"),
+    ],
+)
+def test_an_address_of_a_storage_that_is_wrong_is_refused_without_showing_it(address, problem):
+    with pytest.raises(WrongAddress, match=problem) as caught:
+        read_storage_address(address)
+    assert "word" not in str(caught.value)

@@ -1,0 +1,177 @@
+"""`manage.py storage`: what is missing, different or referred to by nothing, and files that move while a board runs."""
+
+import json
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.files.base import ContentFile
+from django.core.management import CommandError, call_command
+
+from leaderboard.models import Artefact
+from leaderboard.operations.services import stored_files
+from leaderboard.services import artefacts
+from leaderboard.services.artefacts import SENTINEL
+from leaderboard.services.folders import store_file
+from leaderboard.storage import board_storage
+from leaderboard.submissions.services import uploads
+
+pytestmark = pytest.mark.django_db
+
+
+def keep_file(text: str) -> Artefact:
+    """Store a file with that text."""
+    path = Path(django_settings.VAR) / "written"
+    path.write_text(text)
+    return store_file(path)
+
+
+def read(artefact: Artefact) -> str:
+    with artefacts.open_whole(artefact) as file:
+        return file.read().decode()
+
+
+def run(*words: str) -> str:
+    out = StringIO()
+    call_command("storage", *words, stdout=out)
+    return out.getvalue()
+
+
+def interrupted(count: int):
+    """A progress that is interrupted at the given number."""
+
+    def progress(done: int, total: int) -> None:
+        if done == count:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_a_check_tells_what_is_missing_different_and_unreferenced(storage):
+    missing, different, sound = (keep_file(f"checked {name}") for name in ("missing", "different", "sound"))
+    assert run("check").startswith("0 missing, 0 different, 0 that nothing refers to, of 4 files")
+    storage.delete(missing.storage_name)
+    storage.save(different.storage_name, ContentFile(b"checked differend"))
+    storage.save("stray", ContentFile(b"12345"))
+    storage.save("shards/run-1/x", ContentFile(b"of work under way"))
+    with pytest.raises(CommandError, match="1 missing, 1 different, 1 that nothing refers to, of 5 files"):
+        run("check")
+    out = StringIO()
+    with pytest.raises(CommandError):
+        call_command("storage", "check", "--json", stdout=out)
+    answer = json.loads(out.getvalue())
+    assert answer["missing"] == [missing.storage_name]
+    assert answer["different"] == [different.storage_name]
+    assert [(file["name"], file["bytes"]) for file in answer["unreferenced"]] == [("stray", 5)]
+    assert read(sound) == "checked sound"
+
+
+def test_an_interrupted_check_goes_on_and_forgets_nothing(storage):
+    kept = [keep_file(f"interrupted {number}") for number in range(4)]
+    storage.delete(kept[0].storage_name)
+    with pytest.raises(KeyboardInterrupt):
+        stored_files.compare_files(interrupted(2))
+    comparison = stored_files.compare_files(lambda *_: None)
+    assert (comparison.read, comparison.missing) == (2, [kept[0].storage_name])
+    assert stored_files.compare_files(lambda *_: None).read == 4
+
+
+def test_what_nothing_refers_to_is_deleted_after_a_day_and_listed_before(storage, monkeypatch):
+    artefact = keep_file("referred to")
+    upload = uploads.keep(ContentFile(b"of nobody"))
+    storage.save(f"{'ab' * 32}.parquet", ContentFile(b"orphan"))
+    assert json.loads(run("gc", "--json")) == {"dry_run": False, "files": []}
+    monkeypatch.setattr(stored_files, "OLD", timedelta(minutes=-5))
+    names = {f"{'ab' * 32}.parquet", upload}
+    assert {file["name"] for file in json.loads(run("gc", "--dry-run", "--json"))["files"]} == names
+    assert all(map(storage.exists, names))
+    assert "2 files" in run("gc")
+    assert {file.name for file in storage.list_files()} == {SENTINEL, artefact.storage_name}
+
+
+@pytest.fixture(params=["to the bucket", "to the folder"])
+def places(request, tmp_path, bucket_address, use_host) -> tuple[str, str]:
+    """The addresses of the old storage and of the new one."""
+    use_host("first")
+    addresses = (f"file://{tmp_path}/files", bucket_address)
+    return addresses if request.param == "to the bucket" else addresses[::-1]
+
+
+def test_a_board_moves_while_it_runs_and_no_process_misses_a_file(places, use_storage, use_host):
+    old, new = places
+    use_storage(old)
+    artefacts.mark_storage()
+    before = [keep_file(f"moved {number}") for number in range(5)]
+    # One process after the other gets both settings, still writing to the old storage; then they change places.
+    use_storage(old, new)
+    artefacts.mark_storage()
+    early = keep_file("written to the old one meanwhile")
+    use_storage(new, old)
+    late = keep_file("written to the new one")
+    assert not use_storage(old).exists(late.storage_name)
+    use_storage(old, new)
+    use_host("not yet restarted")
+    assert read(late) == "written to the new one"
+    use_storage(new, old)
+    with pytest.raises(KeyboardInterrupt):
+        stored_files.move_files(interrupted(3))
+    assert [read(artefact) for artefact in before] == [f"moved {number}" for number in range(5)]
+    straggler = keep_file("of a straggler")
+    board_storage().second.save(straggler.storage_name, ContentFile(b"of a straggler"))
+    board_storage().first.delete(straggler.storage_name)
+    answer = json.loads(run("move", "--json"))
+    assert (answer["copied"], answer["not_copied"]) == (5, [])
+    assert json.loads(run("move", "--json"))["copied"] == 0
+    use_storage(new)
+    use_host("after the move")
+    assert [read(artefact) for artefact in (*before, early, late)][:2] == ["moved 0", "moved 1"]
+    assert read(straggler) == "of a straggler"
+    assert run("check").startswith("0 missing, 0 different, 0 that nothing refers to")
+
+
+def test_a_damaged_file_is_not_moved_and_is_told(places, use_storage):
+    old, new = places
+    storage = use_storage(new, old)
+    artefacts.mark_storage()
+    artefact = keep_file("damaged before it moves")
+    storage.first.delete(artefact.storage_name)
+    storage.second.save(artefact.storage_name, ContentFile(b"Damaged before it moves"))
+    with pytest.raises(CommandError, match="1 not copied"):
+        run("move")
+    assert not storage.first.exists(artefact.storage_name)
+
+
+def test_what_is_deleted_during_a_move_does_not_come_back(places, use_storage, monkeypatch):
+    old, new = places
+    storage = use_storage(new, old)
+    artefacts.mark_storage()
+    storage.second.save("submissions/upload", ContentFile(b"read by a worker"))
+    save = storage.first.save
+
+    def save_late(name, content, max_length=None):
+        storage.delete(name)
+        return save(name, content, max_length)
+
+    monkeypatch.setattr(storage.first, "save", save_late)
+    stored_files.move_files(lambda *_: None)
+    assert not storage.exists("submissions/upload")
+
+
+def test_a_move_without_a_second_storage_is_refused(storage):
+    with pytest.raises(CommandError, match="STORAGE_ALSO_URL is not set: set it to the storage"):
+        run("move")
+
+
+def test_one_of_two_storages_that_is_away_is_a_storage_that_is_away(places, use_storage):
+    old, new = places
+    storage = use_storage(new, old)
+    artefacts.mark_storage()
+    artefact = keep_file("there")
+    storage.second.delete(SENTINEL)
+    storage.first.delete(artefact.storage_name)
+    with pytest.raises(OSError, match="the storage of files is away"):
+        artefacts.verify_stored(artefact)
+    artefact.refresh_from_db()
+    assert artefact.state == Artefact.State.WHOLE
