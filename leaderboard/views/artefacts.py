@@ -51,14 +51,13 @@ def file_answer(request: HttpRequest, sha256: str) -> HttpResponseBase | None:
             open_file(stored_file).close()
     except ArtefactLost:
         return None
-    redirect: HttpResponseBase | None = redirect_to_file(
-        request, stored_file.storage_name, PARQUET, f"{sha256}.parquet"
-    )
+    file_name = f"{sha256}.parquet"
+    redirect = redirect_to_file(request, stored_file.storage_name, PARQUET, file_name)
     if redirect:
         return redirect
     response = answer_range(request, lambda: open_file(stored_file), stored_file.size, f'"{sha256}"')
     if response.status_code in (200, 206):
         response["Content-Type"] = PARQUET
-        response["Content-Disposition"] = f'attachment; filename="{sha256}.parquet"'
+        response["Content-Disposition"] = f'attachment; filename="{file_name}"'
     patch_cache_control(response, public=True, max_age=YEAR, immutable=True)
     return response
