@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,16 @@ def test_systemd_scores_the_hardening_of_each_unit_as_the_document_states():
         score = float(re.search(r"exposure level for [^:]+: ([\d.]+)", verdict)[1])
         stated_score = re.search(rf"^\| `{path.stem}` \| ([\d.]+) \|$", table, re.MULTILINE)[1]
         assert abs(score - float(stated_score)) <= 0.3, "versions of systemd weigh a little differently"
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"), [("requirements.lock", ["site", "engine"]), ("requirements-site.lock", ["site"])]
+)
+def test_a_lock_pins_all_that_the_project_asks_for(lock, extras):
+    project = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text())["project"]
+    requirements = project["dependencies"] + [
+        name for extra in extras for name in project["optional-dependencies"][extra]
+    ]
+    names = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in requirements}
+    pins = (Path(settings.BASE_DIR) / lock).read_text()
+    assert {name for name in names if not re.search(rf"^{name}==", pins, re.MULTILINE)} == set()
