@@ -50,11 +50,12 @@ test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and R
 # A fault that did not hold is repeated alone by the seed and the index that are printed: make soak SEED=1 ONLY=17
 SEED ?= 1
 FAULTS ?= 200
-BOARDS ?= 4
+BOARDS ?= 3
 DATABASE ?= postgresql
-soak: $(VENV)/.dev ## 200 faults against whole boards, in under two hours; best as root (SEED=, ONLY=, FAULTS=, BOARDS=, DATABASE=)
+STORAGE ?= folder
+soak: $(VENV)/.dev ## 200 faults against whole boards, in under two hours; best as root (SEED= ONLY= FAULTS= BOARDS= DATABASE= STORAGE=)
 	$(BIN)/python -m tests.faults.campaign --seed $(SEED) --count $(FAULTS) --boards $(BOARDS) --database $(DATABASE) \
-		$(if $(ONLY),--only $(ONLY)) $(if $(TABLE),--table $(TABLE))
+		--storage $(STORAGE) $(if $(ONLY),--only $(ONLY)) $(if $(TABLE),--table $(TABLE))
 
 browser: ## Debian's Chromium for the browser tests: installed when root and missing
 	@if ! command -v chromium-headless-shell >/dev/null && ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -23,7 +23,7 @@ def test_a_board_endures_twenty_faults_in_all_phases_of_work(tmp_path_factory):
     played = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     logs = "\n".join(path.read_text(errors="replace")[-3000:] for path in folder.rglob("*.log"))
     assert played.returncode == 0, f"{played.stdout[-6000:]}{played.stderr[-2000:]}{logs}"
-    assert f"{FAULTS} faults on {connection.vendor}, seed {SEED}" in played.stdout
+    assert f"{FAULTS} faults on {connection.vendor} and a folder, seed {SEED}" in played.stdout
     assert f"{FAULTS} held" in played.stdout
 
 
@@ -36,7 +36,7 @@ def test_every_kind_of_fault_meets_every_phase_and_the_same_seed_draws_the_same(
     pairs = {(fault.kind, fault.phase) for fault in faults}
     for kind in KINDS.values():
         phases = {phase for phase in PHASES if (kind.name, phase) in pairs}
-        if database not in kind.databases:
+        if database not in kind.databases or "folder" not in kind.storages:
             assert not phases
         elif kind.lasts:
             assert len(phases) == LONG_PHASES
@@ -49,7 +49,17 @@ def test_a_quick_campaign_has_many_kinds_and_all_phases_and_none_that_lasts():
     faults = draw(SEED, FAULTS, "postgresql", may_mount=True, quick=True)
     assert {fault.phase for fault in faults} == set(PHASES)
     assert not any(KINDS[fault.kind].lasts for fault in faults)
-    assert len({fault.kind for fault in faults}) >= len(SHORT) - 3
+    kinds = [kind for kind in SHORT if "postgresql" in kind.databases and "folder" in kind.storages]
+    assert len({fault.kind for fault in faults}) >= len(kinds) - 3
+
+
+@pytest.mark.either_database
+def test_on_a_bucket_its_own_kinds_of_fault_meet_every_phase():
+    faults = draw(SEED, 28, "postgresql", "bucket", may_mount=True)
+    short, long = ([fault for fault in faults if KINDS[fault.kind].lasts is lasts] for lasts in (False, True))
+    assert {fault.phase for fault in short} == set(PHASES)
+    assert len({(fault.kind, fault.phase) for fault in faults}) == 28
+    assert len(long) == LONG_PHASES
 
 
 @pytest.mark.either_database

@@ -7,10 +7,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.faults.campaign.board import may_mount
+from tests.faults.campaign.driver import TWIN
 from tests.faults.campaign.report import describe_campaign
 from tests.faults.worker import ROOT
 
@@ -21,9 +24,12 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200, help="faults in all")
-    parser.add_argument("--boards", type=int, default=4, help="side by side; the undisturbed one comes on top")
+    parser.add_argument(
+        "--boards", type=int, default=3, help="side by side, each 3 GB; the undisturbed one comes later"
+    )
     parser.add_argument("--only", type=int, help="the fault with this index alone, to repeat what was found")
     parser.add_argument("--database", choices=("postgresql", "sqlite"), default="postgresql")
+    parser.add_argument("--storage", choices=("folder", "bucket"), default="folder")
     parser.add_argument("--quick", action="store_true", help="short faults alone, for a run of a minute")
     parser.add_argument("--minutes", type=float, default=110.0, help="after which no fault begins")
     parser.add_argument("--folder", type=Path, help="for boards and their logs; kept. Default: a temporary one")
@@ -34,10 +40,11 @@ def parse_arguments() -> argparse.Namespace:
 def start_driver(options: argparse.Namespace, folder: Path, board: int, ends_at: float, *more: str) -> Any:
     """One board with its faults, as a process in mounts of its own where root may have them."""
     may = may_mount()
-    name = f"board-{board}{'-undisturbed' if more else ''}"
+    name = f"board-{board}{TWIN if more else ''}"
     command = ["unshare", "--mount", "--propagation", "private"] if may else []
     command += [sys.executable, "-m", "tests.faults.campaign.driver", "--folder", str(folder / name), *more]
     command += ["--output", str(folder / f"{name}.jsonl"), "--database", options.database, "--seed", str(options.seed)]
+    command += ["--storage", options.storage]
     command += ["--count", str(options.count), "--board", str(board), "--boards", str(options.boards)]
     command += ["--ends-at", str(ends_at), *(["--may-mount"] if may else []), *(["--quick"] if options.quick else [])]
     command += ["--only", str(options.only)] if options.only is not None else []
@@ -53,11 +60,14 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
-def follow(drivers: list[Any], folder: Path) -> None:
-    """Print what happened, as it happens, until all drivers have ended."""
+def follow(drivers: list[Any], waiting: list[Callable[[], Any]], folder: Path) -> None:
+    """Print what happened, as it happens, until all drivers have ended. Each that waits starts when one has ended."""
     printed = 0
     while True:
         ended = all(driver.poll() is not None for driver in drivers)
+        if waiting and any(driver.poll() is not None for driver in drivers):
+            drivers.append(waiting.pop()())
+            continue
         records = [
             record for record in read_records(folder) if "index" in record or "end" in record or "built" in record
         ]
@@ -84,7 +94,7 @@ def describe_record(record: dict[str, Any]) -> str:
 def compare_boards(records: list[dict[str, Any]]) -> list[str]:
     """Where the first board is not, in the end, what the same work makes of one without faults."""
     wholes = {record["from"]: record["whole"] for record in records if "whole" in record}
-    first, twin = wholes.get("board-0"), wholes.get("board-0-undisturbed")
+    first, twin = wholes.get("board-0"), wholes.get(f"board-0{TWIN}")
     if first is None or twin is None or len(first) != len(twin):
         return [] if twin is None else ["board-0 and its undisturbed twin did not do the same work"]
     return [f"{name} differs from the undisturbed board" for name in sorted(twin) if first.get(name) != twin[name]]
@@ -100,16 +110,18 @@ def main() -> int:
     ends_at = time.time() + 60 * options.minutes
     boards = [options.only % options.boards] if options.only is not None else range(options.boards)
     drivers = [start_driver(options, folder, board, ends_at) for board in boards]
+    waiting = []
     if not options.quick and options.only is None:
-        drivers.append(start_driver(options, folder, 0, ends_at, "--undisturbed"))
+        waiting.append(partial(start_driver, options, folder, 0, ends_at, "--undisturbed"))
     try:
-        follow(drivers, folder)
+        follow(drivers, waiting, folder)
     finally:
         for driver in drivers:
             if driver.poll() is None:
                 driver.terminate()
     records = read_records(folder)
-    table = describe_campaign(records, options.seed, options.database, (time.monotonic() - began) / 60)
+    place = f"{options.database} and a {options.storage}"
+    table = describe_campaign(records, options.seed, place, (time.monotonic() - began) / 60)
     print(table)  # noqa: T201
     if options.table:
         options.table.write_text(table)

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import psutil
 
+from tests.faults.campaign.bucket import FailingBucket
 from tests.faults.worker import ROOT, list_processes
 
 # What of each process's command line tells it from the others.
@@ -129,11 +130,13 @@ def may_mount() -> bool:
 class Board:
     """The processes of a board, by the names that the supervisor gives them."""
 
-    def __init__(self, disk: Disk, database: Database, environment: dict[str, str]) -> None:
+    def __init__(
+        self, disk: Disk, database: Database, environment: dict[str, str], bucket: FailingBucket | None = None
+    ) -> None:
         with closing(socket.socket()) as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.disk, self.database = disk, database
+        self.disk, self.database, self.bucket = disk, database, bucket
         self.address = f"http://127.0.0.1:{self.port}"
         self.log = disk.folder.parent.parent / "board.log"
         self.environment = {

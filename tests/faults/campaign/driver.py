@@ -18,9 +18,11 @@ import django
 
 from tests import loopback, standin_perspective
 from tests.faults.campaign.board import Board, Disk, PostgreSQL, SQLite
+from tests.faults.campaign.bucket import run_failing_bucket
 from tests.faults.campaign.receiver import Alerts, Receiver
 from tests.faults.campaign.schedule import Fault, draw
 
+TWIN = "-undisturbed"  # ends the names of the board without faults and of its files
 RATES = {True: "60", False: "15"}  # requests a second that the service is asked, on a quick board and on others
 
 
@@ -29,6 +31,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--database", choices=("postgresql", "sqlite"), default="postgresql")
+    parser.add_argument("--storage", choices=("folder", "bucket"), default="folder")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--board", type=int, default=0)
@@ -43,9 +46,14 @@ def parse_arguments() -> argparse.Namespace:
 
 def choose_faults(options: argparse.Namespace) -> list[Fault]:
     """This board's part of the schedule, or the one fault that is to be repeated."""
-    faults = draw(options.seed, options.count, options.database, may_mount=options.may_mount, quick=options.quick)
+    place = options.database, options.storage
+    faults = draw(options.seed, options.count, *place, may_mount=options.may_mount, quick=options.quick)
     if options.only is not None:
         return [fault for fault in faults if fault.index == options.only]
+    if options.undisturbed:  # what its twin had time for
+        lines = options.output.with_name(options.output.name.replace(TWIN, "")).read_text().splitlines()
+        indexes = {json.loads(line).get("index") for line in lines}
+        return [fault for fault in faults if fault.index in indexes]
     return [fault for fault in faults if fault.index % options.boards == options.board]
 
 
@@ -67,7 +75,11 @@ def main() -> int:
             "PERSPECTIVE_URL": service.address,
             "PERSPECTIVE_REQUESTS_PER_SECOND": RATES[options.quick],
         }
-        board = Board(disk, database, environment)
+        bucket = None
+        if options.storage == "bucket":
+            bucket, variables = stack.enter_context(run_failing_bucket())
+            environment |= variables
+        board = Board(disk, database, environment, bucket)
         stack.callback(board.stop)
         os.environ.update(board.environment)
         os.environ["DJANGO_SETTINGS_MODULE"] = "leaderboard.settings"
@@ -92,7 +104,7 @@ def run_campaign(trial: Any, faults: list[Fault], options: argparse.Namespace, o
     trial.build({fault.phase for fault in faults})
     write({"board": options.board, "built": time.monotonic() - began})
     for fault in faults:
-        if time.time() > options.ends_at:
+        if time.time() > options.ends_at and not options.undisturbed:
             break
         try:
             record = trial.repeat_undisturbed(fault) if options.undisturbed else trial.endure(fault)

@@ -4,8 +4,8 @@ import os
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg2
@@ -175,7 +175,17 @@ def files_truncated(board: Board) -> Iterator[None]:
             aside.replace(path)
 
 
-MAKERS = {
+def bucket_failing(mode: str) -> Callable[[Board], AbstractContextManager[None]]:
+    """The bucket does not give or take files as it should."""
+
+    def fail(board: Board) -> AbstractContextManager[None]:
+        assert board.bucket is not None
+        return board.bucket.failing(mode)
+
+    return fail
+
+
+MAKERS: dict[str, Callable[[Board], AbstractContextManager[None]]] = {
     "kill broker, its data lost": broker_lost,
     "broker stopped": broker_stopped,
     "end all connections to the database": connections_ended,
@@ -186,4 +196,7 @@ MAKERS = {
     "read-only storage": storage_read_only,
     "storage away": storage_away,
     "truncated files": files_truncated,
+    "bucket answers 500": bucket_failing("500"),
+    "slow bucket": bucket_failing("slow"),
+    "bucket breaks answers off": bucket_failing("truncated"),
 }

@@ -31,8 +31,9 @@ from leaderboard.models import (
 from leaderboard.services.checks import request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.failures import failure_of
-from leaderboard.services.language_models import add_model
+from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.rescore import open_rescoring
+from scoring.language_models.files import folder_revision
 from tests.faults.campaign.board import Board
 from tests.faults.campaign.releases import describe_database, restore_release
 from tests.faults.hostile_models import HONEST
@@ -143,8 +144,22 @@ class Collecting(Entry):
         folder = self.folder / f"model-{self.number}"
         shutil.copytree(HONEST, folder)
         (folder / "number.txt").write_text(f"{self.number}\n")  # another revision of the same weights
-        model = add_model(str(folder))[0]
+        twin = LanguageModel.objects.filter(source=LanguageModel.Source.LOCAL, location__startswith=self.folder).first()
+        model = self.enter_twin(twin, folder) if twin else self.enter_first(folder)
         shutil.rmtree(folder)  # the board has its own copy
+        return model
+
+    def enter_first(self, folder: Path) -> LanguageModel:
+        """Enter a model as operators do: its files are looked into, in a cage."""
+        assert self.board.manage("add_model", str(folder)).wait() == 0
+        return LanguageModel.objects.get(location=str(folder))
+
+    def enter_twin(self, twin: LanguageModel, folder: Path) -> LanguageModel:
+        """Enter another revision without a look into it: a cage would keep as much memory as a worker."""
+        values = {field.attname: getattr(twin, field.attname) for field in LanguageModel._meta.concrete_fields}
+        values |= {"id": None, "slug": folder.name, "name": folder.name, "location": str(folder)}
+        model = LanguageModel.objects.create(**values | {"revision": folder_revision(folder)})
+        store_folder(name_of_model(model), folder)
         return model
 
 

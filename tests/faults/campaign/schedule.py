@@ -7,8 +7,9 @@ from itertools import cycle
 PHASES = ("collecting", "scoring", "check", "rescoring", "publication", "upload", "import", "migration")
 COMMANDS = ("import", "migration")  # phases that an operator's command does, which no worker waits for
 TOLD_WITHIN = 120.0  # seconds
-LONG_PHASES = 4  # that each long fault meets
+LONG_PHASES = 3  # that each long fault meets
 BOTH = ("postgresql", "sqlite")
+FOLDER, BUCKET = ("folder",), ("bucket",)
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class FaultKind:
     name: str
     alerts: tuple[str, ...] = ()
     databases: tuple[str, ...] = BOTH
+    storages: tuple[str, ...] = FOLDER + BUCKET
     needs_mounts: bool = False
     left_out: tuple[str, ...] = ()
     heavy: bool = False  # processes start anew, which takes seconds of computing
@@ -44,9 +46,12 @@ SHORT = (
     FaultKind("database away", databases=("postgresql",)),
     FaultKind("locked database", databases=("sqlite",)),
     FaultKind("full disk", needs_mounts=True),
-    FaultKind("read-only storage", needs_mounts=True),
-    FaultKind("storage away", needs_mounts=True),
-    FaultKind("truncated files", left_out=("upload", *COMMANDS)),
+    FaultKind("read-only storage", storages=FOLDER, needs_mounts=True),
+    FaultKind("storage away", storages=FOLDER, needs_mounts=True),
+    FaultKind("truncated files", storages=FOLDER, left_out=("upload", *COMMANDS)),
+    FaultKind("bucket answers 500", storages=BUCKET),
+    FaultKind("slow bucket", storages=BUCKET),
+    FaultKind("bucket breaks answers off", storages=BUCKET),
     FaultKind("kill the command", left_out=tuple(phase for phase in PHASES if phase not in COMMANDS)),
 )
 # The rule of what is told: a fault that lasts over a minute. The web is watched from outside, by PlumblineDown.
@@ -58,8 +63,9 @@ LONG = (
     FaultKind("database away for long", ("database",), databases=("postgresql",)),
     FaultKind("locked database for long", ("database",), databases=("sqlite",)),
     FaultKind("full disk for long", ("disk",), needs_mounts=True),
-    FaultKind("read-only storage for long", ("storage",), needs_mounts=True),
-    FaultKind("storage away for long", ("storage",), needs_mounts=True),
+    FaultKind("read-only storage for long", ("storage",), storages=FOLDER, needs_mounts=True),
+    FaultKind("storage away for long", ("storage",), storages=FOLDER, needs_mounts=True),
+    FaultKind("bucket answers 500 for long", ("storage",), storages=BUCKET),
 )
 KINDS = {kind.name: kind for kind in (*SHORT, *LONG)}
 
@@ -75,8 +81,12 @@ class Fault:
     seconds: float
 
 
-def draw(seed: int, count: int, database: str, *, may_mount: bool, quick: bool = False) -> list[Fault]:
+def draw(
+    seed: int, count: int, database: str, storage: str = "folder", *, may_mount: bool, quick: bool = False
+) -> list[Fault]:
     """Return `count` faults: every kind meets every phase before one meets it again; long ones meet some phases.
+
+    On a bucket only its own kinds are drawn: all others are the same as on a folder.
 
     quick: short ones alone, and few that restart processes, for a run of a minute.
     """
@@ -84,6 +94,8 @@ def draw(seed: int, count: int, database: str, *, may_mount: bool, quick: bool =
     pairs: list[tuple[str, str]] = []
     for kind in KINDS.values():
         if database not in kind.databases or (kind.needs_mounts and not may_mount) or (quick and kind.lasts):
+            continue
+        if storage not in kind.storages or (storage == "bucket" and kind.storages != BUCKET):
             continue
         phases = [phase for phase in PHASES if phase not in kind.left_out]
         if kind.lasts:

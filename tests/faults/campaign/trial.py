@@ -40,7 +40,7 @@ QUIET_SECONDS = 180.0
 DOWN_SECONDS = 60.0  # without an answer, after which PlumblineDown tells of the web
 PROBE_SECONDS = 5.0
 UNTOLD = -1.0
-COUNTS = {SCORED: 1, RESCORED: 3, PUBLISHED: 10}  # entries that a board has from its beginning
+COUNTS = {SCORED: 1, RESCORED: 3, PUBLISHED: 6}  # entries that a board has from its beginning
 ENDINGS = "rain\nsea\nnoon\n"
 
 
