@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="costs a minute or two: the run on PostgreSQL has it")
 def test_a_board_endures_twenty_faults_in_all_phases_of_work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("campaign")
     command = [sys.executable, "-m", "tests.faults.campaign", "--quick", "--boards", "1", "--folder", str(folder)]
@@ -49,8 +50,8 @@ def test_a_quick_campaign_has_many_kinds_and_all_phases_and_none_that_lasts():
     faults = draw(SEED, FAULTS, "postgresql", may_mount=True, quick=True)
     assert {fault.phase for fault in faults} == set(PHASES)
     assert not any(KINDS[fault.kind].lasts for fault in faults)
-    kinds = [kind for kind in SHORT if "postgresql" in kind.databases and "folder" in kind.storages]
-    assert len({fault.kind for fault in faults}) >= len(kinds) - 3
+    kinds = {k.name for k in SHORT if "postgresql" in k.databases and "folder" in k.storages and not k.heavy}
+    assert {fault.kind for fault in faults} == kinds
 
 
 @pytest.mark.either_database

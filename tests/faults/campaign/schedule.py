@@ -27,7 +27,7 @@ class FaultKind:
     storages: tuple[str, ...] = FOLDER + BUCKET
     needs_mounts: bool = False
     left_out: tuple[str, ...] = ()
-    heavy: bool = False  # processes start anew, which takes seconds of computing
+    heavy: bool = False  # workers load torch anew, which takes many seconds of computing
 
     @property
     def lasts(self) -> bool:
@@ -37,7 +37,7 @@ class FaultKind:
 PROCESSES = ("web", "worker", "files-worker", "gpu-worker", "beat")
 WAITS = ("waiting", "retrying")  # work that cannot go on says so itself
 SHORT = (
-    *(FaultKind(f"kill {name}", heavy=True) for name in PROCESSES),
+    *(FaultKind(f"kill {name}", heavy=name in ("worker", "gpu-worker")) for name in PROCESSES),
     FaultKind("kill all workers", heavy=True),
     *(FaultKind(f"stop {name}") for name in PROCESSES),
     FaultKind("kill broker, its data lost"),
@@ -88,20 +88,20 @@ def draw(
 
     On a bucket only its own kinds are drawn: all others are the same as on a folder.
 
-    quick: short ones alone, and few that restart processes, for a run of a minute.
+    quick: short ones alone, and none that workers load torch anew for, for a run of a minute or two.
     """
     generator = random.Random(seed)  # noqa: S311 (no secret)
     pairs: list[tuple[str, str]] = []
     for kind in KINDS.values():
-        if database not in kind.databases or (kind.needs_mounts and not may_mount) or (quick and kind.lasts):
+        if database not in kind.databases or (kind.needs_mounts and not may_mount):
+            continue
+        if quick and (kind.lasts or kind.heavy):
             continue
         if storage not in kind.storages or (storage == "bucket" and kind.storages != BUCKET):
             continue
         phases = [phase for phase in PHASES if phase not in kind.left_out]
         if kind.lasts:
             phases = generator.sample(phases, min(LONG_PHASES, len(phases)))
-        if quick and kind.heavy:
-            phases = generator.sample(phases, 1)
         pairs += [(kind.name, phase) for phase in phases]
     generator.shuffle(pairs)
     if quick:
