@@ -318,6 +318,7 @@ _access = (
 BOARD_ACCESS = env.str("BOARD_ACCESS", "open", validate=validate.OneOf(("open", "invited", "moderated"), error=_access))
 _site = validate.Regexp("https?://", error=f"SITE_URL = {{input!r}}: {ADDRESS.error}")
 SITE_URL = env.str("SITE_URL", "http://127.0.0.1:8000", validate=_site).rstrip("/")
+PROJECT_URL = env.str("PROJECT_URL", "", validate=ADDRESS)  # where the code that runs here is published
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]  # a ModelBackend: permissions too
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},

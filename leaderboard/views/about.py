@@ -1,5 +1,6 @@
 """What the board is for, how to cite it, and what changed on it."""
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -8,6 +9,7 @@ from django.views.decorators.http import require_safe
 from leaderboard.citations import cite_board
 from leaderboard.models import EvaluationSet, Metric
 from leaderboard.queries.changes import KINDS, changes_page, latest
+from leaderboard.services.build import code
 from leaderboard.views.keeping import keep_page
 from leaderboard.views.parameters import families, page_number, pick
 
@@ -27,6 +29,8 @@ def about(request: HttpRequest) -> HttpResponse:
         "citation": cite_board(request.build_absolute_uri(reverse("front")), by_slug.get(slug)),
         "sets": EvaluationSet.objects.filter(artefact__isnull=False).order_by("title", "version"),
         "changes": latest(LATEST, metrics),
+        "code": code(),
+        "project_url": settings.PROJECT_URL,
     }
     return render(request, "about.html", context)
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache import caches
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -282,6 +283,16 @@ def test_the_about_page_says_what_it_is_for_how_to_read_and_cite_and_what_change
     assert "Apache-2.0" in text
     assert "Ten prompts" in text
     assert "Entrant 2 has its first numbers" in text
+
+
+@pytest.mark.django_db
+def test_the_about_page_says_which_code_runs_and_where_its_project_is(client, settings):
+    assert "version 0.1.0" in client.get("/about/").content.decode()
+    assert "the project's page" not in client.get("/about/").content.decode()
+    settings.PROJECT_URL = "https://forge.example/plumbline"
+    caches["pages"].clear()
+    page = client.get("/about/?metric=").content.decode()
+    assert '<a href="https://forge.example/plumbline">the project' in page
 
 
 def test_a_metric_is_cited_with_its_version_date_and_address(client, living):
