@@ -20,9 +20,10 @@ from leaderboard.services import artefacts
 from leaderboard.services import manifest as manifests
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost
 from leaderboard.services.folders import store_file
-from leaderboard.storage import BoardStorage, StorageAway, board_storage, copies, marks
+from leaderboard.storage import BoardStorage, StorageAway, board_storage, copies, marks, objects
 from leaderboard.storage.folder import UNFINISHED
 from leaderboard.submissions.services import uploads
+from tests.breaking_proxy import break_the_way
 
 pytestmark = pytest.mark.django_db
 
@@ -302,3 +303,27 @@ def test_the_board_is_downloaded(storage, client, settings, way):
             assert (file.headers["Content-Type"], file.read()) == ("application/zip", b"the board")
     else:
         assert b"".join(answer.streaming_content) == b"the board"
+
+
+@pytest.mark.parametrize("cut", [None, 0, 100_000])
+def test_a_read_that_breaks_goes_on_or_waits_and_loses_no_file(
+    bucket, object_store, bucket_address, use_storage, use_host, monkeypatch, cut
+):
+    text = "a long text " * 30_000
+    artefact = keep_file(text)
+    with break_the_way(object_store.endpoint) as proxy:
+        name = f"s3://{bucket.bucket_name}/board/files?endpoint={proxy.address}&region=us-east-1"
+        if object_store.name != "moto":  # a signature names the host
+            pytest.skip("a proxy of another name breaks signatures")
+        use_storage(name)
+        monkeypatch.setattr(objects, "PAUSES", (0.0, 0.0))
+        use_host("second")
+        proxy.cut, proxy.breaks = cut, 2
+        assert read(artefact) == text.encode()
+        use_host("third")
+        proxy.cut, proxy.breaks = cut and 0, 1000  # or each attempt would come a bit further
+        with pytest.raises(StorageAway):
+            read(artefact)
+    artefact.refresh_from_db()
+    assert artefact.state == Artefact.State.WHOLE
+    assert not kept_copies()
