@@ -1,7 +1,13 @@
-"""Caches that hold JSON only: workers can write to shared caches, and the web process must not unpickle that."""
+"""Caches without pickles: workers can write to shared caches, and the web process must not unpickle that."""
 
 import json
+import os
+import tempfile
+import time
+from contextlib import suppress
+from hashlib import sha256
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
@@ -9,6 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Expression, Q
 from django.db.models.functions import Now
 
+BODY = "body"
 FORGET_EVERY = 256  # writes of one process between two deletions of what has expired
 MISSING = object()
 
@@ -18,7 +25,7 @@ class JsonSerializer:
 
     def dumps(self, value: object) -> bytes | int:
         """Integers stay as they are, so that Redis can count."""
-        return value if type(value) is int else json.dumps(value).encode()
+        return value if type(value) is int else encode(value)
 
     def loads(self, data: bytes) -> Any:
         """The value; None where the bytes are no JSON, as a pickle is not."""
@@ -26,12 +33,87 @@ class JsonSerializer:
         return None if value is MISSING else value
 
 
+def encode(value: Any) -> bytes:
+    """A JSON text; of a dictionary with bytes as its `body`, these after a line of JSON with the rest."""
+    if isinstance(value, dict) and isinstance(value.get(BODY), bytes):
+        rest = {name: part for name, part in value.items() if name != BODY}
+        return json.dumps(rest).encode() + b"\n" + value[BODY]
+    return json.dumps(value).encode()
+
+
 def decode(text: str | bytes) -> Any:
-    """The value of a JSON text; MISSING where it is none."""
+    """The value that was encoded, MISSING where the text is none of that; of a plain JSON text its value."""
     try:
+        if isinstance(text, bytes) and b"\n" in text:
+            rest, _, body = text.partition(b"\n")
+            return {**json.loads(rest), BODY: body}
         return json.loads(text)
-    except ValueError:
+    except (ValueError, TypeError):
         return MISSING
+
+
+class FolderCache(BaseCache):
+    """A cache in a folder, a file for each value, which all processes of a host share; the oldest files go first.
+
+    Where a file cannot be written, as on a full disk, nothing is kept.
+    """
+
+    def __init__(self, location: str, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._folder = Path(location)
+        self._writes = count(1)
+
+    def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
+        """The value; `default` where there is none, it has expired, or it cannot be read."""
+        try:
+            with open(self._path(key, version), "rb", buffering=0) as file:
+                content = file.read()
+        except OSError:
+            return default
+        end, _, text = content.partition(b" ")
+        expires_at = decode(end)
+        value = decode(text) if isinstance(expires_at, float) and expires_at > time.time() else MISSING
+        return default if value is MISSING else value
+
+    def set(self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
+        """Keep a value that `encode` takes: whole, or not at all. Raises TypeError for any other."""
+        stamp = self.get_backend_timeout(timeout)
+        content = encode(float("inf") if stamp is None else float(stamp)) + b" " + encode(value)
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if next(self._writes) % FORGET_EVERY == 0:
+                self._forget_oldest()
+            with tempfile.NamedTemporaryFile(dir=self._folder, prefix="new-", delete=False) as file:
+                try:
+                    file.write(content)
+                    file.flush()
+                    os.replace(file.name, self._path(key, version))
+                except OSError:
+                    os.unlink(file.name)
+
+    def delete(self, key: str, version: int | None = None) -> bool:
+        """Forget a value; says whether there was one."""
+        try:
+            self._path(key, version).unlink()
+        except OSError:
+            return False
+        return True
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for path in self._folder.glob("*"):
+            path.unlink(missing_ok=True)
+
+    def _path(self, key: str, version: int | None) -> Path:
+        return self._folder / sha256(self.make_key(key, version=version).encode()).hexdigest()[:32]
+
+    def _forget_oldest(self) -> None:
+        ages = []
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):  # another process forgets too
+                ages.append((path.stat().st_mtime, path))
+        for _, path in sorted(ages)[: -self._max_entries]:
+            path.unlink(missing_ok=True)
 
 
 class TableCache(BaseCache):

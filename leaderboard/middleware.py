@@ -40,9 +40,8 @@ class RequestLog(RequestMiddleware):
     """
 
     def prepare(self, request: HttpRequest) -> None:
-        request_id = request.headers.get(HEADER, "")
         structlog.contextvars.clear_contextvars()
-        request.id = request_id if WELL_FORMED.fullmatch(request_id) else uuid4().hex  # type: ignore[attr-defined]
+        request.id = choose_id(request.headers.get(HEADER, ""))  # type: ignore[attr-defined]
         request.began = time.monotonic()  # type: ignore[attr-defined]
         structlog.contextvars.bind_contextvars(request_id=request.id)  # type: ignore[attr-defined]
 
@@ -54,14 +53,23 @@ class RequestLog(RequestMiddleware):
             del request._raised_exception
         else:
             level = self._log_level_for_status_code(response.status_code)
-            fields = {"code": response.status_code, "request": self.format_request(request)}
-            log.log(level, "request_finished", **fields, duration_ms=round(1000 * seconds))
+            log_request(level, response.status_code, self.format_request(request), seconds)
         # The id stays until the next request: Django logs a 404 after this.
 
     @staticmethod
     def format_request(request: Any) -> str:
         """Without the query: it may hold what somebody searched for, or a key."""
         return f"{request.method} {request.path}"
+
+
+def choose_id(request_id: str) -> str:
+    """The id that a request came with, where it is well-formed; else a new one."""
+    return request_id if WELL_FORMED.fullmatch(request_id) else uuid4().hex
+
+
+def log_request(level: int, code: int, line: str, seconds: float) -> None:
+    """Log the end of a request."""
+    log.log(level, "request_finished", code=code, request=line, duration_ms=round(1000 * seconds))
 
 
 class ContentPolicy(CSPMiddleware):

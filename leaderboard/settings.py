@@ -132,18 +132,28 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CACHES = {
     # What attempts and requests of the API are counted in: the database, which all web processes of a board share.
     "default": {"BACKEND": "leaderboard.caches.TableCache"},
-    # Pages that were made already: in each web process's memory, or in a Redis as in redis://host:6379/1
-    "pages": env.dj_cache_url("CACHE_URL", "locmem://"),
+    # Pages that were made already: in a folder that the web processes of a host share, or in a Redis
+    "pages": env.dj_cache_url("CACHE_URL", "dummy://"),
 }
+if not env.str("CACHE_URL", ""):
+    _folder = {"LOCATION": str(VAR / "pages"), "OPTIONS": {"MAX_ENTRIES": 2000}}
+    CACHES["pages"] = {"BACKEND": "leaderboard.caches.FolderCache", **_folder}
 if CACHES["pages"]["BACKEND"].endswith("RedisCache"):
     CACHES["pages"].setdefault("OPTIONS", {})["serializer"] = "leaderboard.caches.JsonSerializer"
-elif not CACHES["pages"]["BACKEND"].endswith(("LocMemCache", "DummyCache")):
-    raise ImproperlyConfigured("CACHE_URL: set it to locmem:// or as in redis://host:6379/1; others keep pickles")
+elif not CACHES["pages"]["BACKEND"].endswith(("FolderCache", "DummyCache")):
+    raise ImproperlyConfigured("CACHE_URL: leave it out, or set it as in redis://host:6379/1; others keep pickles")
 # Requests of a minute by address: in each web process's memory, or for all of them in that Redis. Not in the database:
 # a page that is kept costs less than a write there.
 CACHES["visits"] = {**CACHES["pages"], "KEY_PREFIX": "visits"}
-if CACHES["visits"]["BACKEND"].endswith("LocMemCache"):
-    CACHES["visits"] |= {"LOCATION": "visits", "OPTIONS": {"MAX_ENTRIES": 100_000}}
+if CACHES["visits"]["BACKEND"].endswith("FolderCache"):
+    _memory = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "visits"}
+    CACHES["visits"] = {**_memory, "OPTIONS": {"MAX_ENTRIES": 100_000}}
+# Web processes look at the board's state as often as this at most; 0: for every request.
+BOARD_LOOK_SECONDS = env.float("BOARD_LOOK_SECONDS", 0.5, validate=NOT_NEGATIVE)
+# Pages that one web process makes at a time, requests that wait for one of these, and how long they do before a 503.
+PAGE_MAKERS = env.int("PAGE_MAKERS", 2, validate=ONE_OR_MORE)
+PAGE_LINE = env.int("PAGE_LINE", 10, validate=NOT_NEGATIVE)
+PAGE_WAIT_SECONDS = env.float("PAGE_WAIT_SECONDS", 1.2, validate=NOT_NEGATIVE)
 
 # Broker: the Redis that `manage.py up` starts in var/, or any URL such as redis://host:6379/0
 EMBEDDED_REDIS_SOCKET = VAR / "redis.sock"

@@ -29,10 +29,7 @@ def processes(host: str, port: int) -> dict[str, str]:
     celery = f"{PYTHON} -m celery --quiet --app leaderboard"
     worker = f"{celery} worker --loglevel WARNING --without-gossip --without-mingle"
     commands = {
-        "web": (
-            f"{PYTHON} -m gunicorn leaderboard.wsgi --bind {host}:{port} --workers 2 --threads 4 "
-            "--log-level warning --no-control-socket"
-        ),
+        "web": (f"{PYTHON} -m gunicorn --config python:leaderboard.serving --bind {host}:{port} --log-level warning"),
         # Threads, not processes: work hears at once that its worker is asked to stop.
         "worker": f"{worker} --queues default --pool threads --concurrency 1 --hostname default@%%h",
         # A lane of its own for files and downloads: no model keeps them waiting, and they keep no model.

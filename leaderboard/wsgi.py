@@ -1,4 +1,4 @@
-"""WSGI entry point: `gunicorn leaderboard.wsgi`."""
+"""WSGI entry point: `gunicorn --config python:leaderboard.serving`."""
 
 import gc
 import os
@@ -10,7 +10,13 @@ from django.urls import get_resolver
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
 # Correlations of a page take a millisecond; threads that wait for the next one would keep other pages from the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-application = get_wsgi_application()
+django_application = get_wsgi_application()
 get_resolver().url_patterns  # noqa: B018 (imports the views now, rather than at the first request)
+
+from leaderboard.early import answer_early  # noqa: E402 (once Django is ready)
+from leaderboard.views.page_store import code  # noqa: E402
+
+code()  # reads the names of all files, once for all web processes
+application = answer_early(django_application)
 # What was imported stays: no page has to wait while the garbage collector looks through all libraries for garbage.
 gc.freeze()

@@ -18,6 +18,7 @@ POSTGRESQL = Path(tempfile.mkdtemp(prefix="plumbline-tests-"))
 os.environ["PLUMBLINE_VAR"] = str(FOLDER)
 os.environ["SECRET_KEY"] = "for tests only"
 os.environ["CACHE_URL"] = "dummy://"  # a test that is rolled back leaves the next one the same state with other rows
+os.environ["BOARD_LOOK_SECONDS"] = "0"
 os.environ["OPENING_REPLICATES"] = "1"  # or each version is opened by 21 scorings, of a remote scorer over an hour
 os.environ["LEASE_SECONDS"] = "900"  # a heartbeat after a third of it does not see the rows of a test's transaction
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"

@@ -14,7 +14,7 @@ from leaderboard.people.services.tokens import TokenRefused
 ROOT = "/api/v1/"
 JSON = "application/json"
 READABLE = "ETag, Content-Range, Accept-Ranges, Retry-After"  # of other headers, scripts of other pages see nothing
-KEPT = ("Allow", "Content-Range", "Accept-Ranges", "ETag")  # headers of errors
+KEPT = ("Allow", "Content-Range", "Accept-Ranges", "ETag", "Retry-After")  # headers of errors
 Answer = Callable[[HttpRequest], HttpResponseBase]
 
 
@@ -104,6 +104,10 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
         case 416:
             message, remedy = "The file has no such bytes.", "Content-Range says how many it has: ask for less."
             fault = Fault(field="Range", value=shorten_value(request.headers["Range"]), message=message, remedy=remedy)
+        case 503 if "Retry-After" in headers:
+            message = "The board makes as many answers as it can, and this one would take too long."
+            remedy = f"Try again in {headers['Retry-After']} s. Send If-None-Match for what you already have."
+            fault = Fault(field=None, value=None, message=message, remedy=remedy)
         case _:
             message = f"The board could not answer: {response.reason_phrase}."
             remedy = "Try again later; if that does not help, tell the operators of the board."

@@ -1,28 +1,32 @@
-"""Reading pages are made once for each state of the board: kept compressed, and not sent to who has them."""
+"""Reading pages are made once for each state of the board, by one maker, and not sent to who has them."""
 
-import gzip
-import hashlib
-from base64 import b64decode, b64encode
+import time
 from collections.abc import Callable, Sequence
-from functools import cache as once
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.messages.storage.cookie import CookieStorage
-from django.core.cache import caches
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.cache import get_conditional_response, patch_vary_headers
+from django.template.loader import render_to_string
+from django.utils.cache import patch_vary_headers
 
 from leaderboard.views.clients import CLIENT_CLOSED, ClientGone, require_client
+from leaderboard.views.line import BoardBusy, WaitingLine, sole_maker
+from leaderboard.views.page_store import KeptPage, keep_answer, name_page, read_page, stamp_text
 from leaderboard.views.polling import SEEN, stamp_of
 
 View = Callable[..., HttpResponse]
-KEPT_SECONDS = 3600  # of a page nobody asks for: one of an older state never comes back
-LEVEL = 5  # of compression: higher ones take twice as long for a hundredth less
 PERSONAL = (settings.SESSION_COOKIE_NAME, CookieStorage.cookie_name)
+RETRY_SECONDS = 3  # after which a line that was full has passed
+
+
+@cache
+def line() -> WaitingLine:
+    """The line of this process."""
+    return WaitingLine(settings.PAGE_MAKERS, settings.PAGE_LINE)
 
 
 def keep_page(
@@ -30,100 +34,92 @@ def keep_page(
 ) -> Callable[[View], View]:
     """Decorate a view of what the board knows, which depends on nothing but its state and the address.
 
-    The answer carries an ETag of both, and is taken from the cache where there is one. shows_progress: whether the page
-    shows the progress of work. personal: whether who is signed in, or has a message to read, gets a page of their own.
-    reads: the parameters that the page depends on; an address with others leads to the one without them. None: others
-    are refused before it comes to this view.
+    The answer carries an ETag of both, and is taken from the store where it is there. Else one maker makes it, while
+    others wait for that; who would wait too long gets the last page of that address, or a 503 where there is none.
+    shows_progress: whether the page shows the progress of work. personal: whether who is signed in, or has a message
+    to read, gets a page of their own. reads: the parameters that the page depends on; an address with others leads to
+    the one without them. None: others are refused before it comes to this view.
     """
     own = PERSONAL if personal else ()
+    varies = ("Accept-Encoding", "Cookie", "HX-Request") if personal else ("Accept-Encoding",)
 
     def decorate(view: View) -> View:
-        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if settings.DEBUG or any(name in request.COOKIES for name in own) or SEEN in request.headers:
-                return view(request, *args, **kwargs)
-            stamp = stamp_of(request)
-            key = key_of(request, "|".join(stamp) if shows_progress else stamp.kept)
-            etag = f'W/"{key}"'
-            not_modified = get_conditional_response(request, etag=etag)
-            if not_modified:
-                without_policy(not_modified)
-            response = not_modified or kept_answer(key, request, lambda: view(request, *args, **kwargs))
-            return label_response(response, etag, ("Cookie", "HX-Request") if personal else ())
+        def answer(request: HttpRequest, make: Callable[[], HttpResponse]) -> HttpResponse:
+            if settings.DEBUG:
+                return make()
+            deadline = time.monotonic() + settings.PAGE_WAIT_SECONDS
+            if any(name in request.COOKIES for name in own) or SEEN in request.headers:
+                with line().take_seat(), line().take_turn(request, deadline):
+                    return make()
+            name, stamp = name_page(request), stamp_text(stamp_of(request), shows_progress)
+            page = read_page(name)
+            if page and page.stamp == stamp:
+                return send_page(page, request)
+            require_client(request)
+            try:
+                return make_once(request, make, name, stamp, deadline)
+            except BoardBusy:
+                if page is None:
+                    raise
+                return send_page(page, request)
+
+        def make_once(
+            request: HttpRequest, make: Callable[[], HttpResponse], name: str, stamp: str, deadline: float
+        ) -> HttpResponse:
+            def is_ready() -> bool:
+                page = read_page(name)
+                return page is not None and page.stamp == stamp
+
+            with line().take_seat(), sole_maker(name, is_ready, deadline) as is_maker:
+                if not is_maker and (page := read_page(name)):
+                    return send_page(page, request)
+                with line().take_turn(request, deadline):
+                    response = make()
+                if response.status_code != 200 or response.streaming:
+                    return response
+                patch_vary_headers(response, varies)
+                return send_page(keep_answer(name, request, response, stamp, shows_progress), request)
 
         @wraps(view)
-        def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def page_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if reads is not None and any(name not in reads for name in request.GET):
                 return redirect(without_unknown(request, reads))
             try:
-                return answer(request, *args, **kwargs)
+                return answer(request, lambda: view(request, *args, **kwargs))
             except ClientGone:
                 return HttpResponse(status=CLIENT_CLOSED)  # for the log: nobody is there to read it
+            except BoardBusy:
+                return refuse_for_now()
 
-        return page
+        return page_view
 
     return decorate
+
+
+def send_page(page: KeptPage, request: HttpRequest) -> HttpResponse:
+    """A kept page as the answer to a request."""
+    status, headers, body = page.answer(request.META)
+    response = HttpResponse(body, status=status, headers=headers)
+    if status == 304:
+        del response["Content-Type"]  # which Django adds
+        response._csp_exempt = response._csp_exempt_ro = True  # type: ignore[attr-defined] # as csp_exempt() does
+    return response
+
+
+def refuse_for_now() -> HttpResponse:
+    """The answer to who would wait too long."""
+    response = HttpResponse(busy_page(), status=503, headers={"Retry-After": str(RETRY_SECONDS)})
+    response._has_been_logged = True  # type: ignore[attr-defined] # the log of requests tells it, and nothing is broken
+    return response
+
+
+@cache
+def busy_page() -> str:
+    """What a person reads who comes to a full line. Rendered once: it has to cost less than a page."""
+    return render_to_string("503.html")
 
 
 def without_unknown(request: HttpRequest, reads: Sequence[str]) -> str:
     """The address with what the page reads alone: no other parameter makes a page of its own."""
     pairs = [(name, value) for name, values in request.GET.lists() if name in reads for value in values]
     return f"{request.path}?{urlencode(pairs)}" if pairs else request.path
-
-
-def key_of(request: HttpRequest, stamp: str) -> str:
-    """What a page depends on: this code, the state of the board, the address, and which part htmx asks for."""
-    parts = (code(), stamp, request.get_host(), str(request.scheme), request.get_full_path())
-    htmx = [f"{name}={value}" for name, value in sorted(request.headers.items()) if name.lower().startswith("hx-")]
-    return hashlib.sha256("\n".join((*parts, *htmx)).encode()).hexdigest()[:32]
-
-
-@once
-def code() -> str:
-    """What makes the pages: as of the start of this process, the files of templates, styles and modules."""
-    files = sorted(
-        path
-        for folder in ("leaderboard", "scoring", "templates", "static")
-        for path in (settings.BASE_DIR / folder).rglob("*")
-        if path.suffix in (".py", ".html", ".css", ".js", ".toml", ".csv", ".svg")
-    )
-    listing = "\n".join(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in files)
-    return hashlib.sha256(listing.encode()).hexdigest()[:16]
-
-
-def kept_answer(key: str, request: HttpRequest, make: Callable[[], HttpResponse]) -> HttpResponse:
-    """The page from the cache, or made and put there; compressed where the reader's browser can take that."""
-    entry = caches["pages"].get(key)
-    if entry is None:
-        require_client(request)
-        answer = make()
-        if answer.status_code != 200 or answer.streaming:
-            return answer
-        content = gzip.compress(answer.content, LEVEL, mtime=0)
-        entry = {
-            "headers": dict(answer.headers),
-            "body": b64encode(content).decode(),
-            "nonce": getattr(request, "_csp_nonce", None),
-        }
-        caches["pages"].set(key, entry, KEPT_SECONDS)
-    request._csp_nonce = entry["nonce"]  # type: ignore[attr-defined] # of its scripts: the policy that is sent names it
-    headers, body = entry["headers"], b64decode(entry["body"])
-    if "gzip" not in request.headers.get("Accept-Encoding", ""):
-        return HttpResponse(gzip.decompress(body), headers=headers)
-    response = HttpResponse(body, headers=headers)
-    response["Content-Encoding"] = "gzip"
-    response["Content-Length"] = str(len(body))
-    return response
-
-
-def without_policy(response: HttpResponse) -> None:
-    """Send no policy: the reader has the one that came with the page, and names the nonce of its scripts."""
-    response._csp_exempt = response._csp_exempt_ro = True  # type: ignore[attr-defined] # as csp_exempt() does
-
-
-def label_response(response: HttpResponse, etag: str, varies: Sequence[str]) -> HttpResponse:
-    """Say what the answer is of, and that whoever keeps it asks again; `varies` names headers that it depends on."""
-    if response.status_code in (200, 304):
-        response["ETag"] = etag
-        response["Cache-Control"] = "no-cache"
-        patch_vary_headers(response, ("Accept-Encoding", *varies))
-    return response

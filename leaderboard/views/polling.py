@@ -5,17 +5,18 @@ import hashlib
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from leaderboard.queries.stamp import Stamp, board_stamp
+from leaderboard.queries.shared_stamp import latest_stamp
+from leaderboard.queries.stamp import Stamp
 
 SEEN = "Plumbline-Seen"
 STILL = {"moving": False, "seen": "", "fresh": True}  # of a page about the past
 
 
 def stamp_of(request: HttpRequest) -> Stamp:
-    """The state of the board as this request began; asked for once."""
+    """The state of the board as this request began, or shortly before; asked for once."""
     stamp: Stamp | None = getattr(request, "board_stamp", None)
     if stamp is None:
-        stamp = board_stamp()
+        stamp = latest_stamp()
         request.board_stamp = stamp  # type: ignore[attr-defined]
     return stamp
 

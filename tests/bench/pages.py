@@ -132,9 +132,9 @@ def site(environment: dict[str, str], cache: str) -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "gunicorn", "leaderboard.wsgi", "--bind", f"127.0.0.1:{port}", "--workers", "2"]
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:leaderboard.serving"]
     process = subprocess.Popen(
-        [*command, "--threads", "4", "--no-control-socket", "--log-level", "warning"],
+        [*command, "--bind", f"127.0.0.1:{port}", "--log-level", "warning"],
         cwd=ROOT,
         env={**environment, "CACHE_URL": cache},
     )
@@ -167,7 +167,7 @@ def pages_table() -> None:
             for name, path in PAGES.items():
                 ask(port, path, 4 * CLIENTS)
                 made[name] = ask(port, path, MADE, clients=1), ask(port, path, MADE)
-        with site(environment, "locmem://") as port:
+        with site(environment, "") as port:
             print(f"{'':28}{'made':>28}{'kept':>22}{'not modified':>22}{'kB':>8}")
             for name, path in PAGES.items():
                 ask(port, path, 8 * CLIENTS)

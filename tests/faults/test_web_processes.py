@@ -32,8 +32,8 @@ def web(folder: Path) -> Iterator[tuple[str, Path]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log = folder / "access.log"
-    command = [sys.executable, "-m", "gunicorn", "leaderboard.wsgi", "--bind", f"127.0.0.1:{port}", "--workers", "4"]
-    command += ["--preload", "--no-control-socket", "--access-logfile", str(log), "--access-logformat", "%(p)s %(r)s"]
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:leaderboard.serving", "--workers", "4"]
+    command += ["--bind", f"127.0.0.1:{port}", "--access-logfile", str(log), "--access-logformat", "%(p)s %(r)s"]
     environment = os.environ | {"DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "leaderboard.settings"}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     address = f"http://127.0.0.1:{port}"

