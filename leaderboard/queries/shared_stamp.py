@@ -6,6 +6,7 @@ BOARD_LOOK_SECONDS, and all processes change to a new state at the same moment: 
 
 import fcntl
 import hashlib
+import logging
 import mmap
 import os
 import struct
@@ -21,6 +22,8 @@ from django.conf import settings
 
 from leaderboard.queries.stamp import Stamp, board_stamp
 
+log = logging.getLogger(__name__)
+
 RECORD = struct.Struct("<d16s16s")  # when the look began on this host's clock since its start, and what it saw
 CHECKED = struct.Struct("<I")
 SIZE = RECORD.size + CHECKED.size
@@ -32,7 +35,7 @@ class StampFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         if os.fstat(self._descriptor).st_size < SIZE:
-            os.ftruncate(self._descriptor, SIZE)
+            os.posix_fallocate(self._descriptor, 0, SIZE)  # or a full disk would be met by writing to memory
         self._memory = mmap.mmap(self._descriptor, SIZE)
         self._looking = threading.Lock()
 
@@ -71,9 +74,13 @@ class StampFile:
 
 
 @cache
-def stamp_file(_process: int) -> StampFile:
-    """The file of this host, opened by each process itself: a lock belongs to who opened the file."""
-    return StampFile(settings.VAR / f"state-{settings.HOST}")
+def stamp_file(_process: int) -> StampFile | None:
+    """The file of this host, opened by each process itself: a lock belongs to who opened the file. None: it cannot."""
+    try:
+        return StampFile(settings.VAR / f"state-{settings.HOST}")
+    except OSError as error:
+        log.warning("each request looks at the board's state, as it cannot be shared: %s", error)
+        return None
 
 
 def latest_stamp() -> Stamp:
@@ -82,9 +89,9 @@ def latest_stamp() -> Stamp:
     One thread of a host looks, and from half of that time on, while the others go on with what they have.
     """
     patience = settings.BOARD_LOOK_SECONDS
-    if not patience:
+    file = stamp_file(os.getpid()) if patience else None
+    if file is None:
         return digest_stamp(board_stamp())
-    file = stamp_file(os.getpid())
     age, stamp = file.read()
     if age < patience / 2:
         return stamp
@@ -101,9 +108,10 @@ def latest_stamp() -> Stamp:
 def glance_at_stamp() -> Stamp | None:
     """The same without any query; None where it is time for a look."""
     patience = settings.BOARD_LOOK_SECONDS
-    if not patience:
+    file = stamp_file(os.getpid()) if patience else None
+    if file is None:
         return None
-    age, stamp = stamp_file(os.getpid()).read()
+    age, stamp = file.read()
     return stamp if age < patience / 2 else None
 
 
