@@ -13,7 +13,7 @@ EXAMPLES = ("json", "yaml", "text")
 SUBSTITUTES = {
     "REPOSITORY": "/srv/repository.git",
     "board.example.org": "localhost",
-    "submission://USER:PASSWORD@smtp.example.org:587": "file:///var/lib/plumbline/letters",
+    "submission://USER:PASSWORD@smtp.example.org:587": "file:////var/lib/plumbline/letters",
 }
 
 
