@@ -282,6 +282,10 @@ HUB_CACHE_GB = env.float("HUB_CACHE_GB", 100.0, validate=SOME)
 WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0, validate=NOT_NEGATIVE)  # 0: as much as this machine has
 # Of models that stay loaded between tasks; None: a quarter of the worker's memory.
 KEPT_MODELS_GB: float | None = env.float("KEPT_MODELS_GB", None, validate=NOT_NEGATIVE)
+# Computed in though a worker measures that it is slow in them; scoring reads the environment itself.
+SLOW_PRECISIONS: list[str] = env.list(
+    "SLOW_PRECISIONS", [], validate=validate.ContainsOnly(("float32", "bfloat16", "float16"))
+)
 HUB_CACHE_BYTES = int(HUB_CACHE_GB * 1e9)
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
 COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)

@@ -27,6 +27,7 @@ from tqdm import tqdm
 from scoring.evaluation_sets import EvaluationSetError, FetchError, get, read_scored, to_table
 from scoring.evaluation_sets.triples import read_stereoset
 from scoring.language_models import HubUnavailable, ModelRefused, load, resolve
+from scoring.language_models.product_rates import require_speed
 from scoring.likelihood import LikelihoodSettings, NotApplicable, TextLikelihood, token_log_likelihoods
 from scoring.manifest import check as check_manifest
 from scoring.manifest_download import download as download_manifest
@@ -182,6 +183,7 @@ def run_perplexity(args: argparse.Namespace) -> None:
     if first is None:
         raise UnreadableTexts(f"{args.texts} holds no text: give one a line")
     resolved_model = resolve(args.model, revision=args.revision)
+    require_speed(settings.precision)
     model = load(resolved_model.source, resolved_model.location, resolved_model.revision, precision=settings.precision)
     with tqdm(desc=args.model, unit="text", file=sys.stderr) as bar:
         for likelihood in token_log_likelihoods(model, read_texts(args.texts), settings):

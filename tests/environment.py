@@ -21,6 +21,7 @@ os.environ["CACHE_URL"] = "dummy://"  # a test that is rolled back leaves the ne
 os.environ["BOARD_LOOK_SECONDS"] = "0"
 os.environ["OPENING_REPLICATES"] = "1"  # or each version is opened by 21 scorings, of a remote scorer over an hour
 os.environ["LEASE_SECONDS"] = "900"  # a heartbeat after a third of it does not see the rows of a test's transaction
+os.environ["SLOW_PRECISIONS"] = "bfloat16,float16"  # models of tests are small: any processor will do
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["HF_HOME"] = str(FOLDER / "huggingface")
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"  # Playwright's loop runs in the tests' thread

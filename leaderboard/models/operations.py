@@ -1,6 +1,7 @@
 """What is known of the machinery: workers that live and what went wrong."""
 
 from datetime import timedelta
+from typing import Any
 
 from django.db import models
 from django.db.models import Q
@@ -8,6 +9,7 @@ from django.db.models.functions import Now
 
 from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of
+from scoring.language_models.product_rates import ProductRates
 
 SILENT_AFTER = timedelta(seconds=60)  # four beats of a worker, by the clock of the database
 
@@ -43,6 +45,9 @@ class Worker(models.Model):
     abilities = models.JSONField(
         default=dict, help_text="By scorer, as in `scorer profanity`, and by model that it lacks: fingerprint, problem."
     )
+    rates = models.JSONField(
+        null=True, blank=True, help_text="Of matrix products in each precision, in GFLOP/s; empty: not measured yet."
+    )
 
     objects = WorkerQuerySet.as_manager()
 
@@ -51,6 +56,17 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def precisions(self) -> list[dict[str, Any]]:
+        """Each precision with its rate in GFLOP/s, that rate as a multiple of float32's, and why it is refused."""
+        if self.rates is None:
+            return []
+        rates = ProductRates(**self.rates)
+        return [
+            {"name": name, "rate": rate, "ratio": rates.ratio(name), "problem": self.problem_with(f"precision {name}")}
+            for name, rate in rates.by_precision.items()
+        ]
 
     def problem_with(self, ability: str) -> str:
         """Why it cannot do what `ability` names, as far as it has tried; "" where it can, or nobody knows yet."""

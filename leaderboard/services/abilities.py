@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from leaderboard.models import LanguageModel, Run, Work, Worker
 from leaderboard.models.clock import database_now
+from leaderboard.services.devices import PRECISION
 from leaderboard.services.memory import memory_needed
 
 BELIEVED_FOR = timedelta(minutes=10)  # after which a worker tries again what it could not do
@@ -81,6 +82,8 @@ def leave_to_others(table: type[Work]) -> Q:
 
 def _work_that_needs(table: type[Work], ability: str) -> Q:
     sort, _, name = ability.partition(" ")
+    if table is Run and sort == PRECISION:
+        return Q(model__precision=name) | Q(model__precision="", protocol__parameters__precision=name)
     path = table.kind.abilities.get(sort)
     return Q(**{path: name}) if path else Q(pk__in=[])
 

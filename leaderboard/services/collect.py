@@ -19,7 +19,7 @@ from django.db import transaction
 
 from leaderboard.models import LanguageModel, Run, Work
 from leaderboard.services import artefacts, cages
-from leaderboard.services.devices import device_name
+from leaderboard.services.devices import device_name, name_of_precision, require_fast_precision
 from leaderboard.services.folders import name_of_model
 from leaderboard.services.leases import Lease, claim, give_back_if_unable
 from leaderboard.services.queue import enqueue
@@ -61,6 +61,7 @@ def collect(run: Run) -> bool:
         shards = Shards(run, kind, texts.num_rows, size, made_with=dependencies_of(run, current_environment))
         lease.note(at_once=True, environment=current_environment)
         if missing_shards := shards.list_missing():
+            require_ability(run)
             if len(missing_shards) == len(shards.numbers()):
                 title = run.protocol.evaluation_set.title
                 say(run, f"{what_is_loaded(run.model)} Its outputs on {title} are collected.")
@@ -85,6 +86,14 @@ def collect(run: Run) -> bool:
         log.info("%s: collected in %.0f s", run, run.seconds)
         say(run, f"All {texts.num_rows:,} texts of {run.protocol.evaluation_set.title} are collected.")
     return True
+
+
+def require_ability(run: Run) -> None:
+    """Give the run back, or let it wait, where this host is slow in its precision: nothing else stands in for it."""
+    if run.model.source != LanguageModel.Source.SERVER:
+        precision = run.output_settings.precision
+        with give_back_if_unable(Run, name_of_precision(precision)):
+            require_fast_precision(precision)
 
 
 def count_not_finite(outputs: pa.Table) -> int:

@@ -29,6 +29,7 @@ from scoring.language_models import (
     NotOnHub,
     RevisionChanged,
 )
+from scoring.language_models.product_rates import SlowPrecision
 from scoring.likelihood import NotApplicable
 from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UndeclaredLabel, UnknownScorer
 from scoring.scorers.services import SERVICE_KEYS
@@ -57,6 +58,7 @@ class FailureKind(TextChoices):
     FILES = "files", "A stored file is missing or damaged"
     STORAGE = "storage", "The storage cannot be read or written"
     MEMORY = "memory", "Memory ran out"
+    PRECISION = "precision", "No worker is fast in the declared precision"
     DATABASE = "database", "The database or the broker did not answer"
     SYSTEM = "system", "The machine or the network failed"
     OTHER = "other", "An error nobody foresaw"
@@ -260,6 +262,14 @@ DECLARED = (
         FailureKind.SCORER,
         (f"{SERVICES}.evaluate.MetricUnavailable",),
         of_board=True,
+    ),
+    Failure(
+        "No worker of this board is fast in the precision that is declared.",
+        "It waits for a worker that is. To have numbers now, submit the model in float32: an entry of its own.",
+        FailureKind.PRECISION,
+        (SlowPrecision,),
+        of_board=True,
+        quotes_reason=True,
     ),
     Failure("The lexicon of this metric cannot be read.", OTHERS, FailureKind.SCORER, (LexiconError,), of_board=True),
     Failure(

@@ -8,9 +8,11 @@ from django.db import connection
 from leaderboard.models import Worker
 from leaderboard.services.abilities import note_ability
 from leaderboard.services.control import instrument_environment
+from leaderboard.services.devices import measured_rates, name_of_precision, require_fast_precision
 from leaderboard.services.folders import fetch_folder, name_of_scorer
 from leaderboard.services.leases import LACKED_HERE
 from leaderboard.services.scorers import scorer_for, scorers_in_use
+from scoring.language_models.product_rates import SlowPrecision
 from scoring.scorers import UnknownScorer, find_declaration
 
 log = logging.getLogger(__name__)
@@ -19,8 +21,16 @@ NOTED_EVERY = 60.0  # seconds
 
 
 def note_abilities(worker: str) -> None:
-    """Note the libraries and the device of this host, and which scorers can be had here, as far as files tell."""
-    Worker.objects.filter(name=worker).update(environment=instrument_environment())
+    """Note the libraries, the device and the speed of this host, and which scorers can be had, as far as files tell."""
+    rates = measured_rates()
+    Worker.objects.filter(name=worker).update(environment=instrument_environment(), rates=rates.as_json())
+    for precision in rates.by_precision:
+        try:
+            require_fast_precision(precision)
+        except SlowPrecision as error:
+            note_ability(worker, name_of_precision(precision), problem=str(error))
+        else:
+            note_ability(worker, name_of_precision(precision))
     for scorer in scorers_in_use():
         try:
             fingerprint = look_at_scorer(scorer)

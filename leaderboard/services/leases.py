@@ -27,6 +27,7 @@ from leaderboard.services.folders import HostLacks
 from leaderboard.services.queue import PASS_SECONDS, sweep, wake
 from leaderboard.services.release import refusal
 from leaderboard.services.submission_log import say
+from scoring.language_models.product_rates import SlowPrecision
 from scoring.scorers import LexiconError, ScorerState, ScorerUnavailable, UnknownScorer
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ STUCK_SECONDS = 30.0  # in which a worker is to notice that its work was taken f
 STUCK_AFTER = 1.5  # times the seconds without progress after which a worker that did not notice is stuck
 DATABASE_PAUSE = 1.0  # seconds between two tries to write what became of work
 LOOK_EVERY = 1.5  # seconds between two looks whether the work was cancelled
-LACKED_HERE = (HostLacks, LexiconError, ScorerUnavailable, UnknownScorer, ImportError)  # and another host may have
+# What another host may have.
+LACKED_HERE = (HostLacks, LexiconError, ScorerUnavailable, SlowPrecision, UnknownScorer, ImportError)
 PANIC = "PanicException"  # of libraries in Rust: a BaseException that cannot be imported
 
 

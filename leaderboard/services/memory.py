@@ -4,6 +4,7 @@ import os
 
 from django.conf import settings
 
+from leaderboard.services.devices import slow_precisions
 from scoring.language_models.precision import BYTES_A_NUMBER
 
 GB = 1e9
@@ -48,7 +49,8 @@ def explain_size(parameters: int, precision: str = USUAL) -> str:
     memory, capacity = memory_needed(parameters, precision), memory_of_workers()
     if memory <= capacity:
         return ""
-    precisions = [name for name in BYTES_A_NUMBER if memory_needed(parameters, name) <= capacity]
+    slow = slow_precisions()
+    precisions = [name for name in BYTES_A_NUMBER if memory_needed(parameters, name) <= capacity and name not in slow]
     remedy = f"Choose {' or '.join(precisions)}, which fits, submit" if precisions else "Submit"
     return (
         f"It has {parameters:,} parameters and needs about {memory / GB:,.1f} GB to run in {precision}; the workers of "

@@ -70,7 +70,10 @@ class Fleet:
         return [] if self.problem else [queue.name for queue in self.queues if not queue.workers]
 
     def as_json(self) -> dict[str, Any]:
-        rows = {row.name: {"cage": row.cage, "stuck_at": row.stuck_at, "refusal": row.refusal} for row in self.known}
+        rows = {
+            row.name: {"cage": row.cage, "stuck_at": row.stuck_at, "refusal": row.refusal, "rates": row.rates}
+            for row in self.known
+        }
         away = {row.name: row.beat_at.isoformat() for row in self.away}
         return asdict(replace(self, known=[], away=[])) | {
             "unattended": self.unattended,

@@ -18,7 +18,7 @@ from scoring.attributes import Attribute
 from scoring.language_models.architecture import context_of
 from scoring.likelihood.batches import token_budget_batches
 from scoring.scorers.base import Progress, Scorer, Scores, fingerprint_of
-from scoring.scorers.precision import Precision, convert
+from scoring.scorers.precision import Precision, convert, require_fast_precision
 
 LIBRARIES = ("torch", "transformers", "tokenizers")
 NO_TOKENS = "no tokens"  # as an empty text has none where the tokenizer adds nothing
@@ -55,7 +55,8 @@ class EncoderScorer(Scorer):
         device: torch.device | None = None,
         libraries: tuple[str, ...] = LIBRARIES,
     ) -> None:
-        """Raises ValueError for an unknown precision, or one that `device` does not have."""
+        """Raises ValueError for an unknown precision, or one that `device` does not have; ScorerUnavailable where
+        this host is slow in it."""
         if precision not in list(Precision):
             raise ValueError(f"precision = {precision!r}: use one of {', '.join(Precision)}")
         self.attributes = attributes
@@ -77,6 +78,7 @@ class EncoderScorer(Scorer):
             device=self.device.type,
             libraries={name: version(name) for name in libraries},
         )
+        require_fast_precision(self.precision)
         self._model = model.eval().to(self.device)
         if model.config.model_type in _FIRST_TOKEN_DECIDES:
             # What the last layer makes of the other tokens is never read: a sixteenth of all work.

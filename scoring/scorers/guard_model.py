@@ -24,6 +24,7 @@ from scoring.scorers.base import Progress, Scorer, ScorerUnavailable, Scores, fi
 from scoring.scorers.encoder import LIBRARIES
 from scoring.scorers.guards import GuardDeclaration, GuardQuestion
 from scoring.scorers.hub_files import find_files
+from scoring.scorers.precision import require_fast_precision
 
 LONGEST = 8192  # tokens of a prompt with its text; longer texts are cut, so that memory suffices
 DATE = "2026-01-01"  # what a template gets that asks for today
@@ -72,6 +73,7 @@ class GuardScorer(Scorer):
         """
         try:
             path, self.revision = _find_model(guard, folder, revision, endpoint, token, may_fetch)
+            require_fast_precision(guard.precision)
             self._model = load_files(path, guard.hub_id, device=device, precision=guard.precision)
             self._questions = [prepare(self._model, guard, question) for question in guard.questions]
         except (ModelRefused, HubUnavailable) as error:

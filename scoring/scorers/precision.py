@@ -5,6 +5,9 @@ from enum import StrEnum
 import torch
 from torch import nn
 
+from scoring.language_models.product_rates import SlowPrecision, require_speed
+from scoring.scorers.base import ScorerUnavailable
+
 
 class Precision(StrEnum):
     """What a model computes in. Each is another scorer, with another fingerprint.
@@ -45,6 +48,14 @@ class Int8Linear(nn.Module):
         if self.bias is not None:
             products.add_(self.bias)
         return products.reshape(*inputs.shape[:-1], -1)
+
+
+def require_fast_precision(precision: str) -> None:
+    """Raise ScorerUnavailable where this host is slow in `precision`, unless SLOW_PRECISIONS forces it."""
+    try:
+        require_speed(precision)
+    except SlowPrecision as error:
+        raise ScorerUnavailable(str(error)) from error
 
 
 def convert(model: nn.Module, precision: Precision, device: torch.device) -> None:

@@ -7,6 +7,7 @@ The machine should do nothing else meanwhile: two processes that share its cores
 """
 
 import argparse
+import os
 import warnings
 from importlib import import_module
 
@@ -38,6 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", default=TABLES, metavar="TABLE")
     warnings.simplefilter("ignore")  # the references' own
+    os.environ["SLOW_PRECISIONS"] = "bfloat16,float16"  # how slow they are is a figure of the tables
     for name in parser.parse_args().tables:
         print(f"\n{name}")
         getattr(import_module(f"tests.bench.{name}"), f"{name}_table")()

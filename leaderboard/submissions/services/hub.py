@@ -12,6 +12,7 @@ from django.utils.functional import cached_property
 from leaderboard.card.form import clean_or_empty, columns_of
 from leaderboard.models import LanguageModel, Submission
 from leaderboard.services import language_models, look_ups
+from leaderboard.services.devices import slow_precisions
 from leaderboard.services.memory import GB, USUAL, explain_size, memory_needed, seconds_estimated
 from leaderboard.submissions.services.metric_choices import AsRun, MetricChoice, list_choices
 from leaderboard.submissions.services.patience import call_within
@@ -48,13 +49,16 @@ Problems = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class PrecisionEstimate:
-    """What a precision takes. value: as forms send it. memory: GB; time: for the likelihoods of ESTIMATED_TEXTS."""
+    """What a precision takes. value: as forms send it. memory: GB; time: for the likelihoods of ESTIMATED_TEXTS.
+
+    obstacle: why it cannot be chosen; "" where it can.
+    """
 
     value: str
     label: str
     memory: float
     time: timedelta
-    fits: bool
+    obstacle: str
 
 
 @dataclass(frozen=True)
@@ -100,8 +104,8 @@ class HubCandidate:
 
     @property
     def usual_precision(self) -> str:
-        """The precision where nobody chooses: the protocols' own, or the first one that fits."""
-        return next((estimate.value for estimate in self.estimates if estimate.fits), "")
+        """The precision where nobody chooses: the protocols' own, or the first one that can be chosen."""
+        return next((estimate.value for estimate in self.estimates if not estimate.obstacle), "")
 
     @property
     def usual_interfaces(self) -> list[str]:
@@ -123,14 +127,20 @@ class HubCandidate:
     @property
     def estimates(self) -> list[PrecisionEstimate]:
         """What each precision takes, first that of the protocols."""
-        parameters = self.resolved.architecture.parameters
+        parameters, slow = self.resolved.architecture.parameters, slow_precisions()
+
+        def obstacle(precision: str) -> str:
+            if explain_size(parameters, precision):
+                return "more memory than the workers here have"
+            return "slower than float32 on all workers here" if precision in slow else ""
+
         return [
             PrecisionEstimate(
                 value,
                 str(label),
                 memory_needed(parameters, value) / GB,
                 timedelta(seconds=max(1, round(seconds_estimated(parameters, ESTIMATED_TEXTS, value)))),
-                not explain_size(parameters, value),
+                obstacle(value),
             )
             for value, label in PRECISIONS
         ]
@@ -189,6 +199,8 @@ def find_candidate(hub_id: str, revision: str, precision: str | None = None) -> 
     candidate = find_entries(pinned_model)
     if problem := _find_size_problem(pinned_model, candidate.usual_precision if precision is None else precision):
         raise HubRefused({"hub_id": [problem]}, candidate)
+    if precision and (problem := slow_precisions().get(precision, "")):
+        raise HubRefused({"precision": [f"No worker of this board takes {precision}: {problem}."]}, candidate)
     refuse_closed(candidate)
     return candidate
 
