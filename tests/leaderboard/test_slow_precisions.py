@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from leaderboard.models import Incident, Run, Work, Worker
+from leaderboard.models.clock import database_now
 from leaderboard.operations.alerts import incidents
 from leaderboard.services import abilities, collect, devices, hosts, leases, queue, signs_of_life
 from leaderboard.services.evaluate import request_evaluation
@@ -61,7 +62,7 @@ def test_a_worker_notes_its_rates_and_what_it_refuses(become):
     assert [one["problem"] == "" for one in beta.precisions] == [True, True, True]
 
 
-def test_a_run_in_a_slow_precision_is_done_by_the_worker_that_is_fast_in_it(become, run):
+def test_a_run_in_a_slow_precision_is_done_by_the_worker_that_is_fast_in_it(run, become):
     assert not queue.do_fairest(Run, collect_one)  # left to the other one
     become("beta")
     assert queue.do_fairest(Run, collect_one)
@@ -69,7 +70,7 @@ def test_a_run_in_a_slow_precision_is_done_by_the_worker_that_is_fast_in_it(beco
     assert (run.state, run.self_test["precision"]) == (Work.State.DONE, "bfloat16")
 
 
-def test_a_worker_that_has_not_measured_yet_gives_the_run_back_by_name(become, run):
+def test_a_worker_that_has_not_measured_yet_gives_the_run_back_by_name(run, become):
     Worker.objects.filter(name="gpu@alpha").update(abilities={})
     assert queue.do_fairest(Run, collect_one)
     run.refresh_from_db()
@@ -78,7 +79,7 @@ def test_a_worker_that_has_not_measured_yet_gives_the_run_back_by_name(become, r
     assert run.reason.endswith("it is for gpu@beta")
 
 
-def test_a_protocol_s_precision_is_left_to_others_and_one_that_an_entry_declares_counts_before_it(become, run):
+def test_a_protocol_s_precision_is_left_to_others_and_one_that_an_entry_declares_counts_before_it(run, become):
     usual, _ = add_model(str(BUNDLED / CAUSAL))
     exact, _ = add_model(str(BUNDLED / CAUSAL), precision="float32")
     protocol = run.protocol
@@ -89,7 +90,7 @@ def test_a_protocol_s_precision_is_left_to_others_and_one_that_an_entry_declares
     assert [one.model for one in queue.own_work(Run)] == [exact]
 
 
-def test_where_no_worker_is_fast_the_run_waits_and_an_incident_says_for_what(become, run):
+def test_where_no_worker_is_fast_the_run_waits_and_an_incident_says_for_what(run, become):
     Worker.objects.filter(name="gpu@beta").delete()
     assert queue.do_fairest(Run, collect_one)
     run.refresh_from_db()
@@ -97,13 +98,15 @@ def test_where_no_worker_is_fast_the_run_waits_and_an_incident_says_for_what(bec
     assert FIGURES in run.reason
     assert "SLOW_PRECISIONS=bfloat16" in run.reason
     Run.objects.update(waits_since=Now() - timedelta(minutes=5))
-    summaries = [finding.summary for finding in incidents.findings() if finding.kind == Incident.Kind.WAITING]
+    summaries = [
+        finding.summary for finding in incidents.findings(database_now()) if finding.kind == Incident.Kind.WAITING
+    ]
     assert summaries == [
         "No worker is fast in the declared precision: 1 run wait until that is fixed, then go on by themselves."
     ]
 
 
-def test_a_forced_precision_is_noted_with_its_rate_and_used(become, run, monkeypatch):
+def test_a_forced_precision_is_noted_with_its_rate_and_used(run, become, monkeypatch):
     monkeypatch.setenv("SLOW_PRECISIONS", "bfloat16")
     hosts.note_abilities("gpu@alpha")
     row = Worker.objects.get(name="gpu@alpha")
@@ -119,7 +122,7 @@ def test_the_page_of_workers_shows_the_rates_and_the_refusal(become, client):
     assert "bfloat16 600,000 GFLOP/s (12.00x)" in page
 
 
-def test_a_submission_is_refused_by_name_where_every_worker_is_slow_in_its_precision(become, stage):
+def test_a_submission_is_refused_by_name_where_every_worker_is_slow_in_its_precision(stage, become):
     user = person()
     Worker.objects.filter(name="gpu@beta").delete()
     (problem,) = refused(user, ID, precision="bfloat16")["precision"]
@@ -129,7 +132,7 @@ def test_a_submission_is_refused_by_name_where_every_worker_is_slow_in_its_preci
     assert list(send(user, ID, precision="float32")) == [("text", "float32")]
 
 
-def test_a_submission_is_taken_where_one_worker_is_fast_or_none_has_measured(become, stage):
+def test_a_submission_is_taken_where_one_worker_is_fast_or_none_has_measured(stage, become):
     user = person()
     assert devices.slow_precisions() == {}
     Worker.objects.filter(name="gpu@beta").update(rates=None, abilities={})
