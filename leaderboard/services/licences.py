@@ -37,20 +37,20 @@ def find_packages(project: Path) -> dict[str, Distribution]:
     """Find the installed packages that the project needs at run time, by name."""
     stated = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
     extras = stated["optional-dependencies"]
-    waiting = [Requirement(line) for lines in (stated["dependencies"], *map(extras.get, EXTRAS)) for line in lines]
+    requirements = [Requirement(line) for lines in (stated["dependencies"], *map(extras.get, EXTRAS)) for line in lines]
     packages: dict[str, Distribution] = {}
-    seen = set()
-    while waiting:
-        requirement = waiting.pop()
+    keys = set()
+    while requirements:
+        requirement = requirements.pop()
         name = canonicalize_name(requirement.name)
-        if (key := (name, frozenset(requirement.extras))) in seen:
+        if (key := (name, frozenset(requirement.extras))) in keys:
             continue
-        seen.add(key)
+        keys.add(key)
         try:
             packages[name] = distribution(name)
         except PackageNotFoundError:
             continue
-        waiting += list_requirements(packages[name], requirement.extras)
+        requirements += list_requirements(packages[name], requirement.extras)
     return packages
 
 
