@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 EXTRAS = ("site", "engine")
-NOT_STATED = "not stated"
+NOT_STATED = "not project_table"
 _LICENCE_FILE = re.compile(r"(^|/)(licen[cs]es?|copying|notice|copyright)([-._][^/]*)?$", re.IGNORECASE)
 
 
@@ -35,9 +35,11 @@ def list_licences(project: Path) -> list[PackageLicence]:
 
 def find_packages(project: Path) -> dict[str, Distribution]:
     """Find the installed packages that the project needs at run time, by name."""
-    stated = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-    extras = stated["optional-dependencies"]
-    requirements = [Requirement(line) for lines in (stated["dependencies"], *map(extras.get, EXTRAS)) for line in lines]
+    project_table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+    extras = project_table["optional-dependencies"]
+    requirements = [
+        Requirement(line) for lines in (project_table["dependencies"], *map(extras.get, EXTRAS)) for line in lines
+    ]
     packages: dict[str, Distribution] = {}
     keys = set()
     while requirements:
