@@ -72,7 +72,7 @@ def follow(drivers: list[Any], waiting: list[Callable[[], Any]], folder: Path) -
             record for record in read_records(folder) if "index" in record or "end" in record or "built" in record
         ]
         if len(records) > printed:
-            for record in sorted(records, key=lambda record: record.get("at", 0.0))[printed:]:
+            for record in sorted(records, key=lambda record: record["at"])[printed:]:
                 print(describe_record(record), flush=True)  # noqa: T201
             printed = len(records)
         if ended:

@@ -97,7 +97,7 @@ def run_campaign(trial: Any, faults: list[Fault], options: argparse.Namespace, o
     """Build the board, and let one fault after the other happen to it."""
 
     def write(record: dict[str, Any]) -> None:
-        output.write(json.dumps(record, default=str) + "\n")
+        output.write(json.dumps({"at": time.time(), **record}, default=str) + "\n")
         output.flush()
 
     began = time.monotonic()
