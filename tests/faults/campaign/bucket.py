@@ -68,7 +68,7 @@ class Proxy(loopback.QuietHandler):
 @contextmanager
 def run_failing_bucket() -> Iterator[tuple[FailingBucket, dict[str, str]]]:
     """An S3 server with a bucket behind a proxy, and the variables of a board that keeps its files there."""
-    with run_object_store() as store:
+    with run_object_store("moto") as store:  # the failures are the proxy's: the lighter server does
         bucket = store.make_bucket()
         failing = FailingBucket(store.endpoint)
         with loopback.serving(Proxy, failing) as endpoint:
