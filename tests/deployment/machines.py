@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 NAMESERVER = "10.0.2.3"  # slirp4netns's own, which asks this host's
-PATIENCE = 900  # seconds that one block may take
+PATIENCE = 3600  # seconds that one block may take
 CGROUPS = Path("/sys/fs/cgroup")
 Answer = TypeVar("Answer")
 
