@@ -159,7 +159,9 @@ def _daemon_script(root: Path, shares: Mapping[Path, str]) -> str:
     for origin, place in shares.items():
         target = f"{root}{place}"
         lines += [f"mkdir --parents {target}", f"mount --bind -o ro {origin} {target}"]
-    return "\n".join([*lines, f"exec chroot {root} dockerd"]) + "\n"
+    # Not chroot: what is run in a container later would come out in this host's root.
+    lines += [f"cd {root}", "mkdir --parents .host", "pivot_root . .host", "umount --lazy /.host", "exec dockerd"]
+    return "\n".join(lines) + "\n"
 
 
 @contextmanager
