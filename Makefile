@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-drift test soak lint deploy-check audit format bench clean lock miniatures browser
+.PHONY: help run demo-drift test soak lint deploy-check audit format bench clean lock miniatures browser hosts-check upgrade-check
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -94,6 +94,12 @@ $(TABLES): bench
 endif
 bench: $(VENV)/.dev ## the benchmark tables, as ratios against named references; all, or those named after it
 	$(BIN)/python -m tests.bench $(TABLES)
+
+hosts-check: $(VENV)/.dev ## a board on three hosts whose cables are pulled and made bad, one at a time (root, Linux; a quarter of an hour)
+	$(BIN)/python -m tests.hosts
+
+upgrade-check: $(VENV)/.dev ## a board goes to the next release while people read, submit and work is done (root, Linux; some minutes)
+	$(BIN)/python -m tests.hosts.upgrade
 
 miniatures: $(VENV)/.run ## train the bundled models that are missing (under an hour on two cores)
 	$(BIN)/python -m scoring.training.miniatures --data $(or $(PLUMBLINE_DATA),var/data)

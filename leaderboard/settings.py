@@ -127,6 +127,17 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
     DATABASES["default"]["TEST"] = {"NAME": VAR / "test.sqlite3"}  # a file, which workers in other processes can open
+elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    # A pulled cable is noticed within a minute at both of its ends: no worker waits for ever, and none keeps
+    # the locks of a transaction whose worker is away.
+    DATABASES["default"]["OPTIONS"] = {
+        **{"connect_timeout": 10, "keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 6},
+        "tcp_user_timeout": 45_000,
+        "options": (
+            "-c tcp_keepalives_idle=15 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=6 -c tcp_user_timeout=45000"
+        ),
+        **DATABASES["default"].get("OPTIONS", {}),
+    }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CACHES = {
@@ -176,7 +187,11 @@ CELERY_TASK_ROUTES = (
     },
 )
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    **{"visibility_timeout": 3600, "socket_timeout": 10, "socket_connect_timeout": 5},
+    "socket_keepalive": True,  # a worker that waits for messages notices a pulled cable as well
+    "socket_keepalive_options": {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 6},
+}
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.5}
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"

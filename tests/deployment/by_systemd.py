@@ -44,7 +44,7 @@ def look_at_units(machine: Machine, report: StepReport) -> None:
 
 
 def verify_units(machine: Machine) -> None:
-    machine.run("systemd-analyze verify /etc/systemd/system/plumbline-*.service /etc/systemd/system/plumbline.target")
+    machine.run("systemd-analyze verify /etc/systemd/system/plumbline-*.* /etc/systemd/system/plumbline.target")
 
 
 def follow(machine: Machine, blocks: list[DocumentBlock], answers: dict[str, str], report: StepReport) -> None:
