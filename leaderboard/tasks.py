@@ -1,6 +1,9 @@
 """Celery tasks: load the row, call the service, done. The kinds of work say on which queue theirs are."""
 
+import logging
 from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 from celery import shared_task
 
@@ -36,8 +39,24 @@ from leaderboard.services import (
     upgrade,
 )
 from leaderboard.services.alone import each_alone
+from leaderboard.services.release import refusal
 from leaderboard.services.signs_of_life import pulse
 from leaderboard.submissions.services import lifecycle, reading, uploads
+
+log = logging.getLogger(__name__)
+
+
+def for_this_release(task: Callable[..., None]) -> Callable[..., None]:
+    """Let a task of the board as a whole do nothing where this worker is of another release: others do it."""
+
+    @wraps(task)
+    def do_unless_refused(*args: Any) -> None:
+        if problem := refusal():
+            log.warning("%s is left to other workers: %s", task.__name__, problem)
+            return
+        task(*args)
+
+    return do_unless_refused
 
 
 def collect_one(run_id: int) -> bool:
@@ -84,6 +103,7 @@ def fetch_model(download_id: int) -> None:
 
 
 @shared_task
+@for_this_release
 def renew_ranges(version_id: int) -> None:
     """Make the ranges of a version's ranks anew, after a model left its ranking or came back."""
     publish.renew_ranges(MetricVersion.objects.select_related("metric").get(pk=version_id))
@@ -140,6 +160,7 @@ def sweep() -> None:
 
 
 @shared_task
+@for_this_release
 def watch() -> None:
     """Do what is due without being asked: retirements, rescorings after an upgrade, checks, publication, clearing up.
 
@@ -192,6 +213,7 @@ def export_if_due() -> None:
 
 
 @shared_task
+@for_this_release
 def export_board() -> None:
     """Write the download of the whole board, if the board changed since the last one."""
     board_exports.renew()
@@ -204,6 +226,7 @@ def scrub_files() -> None:
 
 
 @shared_task
+@for_this_release
 def restore_file(artefact_id: int) -> None:
     """Make a lost file again from the outputs that it was computed from."""
     restore.restore(Artefact.objects.get(pk=artefact_id))

@@ -127,11 +127,11 @@ class Processes:
             process.wait()
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float) -> float:
+def wait_for(condition: Callable[[], bool], event: str, seconds: float) -> float:
     """Wait until `condition` holds; returns the seconds that it took. Raises AssertionError."""
     start = time.monotonic()
     while not condition():
         if time.monotonic() - start > seconds:
-            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+            raise AssertionError(f"not within {seconds:.0f} s: {event}")
         time.sleep(0.25)
     return time.monotonic() - start

@@ -149,17 +149,19 @@ class Upgrade:
         self.processes.stop("visitors")
         visits = json.loads((self.visitors / "visits.json").read_text())
         say(f"{visits['counts']}, longest {visits['longest']} s, {len(visits['failures'])} failed")
-        sent = visits["counts"]["submit"]
+        count = visits["counts"]["submit"]
         under_way = Submission.objects.exclude(state=Submission.State.RANKED)
         wait_for(
             lambda: not under_way.exists() and not Scoring.objects.exclude(state=Work.State.DONE).exists(), "done", 400
         )
         tried_in_vain = Scoring.objects.exclude(attempts=0).count()
-        doubled = sum(row["n"] - 1 for row in doubled_results())
-        say(f"{Submission.objects.count()} of {sent} submissions ranked, {Scoring.objects.count()} entries scored once")
+        repetitions = sum(row["n"] - 1 for row in doubled_results())
+        say(
+            f"{Submission.objects.count()} of {count} submissions ranked, {Scoring.objects.count()} entries scored once"
+        )
         problems = [*visits["failures"]]
-        if Submission.objects.count() != sent or tried_in_vain or doubled:
-            problems.append(f"{sent - Submission.objects.count()} lost, {tried_in_vain} again, {doubled} twice")
+        if ranked_count != count or tried_in_vain or repetitions:
+            problems.append(f"{count - ranked_count} lost, {tried_in_vain} again, {repetitions} twice")
         if problems:
             raise AssertionError("\n".join(problems))
 

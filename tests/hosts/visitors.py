@@ -31,12 +31,12 @@ class Visits:
         self.longest = 0.0
         self.ends = threading.Event()
 
-    def send(self, kind: str, method: str, path: str, expected: int, **content: object) -> None:
+    def send(self, kind: str, method: str, path: str, status: int, **content: object) -> None:
         """Send one request over a connection of its own."""
         began = time.monotonic()
         try:
             answer = httpx.request(method, BOARD + path, timeout=PATIENCE, **content)  # type: ignore[arg-type]
-            problem = "" if answer.status_code == expected else f"{answer.status_code} {answer.text[:200]}"
+            problem = "" if answer.status_code == status else f"{answer.status_code} {answer.text[:200]}"
         except httpx.HTTPError as error:
             problem = f"{type(error).__name__}: {error}"
         with self.lock:

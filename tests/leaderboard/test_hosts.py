@@ -17,6 +17,7 @@ from leaderboard.models import (
     Incident,
     LanguageModel,
     MetricVersion,
+    Pulse,
     Release,
     Rescoring,
     Run,
@@ -45,7 +46,7 @@ from leaderboard.services.checks import due_trigger, is_braked, perform, request
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.folders import HostLacks, fetch_folder, store_folder
 from leaderboard.services.policies import set_policy
-from leaderboard.tasks import score_one
+from leaderboard.tasks import score_one, watch
 from scoring.refusals import Refused
 from scoring.scorers import LexiconError
 from tests.leaderboard.living import SLUG, Stage, drain, drift, entrant, hurry, small_metric, standing_in, submit
@@ -245,9 +246,13 @@ def test_a_worker_of_other_code_takes_no_work_and_names_both(two_hosts, living):
     assert release.code_here() in refusal
     assert "9.9.9+0123456789ab" in refusal
     assert Worker.objects.get(name="default@alpha") not in abilities.other_workers("default")
+    watch()
+    assert not Pulse.objects.filter(name="watch").exists(), "what concerns the whole board is for its own release"
     Release.objects.all().delete()
     release.note_release()
     assert queue.do_fairest(Scoring, score_one)
+    watch()
+    assert Pulse.objects.filter(name="watch").exists()
 
 
 @pytest.mark.parametrize(
