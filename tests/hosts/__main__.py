@@ -48,8 +48,8 @@ class Campaign:
         call_command("migrate", verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
         web, environment = self.processes.web, self.processes.shared_environment("web")
-        gunicorn = [PYTHON, "-m", "gunicorn", "leaderboard.wsgi", "--bind", "127.0.0.1:8000", "--threads", "4"]
-        self.processes.start("web", web, [*gunicorn, "--no-control-socket"], environment)
+        gunicorn = [PYTHON, "-m", "gunicorn", "--config", "python:leaderboard.serving", "--bind", "127.0.0.1:8000"]
+        self.processes.start("web", web, gunicorn, environment)
         self.processes.start_beat()
         from django.contrib.auth.models import User
         from django.test import Client

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ADDRESS = ("127.0.0.1", 8000)
 PASSED = 3  # the first descriptor that systemd passes
-GUNICORN = "-m gunicorn leaderboard.wsgi --workers 2 --threads 4 --no-control-socket"
+GUNICORN = "-m gunicorn --config python:leaderboard.serving"
 restarts = threading.Semaphore(0)
 
 

@@ -156,9 +156,8 @@ class Upgrade:
         )
         tried_in_vain = Scoring.objects.exclude(attempts=0).count()
         repetitions = sum(row["n"] - 1 for row in doubled_results())
-        say(
-            f"{Submission.objects.count()} of {count} submissions ranked, {Scoring.objects.count()} entries scored once"
-        )
+        ranked_count = Submission.objects.count()
+        say(f"{ranked_count} of {count} submissions ranked, {Scoring.objects.count()} entries scored")
         problems = [*visits["failures"]]
         if ranked_count != count or tried_in_vain or repetitions:
             problems.append(f"{count - ranked_count} lost, {tried_in_vain} again, {repetitions} twice")
