@@ -302,14 +302,15 @@ def test_a_worker_that_fell_silent_is_named_as_away_until_it_is_back(two_hosts, 
     beta = Worker.objects.filter(host="beta")
     beta.update(beat_at=from_now(-90))
     look()
-    assert "default@beta has given no sign of life since" in Incident.objects.get(resolved_at=None).summary
+    incidents = Incident.objects.filter(key="away:default@beta", resolved_at=None)
+    assert "default@beta has given no sign of life since" in incidents.get().summary
     client.force_login(admin_user)
     page = client.get(reverse("operate_workers")).content.decode()
     assert "default@beta is away" in page
     assert "default@alpha is away" not in page
     signs_of_life.beat("default@beta", ["default"])
     look()
-    assert not Incident.objects.filter(resolved_at=None).exists()
+    assert not incidents.exists()
     assert "is away" not in client.get(reverse("operate_workers")).content.decode()
 
 
