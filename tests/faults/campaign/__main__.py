@@ -61,11 +61,12 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 def follow(drivers: list[Any], waiting: list[Callable[[], Any]], folder: Path) -> None:
-    """Print what happened, as it happens, until all drivers have ended. Each that waits starts when one has ended."""
+    """Print what happened, as it happens, until all drivers have ended. Each that waits starts when one has
+    ended well."""
     printed = 0
     while True:
         ended = all(driver.poll() is not None for driver in drivers)
-        if waiting and any(driver.poll() is not None for driver in drivers):
+        if waiting and any(driver.poll() == 0 for driver in drivers):
             drivers.append(waiting.pop()())
             continue
         records = [

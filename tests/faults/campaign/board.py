@@ -31,7 +31,7 @@ WORDS = {
 WORKERS = ("worker", "files-worker", "gpu-worker")
 DISK_BYTES = 4 * 2**30  # of a sparse file: takes what is written to it
 SHORT_TIMES = {"LEASE_SECONDS": "5", "SWEEP_SECONDS": "1", "SHARD_TEXTS": "8", "SHARD_SCORES": "10"}
-START_SECONDS = 180.0
+START_SECONDS = 600.0
 
 
 class Database(Protocol):
