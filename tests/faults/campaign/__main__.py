@@ -61,8 +61,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 def follow(drivers: list[Any], waiting: list[Callable[[], Any]], folder: Path) -> None:
-    """Print what happened, as it happens, until all drivers have ended. Each that waits starts when one has
-    ended well."""
+    """Print what happened, until all drivers have ended. Each that waits starts once one has ended well."""
     printed = 0
     while True:
         ended = all(driver.poll() is not None for driver in drivers)
