@@ -244,6 +244,12 @@ ALERT_DISK_GB = env.float("ALERT_DISK_GB", 2.0)
 DEAD_MAN_PING = env.str("DEAD_MAN_PING", "", validate=ADDRESS).rstrip("/")
 SENTRY_DSN = env.str("SENTRY_DSN", "")
 
+# Backups: seconds between two of them (0: none are configured), and for the process that writes them, where to and for
+# whose keys: public keys of age, or names of GPG keys.
+BACKUP_SECONDS = env.float("BACKUP_SECONDS", 0.0, validate=NOT_NEGATIVE)
+BACKUP_TARGET = env.str("BACKUP_TARGET", "")
+BACKUP_RECIPIENT: list[str] = env.list("BACKUP_RECIPIENT", [])
+
 # Files
 PLUMBLINE_DATA = env.path("PLUMBLINE_DATA", VAR / "data")
 MEDIA_ROOT = VAR / "artefacts"

@@ -35,6 +35,7 @@ from leaderboard.services import (
     scorer_probes,
     service_checks,
     shards,
+    storage_marks,
     succession,
     upgrade,
 )
@@ -185,6 +186,7 @@ def watch() -> None:
             probe_due_scorers,
             export_if_due,
             refresh_index,
+            storage_marks.renew_mark,
             note_watch,
         ),
     )

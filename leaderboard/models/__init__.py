@@ -2,6 +2,7 @@
 
 from leaderboard.models.accounts import ApiToken, Invitation, Preferences
 from leaderboard.models.audit import AuditEvent, AuditVerb
+from leaderboard.models.backups import Backup, StorageMark
 from leaderboard.models.calibrations import Calibration
 from leaderboard.models.control import ControlCheck, ControlSet, Opening, Replicate, Rescoring
 from leaderboard.models.entry_checks import EntryCheck, not_held
@@ -37,6 +38,7 @@ __all__ = [
     "Artefact",
     "AuditEvent",
     "AuditVerb",
+    "Backup",
     "CacheEntry",
     "Calibration",
     "ControlCheck",
@@ -72,6 +74,7 @@ __all__ = [
     "Service",
     "ServiceCheck",
     "Standing",
+    "StorageMark",
     "StoredFolder",
     "Submission",
     "SubmissionLine",

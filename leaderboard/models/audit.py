@@ -77,6 +77,7 @@ class AuditVerb(StrEnum):
     CHANGE_STATE_OF_FILE = "change state of file", LogSection.OPERATORS
     COLLECT_FILE_AGAIN = "collect file again", LogSection.OPERATORS
     MARK_STORAGE = "mark storage", LogSection.OPERATORS
+    RESTORE_BOARD = "restore board", LogSection.OPERATORS
     IMPORT_BOARD = "import board", LogSection.OPERATORS
     CHANGE_IN_ADMIN = "change in admin", LogSection.OPERATORS
     SUBMIT = "submit", LogSection.OPERATORS

@@ -121,6 +121,7 @@ class IncidentKind(models.TextChoices):
     DISK = "disk", "A disk is nearly full"
     STORAGE = "storage", "The storage is away"
     FILES = "files", "Stored files are damaged or missing"
+    BACKUP = "backup", "The newest backup is too old, or failed"
     STILL = "still", "A rescoring stands still"
     RETRYING = "retrying", "Work is tried again and again"
 

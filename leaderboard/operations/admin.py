@@ -427,6 +427,18 @@ class ReleaseAdmin(ReadOnly):
     search_fields = ("code",)
 
 
+@admin.register(board.Backup)
+class BackupAdmin(ReadOnly):
+    list_display = ("name", "target", "begun_at", "finished_at", "files", "size", "verified_at")
+    search_fields = ("name", "target", "problem")
+
+
+@admin.register(board.StorageMark)
+class StorageMarkAdmin(ReadOnly):
+    list_display = ("number", "at")
+    search_fields = ("newest",)
+
+
 @admin.register(board.StoredFolder)
 class StoredFolderAdmin(ReadOnly):
     list_display = ("name", "sha256", "imported_at")

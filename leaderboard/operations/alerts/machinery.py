@@ -26,11 +26,13 @@ from leaderboard.models import (
 from leaderboard.models.clock import database_now
 from leaderboard.operations.alerts.finding import AlertFinding
 from leaderboard.services.artefacts import require_storage
+from leaderboard.services.backup_state import describe_problem
 from leaderboard.services.checks import ANSWERED, is_braked
 from leaderboard.services.failures import failure_called
 from leaderboard.services.file_marks import entries_of
 from leaderboard.services.queue import BROKER_SECONDS
 from leaderboard.services.signs_of_life import seconds_since
+from leaderboard.services.storage_marks import find_mismatch
 from leaderboard.services.storage_probe import write_probe
 from leaderboard.services.workers import connect_to_broker
 from leaderboard.storage import StorageAway
@@ -55,6 +57,8 @@ def looks(moment: datetime) -> tuple[Callable[[], Iterator[AlertFinding]], ...]:
         storage_away,
         full_disks,
         lost_files,
+        other_times,
+        partial(late_backups, moment),
         standing_rescorings,
         retried_work,
     )
@@ -190,6 +194,22 @@ def lost_files() -> Iterator[AlertFinding]:
         summary = f"The stored file {artefact.sha256} ({artefact.kind}) is {artefact.get_state_display().lower()}."
         key = f"file:{artefact.sha256}"
         yield _finding(Incident.Kind.FILES, key, f"artefact {artefact.sha256}", summary + consequence, "operate_files")
+
+
+def other_times() -> Iterator[AlertFinding]:
+    """Find a database and a storage that are not of the same time: one of them was put back alone."""
+    try:
+        require_storage()
+    except StorageAway:
+        return  # which is a finding of its own
+    if mismatch := find_mismatch():
+        yield _finding(Incident.Kind.FILES, "files:time", "storage", mismatch, "operate")
+
+
+def late_backups(moment: datetime) -> Iterator[AlertFinding]:
+    """Find a newest backup that is too old, or an attempt that failed since, on a board that has them on a schedule."""
+    if problem := describe_problem(moment):
+        yield _finding(Incident.Kind.BACKUP, "backup", "backup", problem, "operate")
 
 
 def standing_rescorings() -> Iterator[AlertFinding]:

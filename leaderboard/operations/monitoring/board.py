@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Count, Max, Min, Q, Sum
 from django.db.models.functions import Now
 from prometheus_client import CollectorRegistry, generate_latest
@@ -22,6 +23,7 @@ from leaderboard.models import (
     Worker,
 )
 from leaderboard.operations.monitoring import requests
+from leaderboard.services.backup_state import newest_backup
 from leaderboard.services.build import code
 from leaderboard.services.failures import FailureKind, failure_called
 from leaderboard.services.signs_of_life import count_waiting
@@ -155,6 +157,11 @@ def machinery() -> Iterator[Metric]:
         disks.add_metric([host], free or 0)
     lost_files = GaugeMetricFamily("plumbline_files_lost", "Stored files that are damaged or missing.")
     lost_files.add_metric([], Artefact.objects.filter(state__in=Artefact.LOST).count())
+    backups = GaugeMetricFamily("plumbline_last_backup_timestamp_seconds", "When the newest whole backup was begun.")
+    if newest := newest_backup():
+        backups.add_metric([], newest.begun_at.timestamp())
+    interval = GaugeMetricFamily("plumbline_backup_interval_seconds", "Between two backups; 0: none are scheduled.")
+    interval.add_metric([], settings.BACKUP_SECONDS)
     incidents = GaugeMetricFamily("plumbline_incidents", "Incidents that are not over.", labels=["kind"])
     incident_counts = dict(
         Incident.objects.filter(resolved_at=None).order_by().values_list("kind").annotate(number=Count("pk"))
@@ -163,4 +170,4 @@ def machinery() -> Iterator[Metric]:
         incidents.add_metric([kind], incident_counts.get(kind, 0))
     alerts = GaugeMetricFamily("plumbline_alerts_undelivered", "Messages about incidents that nobody took yet.")
     alerts.add_metric([], OutboxMessage.objects.waiting().filter(kind=OutboxMessage.Kind.ALERT).count())
-    yield from (depth, alive, oldest, pulses, disks, lost_files, incidents, alerts)
+    yield from (depth, alive, oldest, pulses, disks, lost_files, backups, interval, incidents, alerts)

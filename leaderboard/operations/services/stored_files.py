@@ -16,7 +16,7 @@ from django.core.files import File
 from leaderboard.models import Artefact, Submission
 from leaderboard.models.clock import database_now
 from leaderboard.operations.services.scrub import look_at
-from leaderboard.services import artefacts, shards
+from leaderboard.services import artefacts, shards, storage_marks
 from leaderboard.storage import BoardStorage, StoredObject, board_storage
 from leaderboard.storage.both import BothStorages
 from leaderboard.storage.copies import digest
@@ -95,10 +95,10 @@ def list_unreferenced() -> Iterator[StoredObject]:
 
 
 def referenced_names() -> set[str]:
-    """Names of the files that rows of the board name, and of its mark."""
+    """Names of the files that rows of the board name, and of its marks."""
     rows = Artefact.objects.only("sha256", "kind").iterator(chunk_size=2000)
     uploads = Submission.objects.exclude(upload="").values_list("upload", flat=True)
-    return {artefacts.SENTINEL, *uploads, *(artefact.storage_name for artefact in rows)}
+    return {artefacts.SENTINEL, storage_marks.MARK, *uploads, *(artefact.storage_name for artefact in rows)}
 
 
 def delete_unreferenced(*, dry_run: bool) -> list[StoredObject]:

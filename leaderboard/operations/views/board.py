@@ -8,6 +8,7 @@ from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils import timezone
 
 from leaderboard.models import ControlCheck, Metric, MetricVersion, Rescoring, RetiredScorer, Worker
 from leaderboard.operations.forms import PolicyForm, ReasonForm
@@ -16,6 +17,7 @@ from leaderboard.operations.queries.work import STATES, count_work
 from leaderboard.operations.services import retirement
 from leaderboard.people.permissions import require_user
 from leaderboard.services import rescore, workers
+from leaderboard.services.backup_state import backup_state
 from leaderboard.services.checks import control_of, request_check
 from leaderboard.services.policies import set_policy
 from leaderboard.services.scorers import end_of
@@ -84,6 +86,7 @@ def operate(request: HttpRequest) -> HttpResponse:
         "unmeasured": [state for state in states if not state.version],
         "counts": count_work(),
         "states": STATES,
+        "backups": backup_state(timezone.now()),
     }
     return render(request, "operate.html", context)
 

@@ -1,0 +1,67 @@
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from leaderboard.management.output import BoardCommand
+from leaderboard.management.progress import step_progress
+from leaderboard.operations.backups.databases import count_contents, count_users
+from leaderboard.operations.backups.places import open_place
+from leaderboard.operations.backups.restoring import open_set, restore
+
+
+class Command(BoardCommand):
+    help = (
+        "Restore a set that `backup` wrote: its files, then its database, migrated to this release. Run it again after "
+        "an interruption: it goes on. Stop web, workers and beat first."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("source", help="the folder or bucket of the backups")
+        parser.add_argument("set", nargs="?", default="", help="name of the set (default: the newest)")
+        parser.add_argument("--identity", type=Path, metavar="FILE", help="the secret key of age, if encrypted")
+        parser.add_argument("--replace", action="store_true", help="in place of the board that is in the database now")
+
+    def handle(self, source: str, replace: bool, **options: Any) -> None:
+        place = open_place(source)
+        chosen_set = open_set(place, options["set"], options["identity"])
+        self.check_target(replace)
+        with step_progress(sys.stderr) as show:
+            restoration = restore(place, chosen_set, show)
+        self.say(
+            f"restored set {chosen_set.envelope.name}: {restoration.rows:,} rows, {restoration.files:,} files "
+            f"({restoration.fetched:,} of them fetched)"
+        )
+        if restoration.migrated:
+            self.say(f"it was of release {chosen_set.envelope.code}: {restoration.migrated} migrations were applied")
+        if restoration.lost:
+            self.say(f"{len(restoration.lost)} files were lost before the backup: {', '.join(restoration.lost[:5])}")
+        if restoration.unknown:
+            self.say(
+                f"the storage holds {restoration.unknown} files that the set does not know: newer ones, which nothing "
+                "refers to any more"
+            )
+        self.say("every file has its hash, every table its rows; `manage.py verify` recomputes every number")
+        self.answer(
+            {"set": chosen_set.envelope.name, "files": restoration.files, "fetched": restoration.fetched}
+            | {"rows": restoration.rows, "migrated": restoration.migrated}
+            | {"lost": restoration.lost, "unknown": restoration.unknown}
+        )
+
+    def check_target(self, replace: bool) -> None:
+        """Refuse where a board is in the database, unless it is to be replaced, and where it is in use."""
+        contents = count_contents()
+        content_words = ", ".join(f"{count:,} {word}" for word, count in contents.items())
+        if contents and not replace:
+            raise CommandError(
+                f"the database is not empty: it holds {content_words}. Point DATABASE_URL to an empty one, or give "
+                "--replace to lose all of that"
+            )
+        if users := count_users():
+            raise CommandError(
+                f"{users} other processes use the database: stop web, workers and beat first (`docker compose stop web "
+                "worker files-worker gpu-worker beat` or `systemctl stop plumbline.target` on every host)"
+            )
+        if contents:
+            self.say(f"replacing what the database holds: {content_words}")

@@ -1,0 +1,1 @@
+"""Backups: database and files of a board as one set, elsewhere, that is verified by restoring it."""

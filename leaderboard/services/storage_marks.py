@@ -1,0 +1,104 @@
+"""Whether the database and the storage are of the same time. Each carries the mark that the board left last on both.
+
+A database that was put back beside newer files, or files that were put back beside a newer database, carry two
+different marks, and operators are told. `manage.py mark_storage` and `manage.py restore` mark both anew.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.core.files.base import ContentFile
+from django.utils import timezone
+
+from leaderboard.models import Artefact, StorageMark
+from leaderboard.services.artefacts import require_storage
+from leaderboard.storage import StoredObject, board_storage
+
+ARTEFACT_NAME = re.compile(r"[0-9a-f]{2}/([0-9a-f]{64})(?:\.parquet)?")
+MARK = "plumbline-mark"
+REMEDY = "Restore both from one backup; or, if they are meant to be so, run `manage.py mark_storage`"
+
+
+@dataclass(frozen=True)
+class FileMark:
+    """The mark on the storage."""
+
+    number: int
+    newest: str
+    at: datetime
+
+
+def read_mark() -> FileMark | None:
+    """The mark on the storage; None where it has none. Raises OSError."""
+    try:
+        with board_storage().open(MARK, "rb") as file:
+            values = json.loads(file.read())
+    except FileNotFoundError:
+        return None
+    return FileMark(values["number"], values["newest"], datetime.fromisoformat(values["at"]))
+
+
+def find_mismatch() -> str:
+    """How the database and the storage are not of the same time, in words; empty where they are. Raises OSError."""
+    mark, own_mark = read_mark(), StorageMark.objects.first()
+    if mark is None:
+        return ""
+    number = own_mark.number if own_mark else 0
+    if mark.number > number and mark.newest and not Artefact.objects.filter(sha256=mark.newest).exists():
+        return _describe_older_database(mark)
+    if own_mark and mark.number < number:
+        return _describe_older_storage(mark, own_mark)
+    return ""
+
+
+def renew_mark() -> bool:
+    """Mark both where files were added since the last mark and nothing differs; returns whether. Raises OSError."""
+    own_mark = StorageMark.objects.first()
+    newest = Artefact.objects.order_by("-pk").values_list("sha256", flat=True).first() or ""
+    if own_mark and own_mark.newest == newest and board_storage().exists(MARK):
+        return False
+    if find_mismatch():
+        return False
+    write_marks()
+    return True
+
+
+def write_marks() -> None:
+    """Mark the database and the storage: from now on they belong together. Raises StorageAway."""
+    require_storage()
+    mark, own_mark = read_mark(), StorageMark.objects.first()
+    number = 1 + max(mark.number if mark else 0, own_mark.number if own_mark else 0)
+    newest = Artefact.objects.order_by("-pk").values_list("sha256", flat=True).first() or ""
+    moment = timezone.now()
+    values = {"number": number, "newest": newest, "at": moment}
+    board_storage().save(MARK, ContentFile(json.dumps(values | {"at": moment.isoformat()}).encode()))
+    StorageMark.objects.update_or_create(pk=own_mark.pk if own_mark else 1, defaults=values)
+
+
+def _describe_older_database(mark: FileMark) -> str:
+    files = unknown_files()
+    newest = max((file.modified_at for file in files), default=mark.at)
+    return (
+        f"The database is older than the storage, which was marked last on {mark.at:%Y-%m-%d %H:%M} UTC: the storage "
+        f"holds {len(files)} files that the database does not know, the newest from {newest:%Y-%m-%d %H:%M} UTC. "
+        f"{REMEDY}."
+    )
+
+
+def _describe_older_storage(mark: FileMark, own_mark: StorageMark) -> str:
+    later_files = Artefact.objects.filter(created_at__gt=mark.at).exclude(state=Artefact.State.ABSENT)
+    missing_count = sum(not board_storage().exists(artefact.storage_name) for artefact in later_files)
+    return (
+        f"The storage is older than the database: it was marked last on {mark.at:%Y-%m-%d %H:%M} UTC, and the database "
+        f"on {own_mark.at:%Y-%m-%d %H:%M} UTC. Of {len(later_files)} files that came in between {missing_count} are "
+        f"missing. {REMEDY}."
+    )
+
+
+def unknown_files() -> list[StoredObject]:
+    """The artefacts on the storage that the database does not know. Reads the whole list of the storage."""
+    hashes = set(Artefact.objects.values_list("sha256", flat=True))
+    files = ((ARTEFACT_NAME.fullmatch(file.name), file) for file in board_storage().list_files())
+    return [file for match, file in files if match and match[1] not in hashes]

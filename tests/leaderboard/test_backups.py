@@ -1,0 +1,446 @@
+"""Backups: a set of database and files that was taken beside work restores, or says why it does not."""
+
+import gzip
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from uuid import uuid4
+
+import pyrage
+import pytest
+from django.conf import settings as board_settings
+from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.backends.sqlite3._functions import register
+from django.urls import reverse
+from django.utils import timezone
+
+from leaderboard.models import Artefact, Backup, Incident, MetricVersion, Release, StorageMark, Submission
+from leaderboard.operations.alerts import look
+from leaderboard.operations.backups import making, restoring, sets
+from leaderboard.operations.backups.encryption import Plain, WrongKey, cipher_called, cipher_for
+from leaderboard.operations.backups.places import BackupPlace, open_place
+from leaderboard.operations.backups.verifying import scratch_database, verify_set
+from leaderboard.services import artefacts, storage_marks
+from leaderboard.services.backup_state import describe_problem
+from leaderboard.services.publish import publish_standings
+from leaderboard.services.signs_of_life import pulse
+from scoring.refusals import Refused
+from tests.leaderboard.stored import metric_of, runs_on, score_all, score_one, version_of
+
+RELEASES = board_settings.BASE_DIR / "tests" / "releases"
+
+
+def silent(_part: str, _count: int, _total: int) -> None:
+    """No progress."""
+
+
+def harsh(scores):
+    return scores
+
+
+def mild(scores):
+    return scores / 2
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> BackupPlace:
+    return open_place(str(tmp_path / "backups"))
+
+
+@pytest.fixture
+def version(transactional_db) -> MetricVersion:
+    """Four entries in one published version."""
+    artefacts.mark_storage()
+    metric = metric_of("rude", "profanity")
+    version = version_of(metric, "first")
+    score_all(version, runs_on(metric), {"profanity": harsh})
+    return version
+
+
+def back_up(place: BackupPlace, **options) -> sets.Envelope:
+    return making.back_up(place, options.get("cipher", Plain()), options.get("progress", silent))
+
+
+def object_paths(folder: Path) -> set[Path]:
+    return {path for path in (folder / "objects").rglob("*") if path.is_file()}
+
+
+def test_a_set_made_during_a_publication_restores_with_one_whole_version_and_the_next_copies_what_is_new(
+    version: MetricVersion, place: BackupPlace, tmp_path: Path
+):
+    identity = pyrage.x25519.Identity.generate()
+    key = tmp_path / "key.txt"
+    key.write_text(f"# a key\n{identity}\n")
+    cipher = cipher_for([str(identity.to_public())])
+    next_version = version_of(version.metric, "second")
+    for number, run in enumerate([scoring.run for scoring in version.scorings.order_by("pk")]):
+        score_one(next_version, run, number, {"profanity": mild})
+
+    def publish() -> None:
+        try:
+            publish_standings(next_version)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=publish)]
+
+    def publish_meanwhile(part: str, _count: int, _total: int) -> None:
+        if threads and part == "database":
+            thread = threads.pop()
+            thread.start()
+            thread.join()
+
+    first = back_up(place, cipher=cipher, progress=publish_meanwhile)
+    assert MetricVersion.objects.get(status="current") == next_version
+    mentioned_files = Artefact.objects.count()
+    assert (first.files, first.lost, first.encryption) == (mentioned_files, 0, "age")
+    second = back_up(place, cipher=cipher)
+    assert second.files == first.files
+    new_objects = set(second.objects) - set(first.objects)
+    assert len(new_objects) <= len(second.objects) - second.files, "no file is copied again"
+    assert second.copied < first.copied
+
+    folder = tmp_path / "backups"
+    plain_names = {artefact.sha256 for artefact in Artefact.objects.all()}
+    assert not [path for path in object_paths(folder) if path.name[:64] in plain_names]
+    with pytest.raises(Refused, match="give the file with its key"):
+        restoring.open_set(place, "", None)
+    trial = verify_set(place, str(folder), first.name, key)
+    assert (trial.differences, trial.counts["versions"], trial.counts["entries"]) == ((), 1, 4)
+    assert trial.counts["artefacts"] >= 13
+    assert Backup.objects.get(name=first.name).verified_at
+
+
+def test_an_interrupted_backup_is_told_from_a_whole_one_and_continued(
+    version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    write, names = BackupPlace.write, []
+
+    def write_some(self: BackupPlace, name: str, content: bytes) -> None:
+        if len(names) == 6:
+            raise OSError("the disk is full")
+        names.append(name)
+        write(self, name, content)
+
+    monkeypatch.setattr(BackupPlace, "write", write_some)
+    with pytest.raises(OSError, match="the disk is full"):
+        back_up(place)
+    monkeypatch.undo()
+    assert Backup.objects.get().problem == "the disk is full"
+    with pytest.raises(Refused, match="only what was interrupted"):
+        restoring.open_set(place, "", None)
+    output = StringIO()
+    call_command("backup", str(tmp_path / "backups"), "--list", stdout=output)
+    assert output.getvalue().endswith("interrupted, or being written now; the next backup continues it\n")
+
+    paths = {path: path.stat().st_mtime_ns for path in object_paths(tmp_path / "backups")}
+    envelope = back_up(place)
+    assert f"sets/{envelope.name}.begun" == names[0]
+    assert sets.list_sets(place) == ([envelope], [])
+    assert {path: path.stat().st_mtime_ns for path in paths} == paths, "what was copied is not copied again"
+    assert Backup.objects.get().problem == ""
+
+
+def test_old_sets_go_with_the_objects_that_only_they_have(version: MetricVersion, place: BackupPlace, tmp_path: Path):
+    folder = tmp_path / "backups"
+    names = []
+    for number in range(3):
+        MetricVersion.objects.update(scorer=f"another {number}")
+        output = StringIO()
+        call_command("backup", str(folder), "--keep", "2", "--json", stdout=output, stderr=StringIO())
+        names.append(json.loads(output.getvalue())["name"])
+    envelopes, _ = sets.list_sets(place)
+    assert [envelope.name for envelope in envelopes] == [names[2], names[1]]
+    needed = {name for envelope in envelopes for name in envelope.objects}
+    assert {path.name for path in object_paths(folder)} == needed
+    place.write("sets/20990101T000000000Z.begun", b"")
+    assert sets.remove_old_sets(place, 1) == ([], 0), "it may count on any object"
+
+
+def test_what_is_lost_is_named_and_a_damaged_or_missing_object_stops_a_restore(
+    version: MetricVersion, place: BackupPlace, settings, tmp_path: Path
+):
+    lost, damaged, absent = Artefact.objects.order_by("pk")[:3]
+    content = {file: Path(default_storage.path(file.storage_name)).read_bytes() for file in (lost, damaged, absent)}
+    Path(default_storage.path(lost.storage_name)).unlink()
+    Path(default_storage.path(damaged.storage_name)).write_bytes(b"other bytes")
+    Path(default_storage.path(absent.storage_name)).unlink()
+    Artefact.objects.filter(pk=absent.pk).update(state="absent")
+    try:
+        envelope = back_up(place)
+    finally:
+        for file, kept in content.items():
+            Path(default_storage.path(file.storage_name)).write_bytes(kept)
+    chosen_set = restoring.open_set(place, envelope.name, None)
+    assert set(chosen_set.manifest.lost) == {lost.storage_name, damaged.storage_name}
+    assert chosen_set.manifest.absent == (absent.storage_name,)
+    assert restoring.check_files(chosen_set.manifest) == tuple(sorted(chosen_set.manifest.lost))
+
+    folder = tmp_path / "backups"
+    damaged_copy, missing_copy = chosen_set.manifest.files[:2]
+    path = folder / sets.place_of(damaged_copy.objects[0])
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    (folder / sets.place_of(missing_copy.objects[0])).unlink()
+    settings.MEDIA_ROOT = str(tmp_path / "restored")
+    settings.STORAGES = settings.STORAGES | {
+        "default": settings.STORAGES["default"] | {"OPTIONS": {"location": tmp_path / "restored"}}
+    }
+    artefacts.mark_storage()
+    with pytest.raises(sets.DamagedSet, match=r"2 files of set .* are damaged, and the database was left as it is"):
+        restoring.restore_files(chosen_set, silent)
+    whole = chosen_set.manifest.files[2:]
+    assert {file.name for file in whole if default_storage.exists(file.name)} == {file.name for file in whole}
+    path.unlink()
+    with pytest.raises(sets.DamagedSet, match="2 files"):
+        restoring.restore_files(chosen_set, silent)
+
+
+def test_a_set_of_a_later_release_or_another_database_and_a_board_in_use_are_refused(
+    version: MetricVersion, place: BackupPlace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('leaderboard', '9999_later', '2031-01-01')"
+        )
+    later = back_up(place)
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE name = '9999_later'")
+    with pytest.raises(Refused, match=r"is of a later release, .*leaderboard 9999_later.*Install that release"):
+        restoring.open_set(place, later.name, None)
+    back_up(place)
+    with pytest.raises(CommandError, match=r"the database is not empty: it holds \d+ models, .* --replace to lose"):
+        call_command("restore", str(tmp_path / "backups"))
+    monkeypatch.setattr(restoring.connection, "vendor", "oracle")
+    with pytest.raises(Refused, match="DATABASE_URL names one of oracle"):
+        restoring.open_set(place, "", None)
+    monkeypatch.undo()
+
+
+def test_a_second_backup_at_a_time_is_refused(version: MetricVersion, place: BackupPlace):
+    with making._alone(), pytest.raises(Refused, match="another backup of this board is under way"):
+        back_up(place)
+
+
+def test_an_upload_that_is_read_meanwhile_makes_another_snapshot(version: MetricVersion, place: BackupPlace):
+    name = default_storage.save(f"submissions/{uuid4().hex}", ContentFile(b"{}"))
+    waiting_name = default_storage.save(f"submissions/{uuid4().hex}", ContentFile(b"[]"))
+    person = User.objects.create_user("ada")
+    submission = Submission.objects.create(submitter=person, form="outputs", payload={}, state="checking", upload=name)
+    Submission.objects.create(submitter=person, form="outputs", payload={}, state="checking", upload=waiting_name)
+    snapshots = []
+
+    def read_meanwhile(part: str, count: int, total: int) -> None:
+        if part == "database" and count == total:
+            snapshots.append(part)
+            if len(snapshots) == 1:
+                Submission.objects.filter(pk=submission.pk).update(upload="")
+                default_storage.delete(name)
+
+    envelope = back_up(place, progress=read_meanwhile)
+    files = restoring.open_set(place, envelope.name, None).manifest.files
+    assert [file.name for file in files if file.name.startswith("submissions/")] == [waiting_name]
+    assert len(snapshots) == 2
+    default_storage.delete(waiting_name)
+
+
+def manage(url: str, folder: Path, *arguments: str) -> str:
+    """What a command of a process of its own writes."""
+    environment = os.environ | {"DATABASE_URL": url, "PLUMBLINE_VAR": str(folder)}
+    command = [sys.executable, "manage.py", *arguments]
+    done = subprocess.run(
+        command, cwd=board_settings.BASE_DIR, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@contextmanager
+def earlier_board(folder: Path) -> Iterator[str]:
+    """The address of a database as release 0016 left it."""
+    with scratch_database(str(folder)) as url:
+        dump = gzip.decompress((RELEASES / f"0016.{connection.vendor}.sql.gz").read_bytes()).decode()
+        if connection.vendor == "sqlite":
+            with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+                register(database)  # constraints of the board use functions of Django
+                database.executescript(dump)
+        else:
+            import psycopg2
+
+            with closing(psycopg2.connect(url)) as database, database.cursor() as cursor:
+                cursor.execute("\n".join(line for line in dump.splitlines() if not line.startswith("\\")))
+                database.commit()
+        yield url
+
+
+def test_a_backup_of_an_earlier_release_is_restored_and_migrated(transactional_db, place: BackupPlace, tmp_path: Path):
+    earlier, restored = tmp_path / "earlier", tmp_path / "restored"
+    for folder in (earlier, restored):
+        (folder / "artefacts").mkdir(parents=True)
+        (folder / "artefacts" / artefacts.SENTINEL).write_bytes(artefacts.SENTINEL_TEXT)
+    with earlier_board(earlier) as url:
+        content = json.loads(manage(url, earlier, "backup", str(tmp_path / "backups"), "--json"))
+    manifest = restoring.open_set(place, content["name"], None).manifest
+    assert manifest.migrations[-1][1] < "0017"
+    assert content["lost"] == manifest.rows["leaderboard_artefact"]
+    with scratch_database(str(restored)) as url:
+        answer = json.loads(manage(url, restored, "restore", str(tmp_path / "backups"), "--json"))
+        assert answer["migrated"] >= 23
+        assert len(answer["lost"]) == content["lost"]
+        statement = "from leaderboard.models import *; print(Standing.objects.count(), Backup.objects.count())"
+        counted = manage(url, restored, "shell", "--verbosity", "0", "--command", statement)
+        assert counted.split() == [str(manifest.rows["leaderboard_standing"]), "1"]
+
+
+def test_age_and_gpg_encrypt_and_a_wrong_key_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    own, other = (pyrage.x25519.Identity.generate() for _ in range(2))
+    sealed = cipher_for([str(own.to_public())]).encrypt(b"texts")
+    for name, key in (("own", own), ("other", other)):
+        (tmp_path / name).write_text(str(key))
+    assert cipher_called("age", tmp_path / "own").decrypt(sealed) == b"texts"
+    with pytest.raises(WrongKey, match="no key of --identity decrypts the set"):
+        cipher_called("age", tmp_path / "other").decrypt(sealed)
+    (tmp_path / "public").write_text(str(own.to_public()))
+    with pytest.raises(Refused, match="holds no line AGE-SECRET-KEY"):
+        cipher_called("age", tmp_path / "public")
+    with pytest.raises(Refused, match="age1nonsense: no public key of age"):
+        cipher_for(["age1nonsense"])
+    with pytest.raises(Refused, match="are keys of age and of GPG"):
+        cipher_for([str(own.to_public()), "ada@example.org"])
+
+    rings = {name: tmp_path / f"ring-{name}" for name in ("own", "other")}
+    for name, ring in rings.items():
+        ring.mkdir(mode=0o700)
+        monkeypatch.setenv("GNUPGHOME", str(ring))
+        arguments = ["--batch", "--quiet", "--passphrase", "", "--quick-gen-key", f"{name}@example.org"]
+        subprocess.run(["gpg", *arguments, "future-default"], check=True, capture_output=True)
+    try:
+        with pytest.raises(WrongKey, match=r"nobody@example\.org: gpg cannot encrypt for it"):
+            cipher_for(["nobody@example.org"])
+        sealed = cipher_for(["other@example.org"]).encrypt(b"texts")
+        assert cipher_called("gpg", None).decrypt(sealed) == b"texts"
+        monkeypatch.setenv("GNUPGHOME", str(rings["own"]))
+        with pytest.raises(WrongKey, match="no key in the keyring of this user decrypts the set"):
+            cipher_called("gpg", None).decrypt(sealed)
+    finally:
+        for ring in rings.values():
+            subprocess.run(["gpgconf", "--homedir", ring, "--kill", "all"], check=True)
+
+
+def test_large_files_are_cut_into_pieces_and_come_back_whole(
+    db, place: BackupPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sets, "PIECE", 1000)
+    monkeypatch.setattr(making, "PIECE", 1000)
+    content = os.urandom(2500)
+    name = default_storage.save("submissions/large", ContentFile(content))
+    writer = sets.SetWriter(place, Plain())
+    copier = making.FileCopier(writer)
+    copier.copy_upload(name)
+    (file,) = copier.files
+    assert (file.size, len(file.objects), writer.new_objects) == (2500, 3, 3)
+    assert b"".join(sets.SetReader(place, Plain()).read_pieces(file)) == content
+    default_storage.delete(name)
+
+
+@pytest.fixture
+def marked(db) -> Iterator[None]:
+    """A board whose storage and database carry one mark."""
+    artefacts.mark_storage()
+    metric_of("rude", "profanity")
+    storage_marks.write_marks()
+    pulse("sweep")
+    yield
+    default_storage.delete(storage_marks.MARK)
+
+
+def told_of_time() -> str:
+    look()
+    incident = Incident.objects.filter(key="files:time", resolved_at=None).first()
+    return incident.summary if incident else ""
+
+
+def test_a_database_older_than_its_storage_is_told_until_somebody_says_that_it_is_meant_to_be(marked: None):
+    assert told_of_time() == ""
+    newest = Artefact.objects.latest("pk")
+    metric = metric_of("ruder", "profanity")
+    runs_on(metric)
+    assert storage_marks.renew_mark()
+    assert not storage_marks.renew_mark(), "nothing came since"
+    own_mark = StorageMark.objects.get()
+    later_runs = metric.protocol.runs.all()
+    later_files = [run.artefact for run in later_runs]
+    later_runs.delete()
+    Artefact.objects.filter(pk__in=[file.pk for file in later_files]).delete()
+    StorageMark.objects.update(number=own_mark.number - 1, newest=newest.sha256)
+    sentence = told_of_time()
+    assert sentence.startswith("The database is older than the storage")
+    assert "files that the database does not know, the newest from" in sentence
+    assert {file.storage_name for file in later_files} <= {file.name for file in storage_marks.unknown_files()}
+    assert not storage_marks.renew_mark(), "the evidence stays"
+    call_command("mark_storage", stdout=StringIO())
+    assert told_of_time() == ""
+
+
+def test_a_storage_older_than_its_database_is_told_with_what_is_missing(marked: None):
+    with default_storage.open(storage_marks.MARK) as file:
+        earlier_mark = file.read()
+    metric = metric_of("ruder", "profanity")
+    (file, *_) = [run.artefact for run in runs_on(metric)]
+    assert storage_marks.renew_mark()
+    Path(default_storage.path(storage_marks.MARK)).write_bytes(earlier_mark)
+    path = Path(default_storage.path(file.storage_name))
+    content = path.read_bytes()
+    path.unlink()
+    try:
+        sentence = told_of_time()
+    finally:
+        path.write_bytes(content)
+    assert sentence.startswith("The storage is older than the database")
+    assert "came in between 1 are missing" in sentence
+
+
+def backup_incident() -> str:
+    look()
+    incident = Incident.objects.filter(kind="backup", resolved_at=None).first()
+    return incident.summary if incident else ""
+
+
+def test_the_age_of_the_newest_backup_is_shown_measured_and_told_when_it_is_too_old(client, settings, db):
+    pulse("sweep")
+    client.force_login(User.objects.create_user("operator", is_staff=True))
+    page = client.get(reverse("operate")).content.decode()
+    assert "No backups are scheduled." in page
+    assert backup_incident() == ""
+    settings.BACKUP_SECONDS = 3600.0
+    Release.objects.update_or_create(code="first", defaults={"installed_at": timezone.now() - timedelta(hours=3)})
+    assert backup_incident().startswith("No backup was ever made")
+    begun_at = timezone.now() - timedelta(minutes=30)
+    backup = Backup.objects.create(
+        name="20260101T000000000Z", target="/mnt/backups", begun_at=begun_at, finished_at=begun_at, files=3, size=2**20
+    )
+    assert backup_incident() == ""
+    page = client.get(reverse("operate")).content.decode()
+    assert "The newest is 30" in page
+    assert "Nobody has restored it on trial yet" in page
+    figures = client.get(reverse("prometheus")).content.decode()
+    line = next(line for line in figures.splitlines() if line.startswith("plumbline_last_backup_timestamp_seconds "))
+    assert float(line.split()[1]) == pytest.approx(begun_at.timestamp(), abs=0.01)
+    assert "plumbline_backup_interval_seconds 3600.0" in figures
+    failure = Backup.objects.create(name="2", target="/mnt/backups", begun_at=timezone.now(), problem="disk full")
+    assert backup_incident().startswith("The last backup failed")
+    assert "disk full" in client.get(reverse("operate")).content.decode()
+    failure.delete()
+    Backup.objects.filter(pk=backup.pk).update(begun_at=timezone.now() - timedelta(hours=5))
+    assert describe_problem(timezone.now()).startswith("The newest backup is 5")
