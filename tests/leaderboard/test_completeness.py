@@ -71,7 +71,9 @@ NOT_EXPORTED = {
     **dict.fromkeys(("Invitation", "ApiToken", "Preferences"), PRIVATE),
     **dict.fromkeys(("Submission", "SubmissionLine", "Reading"), "what people sent, theirs until it is ranked"),
     **dict.fromkeys(("Download", "Opening", "Replicate", "ScorerProbe"), "work that is under way"),
-    **dict.fromkeys(("Worker", "Release", "Pulse", "Incident", "OutboxMessage"), "how this board is run"),
+    **dict.fromkeys(
+        ("Worker", "Release", "Pulse", "Incident", "OutboxMessage", "Backup", "StorageMark"), "how this board is run"
+    ),
     **dict.fromkeys(("StoredFolder", "FolderFile"), "files of scorers and models on this board's storage"),
     **dict.fromkeys(("CacheEntry", "SearchPage", "SearchState"), "made again from the other tables"),
     **dict.fromkeys(("Service", "ServiceCheck"), "what servers of this board's operator answer"),
