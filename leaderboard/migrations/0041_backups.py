@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('leaderboard', '0039_one_clock'),
+        ('leaderboard', '0040_worker_rates'),
     ]
 
     operations = [
