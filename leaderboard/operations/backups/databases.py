@@ -250,6 +250,7 @@ def _load_tables(reader: SetReader, manifest: Manifest, progress: Progress) -> N
             cursor.execute(f"DROP TABLE {_join(old_tables)} CASCADE")
         _migrate_to(manifest.migrations)
         cursor.execute(f"TRUNCATE {_join([table.name for table in manifest.tables])}")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")  # migrations check at once, and tables come by name
         counts = {}
         for number, table in enumerate(manifest.tables, 1):
             statement = f'COPY "{table.name}" ({_join(table.columns)}) FROM STDIN'
