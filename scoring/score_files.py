@@ -120,14 +120,17 @@ def read_odds_ratios(path: Path) -> dict[str, Array]:
         for field, value in zip(EFFECT_FIELDS, (female, male), strict=True):
             if value <= 0:
                 raise UnreadableScores(f"{place}, {field}: is {value:g}; odds are above 0")
-        ratios.setdefault(row.get("slice") or ALL, []).append(male / female)
+        name = row.get("slice") or ALL
+        if not isinstance(name, str):
+            raise UnreadableScores(f"{place}, slice: is no string; give a name, or leave it out")
+        ratios.setdefault(name, []).append(male / female)
     return {name: np.array(values) for name, values in ratios.items()}
 
 
 def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))
-    except ValueError as error:  # bad bytes, too
+    except (ValueError, RecursionError) as error:  # bad bytes, too
         raise UnreadableScores(f"{path} is not JSON in UTF-8 ({error}): save it as such") from error
 
 
@@ -147,7 +150,7 @@ def _number(value: object, place: str) -> float:
     """A finite number as it is; NaN for NaN, null and an empty cell."""
     try:
         number = math.nan if value in (None, "") else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UnreadableScores(f"{place}: is no number; give one, or null where there is none") from error
     if isinstance(value, bool) or math.isinf(number):
         raise UnreadableScores(f"{place}: is no finite number; give one, or null where there is none")

@@ -22,12 +22,14 @@ def read_texts(path: Path, field: str = "text") -> Iterator[str]:
             for number, line in enumerate(lines, start=1):
                 text = line.removesuffix("\n").removesuffix("\r")
                 yield text_of(json.loads(text), f"{path}, line {number}", field) if path.suffix == ".jsonl" else text
-    except json.JSONDecodeError as error:
-        raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error
+    except UnreadableTexts:
+        raise
     except UnicodeDecodeError as error:
         raise UnreadableTexts(
             f"{path} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8"
         ) from error
+    except (ValueError, RecursionError) as error:  # Python's limits on digits and depth among them
+        raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error
 
 
 def text_of(item: object, place: str, field: str = "text") -> str:

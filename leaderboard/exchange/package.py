@@ -5,6 +5,7 @@ import json
 import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from scoring.refusals import Refused
 
 MOST_DESCRIPTION = 64 * 2**20  # bytes of datapackage.json
 MOST_BYTES = 2**34  # of a file in the package
+LONGEST_SHOWN = 80  # of a value in a message
 MOST_ROWS = 50_000_000  # of a table
 ARTEFACT = re.compile(r"artefacts/([0-9a-f]{64})\.parquet")
 AGAIN = "the package is damaged or was edited; download or export it again"
@@ -72,8 +74,10 @@ def open_package(path: Path) -> Iterator[BoardPackage]:
         try:
             with zipfile.ZipFile(path) as archive:
                 unpack(archive, Path(folder))
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-            raise Refused(f"{path.name} is not a whole zip file ({error}): {AGAIN}") from error
+        except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError) as error:
+            if isinstance(error, Refused):
+                raise
+            raise Refused(f"{path.name} is not a whole zip file ({type(error).__name__}): {AGAIN}") from error
         yield read_package(Path(folder))
 
 
@@ -119,17 +123,23 @@ def read_description(folder: Path) -> tuple[dict[str, Any], str]:
     content = path.read_bytes()
     try:
         description = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"{DESCRIPTION} is not JSON ({type(error).__name__}): {AGAIN}") from error
     board_entry = description.get("plumbline_board") if isinstance(description, dict) else None
     number = board_entry.get("format") if isinstance(board_entry, dict) else None
-    if not isinstance(number, int) or number < 1:
+    if type(number) is not int or number < 1:
         raise Refused(f"{DESCRIPTION}, plumbline_board.format: there is none; {FOREIGN}")
     if number > FORMAT:
         raise Refused(
-            f"{DESCRIPTION}, plumbline_board.format = {number}: this Plumbline reads {FORMAT}; upgrade it, then import"
+            f"{DESCRIPTION}, plumbline_board.format = {show(number)}: this Plumbline reads {FORMAT}; upgrade it, then "
+            "import"
         )
     return description, hashlib.sha256(content).hexdigest()
+
+
+def show(value: object) -> str:
+    """A value of a description, escaped and shortened."""
+    return ascii(value)[:LONGEST_SHOWN] if isinstance(value, int | float | str | None) else f"a {type(value).__name__}"
 
 
 def format_of(description: dict[str, Any]) -> int:
@@ -144,10 +154,12 @@ def list_resources(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for number, resource in enumerate(entries if isinstance(entries, list) else [], start=1):
         path = resource.get("path") if isinstance(resource, dict) else None
         if not isinstance(path, str) or not (path in names_by_path or ARTEFACT.fullmatch(path)):
-            raise Refused(f"{DESCRIPTION}, resource {number}, path = {path!r}: not a file of such packages; {AGAIN}")
+            raise Refused(
+                f"{DESCRIPTION}, resource {number}, path = {show(path)}: not a file of such packages; {AGAIN}"
+            )
         size = resource.get("bytes")
-        if not isinstance(size, int) or not 0 < size <= MOST_BYTES:
-            raise Refused(f"{DESCRIPTION}, resource {path}, bytes = {size!r}: not a size from 1 to {MOST_BYTES:,}")
+        if type(size) is not int or not 0 < size <= MOST_BYTES:
+            raise Refused(f"{DESCRIPTION}, resource {path}, bytes = {show(size)}: not a size from 1 to {MOST_BYTES:,}")
         names_by_path.pop(path, None)
         yield resource
     if names_by_path:

@@ -39,6 +39,7 @@ LANGUAGES = {  # as multilingual HateCheck names them
     **{"mandarin": "zh", "polish": "pl", "portuguese": "pt", "spanish": "es"},
 }
 LONGEST_FIELD = 2**20  # characters of a cell
+LONGEST_SHOWN = 40  # of an id in a message
 
 
 def read_labelled(path: Path, form: str = "own", language: str = "") -> LabelledTexts:
@@ -58,15 +59,20 @@ def read_label_rows(path: Path, form: str = "own", language: str = "") -> list[L
         raise UnreadableLabels(f"{path.name} holds no text: give harmful and benign ones")
     duplicate = _first_repeated(row.id for row in rows)
     if duplicate is not None:
-        raise UnreadableLabels(f"{path.name}, id: {duplicate!r} stands in two rows; give every text an id of its own")
+        raise UnreadableLabels(f"{path.name}, id: {show(duplicate)} stands in two rows; give each an id of its own")
     stray = {row.paraphrase_of for row in rows} - {row.id for row in rows} - {""}
     if stray:
         raise UnreadableLabels(
-            f"{path.name}, paraphrase_of: {min(stray)!r} is no id of its rows; give the id of the text that is said "
-            "again",
+            f"{path.name}, paraphrase_of: {show(min(stray))} is no id of its rows; give the id of the text that is "
+            "said again",
             field="paraphrase_of",
         )
     return rows
+
+
+def show(identifier: str) -> str:
+    """An id of a file, escaped and shortened."""
+    return ascii(identifier[:LONGEST_SHOWN])
 
 
 def _first_repeated(ids: Iterable[str]) -> str | None:
@@ -86,6 +92,8 @@ def _read_own(path: Path) -> Iterator[LabelledText]:
     for number, row in enumerate(_records(path), start=1):
         groups = row.get("groups") or ()
         names = groups.split(";") if isinstance(groups, str) else groups
+        if not isinstance(names, list | tuple):
+            raise _wrong(path, number, "groups", "is no list; give names, in a list or with ; between them")
         yield LabelledText(
             str(row.get("id") or number),
             _text(path, number, row, "text"),
@@ -218,7 +226,9 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield row
     except UnicodeDecodeError as error:
         raise UnreadableLabels(f"{path.name} is not UTF-8 (byte offset {error.start}): save it as UTF-8") from error
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # Python's limits on digits and depth among them
+        if isinstance(error, UnreadableLabels):
+            raise
         raise UnreadableLabels(f"{path.name}, line {number} is not JSON: give one object a line") from error
 
 
@@ -227,7 +237,7 @@ def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 yield from batch.to_pylist()
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableLabels(f"{path.name} is no Parquet: write it again") from error
 
 

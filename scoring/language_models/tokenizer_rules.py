@@ -6,7 +6,6 @@ text by another one, or run for ever, so only what the known model families use 
 """
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Iterator
@@ -212,8 +211,9 @@ def _check_post_processor(processor: Component, name: str) -> None:
 def _check_model(model: object, name: str) -> None:
     if not isinstance(model, dict):
         raise _refusal(name, "has no model in tokenizer.json", "save it again")
-    if model.get("type", "BPE") not in MODELS:  # older files name none
-        raise _refusal(name, f"uses the model {str(model['type'])[:40]!a}", f"use one of {', '.join(sorted(MODELS))}")
+    kind = model.get("type", "BPE")  # older files name none
+    if not isinstance(kind, str) or kind not in MODELS:
+        raise _refusal(name, f"uses the model {str(kind)[:40]!a}", f"use one of {', '.join(sorted(MODELS))}")
     if model.get("dropout"):
         raise _refusal(name, "drops merges at random (dropout)", "set dropout to null")
     vocabulary = model.get("vocab")
@@ -250,7 +250,7 @@ def _pattern(component: Component, name: str) -> tuple[str, str]:
 def _decode(charsmap: object, name: str) -> bytes:
     try:
         return base64.b64decode(str(charsmap), validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise _refusal(name, "has a precompiled character map that is not base64", "save it again") from error
 
 

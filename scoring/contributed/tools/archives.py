@@ -99,11 +99,12 @@ class Archive:
             self._problems.stop(Flaw.BOMB, None, None, size_words, "send it as it is, or packed with gzip")
         try:
             return cast(BinaryIO, _Member(zipfile.ZipFile(self._file).open(member), self._problems))
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError):  # a method of packing, or a password
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, ValueError):
+            # A method of packing, a password, or a place before the file's beginning.
             self._problems.stop(Flaw.NOT_ZIP, None, None, "a damaged or encrypted member", stream.SEND_AGAIN)
 
     def _read_packed(self, member: zipfile.ZipInfo, line: int | None) -> bytes:
-        self._file.seek(member.header_offset)
+        self._file.seek(max(0, member.header_offset))  # a damaged directory gives places before the beginning
         header = self._file.read(_LOCAL.size)
         if len(header) == _LOCAL.size and header[:4] == b"PK\x03\x04" and not member.flag_bits & _ENCRYPTED:
             *_, names, extra = _LOCAL.unpack(header)
