@@ -207,13 +207,17 @@ def _child(pid: int) -> int:
 
 
 def _remove_cgroups(*names: str) -> None:
-    """Remove the control groups of these names, and those within, once their processes are gone."""
-    for hierarchy in CGROUPS.iterdir():
-        for name in names:
-            folders = sorted((hierarchy / name).rglob("*/"), reverse=True) if (hierarchy / name).is_dir() else []
-            for folder in [*folders, hierarchy / name]:
-                with suppress(OSError):
+    """Remove the control groups of these names, and those within, once the last of their processes are gone."""
+    groups = [path for name in names for path in CGROUPS.glob(f"*/{name}")]
+    for _ in range(20):
+        for group in groups:
+            for folder in [*sorted(group.rglob("*/"), reverse=True), group]:
+                with suppress(OSError):  # a process is still on its way out
                     folder.rmdir()
+        groups = [group for group in groups if group.exists()]
+        if not groups:
+            return
+        time.sleep(0.5)
 
 
 def require_tools() -> None:
