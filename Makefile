@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-drift test soak lint deploy-check audit format bench fuzz clean lock miniatures browser hosts-check upgrade-check
+.PHONY: help run demo-drift load test soak lint deploy-check audit format bench fuzz clean lock miniatures browser hosts-check upgrade-check
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -104,6 +104,9 @@ RUNS ?= 100000
 SEED ?= 1
 fuzz: $(VENV)/.dev ## spoilt inputs for each parser of what strangers send; PARSER="csv gguf" RUNS=1000 SEED=2
 	$(BIN)/python -m tests.fuzz $(PARSER) --runs $(RUNS) --seed $(SEED)
+
+load: $(VENV)/.dev ## boards of 1,000 and of 10,000 models under load behind Caddy; an hour, and nothing else may run
+	$(BIN)/python -m tests.load
 
 miniatures: $(VENV)/.run ## train the bundled models that are missing (under an hour on two cores)
 	$(BIN)/python -m scoring.training.miniatures --data $(or $(PLUMBLINE_DATA),var/data)

@@ -18,7 +18,7 @@ from leaderboard.models import (
     is_listed,
 )
 from leaderboard.queries.drift import Condition, WatchedScorer, list_watched_scorers
-from leaderboard.queries.news import Publication, publications
+from leaderboard.queries.news import MOST_PUBLICATIONS, Publication, list_successions, read_publications
 from leaderboard.rankings.movement import read_causes
 from leaderboard.rankings.populations import ranked_populations
 from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
@@ -170,9 +170,9 @@ def read_scorers_today() -> ScorersToday:
 
 def find_last_rescoring() -> LastRescoring | None:
     """The newest of the board's own rescorings; else of those that its sources publish."""
-    newest_first = publications(None)[::-1]
-    publication = next((item for item in newest_first if item.after.measured), next(iter(newest_first), None))
-    if publication is None:
-        return None
-    version = publication.after
-    return LastRescoring(publication, read_causes([version.pk]).get(version.pk, "") or version.source)
+    newest_first = list_successions(None)[::-1][:MOST_PUBLICATIONS]
+    for pair in sorted(newest_first, key=lambda pair: not pair[1].measured):
+        for publication in read_publications([pair]):  # hardly ever none: comparing all of them would take longest here
+            version = publication.after
+            return LastRescoring(publication, read_causes([version.pk]).get(version.pk, "") or version.source)
+    return None

@@ -85,6 +85,11 @@ def rank_changes(metric: Metric | None = None) -> list[Publication | NewEntry]:
 
 def publications(metric: Metric | None) -> list[Publication]:
     """The last versions that took over from one of the same provenance, with what that changed."""
+    return read_publications(list_successions(metric)[-MOST_PUBLICATIONS:])
+
+
+def list_successions(metric: Metric | None) -> list[Pair]:
+    """All versions that took over, each after the one of the same provenance before it, the newest last."""
     versions = MetricVersion.objects.filter(published_at__isnull=False).select_related("metric", "protocol")
     if metric:
         versions = versions.filter(metric=metric)
@@ -95,7 +100,11 @@ def publications(metric: Metric | None) -> list[Publication]:
         if key in last:
             pairs.append((last[key], version))
         last[key] = version
-    pairs = pairs[-MOST_PUBLICATIONS:]
+    return pairs
+
+
+def read_publications(pairs: Sequence[Pair]) -> list[Publication]:
+    """What changed from one version to the next, for those pairs where something is to be told."""
     boards = overall_boards(pairs)
     sides = read_sides([key for pair in boards for key in pair], [version for pair in pairs for version in pair])
     return [

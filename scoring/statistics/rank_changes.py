@@ -1,8 +1,10 @@
 """What changed between two boards of the same models: ranks, values, and how far the two orders agree."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -65,7 +67,7 @@ class ModelApart:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RankChanges:
     """The record of what changed from one board to another.
 
@@ -79,8 +81,17 @@ class RankChanges:
     models: tuple[ModelChange, ...]
     only_before: tuple[ModelApart, ...]
     only_after: tuple[ModelApart, ...]
-    kendall: Correlation
-    spearman: Correlation
+    orders: tuple[Array, Array] = field(repr=False, compare=False)  # of the models on both boards: lower is better
+
+    @cached_property
+    def kendall(self) -> Correlation:
+        """Kendall's tau-b of the two orders, computed when somebody reads it: most pages show moves alone."""
+        return kendall(*self.orders)
+
+    @cached_property
+    def spearman(self) -> Correlation:
+        """Spearman's rho of the two orders."""
+        return spearman(*self.orders)
 
     @property
     def changed_ranks(self) -> int:
@@ -173,7 +184,7 @@ def rank_changes(
         ModelChange(name, first, second, old_board[name].value, new_board[name].value, places[0][name], places[1][name])
         for name, first, second in zip(common, *common_ranks, strict=True)
     ]
-    orders = [_order([board[name] for name in common], direction) for board in (old_board, new_board)]
+    old_order, new_order = (_order([board[name] for name in common], direction) for board in (old_board, new_board))
     return RankChanges(
         direction,
         tie_rule,
@@ -181,8 +192,7 @@ def rank_changes(
         tuple(sorted(models, key=lambda model: model.to_rank)),  # stable: then by name
         models_apart[0],
         models_apart[1],
-        kendall(*orders),
-        spearman(*orders),
+        (old_order, new_order),
     )
 
 
@@ -223,8 +233,8 @@ def _board_ranks(board: Mapping[str, Entry], direction: Direction, tie_rule: Tie
 
 def _ranks_without(common: list[str], ranks: Mapping[str, int], absent_models: tuple[ModelApart, ...]) -> list[int]:
     """Ranks of the `common` models without those absent from the other board, each of which takes up one rank."""
-    absent_ranks = np.array([model.rank for model in absent_models], dtype=np.int64)
-    return [ranks[name] - int((absent_ranks < ranks[name]).sum()) for name in common]
+    absent_ranks = sorted(model.rank for model in absent_models)
+    return [ranks[name] - bisect_left(absent_ranks, ranks[name]) for name in common]
 
 
 def _as_printed(value: float, decimals: int | None) -> float:
