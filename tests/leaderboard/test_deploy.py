@@ -102,6 +102,13 @@ def test_the_image_is_given_all_that_it_copies():
         assert f"!{source}" in allowed
 
 
+def test_root_leaves_nothing_in_the_folder_that_the_image_starts_with():
+    instructions = (DEPLOY / "Dockerfile").read_text().partition("\nUSER plumbline\n")[0]
+    commands = [line for line in instructions.splitlines() if line.startswith("RUN ") and "manage.py" in line]
+    assert commands
+    assert [line for line in commands if "PLUMBLINE_VAR=/tmp/build " not in line] == []
+
+
 def test_units_are_closed_except_for_what_cages_are_made_of():
     for path in UNITS:
         unit = path.read_text()
