@@ -7,12 +7,12 @@ from typing import Any
 from django.core.management import call_command
 from django.db import DatabaseError, InterfaceError, connection
 
-from leaderboard.models import Metric
+from leaderboard.models import Incident, Metric, Worker
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services import scorers
 from leaderboard.services.evaluate import request_evaluation
 from tests.faults.campaign import invariants
-from tests.faults.campaign.board import Board, wait_for
+from tests.faults.campaign.board import WORKERS, Board, wait_for
 from tests.faults.campaign.injectors import inject
 from tests.faults.campaign.phases import (
     PHASES,
@@ -140,7 +140,9 @@ class Trial:
                 time.sleep(0.1)
         ended = time.monotonic()
         self.finish(phase)
-        wait_for(lambda: ask_again(self.board.is_ready), RECOVERY_SECONDS, "all processes run and are ready")
+        wait_for(self.board.is_ready, RECOVERY_SECONDS, "all processes run and are ready")
+        if "worker" in fault.kind:
+            wait_for(lambda: ask_again(self.are_workers_alive), RECOVERY_SECONDS, "all workers give a sign of life")
         recovered = time.monotonic()
         quiet = self.wait_for_quiet(began)
         asked_again = len(self.service.requests) - asked - self.asked[fault.phase]
@@ -166,6 +168,11 @@ class Trial:
             "heard": sorted({incident["kind"] for _, event, incident in self.alerts.since(began) if event == "opened"}),
             "violations": violations,
         }
+
+    def are_workers_alive(self) -> bool:
+        """Whether each of the three gave a sign of life lately, and none is told to be away."""
+        away = Incident.objects.filter(resolved_at=None, kind=Incident.Kind.HOSTS)
+        return Worker.objects.alive().count() == len(WORKERS) and not away.exists()
 
     def try_again(self, phase: Phase) -> None:
         """What a person would do meanwhile: send a file again, or give a command again."""
@@ -212,7 +219,7 @@ class Trial:
     def is_usable(self) -> bool:
         """Whether the next fault can come: the board recovers."""
         try:
-            wait_for(lambda: ask_again(self.board.is_ready), RECOVERY_SECONDS, "the board is ready")
+            wait_for(self.board.is_ready, RECOVERY_SECONDS, "the board is ready")
         except AssertionError:
             return False
         return True
