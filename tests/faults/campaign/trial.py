@@ -1,13 +1,15 @@
 """A fault in the middle of a piece of work, and all that must hold after it."""
 
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from django.core.management import call_command
 from django.db import DatabaseError, InterfaceError, connection
+from django.utils import timezone
 
-from leaderboard.models import Incident, Metric, Worker
+from leaderboard.models import Metric, Worker
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services import scorers
 from leaderboard.services.evaluate import request_evaluation
@@ -138,11 +140,12 @@ class Trial:
             while not kind.lasts and time.monotonic() - began < fault.seconds and kind_lasts_a_while(fault.kind):
                 self.try_again(phase)
                 time.sleep(0.1)
-        ended = time.monotonic()
+        ended, over_at = time.monotonic(), timezone.now()
         self.finish(phase)
         wait_for(self.board.is_ready, RECOVERY_SECONDS, "all processes run and are ready")
         if "worker" in fault.kind:
-            wait_for(lambda: ask_again(self.are_workers_alive), RECOVERY_SECONDS, "all workers give a sign of life")
+            words = "all workers give a sign of life"
+            wait_for(lambda: ask_again(lambda: self.are_workers_alive(over_at)), RECOVERY_SECONDS, words)
         recovered = time.monotonic()
         quiet = self.wait_for_quiet(began)
         asked_again = len(self.service.requests) - asked - self.asked[fault.phase]
@@ -169,10 +172,9 @@ class Trial:
             "violations": violations,
         }
 
-    def are_workers_alive(self) -> bool:
-        """Whether each of the three gave a sign of life lately, and none is told to be away."""
-        away = Incident.objects.filter(resolved_at=None, kind=Incident.Kind.HOSTS)
-        return Worker.objects.alive().count() == len(WORKERS) and not away.exists()
+    def are_workers_alive(self, moment: datetime) -> bool:
+        """Whether each of the three gave a sign of life after that moment."""
+        return Worker.objects.filter(beat_at__gt=moment).count() == len(WORKERS)
 
     def try_again(self, phase: Phase) -> None:
         """What a person would do meanwhile: send a file again, or give a command again."""
