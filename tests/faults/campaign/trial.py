@@ -143,7 +143,7 @@ class Trial:
         ended, over_at = time.monotonic(), timezone.now()
         self.finish(phase)
         wait_for(self.board.is_ready, RECOVERY_SECONDS, "all processes run and are ready")
-        if "worker" in fault.kind:
+        if fault.kind.startswith("kill") and "worker" in fault.kind:
             words = "all workers give a sign of life"
             wait_for(lambda: ask_again(lambda: self.are_workers_alive(over_at)), RECOVERY_SECONDS, words)
         recovered = time.monotonic()
