@@ -18,7 +18,8 @@ import httpx
 BOARD = "http://127.0.0.1:8000"
 PAGES = ("/", "/rankings/?metric=words-0", "/metrics/words-0/", "/models/", "/api/v1/metrics", "/api/v1/models")
 READERS, PAUSE, SUBMIT_EVERY = 3, 0.02, 1.5
-PATIENCE = 60.0
+PATIENCE = 60.0  # seconds
+BUSY = 503  # with Retry-After: the board makes as many answers as it can, and a client comes back
 
 
 class Visits:
@@ -36,6 +37,13 @@ class Visits:
         began = time.monotonic()
         try:
             answer = httpx.request(method, BOARD + path, timeout=PATIENCE, **content)  # type: ignore[arg-type]
+            while (
+                answer.status_code == BUSY and "Retry-After" in answer.headers and time.monotonic() - began < PATIENCE
+            ):
+                with self.lock:
+                    self.counts["asked to come back"] += 1
+                time.sleep(int(answer.headers["Retry-After"]))
+                answer = httpx.request(method, BOARD + path, timeout=PATIENCE, **content)  # type: ignore[arg-type]
             problem = "" if answer.status_code == status else f"{answer.status_code} {answer.text[:200]}"
         except httpx.HTTPError as error:
             problem = f"{type(error).__name__}: {error}"
