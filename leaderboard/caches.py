@@ -35,9 +35,10 @@ class JsonSerializer:
 
 def encode(value: Any) -> bytes:
     """A JSON text; of a dictionary with bytes as its `body`, these after a line of JSON with the rest."""
-    if isinstance(value, dict) and isinstance(value.get(BODY), bytes):
+    body = value.get(BODY) if isinstance(value, dict) else None
+    if isinstance(body, bytes):
         rest = {name: part for name, part in value.items() if name != BODY}
-        return json.dumps(rest).encode() + b"\n" + value[BODY]
+        return json.dumps(rest).encode() + b"\n" + body
     return json.dumps(value).encode()
 
 

@@ -68,7 +68,7 @@ class WaitingLine:
                 self._end_turn(turn)
 
     def _end_turn(self, turn: threading.Event | None) -> None:
-        if turn in self._waiting:  # it never came
+        if turn and turn in self._waiting:  # it never came
             self._waiting.remove(turn)
         elif self._waiting:
             self._waiting.popleft().set()
