@@ -25,8 +25,8 @@ POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none';
 
 
 @require_safe
-@xframe_options_exempt
 @keep_page(personal=False, reads=PARAMETERS)
+@xframe_options_exempt
 def embed(request: HttpRequest) -> HttpResponse:
     """The first ranking of the page of the same query, small, for a frame of any page: no cookie, form or script."""
     choice = parse(request, metrics_with_versions())

@@ -426,8 +426,8 @@ def test_the_command_lists_what_is_open(board, receiver):
 def test_a_look_costs_a_bounded_number_of_queries(board, django_assert_max_num_queries):
     for number in range(3, 9):
         fail(board, number)
-    with django_assert_max_num_queries(61):
+    with django_assert_max_num_queries(63):
         alerts.look()
     rescore.open_rescoring(board, "more to look at")
-    with django_assert_max_num_queries(61):
+    with django_assert_max_num_queries(63):
         alerts.look()
