@@ -99,7 +99,7 @@ def test_texts_without_a_stated_licence_are_listed_by_id_alone(client, board):
 
 def test_a_scorer_whose_scores_are_lost_keeps_its_card_and_is_compared_with_nobody(client, board):
     for row in Calibration.objects.filter(metric_version__scorer="profanity"):
-        path = artefacts._place(row.artefact.storage_name)
+        path = default_storage.path(row.artefact.storage_name)
         with open(path, "wb") as file:
             file.write(b"damaged")
     assert "No other scorer has scores of these texts here" in page(client, f"/scorers/{NAME}/")
