@@ -17,7 +17,12 @@ BASE = "python:3.11-slim"
 SERVICES = {"postgres": "postgres:17", "redis": "redis:7", "caddy": "caddy:2"}
 GATEWAY, PORT = "172.17.0.1", 8081  # of Docker's bridge: where builds find this host's wheels
 PLACE = "cd /root/plumbline/deploy\n"
-READY = {"worker": "ready.", "files-worker": "ready.", "gpu-worker": "ready.", "beat": "beat: Starting..."}
+READY = {
+    "worker": "[queues]",
+    "files-worker": "[queues]",
+    "gpu-worker": "[queues]",
+    "beat": "maxinterval",
+}  # at level WARNING
 
 
 def start(root: Path, shares: dict[Path, str]):
