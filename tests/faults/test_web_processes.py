@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -63,7 +63,7 @@ def log_in(address: str, name: str, password: str) -> httpx.Client:
 
 def answer_to_log_in(address: str, name: str, password: str) -> str:
     """The page that somebody gets who tries to log in."""
-    with log_in(address, name, password) as browser:
+    with closing(log_in(address, name, password)) as browser:
         return str(browser.said)
 
 
