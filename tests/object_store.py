@@ -83,17 +83,17 @@ def run_radosgw(folder: Path) -> Iterator[str]:
     configuration.write_text(CEPH.format(folder=folder, cluster=cluster, monitor=monitor, port=port))
     for name in ("mon", "osd", "run"):
         (folder / name).mkdir()
-    known = ["-c", str(configuration)]
+    options = ["-c", str(configuration)]
 
     def call(*command: str) -> None:
-        done = subprocess.run([*command, *known], capture_output=True, text=True, timeout=START_SECONDS)
+        done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=START_SECONDS)
         assert done.returncode == 0, f"{command}: {done.stderr}"
 
     with run_processes() as processes:
 
         def start(*command: str) -> None:
             processes.append(
-                subprocess.Popen([*command, *known, "-f"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                subprocess.Popen([*command, *options, "-f"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             )
 
         chart = str(folder / "monmap")

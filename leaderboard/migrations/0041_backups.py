@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('number', models.PositiveBigIntegerField(help_text='One more each time.')),
                 ('newest', models.CharField(blank=True, help_text='The sha256 of the newest artefact at that time.', max_length=64)),
-                ('at', models.DateTimeField()),
+                ('marked_at', models.DateTimeField()),
             ],
             options={
                 'ordering': ('-number',),

@@ -29,7 +29,7 @@ class StorageMark(models.Model):
 
     number = models.PositiveBigIntegerField(help_text="One more each time.")
     newest = models.CharField(max_length=64, blank=True, help_text="The sha256 of the newest artefact at that time.")
-    at = models.DateTimeField()
+    marked_at = models.DateTimeField()
 
     class Meta:
         ordering = ("-number",)

@@ -435,7 +435,7 @@ class BackupAdmin(ReadOnly):
 
 @admin.register(board.StorageMark)
 class StorageMarkAdmin(ReadOnly):
-    list_display = ("number", "at")
+    list_display = ("number", "marked_at")
     search_fields = ("newest",)
 
 

@@ -27,7 +27,7 @@ class FileMark:
 
     number: int
     newest: str
-    at: datetime
+    marked_at: datetime
 
 
 def read_mark() -> FileMark | None:
@@ -37,7 +37,7 @@ def read_mark() -> FileMark | None:
             values = json.loads(file.read())
     except FileNotFoundError:
         return None
-    return FileMark(values["number"], values["newest"], datetime.fromisoformat(values["at"]))
+    return FileMark(values["number"], values["newest"], datetime.fromisoformat(values["marked_at"]))
 
 
 def find_mismatch() -> str:
@@ -72,28 +72,28 @@ def write_marks() -> None:
     number = 1 + max(mark.number if mark else 0, own_mark.number if own_mark else 0)
     newest = Artefact.objects.order_by("-pk").values_list("sha256", flat=True).first() or ""
     moment = timezone.now()
-    values = {"number": number, "newest": newest, "at": moment}
-    board_storage().save(MARK, ContentFile(json.dumps(values | {"at": moment.isoformat()}).encode()))
+    values = {"number": number, "newest": newest, "marked_at": moment}
+    board_storage().save(MARK, ContentFile(json.dumps(values | {"marked_at": moment.isoformat()}).encode()))
     StorageMark.objects.update_or_create(pk=own_mark.pk if own_mark else 1, defaults=values)
 
 
 def _describe_older_database(mark: FileMark) -> str:
     files = unknown_files()
-    newest = max((file.modified_at for file in files), default=mark.at)
+    newest = max((file.modified_at for file in files), default=mark.marked_at)
     return (
-        f"The database is older than the storage, which was marked last on {mark.at:%Y-%m-%d %H:%M} UTC: the storage "
-        f"holds {len(files)} files that the database does not know, the newest from {newest:%Y-%m-%d %H:%M} UTC. "
-        f"{REMEDY}."
+        f"The database is older than the storage, which was marked last on {mark.marked_at:%Y-%m-%d %H:%M} UTC: "
+        f"the storage holds {len(files)} files that the database does not know, the newest from "
+        f"{newest:%Y-%m-%d %H:%M} UTC. {REMEDY}."
     )
 
 
 def _describe_older_storage(mark: FileMark, own_mark: StorageMark) -> str:
-    later_files = Artefact.objects.filter(created_at__gt=mark.at).exclude(state=Artefact.State.ABSENT)
+    later_files = Artefact.objects.filter(created_at__gt=mark.marked_at).exclude(state=Artefact.State.ABSENT)
     missing_count = sum(not board_storage().exists(artefact.storage_name) for artefact in later_files)
     return (
-        f"The storage is older than the database: it was marked last on {mark.at:%Y-%m-%d %H:%M} UTC, and the database "
-        f"on {own_mark.at:%Y-%m-%d %H:%M} UTC. Of {len(later_files)} files that came in between {missing_count} are "
-        f"missing. {REMEDY}."
+        f"The storage is older than the database: it was marked last on {mark.marked_at:%Y-%m-%d %H:%M} UTC, and the "
+        f"database on {own_mark.marked_at:%Y-%m-%d %H:%M} UTC. Of {len(later_files)} files that came in between "
+        f"{missing_count} are missing. {REMEDY}."
     )
 
 

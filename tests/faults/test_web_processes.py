@@ -76,9 +76,9 @@ def test_attempts_are_counted_by_all_processes_together_and_sessions_outlive_the
         signed_in = log_in(address, "grace", PASSWORD)
         assert signed_in.get("/accounts/").status_code == 200
         with ThreadPoolExecutor(8) as people:
-            said = list(people.map(lambda n: answer_to_log_in(address, "ada", f"guess {n}"), range(12)))
-        wrong = sum("There is no account" in page for page in said)
-        stopped = sum("Too many attempts" in page for page in said)
+            pages = list(people.map(lambda n: answer_to_log_in(address, "ada", f"guess {n}"), range(12)))
+        wrong = sum("There is no account" in page for page in pages)
+        stopped = sum("Too many attempts" in page for page in pages)
         assert wrong + stopped == 12
         assert 1 <= wrong <= 5
         assert "Too many attempts" in answer_to_log_in(address, "ada", PASSWORD)

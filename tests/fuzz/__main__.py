@@ -36,9 +36,9 @@ def main() -> int:
     print(f"{'parser':18}{'inputs':>9}{'accepted':>10}{'refused':>9}{'worst time':>12}{'worst memory':>14}{'found':>7}")
     with tempfile.TemporaryDirectory(prefix="plumbline-fuzz-") as scratch:
         for parser in parsers:
-            kept = FOLDER / f"{parser.name}.json"
-            tally = load_tally(kept, args.seed)
-            run_campaign(parser, args.runs, args.seed, Path(scratch), tally, partial(save_tally, kept, args.seed))
+            record = FOLDER / f"{parser.name}.json"
+            tally = load_tally(record, args.seed)
+            run_campaign(parser, args.runs, args.seed, Path(scratch), tally, partial(save_tally, record, args.seed))
             finds += len(tally.finds)
             print(
                 f"{parser.name:18}{tally.inputs:>9,}{tally.accepted:>10,}{tally.refused:>9,}"

@@ -328,10 +328,10 @@ def test_two_who_look_at_a_time_tell_it_once(board, receiver, monkeypatch):
     fail(board, 3)
     from leaderboard.operations.alerts import incidents
 
-    found = list(incidents.findings(timezone.now()))
+    findings = list(incidents.findings(timezone.now()))
     alerts.look()
     monkeypatch.setattr(Incident.objects.all().__class__, "exists", lambda _self: False)
-    incidents.open_incident(found[0], timezone.now())
+    incidents.open_incident(findings[0], timezone.now())
     monkeypatch.undo()
     assert Incident.objects.count() == OutboxMessage.objects.count() == 1
 

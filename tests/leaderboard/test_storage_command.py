@@ -69,12 +69,12 @@ def test_a_check_tells_what_is_missing_different_and_unreferenced(storage):
 
 
 def test_an_interrupted_check_goes_on_and_forgets_nothing(storage):
-    kept = [keep_file(f"interrupted {number}") for number in range(4)]
-    storage.delete(kept[0].storage_name)
+    files = [keep_file(f"interrupted {number}") for number in range(4)]
+    storage.delete(files[0].storage_name)
     with pytest.raises(KeyboardInterrupt):
         stored_files.compare_files(interrupted(2))
     comparison = stored_files.compare_files(lambda *_: None)
-    assert (comparison.read, comparison.missing) == (2, [kept[0].storage_name])
+    assert (comparison.read, comparison.missing) == (2, [files[0].storage_name])
     assert stored_files.compare_files(lambda *_: None).read == 4
 
 

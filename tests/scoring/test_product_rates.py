@@ -80,8 +80,8 @@ def test_each_precision_is_measured_and_the_best_rate_of_a_host_is_kept(tmp_path
     measure = product_rates._rates.__wrapped__
     assert measure(path).by_precision == {"float32": 2.0, "bfloat16": 5.0}
     assert measure(path).by_precision == {"float32": 3.0, "bfloat16": 5.0}
-    kept = json.loads(path.read_text())
-    path.write_text(json.dumps(kept | {"conditions": ["another build"]}))
+    rates = json.loads(path.read_text())
+    path.write_text(json.dumps(rates | {"conditions": ["another build"]}))
     assert measure(path).by_precision == {"float32": 1.0}
     assert [entry.name for entry in tmp_path.iterdir()] == ["rates.json"]
 

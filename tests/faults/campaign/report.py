@@ -14,11 +14,11 @@ def describe_campaign(records: list[Record], seed: int, place: str, minutes: flo
     faults = [record for record in records if record.get("kind", "none") != "none"]
     held = [record for record in faults if not record["violations"]]
     in_time = sum(record.get("in_time", False) for record in faults)
-    told = [record["told"] for record in faults if record.get("told") is not None]
+    delays = [record["told"] for record in faults if record.get("told") is not None]
     lines = [
         f"{len(faults)} faults on {place}, seed {seed}, in {minutes:.0f} minutes: {len(held)} held. "
         f"{in_time} came while the work of their phase was under way, the others just after it. "
-        f"{len(told)} lasted until somebody was told of them, the slowest after {max(told, default=0):.0f} s "
+        f"{len(delays)} lasted until somebody was told of them, the slowest after {max(delays, default=0):.0f} s "
         f"(at most {TOLD_WITHIN:.0f} s).",
         "",
         *tabulate(faults),

@@ -52,7 +52,7 @@ class Trial:
     def __init__(self, board: Board, service: StandInPerspective, alerts: Alerts, folder: Path) -> None:
         self.board, self.service, self.alerts, self.folder = board, service, alerts, folder
         self.expected: dict[str, dict[str, Any]] = {}
-        self.asked: dict[str, int] = {}  # questions to the service, by phase
+        self.questions: dict[str, int] = {}  # questions to the service, by phase
         self.began = time.monotonic()
         folder.mkdir()
 
@@ -81,11 +81,11 @@ class Trial:
         self.reader = Reader(self.board, (RESCORED, PUBLISHED))
         self.reader.start()
         for number, name in enumerate(sorted(phases)):
-            asked = len(self.service.requests)
+            count = len(self.service.requests)
             phase = self.begin(name, -1 - number)
             self.finish(phase)
             self.expected[name] = phase.outcome()
-            self.asked[name] = len(self.service.requests) - asked
+            self.questions[name] = len(self.service.requests) - count
 
     def write_inputs(self) -> None:
         """The files that people send and import, and who sends them."""
@@ -129,14 +129,14 @@ class Trial:
     def endure(self, fault: Fault) -> dict[str, Any]:
         """Let the fault happen, and say what came of it. `violations`: sentences; empty where all held."""
         kind = KINDS[fault.kind]
-        asked = len(self.service.requests)
+        count = len(self.service.requests)
         phase = self.begin(fault.phase, fault.index)
         moment = fault.moment * phase.latest
         wait_for(lambda: ask_again(phase.progress) >= moment, MOMENT_SECONDS, "the work is so far that the fault comes")
         in_time = not ask_again(phase.is_done)
         began = time.monotonic()
         with inject(fault.kind, self.board, phase):
-            told = self.wait_for_alert(kind, phase, began) if kind.lasts else None
+            delay = self.wait_for_alert(kind, phase, began) if kind.lasts else None
             while not kind.lasts and time.monotonic() - began < fault.seconds and kind_lasts_a_while(fault.kind):
                 self.try_again(phase)
                 time.sleep(0.1)
@@ -148,9 +148,9 @@ class Trial:
             wait_for(lambda: ask_again(lambda: self.are_workers_alive(over_at)), RECOVERY_SECONDS, words)
         recovered = time.monotonic()
         quiet = self.wait_for_quiet(began)
-        asked_again = len(self.service.requests) - asked - self.asked[fault.phase]
+        asked_again = len(self.service.requests) - count - self.questions[fault.phase]
         violations = [
-            *([f"nobody was told of it within {TOLD_WITHIN:.0f} s"] if told == UNTOLD else []),
+            *([f"nobody was told of it within {TOLD_WITHIN:.0f} s"] if delay == UNTOLD else []),
             *invariants.find_differences(ask_again(phase.outcome), self.expected[fault.phase]),
             *ask_again(self.find_violations),
             *invariants.find_repeated_questions(asked_again),
@@ -163,7 +163,7 @@ class Trial:
             "kind": fault.kind,
             "in_time": in_time,
             "lasted": ended - began,
-            "told": told,
+            "told": delay,
             "recovered": recovered - ended,
             "quiet": time.monotonic() - ended,
             "asked_again": asked_again,
@@ -196,8 +196,8 @@ class Trial:
                         answered = time.monotonic()
                 if now - answered >= DOWN_SECONDS:
                     return now - began
-            elif (told := self.alerts.first_told(kind.alerts, began)) is not None:
-                return told - began
+            elif (moment := self.alerts.first_told(kind.alerts, began)) is not None:
+                return moment - began
             if kind.alerts not in (("database",), ("down",)):
                 self.try_again(phase)
             time.sleep(0.2)
