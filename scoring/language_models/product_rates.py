@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ USUAL = "float32"
 SLOW = 0.8  # of the rate in float32; below it a precision is refused
 SHAPES = {"cpu": (128, 768, 768), "cuda": (4096, 4096, 4096)}  # tokens, inputs and outputs of a layer
 ROUNDS = 20  # of each precision in turn; the fastest counts, as other work slows down the others
-VERSION = 1
+VERSION = 2
 
 
 class SlowPrecision(Refused):
@@ -32,7 +32,10 @@ class SlowPrecision(Refused):
 
 @dataclass(frozen=True)
 class ProductRates:
-    """Rates of matrix products on one host. by_precision: GFLOP/s; machine: its host and processor or GPU."""
+    """Rates of matrix products on one host.
+
+    by_precision: GFLOP/s of the GPU, or of one core of the processor. machine: its host and processor or GPU.
+    """
 
     machine: str
     by_precision: Mapping[str, float]
@@ -99,7 +102,7 @@ def _rates(kept_in: Path | None) -> ProductRates:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     machine = name_machine(device)
-    conditions = [VERSION, device, machine, torch.__version__, torch.get_num_threads(), _instructions()]
+    conditions = [VERSION, device, machine, torch.__version__, _instructions()]
     by_precision = _measure(device)
     if kept_in is None:
         return ProductRates(machine, by_precision)
@@ -115,7 +118,23 @@ def _rates(kept_in: Path | None) -> ProductRates:
 
 
 def _measure(device: str) -> dict[str, float]:
-    """GFLOP/s of a layer's product in each precision: the fastest of some rounds in which they take turns."""
+    """GFLOP/s of a layer's product in each precision: the fastest of some rounds in which they take turns.
+
+    A processor is measured by one thread and the time that this thread ran, or work beside it would be measured too.
+    """
+    import torch
+
+    if device == "cuda":
+        return _time_products(device, time.perf_counter)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return _time_products(device, time.thread_time)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _time_products(device: str, clock: Callable[[], float]) -> dict[str, float]:
     import torch
 
     tokens, inputs, outputs = SHAPES[device]
@@ -128,11 +147,11 @@ def _measure(device: str) -> dict[str, float]:
             for precision in BYTES_A_NUMBER:
                 operands = [tensor.to(getattr(torch, precision)) for tensor in (rows, weights)]
                 _wait(device)
-                began = time.perf_counter()
+                began = clock()
                 torch.nn.functional.linear(*operands)
                 _wait(device)
                 if number:  # the first prepares kernels
-                    seconds[precision] = min(seconds[precision], time.perf_counter() - began)
+                    seconds[precision] = min(seconds[precision], clock() - began)
     return {precision: 2e-9 * tokens * inputs * outputs / least for precision, least in seconds.items()}
 
 

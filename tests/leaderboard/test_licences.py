@@ -13,7 +13,7 @@ PINNED = {
     for line in (settings.BASE_DIR / "requirements.lock").read_text().splitlines()
     if "==" in line and not line.startswith((" ", "#"))
 }
-SILENT = {"resvg_py"}  # state no licence in their metadata; their files do
+SILENT = {"pyrage", "resvg_py"}  # state no licence in their metadata; their files do
 
 
 def printed(*words: str) -> str:
