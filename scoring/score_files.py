@@ -120,7 +120,7 @@ def read_odds_ratios(path: Path) -> dict[str, Array]:
         for field, value in zip(EFFECT_FIELDS, (female, male), strict=True):
             if value <= 0:
                 raise UnreadableScores(f"{place}, {field}: is {value:g}; odds are above 0")
-        name = row.get("slice") or ALL
+        name = ALL if row.get("slice") in (None, "") else row["slice"]
         if not isinstance(name, str):
             raise UnreadableScores(f"{place}, slice: is no string; give a name, or leave it out")
         ratios.setdefault(name, []).append(male / female)
