@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from leaderboard.models.clock import birth_field
 from leaderboard.models.constraints import one_of
+from scoring.language_models.precision import BYTES_A_NUMBER
 from scoring.language_models.product_rates import ProductRates
 
 SILENT_AFTER = timedelta(seconds=60)  # four beats of a worker, by the clock of the database
@@ -64,8 +65,14 @@ class Worker(models.Model):
             return []
         rates = ProductRates(**self.rates)
         return [
-            {"name": name, "rate": rate, "ratio": rates.ratio(name), "problem": self.problem_with(f"precision {name}")}
-            for name, rate in rates.by_precision.items()
+            {
+                "name": name,
+                "rate": rates.by_precision[name],
+                "ratio": rates.ratio(name),
+                "problem": self.problem_with(f"precision {name}"),
+            }
+            for name in BYTES_A_NUMBER  # in this order: PostgreSQL keeps the keys of JSON in one of its own
+            if name in rates.by_precision
         ]
 
     def problem_with(self, ability: str) -> str:

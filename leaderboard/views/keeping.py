@@ -100,7 +100,7 @@ def send_page(page: KeptPage, request: HttpRequest) -> HttpResponse:
     """A kept page as the answer to a request."""
     status, headers, body = page.answer(request.META)
     response = HttpResponse(body, status=status, headers=headers)
-    response.xframe_options_exempt = True  # type: ignore[attr-defined] # the kept headers say who may frame it
+    response.xframe_options_exempt = True  # the kept headers say who may frame it
     if status == 304:
         del response["Content-Type"]  # which Django adds
         response._csp_exempt = response._csp_exempt_ro = True  # type: ignore[attr-defined] # as csp_exempt() does

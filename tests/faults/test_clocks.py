@@ -55,12 +55,12 @@ def test_hosts_ten_minutes_fast_and_slow_do_the_same_work_once_and_at_the_same_t
     ):
         wait_until(lambda: Scoring.objects.get(pk=early.pk).state == Work.State.DONE)
         wait_until(lambda: Worker.objects.alive().count() == 2)
-        assert {name.partition("@")[0] for name in (row.name for row in workers.look(5.0).workers)} == {"fast", "slow"}
+        wait_until(lambda: {row.name.partition("@")[0] for row in workers.look(5.0).workers} == {"fast", "slow"})
         wait_until(lambda: Scoring.objects.get(pk=late.pk).state == Work.State.DONE)
         look()
     began = type(late.run).objects.get(pk=late.run_id).started_at
     late_by = (began - late.run.not_before).total_seconds()
-    assert 0 <= late_by < 10, f"begun {late_by:.1f} s after its time"
+    assert 0 <= late_by < 300, f"begun {late_by:.1f} s after its time: the clock of a host, ten minutes off, decided"
     for scoring in Scoring.objects.select_related("run"):
         assert (scoring.attempts, scoring.run.attempts) == (0, 0)
         moments = [scoring.run.started_at, scoring.run.finished_at, scoring.started_at, scoring.finished_at]
