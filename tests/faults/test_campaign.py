@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -15,10 +18,16 @@ FAULTS, SEED = 20, 3
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that PostgreSQL's own user can enter: pytest closes its folders anew with each session that begins."""
+    with tempfile.TemporaryDirectory(prefix="campaign-", ignore_cleanup_errors=True) as path:
+        yield Path(path)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="costs a minute or two: the run on PostgreSQL has it")
-def test_a_board_endures_twenty_faults_in_all_phases_of_work(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("campaign")
+def test_a_board_endures_twenty_faults_in_all_phases_of_work(folder: Path):
     command = [sys.executable, "-m", "tests.faults.campaign", "--quick", "--boards", "1", "--folder", str(folder)]
     command += ["--count", str(FAULTS), "--seed", str(SEED), "--database", connection.vendor]
     played = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
