@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-ARCHIVE = "http://deb.debian.org/debian"
 SLIM = ["ca-certificates", "python3", "python3-venv"]  # what the image python:3.11-slim has, by Debian's names
 SYSTEM = ["systemd", "systemd-sysv", "dbus"]
 DOCKER = ["docker.io", "docker-cli", "docker-compose", "docker-buildx", "iptables", "git", "openssl"]
@@ -14,8 +13,14 @@ SERVICES = ["postgresql", "redis-server", "caddy"]
 
 def bootstrap(root: Path, suite: str, packages: list[str]) -> None:
     """A fresh Debian in `root`, with as little as possible beside `packages`."""
-    command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", suite, str(root), ARCHIVE]
-    _run(command)
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", suite, str(root)]
+    _run([*command, find_archive()])
+
+
+def find_archive() -> str:
+    """The address of the archive that this host's apt installs from; what it adds for security has the same suites."""
+    targets = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", "Label: Debian"]
+    return subprocess.run(targets, capture_output=True, text=True, check=True).stdout.splitlines()[0]
 
 
 def extend(root: Path, packages: list[str]) -> None:
