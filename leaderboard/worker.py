@@ -18,6 +18,7 @@ from celery.signals import (
 )
 from celery.worker.control import control_command
 
+from leaderboard.acknowledgements import forgive_lost_acknowledgements
 from leaderboard.celery import app
 from leaderboard.operations.alerts import ALERTS, keep_looking, keep_standing_in
 from leaderboard.people.services.password_resets import RESETS
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 SENDERS = (LETTERS, RESETS, NEWS, ALERTS)  # of all that the board has to tell
 GRACE_SECONDS = 5.0  # in which work is given back that can be
 _last_beat = 0.0
+
+forgive_lost_acknowledgements()
 
 
 @celeryd_after_setup.connect
