@@ -220,11 +220,18 @@ def _remove_cgroups(*names: str) -> None:
         time.sleep(0.5)
 
 
+def find_chromium() -> str | None:
+    """The path of Debian's Chromium; None where it is not installed."""
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium")
+
+
 def require_tools() -> None:
     """Raise SystemExit where this host cannot run the check; the message says what to install."""
     packages = {"debootstrap": "debootstrap", "systemd-nspawn": "systemd-container", "slirp4netns": "slirp4netns"}
-    packages |= {"nsenter": "util-linux", "ip": "iproute2", "chromium": "chromium"}
+    packages |= {"nsenter": "util-linux", "ip": "iproute2"}
     packages_to_install = [package for tool, package in packages.items() if not shutil.which(tool)]
+    if not find_chromium():
+        packages_to_install.append("chromium-headless-shell")
     if packages_to_install:
         raise SystemExit(f"deploy-check: install {' '.join(packages_to_install)} (Debian packages) and run it again")
     if os.geteuid():

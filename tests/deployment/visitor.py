@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from tests.deployment.machines import Machine, wait_for
+from tests.deployment.machines import Machine, find_chromium, wait_for
 
 SITE = "https://localhost"
 METRIC, TITLE = "safety-starter", "Safety on the starter set"
@@ -24,10 +23,9 @@ WORK = 900_000  # milliseconds until a submission is ranked, while the board mea
 @contextmanager
 def browser_page(machine: Machine) -> Iterator[Page]:
     """A page of a browser whose network is the machine's, so that https://localhost is the board's proxy there."""
-    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         start = Path(folder) / "chromium"
-        start.write_text(f'#!/bin/sh\nexec {" ".join(machine.enter_network())} {chromium} "$@"\n')
+        start.write_text(f'#!/bin/sh\nexec {" ".join(machine.enter_network())} {find_chromium()} "$@"\n')
         start.chmod(0o755)
         browser = playwright.chromium.launch(executable_path=str(start), args=ARGUMENTS)
         # The certificate is signed by the proxy's own authority, as the document says of localhost.
