@@ -275,7 +275,7 @@ PARSERS = {
         Parser("safetensors", lambda path: read_header(path, "org/model"), MODELS, safetensors_seeds, spoil_header),
         Parser("index", read_weights_index, MODELS, index_seeds, spoil_json),
         Parser("gguf", read_gguf_header, MODELS, gguf_seeds, spoil_bytes),
-        Parser("package", boards.read_board_package, (Refused,), boards.package_seeds, spoil_zip),
+        Parser("package", boards.read_board_package, (Refused,), boards.package_seeds, boards.spoil_package),
         Parser("labelled-texts", read_label_rows, (Refused,), labelled_seeds, spoil_labelled),
         Parser(
             "texts",

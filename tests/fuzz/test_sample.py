@@ -29,6 +29,15 @@ def test_each_input_is_accepted_or_refused_by_name_within_time_and_memory(name, 
     tally = run_campaign(PARSERS[name], RUNS, 7, scratch, Tally())
     assert tally.finds == {}
     assert tally.accepted + tally.refused == tally.inputs == RUNS
+    assert tally.accepted, "no input was like one that is read to its end"
+
+
+@pytest.mark.django_db
+def test_each_address_of_rankings_is_read_or_refused_by_name_within_time_and_memory(scratch):
+    tally = run_campaign(PARSERS["query"], RUNS, 7, scratch, Tally())
+    assert tally.finds == {}
+    assert tally.accepted
+    assert tally.accepted + tally.refused == tally.inputs == RUNS
 
 
 def test_an_input_is_fixed_by_its_number():
