@@ -161,10 +161,11 @@ if CACHES["visits"]["BACKEND"].endswith("FolderCache"):
     CACHES["visits"] = {**_memory, "OPTIONS": {"MAX_ENTRIES": 100_000}}
 # Web processes look at the board's state as often as this at most; 0: for every request.
 BOARD_LOOK_SECONDS = env.float("BOARD_LOOK_SECONDS", 0.5, validate=NOT_NEGATIVE)
-# Pages that one web process makes at a time, requests that wait for one of these, and how long they do before a 503.
+# Pages that one web process makes at a time, requests that wait for one of these, and how long an answer may take: who
+# could not have the page by then gets a 503 as soon as that is clear.
 PAGE_MAKERS = env.int("PAGE_MAKERS", 2, validate=ONE_OR_MORE)
 PAGE_LINE = env.int("PAGE_LINE", 10, validate=NOT_NEGATIVE)
-PAGE_WAIT_SECONDS = env.float("PAGE_WAIT_SECONDS", 1.2, validate=NOT_NEGATIVE)
+PAGE_WAIT_SECONDS = env.float("PAGE_WAIT_SECONDS", 2.0, validate=NOT_NEGATIVE)
 
 # Broker: the Redis that `manage.py up` starts in var/, or any URL such as redis://host:6379/0
 EMBEDDED_REDIS_SOCKET = VAR / "redis.sock"

@@ -49,7 +49,7 @@ def keep_page(
                 return make()
             deadline = time.monotonic() + settings.PAGE_WAIT_SECONDS
             if any(name in request.COOKIES for name in own) or SEEN in request.headers:
-                with line().take_seat(), line().take_turn(request, deadline):
+                with line().take_seat(), line().take_turn(request, view, deadline):
                     return make()
             name, stamp = name_page(request), stamp_text(stamp_of(request), shows_progress)
             page = read_page(name)
@@ -73,12 +73,12 @@ def keep_page(
             with line().take_seat(), sole_maker(name, is_ready, deadline) as is_maker:
                 if not is_maker and (page := read_page(name)):
                     return send_page(page, request)
-                with line().take_turn(request, deadline):
+                with line().take_turn(request, view, deadline):
                     response = make()
-                if response.status_code != 200 or response.streaming:
-                    return response
-                patch_vary_headers(response, varies)
-                return send_page(keep_answer(name, request, response, stamp, shows_progress), request)
+                    if response.status_code != 200 or response.streaming:
+                        return response
+                    patch_vary_headers(response, varies)
+                    return send_page(keep_answer(name, request, response, stamp, shows_progress), request)
 
         @wraps(view)
         def page_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -9,8 +9,8 @@ import os
 import struct
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 
 from django.conf import settings
@@ -20,6 +20,8 @@ from leaderboard.views.clients import require_client
 
 LOOK_SECONDS = 0.02  # between two looks at whether another process has made the page
 ASK_SECONDS = 0.25  # between two looks at whether the reader still waits
+RECENT_PAGES = 20  # of a view, of which the slowest tells how long the next one may take
+FIRST_SECONDS = 0.5  # that a page is expected to take of a view that has made none
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, process
 RANGE = 2**62
 
@@ -35,6 +37,7 @@ class WaitingLine:
         self._guard = threading.Lock()
         self._free_makers, self._free_seats = makers, makers + places
         self._waiting: deque[threading.Event] = deque()
+        self._making_seconds: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT_PAGES))
 
     @contextmanager
     def take_seat(self) -> Iterator[None]:
@@ -50,9 +53,13 @@ class WaitingLine:
                 self._free_seats += 1
 
     @contextmanager
-    def take_turn(self, request: HttpRequest, deadline: float) -> Iterator[None]:
-        """Be one of the makers, first come first served. Raises BoardBusy at the deadline, and ClientGone."""
+    def take_turn(self, request: HttpRequest, view: Hashable, deadline: float) -> Iterator[None]:
+        """Be one of the makers, first come first served, of a page of `view` that has to be ready at the deadline.
+
+        Raises BoardBusy as soon as that leaves no time to make it, as long as such pages took of late; and ClientGone.
+        """
         with self._guard:
+            latest_start = deadline - max(self._making_seconds[view], default=FIRST_SECONDS)
             turn = None if self._free_makers else threading.Event()
             if turn:
                 self._waiting.append(turn)
@@ -60,9 +67,12 @@ class WaitingLine:
                 self._free_makers -= 1
         try:
             if turn:
-                await_turn(turn, request, deadline)
+                await_turn(turn, request, latest_start)
             require_client(request)
+            began = time.monotonic()
             yield
+            with self._guard:
+                self._making_seconds[view].append(time.monotonic() - began)
         finally:
             with self._guard:
                 self._end_turn(turn)

@@ -113,7 +113,7 @@ def test_few_pages_are_made_at_a_time_and_a_full_line_is_told_to_come_back(setti
 
 
 def test_who_waits_too_long_is_told_so_and_nothing_is_made_for_them(settings):
-    settings.PAGE_MAKERS, settings.PAGE_LINE, settings.PAGE_WAIT_SECONDS = 1, 3, 0.05
+    settings.PAGE_MAKERS, settings.PAGE_LINE, settings.PAGE_WAIT_SECONDS = 1, 3, 0.55
     page = Page()
     with ThreadPoolExecutor(1) as readers:
         first = readers.submit(page.ask, "/1/")
@@ -122,6 +122,33 @@ def test_who_waits_too_long_is_told_so_and_nothing_is_made_for_them(settings):
         page.gate.set()
         assert first.result().status_code == 200
     assert page.calls == 1
+
+
+def test_waiting_ends_when_the_rest_of_the_time_is_what_such_a_page_took_of_late():
+    queue, request = WaitingLine(1, 1), RequestFactory().get("/")
+    with queue.take_turn(request, "slow", 0):
+        time.sleep(0.6)
+    with queue.take_turn(request, "quick", 0):
+        pass
+    with queue.take_turn(request, "quick", 0):
+        for view, limits in {"slow": (0.0, 0.55), "quick": (0.8, SOON)}.items():
+            began = time.monotonic()
+            with pytest.raises(BoardBusy), queue.take_turn(request, view, began + 1):
+                pass
+            assert limits[0] <= time.monotonic() - began <= limits[1]
+
+
+def test_a_slow_page_is_forgotten_after_some_others_of_its_view(monkeypatch):
+    monkeypatch.setattr(line, "RECENT_PAGES", 2)
+    queue, request = WaitingLine(1, 1), RequestFactory().get("/")
+    for seconds in (0.3, 0, 0):
+        with queue.take_turn(request, "page", 0):
+            time.sleep(seconds)
+    with queue.take_turn(request, "page", 0):
+        began = time.monotonic()
+        with pytest.raises(BoardBusy), queue.take_turn(request, "page", began + 0.3):
+            pass
+        assert time.monotonic() - began >= 0.2
 
 
 def test_in_a_full_line_the_last_page_is_better_than_none_and_says_of_which_state_it_is(settings):
@@ -175,10 +202,10 @@ def test_turns_come_in_the_order_of_the_line():
     threads = []
 
     def wait_for_turn(number):
-        with queue.take_turn(request, time.monotonic() + SOON):
+        with queue.take_turn(request, "page", time.monotonic() + SOON):
             order.append(number)
 
-    with queue.take_turn(request, 0):
+    with queue.take_turn(request, "page", 0):
         for number in range(5):
             threads.append(threading.Thread(target=wait_for_turn, args=[number]))
             threads[-1].start()
@@ -195,10 +222,10 @@ def test_a_turn_that_fails_goes_to_the_next(monkeypatch):
         raise ClientGone
 
     monkeypatch.setattr(line, "require_client", leave)
-    with pytest.raises(ClientGone), queue.take_turn(request, time.monotonic() + SOON):
+    with pytest.raises(ClientGone), queue.take_turn(request, "page", time.monotonic() + SOON):
         pass
     monkeypatch.undo()
-    with queue.take_turn(request, time.monotonic()):
+    with queue.take_turn(request, "page", time.monotonic()):
         pass
 
 
