@@ -8,7 +8,7 @@ from leaderboard.models import MetricVersion, Result, Standing, Work, not_held, 
 from leaderboard.services.publish import covariances, standings
 
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2999, 12, 31)  # that a request may name
-MOST_SHOWN = 200  # characters of a wrong value that a message repeats
+MOST_SHOWN = 100  # characters of a wrong value that a message repeats
 
 
 def parse_day(text: str) -> date:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from leaderboard.card.fields import FIRST_DAY
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Standing
+from leaderboard.rankings.days import MOST_SHOWN
 from leaderboard.rankings.selection import BOTH, Selection, is_ranked_elsewhere, select_page, usual_columns
 from leaderboard.rankings.versions import NoRanking, published_versions
 from leaderboard.rankings.view import (
@@ -180,7 +181,8 @@ def order_of(request: HttpRequest, metric: Metric, name: str, slices: list[str])
     elif key not in SORTED and of_slice not in slices:
         sort_keys = [*SORTED, *(SLICE + other for other in slices)]
         raise Http404(
-            f"sort = {sort!r} does not exist here. Known, with - before for descending: {', '.join(sort_keys)}"
+            f"sort = {sort[:MOST_SHOWN]!r} does not exist here. Known, with - before for descending: "
+            f"{', '.join(sort_keys)}"
         )
     return Order(key, sort.startswith("-"))
 
@@ -196,7 +198,7 @@ def columns_of(request: HttpRequest, metric: Metric, name: str, slices: list[str
     all_columns = [*EXTRAS, *(SLICE + other for other in slices)]
     for column in column_names - set(all_columns):
         if not (column.startswith(SLICE) and is_ranked_elsewhere(metric, column.removeprefix(SLICE))):
-            raise Http404(f"columns = {column!r} does not exist here. Known: {', '.join(all_columns)}")
+            raise Http404(f"columns = {column[:MOST_SHOWN]!r} does not exist here. Known: {', '.join(all_columns)}")
     if any(column_names == usual_columns(metric, other, slices) for other in {name, *slices}):
         return None
     return tuple(column for column in all_columns if column in column_names)

@@ -16,6 +16,7 @@ from leaderboard.models import LanguageModel, Metric, Provenance, Rescoring, Run
 from leaderboard.queries.scenarios import base_part, scenario_views
 from leaderboard.queries.scorer_ranks import count_scorers
 from leaderboard.queries.scorer_state import scorer_state
+from leaderboard.rankings.days import MOST_SHOWN
 from leaderboard.rankings.exports import CONTENT_TYPES, file_name, write
 from leaderboard.rankings.populations import apart_populations
 from leaderboard.rankings.ranking import Ranking
@@ -193,7 +194,7 @@ def refuse_absent(filters: Filters, tables: list[Ranking]) -> None:
             continue
         is_present = any(value in getattr(table.choices, plural) for table in tables)
         if not is_present and not LanguageModel.objects.filter(**{name: value}).exists():
-            raise Http404(f"{name} = {value!r} does not exist here")
+            raise Http404(f"{name} = {value[:MOST_SHOWN]!r} does not exist here")
 
 
 def before_all(choice: RankingChoice) -> str:

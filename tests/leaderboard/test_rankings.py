@@ -25,6 +25,7 @@ from leaderboard.rankings.view import SIZES
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
+from leaderboard.views.ranking_address import PARAMETERS
 from scoring.metrics.formulas import slice_label
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.ranks import ranked
@@ -399,6 +400,14 @@ def test_ties_access_and_baselines_are_marked_in_words(client, wide):
         assert "baseline" not in row
     LanguageModel.objects.filter(slug="model-2").update(source="bundled", location="x", revision="y")
     assert "baseline</span>" in page(client, address(q="model-2 002"))
+
+
+@pytest.mark.parametrize("name", sorted({*PARAMETERS} - {"q"}))
+def test_a_refusal_does_not_repeat_a_long_value(client, wide, name):
+    response = client.get("/rankings/", {"metric": "toxicity-profanity"} | {name: "Zq" * 500})
+    assert response.status_code == 404
+    assert "Zq" * (days.MOST_SHOWN // 2) in response.text
+    assert "Zq" * (days.MOST_SHOWN // 2 + 1) not in response.text.replace("Zq" * 500, "")
 
 
 def test_how_an_entry_is_asked_and_computed_is_marked_in_words_that_the_glossary_explains(client, wide):
