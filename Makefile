@@ -1,4 +1,4 @@
-# Everything a fresh machine needs is Python 3.11+ and make. `make help` lists the targets.
+# Everything a fresh machine needs is a Python from 3.11 to 3.14 and make. `make help` lists the targets.
 
 PYTHON ?= python3
 VENV := .venv
@@ -22,18 +22,26 @@ TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadf
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-# The stamps hold the checksum of the lock, so an unchanged lock costs nothing and a changed one is installed.
-$(VENV)/.run: requirements.lock pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+# The locks name all that is needed, and the hash of each file. torch comes last and without one: requirements-torch.lock.
+INSTALL := -m pip install --quiet --disable-pip-version-check
+LOCKED := $(INSTALL) --require-hashes --no-deps --requirement
+RIGHT_PYTHON := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+ENVIRONMENT := $(PYTHON) -c '$(RIGHT_PYTHON)' || { echo "Plumbline needs Python 3.11, 3.12, 3.13 or 3.14, and $(PYTHON) is \
+$$($(PYTHON) --version 2>&1). Name another one, as in: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; } && $(PYTHON) -m venv
+
+# A stamp is as old as the last installation, so an unchanged lock costs nothing and a changed one is installed.
+$(VENV)/.run: requirements.lock requirements-torch.lock pyproject.toml
+	@test -x $(BIN)/python || { $(ENVIRONMENT) $(VENV); }
 	@echo "environment: installing what requirements.lock pins (some minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python $(LOCKED) requirements.lock
+	@$(BIN)/python $(INSTALL) --requirement requirements-torch.lock
+	@PYTHONWARNINGS=ignore $(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python manage.py fetch_plotly || true
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.run
 	@echo "environment: installing what requirements-dev.lock pins"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.lock
+	@$(BIN)/python $(LOCKED) requirements-dev.lock
 	@touch $@
 
 run: $(VENV)/.run ## the whole board on this machine: web, workers, beat; Ctrl-C stops it
@@ -64,13 +72,14 @@ browser: ## Debian's Chromium for the browser tests: installed when root and mis
 		echo "browser: Chromium could not be installed; the browser tests will be skipped"; \
 	fi
 
-lint: $(VENV)/.dev ## ruff, mypy, layers, names, templates, migrations, settings
+lint: $(VENV)/.dev ## ruff, mypy, layers, names, templates, workflows, migrations, settings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/names.py leaderboard scoring
 	$(BIN)/djlint templates --lint --quiet
+	$(BIN)/actionlint .github/workflows/*.yml
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py check --fail-level WARNING
 	$(BIN)/python -m tests.migrations
@@ -79,7 +88,8 @@ deploy-check: $(VENV)/.dev ## follow deploy/README.md on two fresh machines, by 
 	$(BIN)/python -m tests.deployment
 
 audit: $(VENV)/.dev ## known vulnerabilities of what the lock pins
-	$(BIN)/pip-audit --requirement requirements.lock
+	$(BIN)/pip-audit --disable-pip --requirement requirements.lock
+	$(BIN)/pip-audit --disable-pip --no-deps --requirement requirements-torch.lock
 
 format: $(VENV)/.dev ## put the code in its form
 	$(BIN)/ruff check --fix .
@@ -111,13 +121,16 @@ load: $(VENV)/.dev ## boards of 1,000 and of 10,000 models under load behind Cad
 miniatures: $(VENV)/.run ## train the bundled models that are missing (under an hour on two cores)
 	$(BIN)/python -m scoring.training.miniatures --data $(or $(PLUMBLINE_DATA),var/data)
 
-COMPILE := $(VENV)/lock/bin/pip-compile --quiet --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
-lock: ## pin what pyproject.toml asks for: all of it, the site alone, and what tests need
-	$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet pip-tools
+# One lock for every Python that pyproject.toml allows; uv leaves versions as they are while they fit.
+COMPILE = $(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-package torch \
+	--custom-compile-command "make lock" $(NEWER)
+lock: ## pin what pyproject.toml asks for: all of it, the site alone, and what tests need beside it
+	@$(ENVIRONMENT) $(VENV)/lock && $(VENV)/lock/bin/python $(INSTALL) uv
 	$(COMPILE) --extra site --extra engine --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra site --constraint requirements.lock --output-file requirements-site.lock pyproject.toml
-	$(COMPILE) --extra site --extra engine --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
-	sed -i -E 's/^(torch==[0-9.]+)\+cpu/\1/' requirements.lock requirements-dev.lock
+	$(COMPILE) --extra site --extra engine --extra dev --constraint requirements.lock --output-file requirements-dev.lock \
+		$$(sed -nE 's/^([a-z0-9-]+)==.*/--no-emit-package \1/p' requirements.lock) pyproject.toml
+	sed -i -E "s/^torch==.*/$$(grep -oE 'torch==[0-9.]+' pyproject.toml)/" requirements-torch.lock
 
 clean: ## remove the environment, the data of `make run` and every cache
 	rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -49,10 +49,16 @@ def environment_here() -> dict[str, str]:
 
 
 def environment_pinned() -> dict[str, str]:
-    """As `environment_here`, with the versions that requirements.lock pins."""
-    lock = (settings.BASE_DIR / "requirements.lock").read_text(encoding="utf-8")
-    pins = dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", lock, re.MULTILINE))
+    """As `environment_here`, with the versions that requirements.lock and requirements-torch.lock pin."""
+    pins: dict[str, str] = {}
+    for lock in ("requirements.lock", "requirements-torch.lock"):
+        pins |= read_pins((settings.BASE_DIR / lock).read_text(encoding="utf-8"))
     return {"python": _python(), **{name: _public(pins[name]) for name in LIBRARIES if name in pins}}
+
+
+def read_pins(lock: str) -> dict[str, str]:
+    """The version of each package that the text of a lock names; hashes, markers and comments are passed over."""
+    return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", lock, re.MULTILINE))
 
 
 def _python() -> str:

@@ -43,7 +43,7 @@ def refusal() -> str:
     if differences := describe_differences(environment_here(), newest.environment):
         return (
             f"this worker has {differences} {start}, and other versions may move a number: install what the board "
-            "pins (`pip install --requirement requirements.lock`), and start the worker again"
+            "pins (requirements.lock, requirements-torch.lock), and start the worker again"
         )
     return ""
 

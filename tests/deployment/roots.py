@@ -36,9 +36,10 @@ def extend(root: Path, packages: list[str]) -> None:
 
 
 def gather_wheels(source: Path, folder: Path) -> None:
-    """What the lock pins, as wheels, by whatever configuration pip has on this host."""
-    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--wheel-dir", str(folder)]
-    _run([*wheel, "--requirement", str(source / "requirements.lock")])
+    """What the locks of a worker pin, as wheels, by whatever configuration pip has on this host."""
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder)]
+    _run([*wheel, "--require-hashes", "--requirement", str(source / "requirements.lock")])
+    _run([*wheel, "--requirement", str(source / "requirements-torch.lock")])
 
 
 def clone(repository: Path, bare: Path, source: Path) -> None:

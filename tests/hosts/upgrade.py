@@ -39,6 +39,7 @@ PARTS = (
     "manage.py",
     "pyproject.toml",
     "requirements.lock",
+    "requirements-torch.lock",
     "LICENSE",
 )
 MOST_SUBMISSIONS = "100000"

@@ -12,8 +12,11 @@ import yaml
 from django.conf import settings
 
 from tests.deployment import document
+from tests.pins import read_lock
 
-DEPLOY = Path(settings.BASE_DIR) / "deploy"
+ROOT = Path(settings.BASE_DIR)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DEPLOY = ROOT / "deploy"
 WORKERS = ("worker", "files-worker", "gpu-worker")
 KEPT_FROM = {  # by secret: the roles that have no use for it
     "SECRET_KEY=": WORKERS,
@@ -98,7 +101,7 @@ def test_the_image_is_given_all_that_it_copies():
     allowed = (Path(settings.BASE_DIR) / ".dockerignore").read_text().splitlines()
     instructions = re.findall(r"^COPY (?!--from)(.+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     sources = {source for line in instructions for source in line.split()[:-1]} - {"${REQUIREMENTS}"}
-    for source in sources | {"requirements.lock", "requirements-site.lock"}:
+    for source in sources | {"requirements-site.lock"}:
         assert f"!{source}" in allowed
 
 
@@ -132,13 +135,36 @@ def test_systemd_scores_the_hardening_of_each_unit_as_the_document_states():
 
 
 @pytest.mark.parametrize(
-    ("lock", "extras"), [("requirements.lock", ["site", "engine"]), ("requirements-site.lock", ["site"])]
+    ("locks", "extras"),
+    [
+        (["requirements.lock", "requirements-torch.lock"], ["site", "engine"]),
+        (["requirements-site.lock"], ["site"]),
+        (["requirements.lock", "requirements-torch.lock", "requirements-dev.lock"], ["site", "engine", "dev"]),
+    ],
 )
-def test_a_lock_pins_all_that_the_project_asks_for(lock, extras):
-    project = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text())["project"]
-    requirements = project["dependencies"] + [
-        name for extra in extras for name in project["optional-dependencies"][extra]
+def test_locks_pin_all_that_the_project_asks_for(locks, extras):
+    requirements = PROJECT["dependencies"] + [
+        name for extra in extras for name in PROJECT["optional-dependencies"][extra]
     ]
     names = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in requirements}
-    pins = (Path(settings.BASE_DIR) / lock).read_text()
-    assert {name for name in names if not re.search(rf"^{name}==", pins, re.MULTILINE)} == set()
+    assert names - {pin.name for lock in locks for pin in read_lock(lock)} == set()
+
+
+def test_every_file_that_a_lock_installs_has_its_hash_and_torch_alone_goes_without():
+    for lock in ("requirements.lock", "requirements-site.lock", "requirements-dev.lock"):
+        assert {pin.name for pin in read_lock(lock) if not pin.hashes} == set()
+        assert "torch" not in {pin.name for pin in read_lock(lock)}
+    (torch,) = read_lock("requirements-torch.lock")
+    assert f"{torch.name}=={torch.version}" in PROJECT["optional-dependencies"]["engine"]
+
+
+def test_the_project_the_command_the_checks_and_the_documents_name_the_same_pythons():
+    classifiers = [text.rpartition(" ")[2] for text in PROJECT["classifiers"] if "Python" in text]
+    first, last = (tuple(map(int, text.split("."))) for text in (classifiers[0], classifiers[-1]))
+    following = (last[0], last[1] + 1)
+    assert PROJECT["requires-python"] == f">={classifiers[0]},<{following[0]}.{following[1]}"
+    assert f"{first} <= sys.version_info < {following}" in (ROOT / "Makefile").read_text()
+    workflow = yaml.safe_load((ROOT / ".github/workflows/checks.yml").read_text())
+    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == classifiers
+    for name in ("README.md", "CONTRIBUTING.md", "templates/docs/operating.html"):
+        assert f"Python {classifiers[0]} to {classifiers[-1]}" in (ROOT / name).read_text(), name

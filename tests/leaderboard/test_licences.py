@@ -7,11 +7,10 @@ from django.conf import settings
 from django.core.management import call_command
 
 from leaderboard.services.licences import NOT_STATED, list_licences
+from tests.pins import read_lock
 
 PINNED = {
-    line.partition("==")[0]
-    for line in (settings.BASE_DIR / "requirements.lock").read_text().splitlines()
-    if "==" in line and not line.startswith((" ", "#"))
+    pin.name for lock in ("requirements.lock", "requirements-torch.lock") for pin in read_lock(lock) if pin.applies
 }
 SILENT = {"pyrage", "resvg_py"}  # state no licence in their metadata; their files do
 

@@ -31,7 +31,8 @@ pytestmark = pytest.mark.either_database
 
 
 def test_a_migration_that_the_code_of_before_cannot_stand_is_refused_by_name(tmp_path: Path):
-    for name in ("scoring", "templates", "static", "tests", "pyproject.toml", "requirements.lock"):
+    folders = ("scoring", "templates", "static", "tests")
+    for name in (*folders, "pyproject.toml", "requirements.lock", "requirements-torch.lock"):
         (tmp_path / name).symlink_to(settings.BASE_DIR / name)
     shutil.copytree(settings.BASE_DIR / "leaderboard", tmp_path / "leaderboard")
     folder = tmp_path / "leaderboard" / "migrations"

@@ -19,6 +19,7 @@ from leaderboard.services.seed import seed
 from scoring.cage import CageUnavailable
 from scoring.language_models import Architecture, Gated, HubBusy, HubUnavailable, ResolvedModel
 from scoring.refusals import Refused
+from tests.pins import read_lock
 
 ENGINE = ("torch", "transformers", "detoxify", "sklearn", "gguf", "accelerate", "sentencepiece")
 MODEL = ResolvedModel(
@@ -89,13 +90,9 @@ def test_the_site_needs_no_library_of_the_engine():
 
 
 def test_the_lock_of_the_site_pins_what_the_whole_lock_pins_without_the_engine():
-    pins = {
-        name: dict(
-            line.strip().split("==") for line in (settings.BASE_DIR / name).read_text().splitlines() if "==" in line
-        )
-        for name in ("requirements.lock", "requirements-site.lock")
-    }
-    site, whole = pins["requirements-site.lock"], pins["requirements.lock"]
+    site = {pin.name: pin.version for pin in read_lock("requirements-site.lock")}
+    locks = ("requirements.lock", "requirements-torch.lock")
+    whole = {pin.name: pin.version for lock in locks for pin in read_lock(lock)}
     assert site.items() <= whole.items()
     project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]
     engine = {
