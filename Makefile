@@ -124,12 +124,13 @@ miniatures: $(VENV)/.run ## train the bundled models that are missing (under an 
 # One lock for every Python that pyproject.toml allows; uv leaves versions as they are while they fit.
 COMPILE = $(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-package torch \
 	--custom-compile-command "make lock" $(NEWER)
+# The lock of tests repeats what requirements.lock pins under a condition: they may need it without.
 lock: ## pin what pyproject.toml asks for: all of it, the site alone, and what tests need beside it
 	@$(ENVIRONMENT) $(VENV)/lock && $(VENV)/lock/bin/python $(INSTALL) uv
 	$(COMPILE) --extra site --extra engine --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra site --constraint requirements.lock --output-file requirements-site.lock pyproject.toml
 	$(COMPILE) --extra site --extra engine --extra dev --constraint requirements.lock --output-file requirements-dev.lock \
-		$$(sed -nE 's/^([a-z0-9-]+)==.*/--no-emit-package \1/p' requirements.lock) pyproject.toml
+		$$(sed -nE 's/^([a-z0-9-]+)==[^ ]+ \\$$/--no-emit-package \1/p' requirements.lock) pyproject.toml
 	sed -i -E "s/^torch==.*/$$(grep -oE 'torch==[0-9.]+' pyproject.toml)/" requirements-torch.lock
 
 clean: ## remove the environment, the data of `make run` and every cache
