@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-drift load test soak lint deploy-check audit format bench fuzz clean lock miniatures browser hosts-check upgrade-check
+.PHONY: help run demo-drift load test soak lint deploy-check audit format bench fuzz clean lock upgrade release miniatures browser hosts-check upgrade-check
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -132,6 +132,20 @@ lock: ## pin what pyproject.toml asks for: all of it, the site alone, and what t
 	$(COMPILE) --extra site --extra engine --extra dev --constraint requirements.lock --output-file requirements-dev.lock \
 		$$(sed -nE 's/^([a-z0-9-]+)==[^ ]+ \\$$/--no-emit-package \1/p' requirements.lock) pyproject.toml
 	sed -i -E "s/^torch==.*/$$(grep -oE 'torch==[0-9.]+' pyproject.toml)/" requirements-torch.lock
+
+# The old environment is brought to the old locks first; the new one lies in it, and `make test` installs it for good.
+NUMBERS := var/upgrade
+upgrade: $(VENV)/.dev ## new locks, every test on them in an environment of their own, and which numbers they move
+	$(BIN)/python -m tests.upgrade compute $(NUMBERS)/old.json
+	$(MAKE) lock NEWER=--upgrade
+	$(MAKE) VENV=$(VENV)/upgrade $(VENV)/upgrade/.dev
+	$(VENV)/upgrade/bin/python -m tests.upgrade compute $(NUMBERS)/new.json
+	$(BIN)/python -m tests.upgrade compare $(NUMBERS)/old.json $(NUMBERS)/new.json
+	$(MAKE) VENV=$(VENV)/upgrade test
+	$(BIN)/python -m tests.upgrade compare $(NUMBERS)/old.json $(NUMBERS)/new.json
+
+release: $(VENV)/.dev ## commit, tag and build VERSION=x.y.z (REHEARSE=1: in a clone); push it by hand
+	$(BIN)/python -m tests.release $(VERSION) $(if $(REHEARSE),--rehearse)
 
 clean: ## remove the environment, the data of `make run` and every cache
 	rm -rf $(VENV) var .pytest_cache .mypy_cache .ruff_cache .hypothesis
