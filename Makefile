@@ -80,8 +80,8 @@ lint: $(VENV)/.dev ## ruff, mypy, layers, names, templates, workflows, migration
 	$(BIN)/python tests/names.py leaderboard scoring
 	$(BIN)/djlint templates --lint --quiet
 	$(BIN)/actionlint .github/workflows/*.yml
-	$(BIN)/python manage.py makemigrations --check --dry-run
-	$(BIN)/python manage.py check --fail-level WARNING
+	$(BIN)/python -W error manage.py makemigrations --check --dry-run
+	$(BIN)/python -W error manage.py check --fail-level WARNING
 	$(BIN)/python -m tests.migrations
 
 deploy-check: $(VENV)/.dev ## follow deploy/README.md on two fresh machines, by units and by containers (as root, on Debian)

@@ -70,6 +70,23 @@ def test_a_dump_of_a_release_on_sqlite_is_migrated_with_all_its_rows(dump, tmp_p
     assert counted == " ".join(map(str, before)) + MOVED
 
 
+@pytest.mark.parametrize("dump", sorted(RELEASES.glob("*.board.sql.gz")), ids=lambda path: path.name)
+def test_the_board_of_a_release_is_migrated_with_all_its_rows(dump, tmp_path):
+    database = tmp_path / "board.sqlite3"
+    with closing(sqlite3.connect(database)) as board:
+        register(board)
+        board.executescript(gzip.decompress(dump.read_bytes()).decode())
+        before = [
+            board.execute(f"SELECT COUNT(*) FROM leaderboard_{table}").fetchone()[0]  # noqa: S608
+            for table in ("standing", "metric")
+        ]
+    assert all(before)
+    assert manage(f"sqlite:///{database}", tmp_path, "migrate", "--verbosity", "0") == ""
+    count = "from leaderboard.models import *; print(Standing.objects.count(), Metric.objects.count())"
+    counted = manage(f"sqlite:///{database}", tmp_path, "shell", "--verbosity", "0", "--command", count)
+    assert counted == " ".join(map(str, before))
+
+
 @pytest.mark.django_db
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="of PostgreSQL")
 @pytest.mark.parametrize("dump", sorted(RELEASES.glob("*.postgresql.sql.gz")), ids=lambda path: path.name)
