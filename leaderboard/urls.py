@@ -92,6 +92,7 @@ urlpatterns = [
     path("docs/papers/", docs.docs_papers, name="docs_papers"),
     path("docs/threats/", docs.docs_threats, name="docs_threats"),
     path("docs/extending/", docs.docs_extending, name="docs_extending"),
+    path("docs/changes/", docs.docs_changes, name="docs_changes"),
     path("scorers/", scorers.scorers, name="scorers"),
     path("scorers/<path:name>/", scorers.scorer_page, name="scorer"),
     path("compare-scorers/", comparison.compare_scorers, name="compare_scorers"),

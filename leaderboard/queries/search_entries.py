@@ -193,7 +193,8 @@ DOCUMENTS = (
     ),
     ("Glossary", "What the words of this board mean", "docs_glossary", "terms words definitions"),
     ("Operating a board", "Commands, settings, alerts, backups", "docs_operating", "operate deploy admin"),
-    ("Adding to a board", "Scorers, metrics and formulas of your own", "docs_extending", "extend scorer language"),
+    ("Adding to a board", "Scorers and metrics of your own", "docs_extending", "extend scorer language"),
+    ("Ten changes, step by step", "How to change the code of a board", "docs_changes", "develop contribute formula"),
     (
         "Models that can enter",
         "Which types of models are scored here",

@@ -54,3 +54,12 @@ def coded(text: str) -> SafeString:
     """A sentence in which what stands between backticks is code."""
     parts = zip(cycle(("{}", "<code>{}</code>")), text.split("`"), strict=False)
     return mark_safe("".join(format_html(form, part) for form, part in parts))  # noqa: S308 (each part is escaped)
+
+
+@register.simple_tag
+def listing(code: str, title: str, step: int, words: str) -> SafeString:
+    """Lines of code of a step of a recipe, which scroll by themselves; `words` say what they are."""
+    form = (
+        '<div class="listing" tabindex="0" role="region" aria-label="{}, step {}: {}"><pre><code>{}</code></pre></div>'
+    )
+    return format_html(form, title, step, words, code.strip("\n"))

@@ -18,6 +18,7 @@ from leaderboard.queries.docs import (
     protections,
     settings_parts,
 )
+from leaderboard.queries.recipes import read_recipes
 from leaderboard.queries.reproductions import reproductions
 from leaderboard.views.keeping import keep_page
 from scoring.language_models.model_types import read_model_types
@@ -116,3 +117,10 @@ def docs_threats(request: HttpRequest) -> HttpResponse:
 def docs_extending(request: HttpRequest) -> HttpResponse:
     """How to add a scorer, a metric, a formula."""
     return render(request, "docs/extending.html", {"source": example_source()})
+
+
+@require_safe
+@keep_page()
+def docs_changes(request: HttpRequest) -> HttpResponse:
+    """The common changes of the code, step by step."""
+    return render(request, "docs/changes.html", {"recipes": read_recipes()})

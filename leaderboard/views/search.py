@@ -39,7 +39,7 @@ PAGES = (
         "docs_operating",
         "docs_extending",
     ),
-    *("docs_threats", "api_guide"),
+    *("docs_changes", "docs_threats", "api_guide"),
 )
 DJANGO_ENDING = "matches the given query."  # of a sentence that names a class
 CLOSED = ("operate", "admin:index", "account", "submit", "search", "compare_scorers")

@@ -15,6 +15,7 @@ CUT = "elements => elements.filter(of => of.scrollWidth > of.clientWidth + 1).ma
 PAGES = {
     "/docs/operating/": "light",
     "/docs/extending/": "light",
+    "/docs/changes/": "dark",
     "/docs/metrics/": "dark",
     "/docs/glossary/": "light",
     "/docs/metrics/safety_indifferent/": "dark",

@@ -59,6 +59,7 @@ GUIDES = (
     "/docs/metrics/",
     "/docs/glossary/",
     "/docs/extending/",
+    "/docs/changes/",
     "/docs/threats/",
     "/docs/papers/",
 )
