@@ -1,18 +1,19 @@
-"""The picture of the code in README.md and CONTRIBUTING.md is the code."""
+"""The pictures of the code in CONTRIBUTING.md are the code."""
 
+import tomllib
 from pathlib import Path
 
-import pytest
 from django.conf import settings
 
 ROOT = settings.BASE_DIR
 INDENT = 2  # blanks of a level
 DRAWN = ("scoring", "leaderboard")  # of which every folder of code is drawn
+SOURCES = (".py", ".csv", ".toml")
 
 
-def read_tree(name: str) -> list[Path]:
-    """The folders of the picture in a document."""
-    lines = (ROOT / name).read_text().splitlines()
+def read_tree() -> list[Path]:
+    """The folders of the picture."""
+    lines = (ROOT / "CONTRIBUTING.md").read_text().splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("    scoring/"))
     folders: list[Path] = []
     parents: dict[int, Path] = {}
@@ -29,17 +30,32 @@ def read_tree(name: str) -> list[Path]:
     return folders
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
-def test_the_picture_has_every_folder_of_code_and_no_other(name):
-    folders = read_tree(name)
+def test_the_picture_has_every_folder_of_code_and_no_other():
+    folders = read_tree()
     assert [str(folder) for folder in folders if not (ROOT / folder).is_dir()] == []
     code = {
         path.relative_to(ROOT)
         for top in DRAWN
         for path in (ROOT / top).rglob("*/")
-        if path.is_dir() and (any(path.glob("*.py")) or any(path.glob("*.csv")))
+        if path.is_dir() and any(file.suffix in SOURCES for file in path.iterdir())
     }
     code -= {path for path in code if "bundled" in path.parts or path.name in ("commands", "__pycache__")}
     drawn = {folder for folder in folders if folder.parts[0] in DRAWN and len(folder.parts) > 1}
     assert sorted(map(str, code - drawn)) == []
     assert sorted(map(str, drawn - code)) == []
+
+
+def read_floors() -> list[list[str]]:
+    """The packages on each floor of the house, from the top."""
+    lines = (ROOT / "CONTRIBUTING.md").read_text().splitlines()
+    return [line.rpartition("─ ")[2].split() for line in lines if line.startswith(("    ┌─", "    ├─", "    └─"))]
+
+
+def test_the_floors_are_the_layers_that_are_checked():
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    layers = [[name.removeprefix("leaderboard.") for name in layer.split(" | ")] for layer in contract["layers"]]
+    heights = {name: height for height, layer in enumerate(layers) for name in layer if "." not in name}
+    floors = read_floors()
+    assert sorted(name for floor in floors for name in floor) == sorted(heights)
+    drawn = [heights[name] for floor in floors for name in sorted(floor, key=heights.__getitem__)]
+    assert drawn == sorted(drawn)
