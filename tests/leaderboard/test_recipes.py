@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
@@ -31,21 +30,20 @@ LINTERS = ("ruff check .", "ruff format --check .", "lint-imports", "python test
 
 @dataclass
 class ChangedTree:
-    """A copy of the tree in which all changes are made, what each step answered, and passed tests by module."""
+    """A copy of the tree in which all changes are made, what each step answered, and the tests that passed."""
 
     folder: Path
     answers: dict[str, str]
-    passed: Counter[str]
+    passed: list[tuple[str, str]]  # module and name
 
     def answer(self, run: RecipeRun) -> str:
         """What somebody sees who makes the step."""
         if not run.command.startswith("pytest "):
             return self.answers[run.command or run.page]
-        return f"{sum(self.passed[module_of(file)] for file in run.command.split()[1:])} passed"
-
-
-def module_of(file: str) -> str:
-    return file.removesuffix(".py").replace("/", ".")
+        chosen_tests = [test.partition("::") for test in shlex.split(run.command)[1:]]
+        modules = [(file.removesuffix(".py").replace("/", "."), name) for file, _, name in chosen_tests]
+        count = sum((module, "") in modules or (module, name) in modules for module, name in self.passed)
+        return f"{count} passed"
 
 
 def apply_edit(folder: Path, edit: RecipeEdit) -> None:
@@ -96,10 +94,11 @@ def changed_tree(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.
     shutil.copyfile(migrated_database(pytestconfig.cache.mkdir("databases")), folder / "var" / "plumbline.sqlite3")
     answers = run_in(folder, "python -m tests.leaderboard.recipe_steps", json.dumps(order_steps(RECIPES)))
     commands = [run.command for recipe in RECIPES for run in recipe.runs if run.command.startswith("pytest ")]
-    files = " ".join(dict.fromkeys(file for command in commands for file in command.split()[1:]))
-    run_in(folder, f"python -m pytest -q --junitxml=passed.xml {files}")
+    chosen_tests = dict.fromkeys(test for command in commands for test in shlex.split(command)[1:])
+    run_in(folder, shlex.join(["python", "-m", "pytest", "-q", "--junitxml=passed.xml", *chosen_tests]))
     cases = ElementTree.parse(folder / "passed.xml").iter("testcase")  # noqa: S314 (the tests above wrote it)
-    return ChangedTree(folder, json.loads(answers), Counter(case.attrib["classname"] for case in cases))
+    passed = [(case.attrib["classname"], case.attrib["name"]) for case in cases if not len(case)]
+    return ChangedTree(folder, json.loads(answers), passed)
 
 
 def test_the_guide_has_the_common_changes():
@@ -109,7 +108,7 @@ def test_the_guide_has_the_common_changes():
     ]
 
 
-def test_the_page_shows_every_line_and_every_command(client):
+def test_the_page_shows_every_line_and_every_command(client, db):
     html = unescape(client.get("/docs/changes/").content.decode())
     for recipe in RECIPES:
         for edit in recipe.edits:
