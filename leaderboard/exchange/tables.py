@@ -46,10 +46,11 @@ ELSEWHERE = "elsewhere:"  # in place of a folder or an address of the board that
 # The details of an event that the public change log shows. Other details stay on the board.
 DETAILS = frozenset(
     (
-        *("check", "entries", "from", "model", "note", "outdated", "reason", "reasons", "revision", "sha256", "source"),
-        *("texts", "to", "version"),
+        *("check", "entries", "from", "model", "note", "of_their_own", "outdated", "reason", "reasons", "revision"),
+        *("scorer", "sha256", "source", "texts", "to", "version"),
     )
 )
+NAMES_ALONE = "after"  # of which the log shows what changed, and not to what
 AS_RUN = ("interface", "precision", "weight_format", "chat_template")  # how an entry is run
 FIRST_FIELDS = ("name", "family", "licence", "context", "notes")  # what packages of every Plumbline say of a model
 BY_OPERATOR = "by_operator"  # of an imported event that a person of the other board caused
@@ -485,7 +486,10 @@ BY_NAME = {table.name: table for table in TABLES}
 
 def public_detail(detail: dict[str, Any]) -> dict[str, Any]:
     """Return the part of an event's detail that the change log shows."""
-    return {name: value for name, value in detail.items() if name in DETAILS}
+    public = {name: value for name, value in detail.items() if name in DETAILS}
+    if NAMES_ALONE in detail:
+        public[NAMES_ALONE] = dict.fromkeys(detail[NAMES_ALONE])
+    return public
 
 
 def read_link_key(link: PackageLink, row: dict[str, Any]) -> tuple[Any, ...] | None:

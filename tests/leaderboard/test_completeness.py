@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+from pathlib import Path
 
 import pytest
 from django.apps import apps
@@ -13,13 +15,14 @@ from leaderboard.api.metrics import MetricOut, Version
 from leaderboard.api.results import ResultOut
 from leaderboard.api.scorers import CalibrationCards
 from leaderboard.api.standings import NotRanked, RankedEntry, Standings
-from leaderboard.api.submissions import HubModel
+from leaderboard.api.submissions import HubModel, SubmissionSent
 from leaderboard.card.form import FIELDS
-from leaderboard.exchange.tables import TABLES, PackageTable
+from leaderboard.exchange.tables import TABLES, PackageTable, public_detail
 from leaderboard.management.commands.submit import Command
 from leaderboard.models import (
     Artefact,
     AuditEvent,
+    AuditVerb,
     Calibration,
     ControlCheck,
     EntryCheck,
@@ -30,9 +33,14 @@ from leaderboard.models import (
     Rescoring,
     Result,
     Run,
+    Standing,
+    Submission,
     Work,
 )
+from leaderboard.models.audit import LogSection
 from leaderboard.submissions.forms.hub import HubForm
+from leaderboard.submissions.forms.outputs import OutputsForm, ToolForm
+from tests.leaderboard.submitting import person
 
 HANDLING = "how workers of this board handle the work, which is over in what is exported"
 HANDLED = (
@@ -158,7 +166,105 @@ API = [
             "artefact": "`cards`",
         },
     ),
+    (
+        RankedEntry,
+        Standing,
+        {
+            **KEYS,
+            "metric_version": "`version`, of the ranking's metric",
+            "result": "`value` and what goes with it",
+            "measure": "of the ranking",
+            "slice": "of the ranking",
+        },
+    ),
+    (
+        SubmissionSent,
+        Submission,
+        {
+            "submitter": "whoever asks: nobody reads another person's",
+            "payload": "`name`, `hub_id`, `revision`, `interface`, `precision` and `metrics`",
+            "concerns": "what a moderator looks at; `in_words` says that it waits",
+            "name_asked": "what a moderator decides upon; its page says that it waits",
+            "upload": "the submitter's own file, until it was read",
+            "artefact": "what became of the file; results of the model link to it",
+        },
+    ),
 ]
+# Exported models that no schema of the API describes, with the reason.
+NOT_IN_API = {
+    "Artefact": "`/artefacts` gives the file itself",
+    "Protocol": "each version has its hash and each metric its evaluation set",
+    "EvaluationSet": "`evaluation_set` of each metric",
+    "ControlSet": "texts that nobody may download",
+    "Run": "what a scoring is of; the package has it",
+    "Scoring": "`model` and `version` of each result",
+    "EntryCheck": "its reason is that of an entry that is not ranked",
+    "OutdatedEntry": "the page of the ranking lists them; the package has them",
+    "Rescoring": "the public change log tells of it",
+    "RetiredScorer": "`scorer_state` of each metric",
+    "AuditEvent": "the public change log",
+}
+OF_PAGE = "of the model's page"
+# What files of rankings leave out of their rows, with the reason, by model.
+NOT_IN_FILES: dict[type, dict[str, str]] = {
+    Standing: {**KEYS, "metric_version": "`version`", "result": "`value` and what goes with it"},
+    Result: {
+        **KEYS,
+        "scoring": "`slug` and `version`",
+        **dict.fromkeys(("p_value", "p_adjusted", "published_rank"), "of `/results` and the model's page"),
+    },
+    LanguageModel: {
+        **KEYS,
+        "name": "`model`",
+        "location": "folders and addresses are the operator's own",
+        "identity": "`slug` leads to the page that names it",
+        "access": "a withdrawn model is in no ranking",
+        "hidden_note": "a hidden model is in no ranking",
+        "chat_template": "`prompting` says whether it has one",
+        **dict.fromkeys(("heads", "layers", "hidden_size", "notes", "created_at", "service_changed_at"), OF_PAGE),
+    },
+}
+BY_FILE = "read from the model's files, or measured"
+BY_FORM = "asked for by the forms that need it, beside the card"
+# What of a model nobody states on its card, with the reason.
+NOT_ON_CARD = {
+    **KEYS,
+    **dict.fromkeys(("slug", "created_at"), "given by the board"),
+    **dict.fromkeys(("kind", "revision", "interface", "precision"), BY_FORM),
+    **dict.fromkeys(("source", "location"), "how it came to the board"),
+    **dict.fromkeys(("parameters", "layers", "heads", "hidden_size", "weight_format", "chat_template"), BY_FILE),
+    **dict.fromkeys(("access", "hidden_note", "identity"), "an operator's decision, with a verb of its own"),
+    "source_name": "what a paper prints",
+    "service_changed_at": "found by checks of the service",
+}
+# Fields that a page draws by hand once a model has been looked up.
+SECOND_STEP = {*FIELDS, "revision", "precision", "interface", "metrics"}
+
+WORK_STEERED = "steers work; what comes of it is told"
+ON_WAY = "a step on the way of a submission, its submitter's until it is ranked"
+RUNNING = "how the board is run"
+ACCOUNTS = "about accounts"
+# Verbs that the public change log does not tell, with the reason.
+NOT_IN_LOG = {
+    **dict.fromkeys(("retry run", "retry scoring", "cancel run", "cancel scoring"), WORK_STEERED),
+    **dict.fromkeys(("pause rescoring", "resume rescoring", "hold rescoring back"), WORK_STEERED),
+    **dict.fromkeys(("request control check", "find disagreement"), "the page of drift has each check"),
+    "compare successor": "the page of the scorer has the comparison; a replacement is told",
+    **dict.fromkeys(("hold entry back", "release entry", "refuse entry"), "the entry's page says it"),
+    "add derived figures": "they are marked as derived wherever they are shown",
+    **dict.fromkeys(("restart worker", "change state of file", "collect file again", "mark storage"), RUNNING),
+    **dict.fromkeys(("restore board", "import board", "change in admin"), RUNNING),
+    **dict.fromkeys(("submit", "accept submission", "refuse submission", "reject submission"), ON_WAY),
+    **dict.fromkeys(("return submission", "send submission again", "retry submission"), ON_WAY),
+    **dict.fromkeys(("cancel submission", "withdraw submission", "ask for name", "reject name"), ON_WAY),
+    **dict.fromkeys(("invite", "use invitation", "revoke invitation", "set role"), ACCOUNTS),
+    **dict.fromkeys(("make API token", "revoke API token"), ACCOUNTS),
+}
+ROOT = Path(__file__).parents[2]
+# Where the public change log reads the detail of an event.
+LOG_SOURCES = ("templates/partials/change.html", "leaderboard/queries/changes.py")
+READ_DETAIL = re.compile(r"detail\.(?!get\b)(\w+)|detail\.get\(\"(\w+)\"")
+MARKED_ON_IMPORT = {"by_operator"}  # a column of the package
 
 
 def concrete_fields(model: type) -> set[str]:
@@ -214,3 +320,46 @@ def test_the_form_the_api_and_the_command_take_the_same_of_a_hub_model():
     parser = Command().create_parser("manage.py", "submit")
     options = set(vars(parser.parse_args(["hub", "org/name"])))
     assert form <= options
+
+
+def test_each_exported_model_is_described_by_the_api_or_has_a_reason():
+    exported = {table.model.__name__ for table in TABLES}
+    described = {model.__name__ for _, model, _ in API}
+    assert exported - described == set(NOT_IN_API), "give it a schema, or say why not"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("model", NOT_IN_FILES, ids=[model.__name__ for model in NOT_IN_FILES])
+def test_each_column_of_what_is_ranked_is_in_the_file_of_a_ranking_or_has_a_reason(client, measured_board, model):
+    answer = client.get(reverse("export", args=["csv"]), {"metric": measured_board.slug})
+    columns = set(next(csv.reader(io.StringIO(answer.content.decode()))))
+    assert concrete_fields(model) - columns == set(NOT_IN_FILES[model]), "add it to rankings/exports.py, or say why not"
+
+
+def test_each_column_of_a_model_is_on_its_card_or_has_a_reason():
+    assert concrete_fields(LanguageModel) - set(FIELDS) == set(NOT_ON_CARD), "add it to card/form.py, or say why not"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("page", "form"),
+    [("submit_hub", HubForm), ("submit_outputs", OutputsForm), ("submit_tool", ToolForm)],
+)
+def test_each_field_of_a_form_can_be_filled_in_on_its_page(client, measured_board, page, form):
+    client.force_login(person("ada"))
+    html = client.get(reverse(page)).content.decode()
+    inputs = set(re.findall(r'<(?:input|select|textarea)\b[^>]*?\bname="([^"]+)"', html, re.S))
+    later_fields = SECOND_STEP if page == "submit_hub" else set()
+    assert set(form.base_fields) - later_fields <= inputs
+
+
+def test_each_verb_is_told_by_the_public_change_log_or_has_a_reason():
+    untold = {verb.value for verb in AuditVerb if verb.section == LogSection.OPERATORS}
+    assert untold == set(NOT_IN_LOG), "give it a section of the log, or say why not"
+
+
+def test_each_detail_that_the_public_change_log_reads_is_in_the_package():
+    text = "".join((ROOT / source).read_text(encoding="utf-8") for source in LOG_SOURCES)
+    details = {name for names in READ_DETAIL.findall(text) for name in names if name} - MARKED_ON_IMPORT
+    assert {"reason", "after", "scorer"} <= details, "the log no longer reads details by these names"
+    assert set(public_detail({name: {} for name in details})) == details, "add it to DETAILS of exchange/tables.py"
