@@ -141,8 +141,8 @@ def test_what_was_returned_is_changed_and_sent_again_and_decided_upon_again(wait
 
 
 def test_a_decision_is_made_once(waiting, grace):
+    late = Submission.objects.get(pk=waiting.pk)  # as a second moderator's page read it, before the first decided
     decide(waiting, "reject", "No.", grace)
-    late = Submission.objects.get(pk=waiting.pk)
     with pytest.raises(Refused, match="no longer waits for a moderator: refused"):
         decide(late, "accept", moderator=person("heidi", "moderator"))
     assert Submission.objects.get(pk=waiting.pk).state == State.REFUSED
