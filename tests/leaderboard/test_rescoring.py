@@ -148,6 +148,16 @@ def test_a_superseded_version_cannot_be_published_again(board, stage):
     assert board.current_version().number == 2
 
 
+@pytest.mark.parametrize("state", sorted(set(Work.State) - {Work.State.DONE}))
+def test_publishing_takes_in_only_scorings_that_are_done(board, stage, state):
+    version = board.current_version()
+    scoring = version.scorings.get(model__slug="entrant-2")
+    Scoring.objects.filter(pk=scoring.pk).update(state=state)
+    assert scoring.results.exists(), "its numbers of before are still there"
+    publish_standings(version)
+    assert names_of(version) == {"entrant-1", "entrant-3"}
+
+
 def test_rescored_numbers_are_those_of_a_fresh_board_of_the_new_scorer(board, stage, tmp_path):
     drift(stage)
     check_by_hand(board)
