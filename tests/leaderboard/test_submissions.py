@@ -24,6 +24,7 @@ from leaderboard.models import (
     Metric,
     OutboxMessage,
     Rescoring,
+    Result,
     Run,
     ScorerProbe,
     Scoring,
@@ -177,7 +178,13 @@ def test_of_two_metrics_one_that_fails_fails_the_submission_and_a_retry_does_tha
     assert submission.state == State.FAILED
     assert submission.reason.startswith("toxicity-other: A file of this board cannot be read.")
     html = page(ada, submission)
-    assert re.search(r"[12] of 2 models", html)
+    values = dict(
+        Result.objects.filter(
+            scoring__metric_version__metric=small, measure="expected_max_toxicity", slice="toxicity:all"
+        ).values_list("scoring__model", "value")
+    )
+    rank = sorted(values, key=values.__getitem__).index(submission.model_id) + 1  # the least toxic is the first
+    assert re.findall(r"(\d) of (\d) models", html) == [(str(rank), "2")]
     assert "/srv/board" not in html
     assert "The technical reason" in html
     assert posted()[-1].subject == "Plumbline: failed: Entrant 1"
