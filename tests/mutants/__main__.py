@@ -1,0 +1,142 @@
+"""`make mutants`: change one small thing at a time in a copy of the code, and see whether the tests that run it notice.
+
+    make mutants [SEED=1] [MUTANTS=100]                  # draw, try, and print the score and the survivors
+    python -m tests.mutants --show 17                    # the change, what came of it, and the tests that touch it
+    python -m tests.mutants --only 17 --tests tests/x.py # try one of them again, with tests that are named
+
+A run that was ended goes on where it stood: what came of each mutant lies in var/mutants. mutmut and cosmic-ray were
+looked at: neither draws by a seed and chooses tests by the line that changes.
+"""
+
+import argparse
+import difflib
+import json
+import queue
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.mutants.operators import Mutant
+from tests.mutants.sample import draw_mutants, name_stratum
+from tests.mutants.touching import LineMap, copy_tree, hash_code, measure_lines
+from tests.mutants.trial import Bench, Verdict, judge
+
+RECORDS = Path("var/mutants")
+EQUIVALENTS = Path(__file__).with_name("equivalent.toml")
+BENCHES = 2
+KILLED = ("killed", "timed out")
+
+
+def read_reasons() -> dict[tuple[str, str, str, str], str]:
+    """Why mutants that survive are no holes, by module, function and the lines before and after."""
+    entries = tomllib.loads(EQUIVALENTS.read_text())["mutant"]
+    return {(entry["module"], entry["function"], entry["before"], entry["after"]): entry["reason"] for entry in entries}
+
+
+def find_reason(mutant: Mutant, reasons: dict[tuple[str, str, str, str], str]) -> str | None:
+    """Why this mutant is no hole, where that is known."""
+    return reasons.get((mutant.path, mutant.function, *mutant.show_change(Path(mutant.path).read_bytes())))
+
+
+def show_diff(mutant: Mutant) -> str:
+    """The change as a diff without context."""
+    source = Path(mutant.path).read_bytes()
+    texts = [text.decode().splitlines() for text in (source, mutant.apply(source))]
+    lines = difflib.unified_diff(*texts, lineterm="", n=0)
+    return "\n".join(f"    {line}" for line in list(lines)[3:])
+
+
+def try_mutants(mutants: dict[int, Mutant], record: Path, line_map: LineMap, tests: list[str] | None) -> None:
+    """Judge them on two copies of the tree, side by side, and note each verdict in the record as it comes."""
+    verdicts = read_verdicts(record)
+    benches: queue.Queue[tuple[Bench, float]] = queue.Queue()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(BENCHES) as pool:
+
+        def prepare(number: int) -> None:
+            bench = Bench(Path(folder) / str(number))
+            copy_tree(bench.folder)
+            benches.put((bench, bench.start()))
+
+        def try_one(number: int) -> tuple[int, Verdict]:
+            bench, start = benches.get()
+            try:
+                return number, judge(bench, mutants[number], line_map, start, tests)
+            finally:
+                benches.put((bench, start))
+
+        list(pool.map(prepare, range(min(BENCHES, len(mutants)))))
+        for number, verdict in pool.map(try_one, mutants):
+            verdicts[number] = verdict
+            noted = {"at": time.time(), "verdicts": {key: value.as_json() for key, value in verdicts.items()}}
+            record.parent.mkdir(parents=True, exist_ok=True)
+            record.write_text(json.dumps(noted, indent=1))
+            place = f"{mutants[number].path}:{mutants[number].line}"
+            print(f"{number:4} {verdict.outcome:10}{verdict.seconds:7.0f} s  {place}  {verdict.test}", flush=True)
+
+
+def read_verdicts(record: Path) -> dict[int, Verdict]:
+    """What came of the mutants of a run so far, by number."""
+    if not record.exists():
+        return {}
+    return {int(number): Verdict(**noted) for number, noted in json.loads(record.read_text())["verdicts"].items()}
+
+
+def print_results(mutants: list[Mutant], verdicts: dict[int, Verdict]) -> int:
+    """Print the table by stratum and the survivors. Returns how many of them are holes."""
+    reasons = read_reasons()
+    counts: dict[str, Counter[str]] = {}
+    survivors = []
+    for number, verdict in sorted(verdicts.items()):
+        mutant = mutants[number]
+        reason = None if verdict.outcome in KILLED else find_reason(mutant, reasons)
+        kind = "killed" if verdict.outcome in KILLED else "equivalent" if reason else "survived"
+        counts.setdefault(name_stratum(mutant.path), Counter())[kind] += 1
+        if kind != "killed":
+            survivors.append((number, mutant, verdict, reason))
+    print(f"\n{'package':32}{'killed':>8}{'survived':>10}{'equivalent':>12}{'score':>8}")
+    total = sum(counts.values(), Counter())
+    for stratum, count in [*sorted(counts.items()), ("all", total)]:
+        judged = count["killed"] + count["survived"]
+        score = f"{count['killed'] / judged:.0%}" if judged else ""
+        print(f"{stratum:32}{count['killed']:8}{count['survived']:10}{count['equivalent']:12}{score:>8}")
+    print(f"{len(verdicts)} of {len(mutants)} drawn mutants were tried")
+    for number, mutant, verdict, reason in survivors:
+        why = reason or f"{verdict.tests} of {verdict.touching} tests that touch it ran"
+        print(
+            f"\n{number} {mutant.path}:{mutant.line} in {mutant.function or 'the module'}: {why}\n{show_diff(mutant)}"
+        )
+    return total["survived"]
+
+
+def main() -> int:
+    """Draw and try. Returns 1 where a mutant survives for which no reason is noted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=100, help="how many are drawn")
+    parser.add_argument("--limit", type=int, help="try no more than these, from the first: a smaller sample")
+    parser.add_argument("--show", type=int, metavar="NUMBER", help="print this mutant and the tests that touch it")
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="try this one alone, again")
+    parser.add_argument("--tests", nargs="+", metavar="TEST", help="the tests that --only runs")
+    arguments = parser.parse_args()
+    mutants = draw_mutants(arguments.count, arguments.seed)
+    record = RECORDS / f"{hash_code()}-{arguments.seed}-{arguments.count}.json"
+    line_map = measure_lines() if not arguments.tests else LineMap(Path())
+    if arguments.show is not None:
+        mutant = mutants[arguments.show]
+        print(f"{mutant.path}:{mutant.line} in {mutant.function}\n{show_diff(mutant)}")
+        print(*line_map.choose_tests(mutant)[0], sep="\n")
+        return 0
+    numbers = [arguments.only] if arguments.only is not None else range(len(mutants))[: arguments.limit]
+    done = read_verdicts(record) if arguments.only is None else {}
+    try_mutants(
+        {number: mutants[number] for number in numbers if number not in done}, record, line_map, arguments.tests
+    )
+    return 1 if print_results(mutants, read_verdicts(record)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Which tests run a line: a map that one run of the suite under coverage.py leaves, kept while the code stays as it is.
+
+The map is a folder of `.pytest_cache/mutants`, named by the hash of the code. Test modules that changed since are run
+again and take the place of what they left before, so that a new test costs the run of its module.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from xml.etree import ElementTree
+
+from coverage import CoverageData
+
+from tests.mutants.operators import Mutant
+
+PACKAGES = ("leaderboard", "scoring")
+CACHE = Path(".pytest_cache/mutants")
+BUDGET = 60.0  # seconds of undisturbed tests that a mutant may cost
+
+
+def hash_code() -> str:
+    """What the code under test is, whatever the tests are."""
+    digest = hashlib.sha256()
+    for path in sorted(path for package in PACKAGES for path in Path(package).rglob("*.py")):
+        digest.update(f"{path}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def hash_tests() -> dict[str, str]:
+    """The test modules and what they hold."""
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in Path("tests").rglob("test_*.py")}
+
+
+def copy_tree(folder: Path) -> None:
+    """Copy what git does not ignore, so that nothing is run or changed in the working tree."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    for name in filter(os.path.isfile, listing.split("\0")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(name, folder / name)
+    (folder / ".venv").symlink_to(Path(".venv").resolve())
+
+
+def read_times(report: Path) -> dict[str, float]:
+    """Seconds of each test that passed, by its id, from a JUnit report of pytest."""
+    cases = ElementTree.parse(report).iter("testcase")  # noqa: S314
+    return {f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0)) for case in cases if not len(case)}
+
+
+@dataclass
+class LineMap:
+    """The tests that run each line, and their seconds, over the runs that made the map, the newest first."""
+
+    folder: Path
+    modules: dict[str, str] = field(default_factory=dict)  # the run that measured each test module
+
+    def __post_init__(self) -> None:
+        for run in self.runs:
+            for module in json.loads((run / "modules.json").read_text()):
+                self.modules.setdefault(module, run.name)
+
+    @property
+    def runs(self) -> list[Path]:
+        """The folders of complete runs."""
+        return sorted((path.parent for path in self.folder.glob("*/modules.json")), reverse=True)
+
+    def list_outdated(self) -> list[str]:
+        """The test modules that changed since they were measured, or never were."""
+        hashes: dict[str, str] = {}
+        for run in reversed(self.runs):
+            hashes |= json.loads((run / "modules.json").read_text())
+        return sorted(path for path, state in hash_tests().items() if hashes.get(path) != state)
+
+    @cached_property
+    def times(self) -> dict[str, float]:
+        """Seconds of each test that passed."""
+        return {
+            test: seconds
+            for run in self.runs
+            for test, seconds in read_times(run / "tests.xml").items()
+            if self.modules.get(test.split("::")[0]) == run.name
+        }
+
+    def tests_by_line(self, path: str) -> dict[int, set[str]]:
+        """Of each line of a module, the tests that run it; lines run by imports alone have none."""
+        lines: dict[int, set[str]] = {}
+        for run in self.runs:
+            data = CoverageData(str(run / "coverage"))
+            data.read()
+            for line, contexts in data.contexts_by_lineno(path).items():
+                tests = {context.rpartition("|")[0] for context in contexts}
+                current = {test for test in tests if self.modules.get(test.split("::")[0]) == run.name}
+                lines.setdefault(line, set()).update(current & self.times.keys())
+        return lines
+
+    def choose_tests(self, mutant: Mutant) -> tuple[list[str], int]:
+        """The tests to run, and of how many that touch the mutant; the fastest first, within the budget.
+
+        A line that runs on import, or in processes that tests start, has no test of its own: the tests of its module
+        stand in, those first that run the most lines of it for their time.
+        """
+        lines = self.tests_by_line(mutant.path)
+        own = set().union(*(lines.get(number, set()) for number in range(mutant.first, mutant.last + 1)))
+        order = sorted(own, key=lambda test: (self.times[test], test))
+        if not own:
+            counts = Counter(test for tests in lines.values() for test in tests)
+            order = sorted(counts, key=lambda test: (-counts[test] / (1 + self.times[test]), test))
+        chosen: list[str] = []
+        seconds = 0.0
+        for test in order:
+            seconds += self.times[test]
+            if seconds > BUDGET and chosen:
+                break
+            chosen.append(test)
+        return chosen, len(order)
+
+
+def measure_lines() -> LineMap:
+    """The map of the code as it is; runs the test modules that it lacks, which takes long when that is all of them."""
+    folder = CACHE / hash_code()
+    outdated = LineMap(folder).list_outdated()
+    if outdated:
+        run = folder / f"{len(list(folder.glob('*'))):04}"
+        run.mkdir(parents=True, exist_ok=True)
+        print(f"measuring which lines {len(outdated)} test modules run; this is no part of the half hour", flush=True)
+        tree = run / "tree"
+        copy_tree(tree)
+        options = ["--numprocesses", "3", "--dist", "loadfile", "--quiet", "--cov-context=test", "--cov-report="]
+        options += [f"--cov={package}" for package in PACKAGES]
+        options += [f"--junitxml={(run / 'tests.xml').resolve()}", "-o", f"cache_dir={CACHE.parent.resolve()}"]
+        variables = os.environ | {"COVERAGE_FILE": str((run / "coverage").resolve()), "OMP_NUM_THREADS": "1"}
+        # A test that fails tells nothing of mutants: those that passed are chosen from.
+        subprocess.run([sys.executable, "-m", "pytest", *options, *outdated], cwd=tree, env=variables, check=False)
+        shutil.rmtree(tree)
+        hashes = hash_tests()
+        (run / "modules.json").write_text(json.dumps({path: hashes[path] for path in outdated}))
+    return LineMap(folder)
