@@ -19,6 +19,7 @@ import tomllib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.mutants.operators import Mutant
 from tests.mutants.sample import draw_mutants, name_stratum
@@ -50,9 +51,15 @@ def show_diff(mutant: Mutant) -> str:
     return "\n".join(f"    {line}" for line in list(lines)[3:])
 
 
-def try_mutants(mutants: dict[int, Mutant], record: Path, line_map: LineMap, tests: list[str] | None) -> None:
-    """Judge them on two copies of the tree, side by side, and note each verdict in the record as it comes."""
+def try_mutants(
+    mutants: dict[int, Mutant], record: Path, line_map: LineMap, minutes: float, tests: list[str] | None
+) -> None:
+    """Judge them on two copies of the tree, side by side, and note each verdict in the record as it comes.
+
+    None begins when so many minutes have passed.
+    """
     verdicts = read_verdicts(record)
+    deadline = time.monotonic() + 60 * minutes
     benches: queue.Queue[tuple[Bench, float]] = queue.Queue()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(BENCHES) as pool:
 
@@ -61,7 +68,9 @@ def try_mutants(mutants: dict[int, Mutant], record: Path, line_map: LineMap, tes
             copy_tree(bench.folder)
             benches.put((bench, bench.start()))
 
-        def try_one(number: int) -> tuple[int, Verdict]:
+        def try_one(number: int) -> tuple[int, Verdict] | None:
+            if time.monotonic() > deadline:
+                return None
             bench, start = benches.get()
             try:
                 return number, judge(bench, mutants[number], line_map, start, tests)
@@ -69,24 +78,28 @@ def try_mutants(mutants: dict[int, Mutant], record: Path, line_map: LineMap, tes
                 benches.put((bench, start))
 
         list(pool.map(prepare, range(min(BENCHES, len(mutants)))))
-        for number, verdict in pool.map(try_one, mutants):
+        for number, verdict in filter(None, pool.map(try_one, mutants)):
             verdicts[number] = verdict
-            noted = {"at": time.time(), "verdicts": {key: value.as_json() for key, value in verdicts.items()}}
-            record.parent.mkdir(parents=True, exist_ok=True)
-            record.write_text(json.dumps(noted, indent=1))
+            write_record(record, {"verdicts": {key: value.as_json() for key, value in verdicts.items()}})
             place = f"{mutants[number].path}:{mutants[number].line}"
             print(f"{number:4} {verdict.outcome:10}{verdict.seconds:7.0f} s  {place}  {verdict.test}", flush=True)
+
+
+def write_record(record: Path, contents: dict[str, Any]) -> None:
+    """Keep what is known of a run."""
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(json.dumps(contents, indent=1))
 
 
 def read_verdicts(record: Path) -> dict[int, Verdict]:
     """What came of the mutants of a run so far, by number."""
     if not record.exists():
         return {}
-    return {int(number): Verdict(**noted) for number, noted in json.loads(record.read_text())["verdicts"].items()}
+    return {int(number): Verdict(**note) for number, note in json.loads(record.read_text())["verdicts"].items()}
 
 
-def print_results(mutants: list[Mutant], verdicts: dict[int, Verdict]) -> int:
-    """Print the table by stratum and the survivors. Returns how many of them are holes."""
+def print_results(mutants: list[Mutant], verdicts: dict[int, Verdict]) -> Counter[str]:
+    """Print the table by package and the survivors. Returns how many were killed, survived, and are equivalent."""
     reasons = read_reasons()
     counts: dict[str, Counter[str]] = {}
     survivors = []
@@ -96,20 +109,17 @@ def print_results(mutants: list[Mutant], verdicts: dict[int, Verdict]) -> int:
         kind = "killed" if verdict.outcome in KILLED else "equivalent" if reason else "survived"
         counts.setdefault(name_stratum(mutant.path), Counter())[kind] += 1
         if kind != "killed":
-            survivors.append((number, mutant, verdict, reason))
+            remark = reason or f"{verdict.tests} of {verdict.touching} tests that touch it ran"
+            place = f"{mutant.path}:{mutant.line} {mutant.function}"
+            survivors.append(f"\n{number} {place}: {remark}\n{show_diff(mutant)}")
     print(f"\n{'package':32}{'killed':>8}{'survived':>10}{'equivalent':>12}{'score':>8}")
     total = sum(counts.values(), Counter())
     for stratum, count in [*sorted(counts.items()), ("all", total)]:
-        judged = count["killed"] + count["survived"]
-        score = f"{count['killed'] / judged:.0%}" if judged else ""
+        trials = count["killed"] + count["survived"]
+        score = f"{count['killed'] / trials:.0%}" if trials else ""
         print(f"{stratum:32}{count['killed']:8}{count['survived']:10}{count['equivalent']:12}{score:>8}")
-    print(f"{len(verdicts)} of {len(mutants)} drawn mutants were tried")
-    for number, mutant, verdict, reason in survivors:
-        why = reason or f"{verdict.tests} of {verdict.touching} tests that touch it ran"
-        print(
-            f"\n{number} {mutant.path}:{mutant.line} in {mutant.function or 'the module'}: {why}\n{show_diff(mutant)}"
-        )
-    return total["survived"]
+    print(f"{len(verdicts)} of {len(mutants)} drawn mutants were tried", *survivors, sep="\n")
+    return total
 
 
 def main() -> int:
@@ -117,7 +127,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100, help="how many are drawn")
-    parser.add_argument("--limit", type=int, help="try no more than these, from the first: a smaller sample")
+    parser.add_argument("--minutes", type=float, default=28.0, help="begin none later; the next run goes on there")
     parser.add_argument("--show", type=int, metavar="NUMBER", help="print this mutant and the tests that touch it")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="try this one alone, again")
     parser.add_argument("--tests", nargs="+", metavar="TEST", help="the tests that --only runs")
@@ -130,12 +140,18 @@ def main() -> int:
         print(f"{mutant.path}:{mutant.line} in {mutant.function}\n{show_diff(mutant)}")
         print(*line_map.choose_tests(mutant)[0], sep="\n")
         return 0
-    numbers = [arguments.only] if arguments.only is not None else range(len(mutants))[: arguments.limit]
-    done = read_verdicts(record) if arguments.only is None else {}
-    try_mutants(
-        {number: mutants[number] for number in numbers if number not in done}, record, line_map, arguments.tests
-    )
-    return 1 if print_results(mutants, read_verdicts(record)) else 0
+    if arguments.only is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            record = Path(folder) / "record.json"
+            try_mutants({arguments.only: mutants[arguments.only]}, record, line_map, 60, arguments.tests)
+        return 0
+    verdicts = read_verdicts(record)
+    rest = {number: mutant for number, mutant in enumerate(mutants) if number not in verdicts}
+    try_mutants(rest, record, line_map, arguments.minutes, None)
+    verdicts = read_verdicts(record)
+    totals = print_results(mutants, verdicts)
+    write_record(record, {"totals": totals, "verdicts": {key: value.as_json() for key, value in verdicts.items()}})
+    return 1 if totals["survived"] else 0
 
 
 if __name__ == "__main__":

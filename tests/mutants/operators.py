@@ -34,7 +34,7 @@ WORDS = {"help", "help_text", "verbose_name", "verbose_name_plural", "descriptio
 
 @dataclass(frozen=True)
 class Mutant:
-    """An edit of a module: `replacement` at the byte offsets `start` to `end`, in a statement from `first` to `last`."""
+    """An edit of a module: `replacement` at bytes `start` to `end`, in a statement of lines `first` to `last`."""
 
     path: str
     function: str
@@ -54,8 +54,8 @@ class Mutant:
         """The lines before and after, stripped: what identifies the mutant while other lines move."""
         begin = source.rfind(b"\n", 0, self.start) + 1
         stop = source.find(b"\n", self.end)
-        before, after = source[begin:stop], source[begin : self.start] + self.replacement.encode()
-        return before.decode().strip(), (after + source[self.end : stop]).decode().strip()
+        change = source[begin : self.start] + self.replacement.encode() + source[self.end : stop]
+        return source[begin:stop].decode().strip(), change.decode().strip()
 
 
 def list_mutants(folder: Path, path: str) -> list[Mutant]:
@@ -85,11 +85,11 @@ class _Finder(ast.NodeVisitor):
             self.statement = node
         for operator, place, replacement in CHANGES[type(node)](node) if type(node) in CHANGES else ():
             self._add(operator, place, replacement)
-        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        self.functions += [node.name] if named else []
+        has_name = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        self.functions += [node.name] if has_name else []
         for part in _list_parts(node):
             self.visit(part)
-        del self.functions[len(self.functions) - named :]
+        del self.functions[len(self.functions) - has_name :]
         self.statement = outer
 
     def _add(self, operator: str, place: ast.expr | ast.stmt, replacement: ast.AST | str) -> None:
@@ -149,7 +149,9 @@ def _change_sign(node: ast.UnaryOp) -> Changes:
 def _negate_condition(node: ast.If | ast.While | ast.IfExp | ast.comprehension) -> Changes:
     """Of conditions that have no change of their own, as comparisons, `and`, `or` and `not` do."""
     for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
-        if isinstance(test, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        if ast.unparse(test) != "TYPE_CHECKING" and isinstance(
+            test, ast.Name | ast.Attribute | ast.Call | ast.Subscript
+        ):
             yield "condition", test, ast.UnaryOp(ast.Not(), test)
 
 
@@ -185,9 +187,9 @@ def _change_call(node: ast.Call) -> Changes:
         return
     if name.endswith(".get") and node.args and _is_text(node.args[0]):
         yield "key", node.args[0], ast.Constant(node.args[0].value + "_")
-    for dropped in node.keywords:
-        if dropped.arg and dropped.arg not in WORDS:
-            keywords = [keyword for keyword in node.keywords if keyword is not dropped]
+    for argument in node.keywords:
+        if argument.arg and argument.arg not in WORDS:
+            keywords = [keyword for keyword in node.keywords if keyword is not argument]
             yield "argument", node, ast.Call(node.func, node.args, keywords)
 
 

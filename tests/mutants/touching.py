@@ -112,24 +112,24 @@ class LineMap:
         if not own:
             counts = Counter(test for tests in lines.values() for test in tests)
             order = sorted(counts, key=lambda test: (-counts[test] / (1 + self.times[test]), test))
-        chosen: list[str] = []
+        selection: list[str] = []
         seconds = 0.0
         for test in order:
             seconds += self.times[test]
-            if seconds > BUDGET and chosen:
+            if seconds > BUDGET and selection:
                 break
-            chosen.append(test)
-        return chosen, len(order)
+            selection.append(test)
+        return selection, len(order)
 
 
 def measure_lines() -> LineMap:
     """The map of the code as it is; runs the test modules that it lacks, which takes long when that is all of them."""
     folder = CACHE / hash_code()
-    outdated = LineMap(folder).list_outdated()
-    if outdated:
+    modules = LineMap(folder).list_outdated()
+    if modules:
         run = folder / f"{len(list(folder.glob('*'))):04}"
         run.mkdir(parents=True, exist_ok=True)
-        print(f"measuring which lines {len(outdated)} test modules run; this is no part of the half hour", flush=True)
+        print(f"measuring which lines {len(modules)} test modules run; this is no part of the half hour", flush=True)
         tree = run / "tree"
         copy_tree(tree)
         options = ["--numprocesses", "3", "--dist", "loadfile", "--quiet", "--cov-context=test", "--cov-report="]
@@ -137,8 +137,8 @@ def measure_lines() -> LineMap:
         options += [f"--junitxml={(run / 'tests.xml').resolve()}", "-o", f"cache_dir={CACHE.parent.resolve()}"]
         variables = os.environ | {"COVERAGE_FILE": str((run / "coverage").resolve()), "OMP_NUM_THREADS": "1"}
         # A test that fails tells nothing of mutants: those that passed are chosen from.
-        subprocess.run([sys.executable, "-m", "pytest", *options, *outdated], cwd=tree, env=variables, check=False)
+        subprocess.run([sys.executable, "-m", "pytest", *options, *modules], cwd=tree, env=variables, check=False)
         shutil.rmtree(tree)
         hashes = hash_tests()
-        (run / "modules.json").write_text(json.dumps({path: hashes[path] for path in outdated}))
+        (run / "modules.json").write_text(json.dumps({path: hashes[path] for path in modules}))
     return LineMap(folder)

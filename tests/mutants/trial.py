@@ -84,24 +84,24 @@ class Bench:
 
     def _forget_compiled(self, path: Path) -> None:
         """Two texts of one length in one second are the same to Python's cache of compiled modules."""
-        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-            compiled.unlink()
+        for module in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            module.unlink()
 
 
 def judge(bench: Bench, mutant: Mutant, line_map: LineMap, start: float, only: list[str] | None = None) -> Verdict:
     """Run the tests that touch a mutant, or `only` these; `start` is what pytest itself takes, in seconds."""
     began = time.monotonic()
-    tests, touching = (only, len(only)) if only else line_map.choose_tests(mutant)
+    tests, total = (only, len(only)) if only else line_map.choose_tests(mutant)
     if not tests:
         return Verdict("untouched", "", 0, 0, 0.0)
-    undisturbed = sum(line_map.times.get(test, 60) for test in tests)
-    code, output = bench.try_mutant(mutant, tests, STARTS * start + FACTOR * undisturbed)
+    span = sum(line_map.times.get(test, 60) for test in tests)
+    code, output = bench.try_mutant(mutant, tests, STARTS * start + FACTOR * span)
     seconds = round(time.monotonic() - began, 1)
     if code is None:
-        return Verdict("timed out", "", len(tests), touching, seconds)
+        return Verdict("timed out", "", len(tests), total, seconds)
     if code == 0:
-        return Verdict("survived", "", len(tests), touching, seconds)
+        return Verdict("survived", "", len(tests), total, seconds)
     if code not in (FAILED, INTERRUPTED):
         raise RuntimeError(f"pytest could not run the tests of {mutant.path}:{mutant.line} ({code}):\n{output}")
     failures = [line.split(" ", 1)[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return Verdict("killed", failures[0] if failures else "an import", len(tests), touching, seconds)
+    return Verdict("killed", failures[0] if failures else "an import", len(tests), total, seconds)

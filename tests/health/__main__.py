@@ -1,0 +1,106 @@
+"""`make health`: the project on one screen. What takes a long run is read from the last one, with its date.
+
+PIP_NO_INDEX=1 leaves out what asks a package index.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.health import code, records, starts
+from tests.mutants.touching import CACHE, hash_code
+
+WORST = 5
+
+
+def format_date(path: Path) -> str:
+    """When a file was written."""
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def print_code() -> None:
+    """Size and structure."""
+    counts = code.count_lines()
+    print("lines       ", ", ".join(f"{tree} {lines:,} in {count}" for tree, (lines, count) in counts.items()))
+    print("largest     ", ", ".join(f"{path} {lines}" for path, lines in code.rank_modules(WORST)))
+    functions = code.list_long_functions()
+    longest = ", ".join(f"{place} {lines}" for place, lines in functions[:WORST])
+    print(f"over 40 lines {len(functions)} functions{': ' * bool(functions)}{longest}")
+    circles = code.list_circles()
+    print("circles     ", f"{len(circles)}", *(" -> ".join(circle[:WORST]) for circle in circles[:WORST]), sep="  ")
+    print("layers      ", code.check_layers())
+
+
+def print_tests() -> None:
+    """How long tests took in the last `make test`."""
+    if not records.REPORT.exists():
+        print("test times   not measured: make test")
+        return
+    times = records.read_test_times()
+    print(f"test times   {len(times):,} tests, {sum(times.values()):,.0f} s, {format_date(records.REPORT)}")
+    layers: dict[str, float] = defaultdict(float)
+    for test, seconds in times.items():
+        layers["/".join(Path(test.split("::")[0]).parts[:2])] += seconds
+    print("            ", ", ".join(f"{layer} {seconds:,.0f} s" for layer, seconds in sorted(layers.items())))
+    for test in sorted(times, key=times.__getitem__, reverse=True)[:WORST]:
+        print(f"             {times[test]:6.0f} s  {test}")
+
+
+def print_coverage() -> None:
+    """Coverage of lines and branches by package, by the last map of `make mutants`."""
+    run = records.newest(list((CACHE / hash_code()).glob("*/modules.json")))
+    if run is None:
+        print("coverage     of this code not measured: make mutants")
+        return
+    print(f"coverage     lines / branches, run in the process of a test, {format_date(run)}")
+    cells = [
+        f"{stratum:26}{lines:5.0%} /{branches:5.0%}"
+        for stratum, (lines, branches) in records.measure_coverage().items()
+    ]
+    for number in range(0, len(cells), 3):
+        print("  " + "   ".join(cells[number : number + 3]))
+
+
+def print_mutants() -> None:
+    """The score of the last `make mutants`."""
+    path = records.newest(list(records.SCORES.glob("*.json")))
+    totals = json.loads(path.read_text()).get("totals") if path else None
+    if not totals:
+        print("mutants      not measured: make mutants")
+        return
+    score = totals["killed"] / max(totals["killed"] + totals["survived"], 1)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in totals.items())
+    age = "" if path.name.startswith(hash_code()) else ", of earlier code"
+    print(f"mutants      {score:.0%}: {kinds}, {format_date(path)}{age}")
+
+
+def print_starts() -> None:
+    """Start-up time and memory, measured now."""
+    figures = starts.measure_starts()
+    print(
+        "starts      ",
+        ", ".join(f"{name} {seconds:.1f} s {memory:.0f} MiB" for name, (seconds, memory) in figures.items()),
+    )
+
+
+def print_locks() -> None:
+    """What the locks pin behind the newest version."""
+    packages = records.list_outdated()
+    if packages is None:
+        print("locks        not measured: no package index can be asked")
+        return
+    print(f"locks        {len(packages)} behind:", ", ".join(f"{name} {gap}" for name, gap in sorted(packages.items())))
+
+
+def main() -> int:
+    """Print the screen."""
+    for part in (print_code, print_tests, print_coverage, print_mutants, print_starts, print_locks):
+        part()
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

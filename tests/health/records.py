@@ -1,0 +1,73 @@
+"""What long runs left: test times of `make test`, coverage and the mutation score of `make mutants`; and the locks."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from coverage import Coverage, CoverageData
+
+from tests.mutants.sample import name_stratum
+from tests.mutants.touching import CACHE, PACKAGES, hash_code, read_times
+
+REPORT = Path("var/tests.xml")
+SCORES = Path("var/mutants")
+LOCKS = ("requirements.lock", "requirements-site.lock", "requirements-dev.lock")
+
+
+def newest(paths: list[Path]) -> Path | None:
+    """The file that was written last, if there is any."""
+    return max(paths, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def read_test_times() -> dict[str, float]:
+    """Seconds of each test of the last `make test` that passed."""
+    return read_times(REPORT)
+
+
+def measure_coverage() -> dict[str, tuple[float, float]]:
+    """Shares of lines and of branches that tests run in their own process, by package, of the code as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "coverage.json"
+        whole = CoverageData(str(Path(folder) / "coverage"))
+        for path in (CACHE / hash_code()).glob("*/coverage"):
+            run = CoverageData(str(path))
+            run.read()
+            whole.add_arcs({module: run.arcs(module) for module in run.measured_files()})
+        whole.write()
+        coverage = Coverage(data_file=whole.data_filename(), source=list(PACKAGES))
+        coverage.load()
+        coverage.json_report(outfile=str(report))
+        files = json.loads(report.read_text())["files"]
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for path, figures in files.items():
+        summary = figures["summary"]
+        counts = [summary[key] for key in ("covered_lines", "num_statements", "covered_branches", "num_branches")]
+        for stratum in (name_stratum(path), "all"):
+            sums[stratum] = [total + count for total, count in zip(sums[stratum], counts, strict=True)]
+    return {
+        stratum: (lines / max(statements, 1), arcs / branches if branches else 1.0)
+        for stratum, (lines, statements, arcs, branches) in sorted(sums.items())
+    }
+
+
+def list_outdated() -> dict[str, str] | None:
+    """What the locks pin behind its newest version, as "1.0 < 2.0" by name; None where no index can be asked."""
+    names = {
+        line.split("==")[0].lower() for lock in LOCKS for line in Path(lock).read_text().splitlines() if "==" in line
+    }
+    command = [sys.executable, "-m", "pip", "list", "--outdated", "--format", "json", "--disable-pip-version-check"]
+    if os.environ.get("PIP_NO_INDEX"):
+        return None
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        return None
+    packages = json.loads(process.stdout)
+    return {
+        package["name"]: f"{package['version']} < {package['latest_version']}"
+        for package in packages
+        if package["name"].lower() in names
+    }

@@ -1,0 +1,108 @@
+"""What `make mutants` may change in a module, which changes it draws, and which tests it chooses for them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from coverage import CoverageData
+
+from tests.mutants.operators import Mutant, list_mutants
+from tests.mutants.sample import share_out
+from tests.mutants.touching import BUDGET, LineMap
+from tests.mutants.trial import Bench
+
+
+def change(folder: Path, source: str) -> list[tuple[str, str]]:
+    """The operators and the texts of all mutants of a module."""
+    (folder / "module.py").write_text(source)
+    mutants = list_mutants(folder, "module.py")
+    return [(mutant.operator, mutant.apply(source.encode()).decode()) for mutant in mutants]
+
+
+@pytest.mark.parametrize(
+    ("source", "operator", "result"),
+    [
+        ("x = a < b\n", "comparison", "x = a <= b\n"),
+        ("x = a and b\n", "boolean", "x = a or b\n"),
+        ("x = a + b\n", "arithmetic", "x = a - b\n"),
+        ("x = -a\n", "sign", "x = a\n"),
+        ("x = 3\n", "constant", "x = 4\n"),
+        ("x = True\n", "constant", "x = False\n"),
+        ("x = a['é']\n", "key", "x = a['é_']\n"),
+        ("x = {'a': b}\n", "key", "x = {'a_': b}\n"),
+        ("f(a, b=c)\n", "argument", "f(a)\n"),
+        ("f(a)\n", "statement", "pass\n"),
+        ("if a:\n    b = c\n", "condition", "if not a:\n    b = c\n"),
+        ("def f(a='b'): return a\n", "default", "def f(a='b_'): return a\n"),
+    ],
+)
+def test_one_thing_is_changed_at_a_time(tmp_path: Path, source: str, operator: str, result: str) -> None:
+    assert (operator, result) in change(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""A docstring that says 3 < 4."""\n',
+        "x: Literal[3]\n",
+        "def f(a: Literal[3]) -> Literal[4]: return a\n",
+        "log.warning('so many: %s', 3)\n",
+        "if TYPE_CHECKING:\n    x = 3\n",
+        "x = 'a' + b\n",
+        "x = f'{3}'\n",
+    ],
+)
+def test_what_no_test_need_notice_is_never_changed(tmp_path: Path, source: str) -> None:
+    assert change(tmp_path, source) == []
+
+
+def test_each_package_is_drawn_from_and_large_ones_more() -> None:
+    assert share_out(10, {"large": 70, "small": 20, "least": 1}) == {"large": 6, "small": 3, "least": 1}
+
+
+def make_map(folder: Path, times: dict[str, float], contexts: dict[str, list[int]]) -> LineMap:
+    """A map of one run that measured `tests/test_a.py`."""
+    run = folder / "0000"
+    run.mkdir(parents=True)
+    data = CoverageData(str(run / "coverage"))
+    for test, lines in contexts.items():
+        data.set_context(f"tests/test_a.py::{test}|run")
+        data.add_lines({"module.py": lines})
+    data.write()
+    cases = "".join(f'<testcase file="tests/test_a.py" name="{test}" time="{time}"/>' for test, time in times.items())
+    failure = '<testcase file="tests/test_a.py" name="failed" time="1"><failure/></testcase>'
+    (run / "tests.xml").write_text(f"<testsuite>{cases}{failure}</testsuite>")
+    (run / "modules.json").write_text(json.dumps({"tests/test_a.py": "hash"}))
+    return LineMap(folder)
+
+
+def test_the_tests_of_a_line_that_passed_run_fastest_first_within_a_budget(tmp_path: Path) -> None:
+    times = {"slow": 5.0, "fast": 1.0, "endless": 2 * BUDGET, "other": 1.0}
+    contexts = {"slow": [3], "fast": [3], "endless": [3], "failed": [3], "other": [4]}
+    mutant = Mutant("module.py", "f", "constant", 3, 3, 3, 0, 1, "2")
+    tests, total = make_map(tmp_path, times, contexts).choose_tests(mutant)
+    assert tests == ["tests/test_a.py::fast", "tests/test_a.py::slow"]
+    assert total == 3
+
+
+def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(tmp_path: Path) -> None:
+    line_map = make_map(tmp_path, {"much": 1.0, "little": 1.0}, {"much": [3, 4], "little": [4]})
+    tests, _ = line_map.choose_tests(Mutant("module.py", "", "constant", 1, 1, 1, 0, 1, "2"))
+    assert tests == ["tests/test_a.py::much", "tests/test_a.py::little"]
+
+
+def test_a_trial_leaves_the_tree_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path / "0")
+    bench.folder.mkdir()
+    module = bench.folder / "module.py"
+    module.write_text("x = 1\n")
+    texts: list[str] = []
+
+    def read_module(tests: list[str], limit: float) -> tuple[int, str]:
+        texts.append(module.read_text())
+        return 0, ""
+
+    monkeypatch.setattr(bench, "run_tests", read_module)
+    bench.try_mutant(Mutant("module.py", "", "constant", 1, 1, 1, 4, 5, "2"), [], 1.0)
+    assert texts == ["x = 2\n"]
+    assert module.read_text() == "x = 1\n"
