@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from django.db.models import Count, Q
@@ -37,7 +38,7 @@ class BoardModel:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Board:
     """Every value of one measure under one version, among the models of one population.
 
@@ -52,12 +53,12 @@ class Board:
     values: dict[str, dict[int, float]]
     indifferent: dict[str, dict[int, float]]
 
-    @property
+    @cached_property
     def slices(self) -> list[str]:
         """All of them, the overall one first."""
         return slices_in_order(self.values)
 
-    @property
+    @cached_property
     def demographics(self) -> list[str]:
         """Those that are demographics."""
         return [name for name in self.slices if name not in OVERALL]
@@ -70,24 +71,29 @@ class Board:
     @property
     def models(self) -> int:
         """How many models have any value."""
-        return len({model for by_model in self.values.values() for model in by_model})
+        return len(self.measured_models)
+
+    @cached_property
+    def measured_models(self) -> set[int]:
+        """The models that have any value."""
+        return set[int]().union(*self.values.values())
 
     @property
     def title(self) -> str:
         """Whose values they are."""
         return population_title(self.population, self.version.metric.formula.by_kind)
 
-    @property
+    @cached_property
     def kinds(self) -> set[str]:
         """The kinds of the models that have any value."""
-        return {self.entries[model].kind for by_model in self.values.values() for model in by_model}
+        return {self.entries[model].kind for model in self.measured_models}
 
     @property
     def digits(self) -> int:
         """Decimals to show values with: as printed, else those of the measure."""
         return digits_of(self.version, self.measure.key)
 
-    @property
+    @cached_property
     def ticked(self) -> bool:
         """Whether the models' own indifferent values on demographics are known."""
         return any(name in self.indifferent for name in self.demographics)
@@ -97,7 +103,7 @@ class Board:
         """1 where higher values are better, else -1."""
         return -1.0 if self.measure.direction == "lower" else 1.0
 
-    @property
+    @cached_property
     def scale(self) -> WhiskerScale:
         """The scale of whiskers."""
         value_groups = (by_model for by_slice in (self.values, self.indifferent) for by_model in by_slice.values())
@@ -106,8 +112,9 @@ class Board:
     def in_order(self, name: str) -> list[int]:
         """The models by their value on slice `name`, the best first, those without one last."""
         values, last = self.values.get(name, {}), math.inf
-        models = {model for by_model in self.values.values() for model in by_model}
-        return sorted(models, key=lambda key: (-self.best * values[key] if key in values else last, self.name(key)))
+        return sorted(
+            self.measured_models, key=lambda key: (-self.best * values[key] if key in values else last, self.name(key))
+        )
 
     def name(self, model: int) -> str:
         """Of a model."""
@@ -209,12 +216,11 @@ def read_verdicts(board: Board, condition: Q) -> dict[tuple[int, str], bool | No
 def boxes(board: Board) -> list[tuple[str, BoxColumn]]:
     """A box a demographic, the one with the worst median first."""
     columns = []
+    links = {model: reverse("model", args=[board.entries[model].slug]) for model in board.measured_models}
     for name in board.demographics:
         values = board.values[name]
         points = [
-            BoxPoint(
-                board.name(model), value, board.entries[model].kind, reverse("model", args=[board.entries[model].slug])
-            )
+            BoxPoint(board.name(model), value, board.entries[model].kind, links[model])
             for model, value in values.items()
         ]
         own = list(board.indifferent.get(name, {}).values())
