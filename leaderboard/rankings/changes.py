@@ -5,12 +5,13 @@ Values count as changed as far as the sources of both print them. A model is cal
 two models of the boards share a name. Models that are hidden are left out.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from leaderboard.models import Metric, MetricVersion, Standing, is_listed
 from leaderboard.rankings.digits import shared_decimals
@@ -193,11 +194,7 @@ def choose_two_versions(
 
 def read_sides(keys: Iterable[BoardKey], versions: Iterable[MetricVersion]) -> dict[BoardKey, Side]:
     """The published boards of `keys`, in one query, without empty ones. versions: those that the keys name."""
-    condition = Q(pk__in=[])
-    for key in set(keys):
-        exact = {"measure": key.measure, "slice": key.slice, "population": key.population}
-        condition |= Q(metric_version=key.version, **exact)
-    rows = Standing.objects.filter(condition, is_listed("model__")).order_by("metric_version", "rank", "model__name")
+    rows = listed_standings(keys).order_by("metric_version", "rank", "model__name")
     by_pk = {version.pk: version for version in versions}
     sides: dict[BoardKey, Side] = {}
     for pk, measure, name, population, *entry in rows.values_list(
@@ -210,6 +207,35 @@ def read_sides(keys: Iterable[BoardKey], versions: Iterable[MetricVersion]) -> d
             sides[key] = Side(by_pk[pk], MEASURES[measure], name, population, [])
         sides[key].entries.append(BoardEntry(*entry))
     return sides
+
+
+def listed_standings(keys: Iterable[BoardKey]) -> QuerySet[Standing]:
+    """The standings of the boards of `keys`, without those of hidden models."""
+    condition = Q(pk__in=[])
+    for key in set(keys):
+        exact = {"measure": key.measure, "slice": key.slice, "population": key.population}
+        condition |= Q(metric_version=key.version, **exact)
+    return Standing.objects.filter(condition, is_listed("model__")).order_by()
+
+
+def read_ranks(keys: Iterable[BoardKey]) -> dict[BoardKey, dict[str, int]]:
+    """The rank of each model of the published boards of `keys`, by its slug, in one query; without empty boards."""
+    rows = listed_standings(keys).values_list(
+        "metric_version_id", "measure", "slice", "population", "model__slug", "rank"
+    )
+    ranks: dict[BoardKey, dict[str, int]] = {}
+    for version, measure, name, population, slug, rank in rows:
+        ranks.setdefault(BoardKey(version, measure, name, population), {})[slug] = rank
+    return ranks
+
+
+def count_gains(old_ranks: Mapping[str, int], new_ranks: Mapping[str, int]) -> dict[str, int]:
+    """Ranks that each model of both boards gained, counted among these: others move nobody."""
+    shared_slugs = old_ranks.keys() & new_ranks.keys()
+    old_order, new_order = (sorted(ranks[slug] for slug in shared_slugs) for ranks in (old_ranks, new_ranks))
+    return {
+        slug: bisect_left(old_order, old_ranks[slug]) - bisect_left(new_order, new_ranks[slug]) for slug in shared_slugs
+    }
 
 
 def label_models(old_side: Side, new_side: Side) -> dict[str, str]:

@@ -1,10 +1,12 @@
 """Rankings over the versions of a metric: the ranks of every model, and what changed between two of them."""
 
-from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 from django.db.models import Count, F, IntegerField, Prefetch, Q, QuerySet, Value
 
 from leaderboard.models import (
@@ -26,6 +28,7 @@ from scoring.metrics.formulas import MEASURES
 from scoring.statistics.rank_changes import ModelApart, ModelChange, RankChanges
 
 MOST_NAMED = 12  # models in a sentence
+ABSENT = 0  # in place of a rank: ranks begin at 1
 Ends = tuple[int, int]  # the positions of two versions in a history
 
 
@@ -193,11 +196,11 @@ def lines(steps: Sequence[HistoryStep], measure: str, slices: dict[int, str], po
     is_measured = all(step.version.measured for step in steps)  # no source gives a rank, of which another table knows
     source_rank = Value(None, IntegerField()) if is_measured else F("result__published_rank")
     column = {step.version.pk: number for number, step in enumerate(steps)}
-    places: dict[int, list[PastPlace | None]] = {}
+    places: dict[int, list[PastPlace | None]] = defaultdict(lambda: [None] * len(steps))
     for version, model, *place in standings.values_list(
         "metric_version_id", "model_id", "rank", "rank_low", "rank_high", "value", source_rank
     ):
-        places.setdefault(model, [None] * len(steps))[column[version]] = PastPlace(*place)
+        places[model][column[version]] = PastPlace(*place)
     absences = {
         (number, entry.model_id): Absence("outdated", entry.reason)
         for number, step in enumerate(steps)
@@ -227,18 +230,15 @@ def list_moves(lines: Sequence[ModelHistory]) -> dict[str, list[int | None]]:
 
     None where it is not on both. lines: all of them, as ranks are counted anew without the models of one version only.
     """
-    count = len(lines[0].places) if lines else 0
     moves: dict[str, list[int | None]] = {line.slug: [] for line in lines}
-    for position in range(count - 1):
-        pairs = {
-            line.slug: (old_place.rank, new_place.rank)
-            for line in lines
-            if (old_place := line.places[position]) and (new_place := line.places[position + 1])
-        }
-        old_ranks, new_ranks = (sorted(ranks) for ranks in zip(*pairs.values(), strict=True)) if pairs else ([], [])
-        for slug, slug_moves in moves.items():
-            pair = pairs.get(slug)
-            slug_moves.append(bisect_left(old_ranks, pair[0]) - bisect_left(new_ranks, pair[1]) if pair else None)
+    columns = np.array([[place.rank if place else ABSENT for place in line.places] for line in lines]).T
+    for old_ranks, new_ranks in pairwise(columns):
+        is_on_both = (old_ranks != ABSENT) & (new_ranks != ABSENT)
+        old_places, new_places = (
+            np.searchsorted(np.sort(ranks[is_on_both]), ranks) for ranks in (old_ranks, new_ranks)
+        )
+        for slug, gain, counts in zip(moves, (old_places - new_places).tolist(), is_on_both.tolist(), strict=True):
+            moves[slug].append(gain if counts else None)
     return moves
 
 

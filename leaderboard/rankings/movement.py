@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leaderboard.models import MetricVersion, Rescoring
-from leaderboard.rankings.changes import BoardKey, compare_sides, label_models, read_sides
+from leaderboard.rankings.changes import BoardKey, count_gains, read_ranks
 from leaderboard.rankings.selection import Selection
-from leaderboard.rankings.versions import NoRanking, published_versions
+from leaderboard.rankings.versions import published_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,14 @@ def read_movements(selections: Sequence[Selection]) -> dict[int, RankMovement]:
         for selection, predecessor in pairs
         for population in selection.populations
     ]
-    versions = [version for selection, predecessor in pairs for version in (predecessor, selection.versions[0])]
-    sides = read_sides([key for pair in boards for key in pair], versions)
+    ranks = read_ranks([key for pair in boards for key in pair])
     causes = read_causes([selection.versions[0].pk for selection, _ in pairs])
     gains: dict[int, dict[tuple[str, str], int]] = {}
-    for one, other in boards:
-        if one not in sides or other not in sides:
-            continue
-        slugs = {label: slug for slug, label in label_models(sides[one], sides[other]).items()}
-        try:
-            changes = compare_sides(sides[one], sides[other])
-        except NoRanking:
-            continue
-        moves = {(other.population, slugs[change.model]): change.change for change in changes.models}
-        gains.setdefault(other.version, {}).update(moves)
+    for old_board, new_board in boards:
+        if old_board in ranks and new_board in ranks:
+            moves = count_gains(ranks[old_board], ranks[new_board])
+            by_model = {(new_board.population, slug): gain for slug, gain in moves.items()}
+            gains.setdefault(new_board.version, {}).update(by_model)
     return {
         version.pk: RankMovement(predecessor, version, gains[version.pk], causes.get(version.pk, "") or version.source)
         for selection, predecessor in pairs

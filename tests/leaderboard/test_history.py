@@ -26,7 +26,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
 )
-from leaderboard.rankings.changes import record_of
+from leaderboard.rankings.changes import BoardKey, count_gains, read_ranks, record_of
 from leaderboard.rankings.history import changes, lines, list_moves, list_steps
 from leaderboard.services import rescore
 from leaderboard.services.publish import publish_standings
@@ -549,12 +549,14 @@ def test_movements_between_neighbours_are_those_of_the_record(client, profanity)
     board = steps, measure, {step.version.pk: name for step in steps}, "all"
     model_lines = lines(*board)
     moves = list_moves(model_lines)
+    keys = [BoardKey(step.version.pk, measure, name, "all") for step in steps]
+    ranks = read_ranks(keys)
     for position in range(3):
         record = changes(model_lines, *board, (position, position + 1))
-        assert len(record.rows) == 7
-        assert {line.slug: change.change for line, _, _, change in record.rows} == {
-            slug: move[position] for slug, move in moves.items() if move[position] is not None
-        }
+        gains = {line.slug: change.change for line, _, _, change in record.rows}
+        assert len(gains) == 7
+        assert gains == {slug: move[position] for slug, move in moves.items() if move[position] is not None}
+        assert gains == count_gains(ranks[keys[position]], ranks[keys[position + 1]])
 
 
 @pytest.mark.parametrize(
