@@ -146,11 +146,9 @@ def publication(
     own_boards = [pair for pair in boards if (pair[0].version, pair[1].version) == (old_version.pk, new_version.pk)]
     moves: list[MovedModel] = []
     for first, second in ((sides[one], sides[other]) for one, other in own_boards if one in sides and other in sides):
+        words = first.population_words, second.population_words
         try:
-            moves += [
-                MovedModel(change, first.population_words, second.population_words)
-                for change in compare_sides(first, second).models
-            ]
+            moves += [MovedModel(change, *words) for change in compare_sides(first, second).models]
         except NoRanking:
             continue
     if not moves or new_version.published_at is None:
