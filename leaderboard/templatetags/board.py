@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import TypeVar
 
 from django import template
 from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.humanize.templatetags.humanize import ordinal
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -24,6 +26,13 @@ from scoring.metrics.formulas import MEASURES
 Item = TypeVar("Item")
 register = template.Library()
 MINUS = "−"  # noqa: RUF001 (it is as wide as a plus)
+
+
+@register.filter
+@lru_cache(maxsize=10_000)
+def nth(rank: int) -> str:
+    """A rank as in "21st", remembered: the filter beneath looks up eleven translations each time."""
+    return str(ordinal(rank))
 
 
 @register.filter
