@@ -5,6 +5,8 @@ from urllib.parse import quote, urlencode
 
 from django import template
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
 from leaderboard.rankings.view import SLICE
@@ -13,21 +15,35 @@ from leaderboard.views.ranking_address import RankingChoice
 register = template.Library()
 
 
-@register.inclusion_tag("partials/sorted_heading.html")
+# Formatted here, as cells are: a page has dozens of headings.
+HEADING = (
+    '<th scope="col" class="col-{column}{look}"{order}><span class="sorter">'
+    '<a id="{id}" href="{address}" hx-boost="true" rel="nofollow">{label}{arrow}</a>'
+    '<button type="button" class="what" tabindex="-1" popovertarget="{what}"><span aria-hidden="true">?</span>'
+    '<span class="visually-hidden">What is this: {label}</span></button></span></th>'
+)
+ORDER, ARROW = ' aria-sort="{}"', ' <span class="arrow" aria-hidden="true">{}</span>'
+
+
+@register.simple_tag
 def heading(
     choice: RankingChoice, ranking: Ranking, group: PopulationRows, key: str, label: str, numeric: bool = True
-) -> dict[str, object]:
+) -> SafeString:
     """The heading of a column: sorts by it, says whether the table is sorted so, and is asked what it is."""
     order = choice.view.order
-    return {
-        "label": label,
-        "numeric": numeric,
-        "address": choice.sorted_by(key),
-        "id": f"sort-{ranking.identity}-{group.population}-{key}",
-        "sorted": ("descending" if order.descending else "ascending") if order.key == key else "",
-        "column": "slice" if key.startswith(SLICE) else key,
-        "what": f"what-{ranking.identity}-{'slice' if key.startswith(SLICE) else key}",
-    }
+    is_sorted = order.key == key
+    column = "slice" if key.startswith(SLICE) else key
+    return format_html(
+        HEADING,
+        column=column,
+        look=" num" if numeric else "",
+        order=format_html(ORDER, "descending" if order.descending else "ascending") if is_sorted else "",
+        id=f"sort-{ranking.identity}-{group.population}-{key}",
+        address=choice.sorted_by(key),
+        label=label,
+        arrow=format_html(ARROW, "▼" if order.descending else "▲") if is_sorted else "",
+        what=f"what-{ranking.identity}-{column}",
+    )
 
 
 @register.simple_tag
