@@ -54,7 +54,7 @@ def print_coverage() -> None:
     if run is None:
         print("coverage     of this code not measured: make mutants")
         return
-    print(f"coverage     lines / branches, run in the process of a test, {format_date(run)}")
+    print(f"coverage     of lines / branches in functions, run in the process of a test, {format_date(run)}")
     cells = [
         f"{stratum:26}{lines:5.0%} /{branches:5.0%}"
         for stratum, (lines, branches) in records.measure_coverage().items()

@@ -19,7 +19,6 @@ import tomllib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from tests.mutants.operators import Mutant
 from tests.mutants.sample import draw_mutants, name_stratum
@@ -79,32 +78,34 @@ def try_mutants(
 
         list(pool.map(prepare, range(min(BENCHES, len(mutants)))))
         for number, verdict in filter(None, pool.map(try_one, mutants)):
-            verdicts[number] = verdict
-            write_record(record, {"verdicts": {key: value.as_json() for key, value in verdicts.items()}})
+            verdicts[mutants[number].key] = verdict
+            write_record(record, verdicts)
             place = f"{mutants[number].path}:{mutants[number].line}"
             print(f"{number:4} {verdict.outcome:10}{verdict.seconds:7.0f} s  {place}  {verdict.test}", flush=True)
 
 
-def write_record(record: Path, contents: dict[str, Any]) -> None:
-    """Keep what is known of a run."""
+def write_record(record: Path, verdicts: dict[str, Verdict], totals: Counter[str] | None = None) -> None:
+    """Keep what came of a run so far, by the keys of its mutants, and its totals once they are worked out."""
     record.parent.mkdir(parents=True, exist_ok=True)
+    contents = {"totals": totals, "verdicts": {key: verdict.as_json() for key, verdict in verdicts.items()}}
     record.write_text(json.dumps(contents, indent=1))
 
 
-def read_verdicts(record: Path) -> dict[int, Verdict]:
-    """What came of the mutants of a run so far, by number."""
+def read_verdicts(record: Path) -> dict[str, Verdict]:
+    """What came of a run so far, by the keys of its mutants."""
     if not record.exists():
         return {}
-    return {int(number): Verdict(**note) for number, note in json.loads(record.read_text())["verdicts"].items()}
+    return {key: Verdict(**note) for key, note in json.loads(record.read_text())["verdicts"].items()}
 
 
-def print_results(mutants: list[Mutant], verdicts: dict[int, Verdict]) -> Counter[str]:
+def print_results(mutants: list[Mutant], verdicts: dict[str, Verdict]) -> Counter[str]:
     """Print the table by package and the survivors. Returns how many were killed, survived, and are equivalent."""
     reasons = read_reasons()
     counts: dict[str, Counter[str]] = {}
     survivors = []
-    for number, verdict in sorted(verdicts.items()):
-        mutant = mutants[number]
+    trials = [(number, mutant) for number, mutant in enumerate(mutants) if mutant.key in verdicts]
+    for number, mutant in trials:
+        verdict = verdicts[mutant.key]
         reason = None if verdict.outcome in KILLED else find_reason(mutant, reasons)
         kind = "killed" if verdict.outcome in KILLED else "equivalent" if reason else "survived"
         counts.setdefault(name_stratum(mutant.path), Counter())[kind] += 1
@@ -115,10 +116,10 @@ def print_results(mutants: list[Mutant], verdicts: dict[int, Verdict]) -> Counte
     print(f"\n{'package':32}{'killed':>8}{'survived':>10}{'equivalent':>12}{'score':>8}")
     total = sum(counts.values(), Counter())
     for stratum, count in [*sorted(counts.items()), ("all", total)]:
-        trials = count["killed"] + count["survived"]
-        score = f"{count['killed'] / trials:.0%}" if trials else ""
+        size = count["killed"] + count["survived"]
+        score = f"{count['killed'] / size:.0%}" if size else ""
         print(f"{stratum:32}{count['killed']:8}{count['survived']:10}{count['equivalent']:12}{score:>8}")
-    print(f"{len(verdicts)} of {len(mutants)} drawn mutants were tried", *survivors, sep="\n")
+    print(f"{len(trials)} of {len(mutants)} drawn mutants were tried", *survivors, sep="\n")
     return total
 
 
@@ -146,11 +147,11 @@ def main() -> int:
             try_mutants({arguments.only: mutants[arguments.only]}, record, line_map, 60, arguments.tests)
         return 0
     verdicts = read_verdicts(record)
-    rest = {number: mutant for number, mutant in enumerate(mutants) if number not in verdicts}
+    rest = {number: mutant for number, mutant in enumerate(mutants) if mutant.key not in verdicts}
     try_mutants(rest, record, line_map, arguments.minutes, None)
     verdicts = read_verdicts(record)
     totals = print_results(mutants, verdicts)
-    write_record(record, {"totals": totals, "verdicts": {key: value.as_json() for key, value in verdicts.items()}})
+    write_record(record, verdicts, totals)
     return 1 if totals["survived"] else 0
 
 

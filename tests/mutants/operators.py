@@ -46,6 +46,11 @@ class Mutant:
     end: int
     replacement: str
 
+    @property
+    def key(self) -> str:
+        """What tells it from the other mutants of the same code."""
+        return f"{self.path}:{self.start}-{self.end}:{self.replacement}"
+
     def apply(self, source: bytes) -> bytes:
         """The text of the module with the change."""
         return source[: self.start] + self.replacement.encode() + source[self.end :]
