@@ -57,6 +57,15 @@ def test_one_revision_is_entered_once():
     refused(lambda: LanguageModel.objects.create(slug="y", **pinned))
 
 
+def test_revisions_of_one_model_come_from_one_place():
+    first, other, stranger = (
+        LanguageModel.objects.create(slug=slug, name="X", kind="causal", source="hub", location=place, revision=slug)
+        for slug, place in (("first", "a/b"), ("other", "a/b"), ("stranger", "a/c"))
+    )
+    assert set(LanguageModel.objects.lineage(first)) == {first, other}
+    assert set(LanguageModel.objects.lineage(stranger)) == {stranger}
+
+
 def test_an_artefact_is_named_by_a_sha256():
     refused(lambda: Artefact.objects.create(sha256="zz", kind="k", rows=1, size=1, schema_version=1))
 

@@ -83,6 +83,9 @@ def test_a_rescoring_is_paused_resumed_and_cancelled(client, operator, measured)
         client.post(reverse("steer_rescoring", args=[rescoring.pk, step]))
         rescoring.refresh_from_db()
         assert rescoring.state == state
+    for verb in ("pause rescoring", "resume rescoring"):
+        detail = AuditEvent.objects.get(verb=verb).detail
+        assert (detail["from"], detail["to"]) == (rescoring.from_version.number, rescoring.to_version.number)
     html = client.post(reverse("steer_rescoring", args=[rescoring.pk, "pause"]), follow=True).content.decode()
     assert "nothing to pause" in html
     assert client.post(reverse("steer_rescoring", args=[rescoring.pk, "explode"])).status_code == 404

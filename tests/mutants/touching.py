@@ -7,12 +7,13 @@ again and take the place of what they left before, so that a new test costs the 
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -52,6 +53,15 @@ def read_times(report: Path) -> dict[str, float]:
     """Seconds of each test that passed, by its id, from a JUnit report of pytest."""
     cases = ElementTree.parse(report).iter("testcase")  # noqa: S314
     return {f"{case.get('file')}::{case.get('name')}": float(case.get("time", 0)) for case in cases if not len(case)}
+
+
+@cache
+def imports_module(test_module: str, path: str) -> bool:
+    """Whether a test module names the module at `path` in an import; one that has gone since names none."""
+    package, _, name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").rpartition(".")
+    text = Path(test_module).read_text() if Path(test_module).exists() else ""
+    imports = rf"(from|import) {re.escape(package)}(\.{name}\b| import [^\n]*\b{name}\b)"
+    return bool(re.search(imports, text))
 
 
 @dataclass
@@ -104,14 +114,21 @@ class LineMap:
         """The tests to run, and of how many that touch the mutant; the fastest first, within the budget.
 
         A line that runs on import, or in processes that tests start, has no test of its own: the tests of its module
-        stand in, those first that run the most lines of it for their time.
+        stand in: first those of test modules that import it, then those that run the most lines of it for their time.
         """
         lines = self.tests_by_line(mutant.path)
         own = set().union(*(lines.get(number, set()) for number in range(mutant.first, mutant.last + 1)))
         order = sorted(own, key=lambda test: (self.times[test], test))
         if not own:
             counts = Counter(test for tests in lines.values() for test in tests)
-            order = sorted(counts, key=lambda test: (-counts[test] / (1 + self.times[test]), test))
+            order = sorted(
+                counts,
+                key=lambda test: (
+                    not imports_module(test.split("::")[0], mutant.path),
+                    -counts[test] / (1 + self.times[test]),
+                    test,
+                ),
+            )
         selection: list[str] = []
         seconds = 0.0
         for test in order:

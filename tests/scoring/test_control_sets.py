@@ -93,6 +93,16 @@ def test_demographics_get_as_many_texts_each_and_half_of_them_lie_where_labels_f
         assert abs(bands["high"] - share / 4) <= 1
 
 
+def test_a_score_on_the_edge_of_a_band_lies_in_the_upper_one():
+    # No high scores: a third of the texts is low, and two thirds in the middle, of which 0.3 is the least.
+    scores = itertools.cycle((0.1, 0.3))
+    rows = [
+        (f"text-{number}", f"text {number}", "a", score) for number, score in zip(range(2000), scores, strict=False)
+    ]
+    counts = Counter(row[3] for row in chosen_of(rows))
+    assert counts[0.3] == pytest.approx(2 * counts[0.1], abs=3)
+
+
 def test_thirds_by_length_are_chosen_alike_though_long_texts_be_rare():
     rows = drawn(20_000, ("a",))
     lengths = sorted(len(row[1]) for row in rows)
