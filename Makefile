@@ -72,7 +72,7 @@ browser: ## Debian's Chromium for the browser tests: installed when root and mis
 		echo "browser: Chromium could not be installed; the browser tests will be skipped"; \
 	fi
 
-lint: $(VENV)/.dev ## ruff, mypy, layers, names, templates, workflows, migrations, settings
+lint: $(VENV)/.dev audit ## ruff, mypy, layers, names, templates, workflows, migrations, settings, vulnerabilities
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -88,8 +88,7 @@ deploy-check: $(VENV)/.dev ## follow deploy/README.md on two fresh machines, by 
 	$(BIN)/python -m tests.deployment
 
 audit: $(VENV)/.dev ## known vulnerabilities of what the lock pins
-	$(BIN)/pip-audit --disable-pip --requirement requirements.lock
-	$(BIN)/pip-audit --disable-pip --no-deps --requirement requirements-torch.lock
+	$(BIN)/python -m tests.audit requirements.lock requirements-torch.lock
 
 format: $(VENV)/.dev ## put the code in its form
 	$(BIN)/ruff check --fix .
