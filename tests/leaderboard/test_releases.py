@@ -53,6 +53,7 @@ def test_a_migration_of_a_release_is_frozen(name):
     assert hashlib.sha256(content).hexdigest() == FROZEN[name], f"{name} was released: write another migration instead"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dump", sorted(RELEASES.glob("*.sqlite.sql.gz")), ids=lambda path: path.name)
 def test_a_dump_of_a_release_on_sqlite_is_migrated_with_all_its_rows(dump, tmp_path):
     database = tmp_path / "board.sqlite3"

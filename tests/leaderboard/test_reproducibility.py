@@ -323,6 +323,7 @@ def rewrite(folder: Path, change) -> None:
     path.write_text(json.dumps(content))
 
 
+@pytest.mark.slow
 def test_a_manifest_and_its_artefacts_are_checked_without_the_board(folder, capsys):
     code, said = checked(folder, capsys)
     assert code == 0
