@@ -24,9 +24,10 @@ from leaderboard.services.storage_marks import MARK
 from scoring.evaluation_sets import build_starter, get
 from scoring.language_models import ResolvedModel
 from scoring.metrics import instruments
+from tests.leaderboard.living import SLUG, entrant, small_metric, standing_in, submit
 from tests.leaderboard.storages import bucket_address, object_store, storage, use_host, use_storage  # noqa: F401
 from tests.pages import read_page
-from tests.rows import Board, Rows, keep_board, load_board
+from tests.rows import Board, Rows, keep_board, load_board, read_board, recall_boards
 
 CAUSAL, OTHER_CAUSAL, MASKED = "plumb-gpt2-l2-h128", "plumb-gpt2-l6-h128", "plumb-bert-l2-h128"
 
@@ -133,6 +134,24 @@ def seed_figures() -> None:
         load_board(figures())
 
 
+@pytest.fixture(scope="session")
+def published_rows(django_db_setup: None, django_db_blocker: Any, kept_boards: Path) -> Board:
+    """The rows of `published`."""
+
+    def build() -> None:
+        starter_metric()
+        seed_published()
+
+    with django_db_blocker.unblock():
+        return recall_boards(kept_boards, "published", lambda: [keep_board(build)])[0]
+
+
+@pytest.fixture
+def published(published_rows: Board, db: None) -> None:
+    """A board with the starter set's metric, and the published figures, and nothing measured."""
+    load_board(published_rows)
+
+
 def finish(model: LanguageModel, metric: Metric):
     """Do, in this process, what the workers would."""
     scoring = evaluate.request_evaluation(model, metric)
@@ -162,10 +181,52 @@ def keep_quickly(build: Callable[[], object]) -> Board:
 
 
 @pytest.fixture(scope="session")
-def small_board(django_db_setup: None, django_db_blocker: Any) -> Board:
+def kept_boards(pytestconfig: pytest.Config) -> Path:
+    """The folder of the boards that processes and runs share."""
+    return pytestconfig.cache.mkdir("boards")
+
+
+@pytest.fixture(scope="session")
+def small_board(django_db_setup: None, django_db_blocker: Any, kept_boards: Path) -> Board:
     """The rows of `board`."""
     with django_db_blocker.unblock():
-        return keep_quickly(build_board)
+        return recall_boards(kept_boards, "small", lambda: [keep_quickly(build_board)])[0]
+
+
+@pytest.fixture(scope="session")
+def living_rows(
+    django_db_setup: None, django_db_blocker: Any, kept_boards: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[Board]:
+    """The rows of boards with none to three entries under the first version of the stand-in's metric."""
+    folder = tmp_path_factory.mktemp("living")
+
+    def build() -> list[Board]:
+        boards = []
+
+        def add_entries() -> None:
+            metric = small_metric(folder)
+            boards.append(read_board())
+            for number in (1, 2, 3):
+                assert submit(entrant(number, metric), metric).state == Work.State.DONE
+                boards.append(read_board())
+
+        with standing_in():
+            keep_quickly(add_entries)
+        return boards
+
+    with django_db_blocker.unblock():
+        return recall_boards(kept_boards, "living", build)
+
+
+@pytest.fixture
+def load_living(living_rows: list[Board], db: None) -> Callable[[int], Metric]:
+    """Put so many entries of the stand-in's metric on the empty board; returns the metric."""
+
+    def load(entries: int) -> Metric:
+        load_board(living_rows[entries])
+        return Metric.objects.get(slug=SLUG)
+
+    return load
 
 
 @pytest.fixture(scope="module")

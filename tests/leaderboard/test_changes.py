@@ -47,11 +47,8 @@ def stage():
 
 
 @pytest.fixture
-def living(db, stage, tmp_path):
-    metric = small_metric(tmp_path)
-    for number in (1, 2):
-        submit(entrant(number, metric), metric)
-    return metric
+def living(load_living, stage):
+    return load_living(2)
 
 
 @pytest.fixture

@@ -60,15 +60,14 @@ def stage() -> Stage:
 
 
 @pytest.fixture
-def toxicity(db, tmp_path):
-    return small_metric(tmp_path)
+def toxicity(load_living):
+    return load_living(0)
 
 
 @pytest.fixture
-def living(toxicity):
+def living(load_living):
     """A board with one entry."""
-    assert submit(entrant(1, toxicity), toxicity).state == Work.State.DONE
-    return toxicity
+    return load_living(1)
 
 
 def checked(metric, trigger=Trigger.MANUAL) -> ControlCheck:

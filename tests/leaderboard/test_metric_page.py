@@ -24,7 +24,6 @@ from tests.leaderboard.living import (
     drift,
     entrant,
     malformed,
-    small_metric,
     standing_in,
     submit,
 )
@@ -46,11 +45,8 @@ def stage():
 
 
 @pytest.fixture
-def living(db, stage, tmp_path):
-    metric = small_metric(tmp_path)
-    for number in (1, 2):
-        submit(entrant(number, metric), metric)
-    return metric
+def living(load_living, stage):
+    return load_living(2)
 
 
 def terms(html: str) -> dict[str, str]:
