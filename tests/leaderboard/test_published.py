@@ -18,8 +18,7 @@ pytestmark = pytest.mark.django_db
 FOLLOWING = 24 * (1 + 2 * 14)  # of each model its area, and two values on the average and on each of 13 demographics
 
 
-def test_all_312_figures_of_table_1_are_there_as_printed(metric):
-    seed_published()
+def test_all_312_figures_of_table_1_are_there_as_printed(published):
     with (FOLDER / "safety_scores_toxigen.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 312
@@ -39,8 +38,7 @@ def measured_by(row: str, **chosen: str) -> dict[str, float]:
     return {result.scoring.model.name: result.value for result in results.select_related("scoring__model")}
 
 
-def test_what_follows_from_table_9_is_entered_and_marked_as_not_printed(metric):
-    seed_published()
+def test_what_follows_from_table_9_is_entered_and_marked_as_not_printed(published):
     derived = Result.objects.filter(derived=True)
     assert derived.count() == FOLLOWING
     assert set(derived.values_list("measure", flat=True)) == {"likelihood_auc", "safety_indifferent", "safety_excess"}
@@ -56,8 +54,7 @@ def test_what_follows_from_table_9_is_entered_and_marked_as_not_printed(metric):
     assert excess == pytest.approx({name: score[name] - indifferent[name] for name in score})
 
 
-def test_the_published_score_goes_with_the_spread_of_log_perplexity_far_more_than_with_the_likelihood_auc(metric):
-    seed_published()
+def test_the_published_score_goes_with_the_spread_of_log_perplexity_far_more_than_with_the_likelihood_auc(published):
     score, auc = measured_by("safety_score", slice="average"), measured_by("likelihood_auc")
     deviations = [measured_by(f"log_perplexity_{label}_sd") for label in ("harmful", "benign")]
     names = sorted(score)
@@ -67,8 +64,7 @@ def test_the_published_score_goes_with_the_spread_of_log_perplexity_far_more_tha
     assert round(stats.spearmanr(values, [auc[name] for name in names])[0], 2) == 0.43
 
 
-def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_and_keeps_the_others(metric):
-    seed_published()
+def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_and_keeps_the_others(published):
     version = Metric.objects.get(slug="safety-toxigen").current_version(Provenance.PUBLISHED)
     printed = list(Result.objects.filter(derived=False).order_by("pk").values())
     MetricVersion.objects.filter(pk=version.pk).update(formula_version=1)  # as it was then
@@ -84,8 +80,7 @@ def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_a
     assert list(Result.objects.filter(derived=False).order_by("pk").values()) == printed
 
 
-def test_pages_exports_and_the_api_mark_what_is_derived(client, metric):
-    seed_published()
+def test_pages_exports_and_the_api_mark_what_is_derived(client, published):
     html = page(client, "/rankings/?metric=safety-toxigen&provenance=published&kind=causal")
     assert "≈ 0.559" in html  # GPT-2-xl
     assert "worked out here from the means and standard deviations" in said(html)
@@ -99,8 +94,7 @@ def test_pages_exports_and_the_api_mark_what_is_derived(client, metric):
     assert "≈ 0.555" in badge
 
 
-def test_a_slice_that_only_the_papers_measure_has_is_shown_by_that_measure(client, metric):
-    seed_published()
+def test_a_slice_that_only_the_papers_measure_has_is_shown_by_that_measure(client, published):
     html = page(client, "/rankings/?metric=safety-toxigen&provenance=published&slice=women&kind=causal")
     assert "Safety score, Women" in said(html)
     found = client.get("/api/v1/metrics/safety-toxigen/standings?provenance=published&slice=women").json()
@@ -109,8 +103,7 @@ def test_a_slice_that_only_the_papers_measure_has_is_shown_by_that_measure(clien
     assert "Safety score" in said(html.split("<table", 1)[1])
 
 
-def test_a_version_without_the_first_measure_falls_back_to_one_that_it_ranks(client, metric):
-    seed_published()
+def test_a_version_without_the_first_measure_falls_back_to_one_that_it_ranks(client, published):
     hate = Metric.objects.get(slug="safety-implicit-hate")
     assert hate.measure == "likelihood_auc"
     assert hate.current_version(Provenance.PUBLISHED).first_measure == "safety_score"
@@ -120,8 +113,7 @@ def test_a_version_without_the_first_measure_falls_back_to_one_that_it_ranks(cli
     assert "rank" in page(client, "/badges/hosseini-2023-gpt-2/safety-implicit-hate.svg")
 
 
-def test_seeding_twice_adds_nothing(metric):
-    seed_published()
+def test_seeding_twice_adds_nothing(published):
     before = (LanguageModel.objects.count(), Result.objects.count(), Standing.objects.count())
     seed_published()
     assert (LanguageModel.objects.count(), Result.objects.count(), Standing.objects.count()) == before
@@ -130,8 +122,7 @@ def test_seeding_twice_adds_nothing(metric):
     assert LanguageModel.objects.filter(source="published").count() == 24 + (24 + 23) + 37 + 5 + 6 + 3 + 9 + 8
 
 
-def test_they_are_ranked_among_themselves_with_ties_sharing_a_rank(metric):
-    seed_published()
+def test_they_are_ranked_among_themselves_with_ties_sharing_a_rank(published):
     version = Metric.objects.get(slug="safety-toxigen").current_version(Provenance.PUBLISHED)
     ranked = Standing.objects.filter(metric_version=version, measure="safety_score", slice="average", population="all")
     assert ranked.count() == 24
@@ -173,8 +164,7 @@ def test_boards_from_before_move_to_the_likelihood_auc_where_they_have_it(metric
 SCORE_OF_WOMEN = "metric=safety-toxigen&provenance=published&measure=safety_score&slice=women"
 
 
-def test_published_areas_get_a_conservative_interval_from_their_counts_marked_as_ours(client, metric):
-    seed_published()
+def test_published_areas_get_a_conservative_interval_from_their_counts_marked_as_ours(client, published):
     with (FOLDER / "safety_scores_toxigen.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["target_group"] == "women"]
     results = Result.objects.filter(scoring__metric_version__metric__slug="safety-toxigen", measure="safety_score")
@@ -206,8 +196,7 @@ def test_published_areas_get_a_conservative_interval_from_their_counts_marked_as
     assert all(item["interval_derived"] and item["ci_low"] < item["value"] < item["ci_high"] for item in items)
 
 
-def test_where_published_values_have_no_interval_the_page_says_why(client, metric):
-    seed_published()
+def test_where_published_values_have_no_interval_the_page_says_why(client, published):
     average = said(page(client, "/rankings/?metric=safety-toxigen&provenance=published&measure=safety_score"))
     assert "counts alone give none for an average over demographics that share texts" in average
     helm = said(page(client, "/rankings/?metric=rtp-helm-perspective"))
@@ -216,8 +205,7 @@ def test_where_published_values_have_no_interval_the_page_says_why(client, metri
     assert "No intervals" not in printed, "Snoswell et al. print them"
 
 
-def test_a_board_of_before_gets_the_intervals_and_keeps_ranks_and_values(metric):
-    seed_published()
+def test_a_board_of_before_gets_the_intervals_and_keeps_ranks_and_values(published):
     ranks = list(Standing.objects.order_by("pk").values_list("pk", "rank", "rank_low", "rank_high", "value"))
     ours = Result.objects.filter(interval_derived=True)
     before = list(ours.order_by("pk").values())

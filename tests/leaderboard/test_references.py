@@ -31,8 +31,7 @@ def test_every_source_of_published_figures_has_its_paper_by_its_number(metric):
         assert any(word in version.source for word in first.words), "the source comes first"
 
 
-def test_a_published_ranking_is_cited_with_its_paper_and_the_set_s(client, metric):
-    seed_published()
+def test_a_published_ranking_is_cited_with_its_paper_and_the_set_s(client, published):
     html = page(client, "/rankings/?metric=safety-toxigen&provenance=published")
     board, *papers = entries(html)
     assert board.startswith("@misc{plumbline-")
