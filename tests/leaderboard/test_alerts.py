@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from io import StringIO
@@ -24,9 +24,7 @@ from leaderboard.operations.alerts import delivery
 from leaderboard.services import checks, evaluate, rescore, signs_of_life
 from leaderboard.services.outbox import send_due
 from tests.leaderboard import living
-from tests.leaderboard.conftest import keep_quickly
 from tests.loopback import QuietHandler, serving
-from tests.rows import Board, load_board
 
 pytestmark = pytest.mark.django_db
 
@@ -85,24 +83,9 @@ def stage():
         yield found
 
 
-@pytest.fixture(scope="module")
-def rows(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Board:
-    """A board with two entries, built once."""
-    folder = tmp_path_factory.mktemp("alerts")
-
-    def build() -> None:
-        metric = living.small_metric(folder)
-        for number in (1, 2):
-            living.submit(living.entrant(number, metric), metric)
-
-    with django_db_blocker.unblock(), living.standing_in():
-        return keep_quickly(build)
-
-
 @pytest.fixture
-def board(rows: Board, db: None, stage: living.Stage) -> Metric:
-    load_board(rows)
-    return Metric.objects.get(slug=living.SLUG)
+def board(load_living: Callable[[int], Metric], stage: living.Stage) -> Metric:
+    return load_living(2)
 
 
 def told() -> None:
