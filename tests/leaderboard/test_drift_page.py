@@ -28,11 +28,9 @@ from tests.leaderboard.living import (
     deliver,
     drain,
     drift,
-    entrant,
     lost,
     small_metric,
     standing_in,
-    submit,
     waiting,
 )
 from tests.leaderboard.test_history import page, said, table
@@ -50,12 +48,9 @@ def stage() -> Stage:
 
 
 @pytest.fixture
-def living(db, tmp_path):
+def living(load_living):
     """A board with two entries."""
-    metric = small_metric(tmp_path)
-    for number in (1, 2):
-        submit(entrant(number, metric), metric)
-    return metric
+    return load_living(2)
 
 
 def check(metric, trigger="manual") -> ControlCheck:
