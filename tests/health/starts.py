@@ -53,7 +53,8 @@ def is_answered(address: str) -> bool:
 def measure_process(command: str, is_ready: Callable[[], bool]) -> tuple[float, float]:
     """Seconds from the start of a process until it is ready, and MiB of it and its children then; it is ended."""
     began = time.monotonic()
-    process = subprocess.Popen(shlex.split(command), start_new_session=True)
+    variables = os.environ | {"PYTHONWARNINGS": "ignore"}  # of a run as root, of no static files yet
+    process = subprocess.Popen(shlex.split(command), env=variables, start_new_session=True)
     try:
         while not is_ready():
             if process.poll() is not None or time.monotonic() - began > PATIENCE:
