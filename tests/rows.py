@@ -112,10 +112,10 @@ def hash_code() -> str:
     """The state of all that a board is made by: the code, what it stands on, and what the tests build boards with."""
     root = settings.BASE_DIR
     helpers = [path for path in (root / "tests").rglob("*.py") if not path.name.startswith("test_")]
-    sources = [path for name in ("leaderboard", "scoring") for path in (root / name).rglob("*") if path.is_file()]
+    sources = [path for name in ("leaderboard", "scoring") for path in (root / name).rglob("*")]
     state = hashlib.sha256()
     for path in sorted([*helpers, *sources, root / "requirements.lock"]):
-        if path.suffix != ".pyc":
+        if path.is_file() and "__pycache__" not in path.parts:  # other processes write there
             state.update(f"{path} {path.stat().st_size} ".encode() + path.read_bytes())
     return state.hexdigest()
 
