@@ -54,7 +54,7 @@ class Unread:
         ]
 
 
-def publish_standings(version: MetricVersion, *, read_files: bool = True) -> None:
+def publish_standings(version: MetricVersion, *, read_files: bool = True, needs_all: bool = False) -> None:
     """Rank all entries of `version` on every ranked measure and slice, among all models and among those like them.
 
     One transaction: readers see the old ranking until the new one is whole. Ranks of measured entries come with the
@@ -63,7 +63,8 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True) -> Non
 
     An entry whose stored file is lost keeps the place of its value, and the range that it had; where it had none, it is
     not ranked, and the version says why. Without `read_files` all ranges are kept until `renew_ranges`: nobody has to
-    wait for the storage to take a model off a ranking. Raises ValueError where the version is superseded or retired:
+    wait for the storage to take a model off a ranking. With `needs_all` a lost file raises what it does, and nothing is
+    published: a version begins with all of its entries. Raises ValueError where the version is superseded or retired:
     its standings stay as they were; what the storage raises where it is away.
     """
     with transaction.atomic():
@@ -80,7 +81,8 @@ def publish_standings(version: MetricVersion, *, read_files: bool = True) -> Non
         )
         measures = ranked_measures(version)
         reasons = dict.fromkeys(range(len(scorings)), "") if kept_for_later else {}
-        joint = covariances(version, scorings, measures, reasons) if version.measured and read_files else {}
+        errors = None if needs_all else reasons
+        joint = covariances(version, scorings, measures, errors) if version.measured and read_files else {}
         # Now, as a file that has been found whole while it was read makes ranges due.
         MetricVersion.objects.filter(pk=version.pk).update(
             most_missing=version.most_missing, publications=F("publications") + 1, ranges_due=kept_for_later

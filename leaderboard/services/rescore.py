@@ -26,6 +26,7 @@ from leaderboard.models import (
 )
 from leaderboard.models.clock import database_now
 from leaderboard.services.alone import each_alone
+from leaderboard.services.artefacts import ArtefactLost, note_loss
 from leaderboard.services.audit import record
 from leaderboard.services.failures import BOARD_FAULTS, failure_called, redact
 from leaderboard.services.locks import lock_metric, lock_rescoring
@@ -144,7 +145,7 @@ def open_rescoring(
         user,
     )
     transaction.on_commit(lambda: send(version))
-    transaction.on_commit(lambda: advance(rescoring))  # there may be nothing to wait for
+    transaction.on_commit(lambda: each_alone(advance, [rescoring]))  # there may be nothing to wait for
     return rescoring
 
 
@@ -299,31 +300,43 @@ def note_progress(rescoring: Rescoring) -> int:
 
 
 def advance(rescoring: Rescoring) -> bool:
-    """Publish the new version once all its entries are done; returns whether it did. Safe to call at any time."""
-    with transaction.atomic():
-        lock_metric(rescoring.metric_id)  # no model lands in a version as it is given up
-        rescoring = lock_rescoring(rescoring.pk)
-        if rescoring.state != Rescoring.State.RUNNING or note_progress(rescoring):
-            return False
-        version = rescoring.to_version
-        if version.formula_version > version.metric.formula.version:
-            return False  # newer code publishes it
-        unscored_entries = version.scorings.filter(given_up() | given_up("run__")).exclude(state=Work.State.DONE)
-        if unscored_entries.exists() and (retirement := find_end(version.scorer)):
-            end(rescoring, f"not all entries could be scored any more: {retirement}")
-            return False
-        for scoring in unscored_entries.select_related("model", "run"):
-            has_ended = scoring.state in (Work.State.FAILED, Work.State.CANCELLED)
-            reason = scoring.reason if has_ended or scoring.run is None else scoring.run.reason
-            leave_behind(version, scoring, reason or "it was cancelled")
-        if not version.scorings.filter(state=Work.State.DONE).exists():
-            end(rescoring, "not one entry could be scored: see the reasons of the entries")
-            return False
-        publish_standings(version)
-        rescoring.move(Rescoring.State.PUBLISHED, finished_at=Now())
-        record_publication(rescoring)
-        Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
-        log.info("%s: published, %d entries", version, rescoring.total)
+    """Publish the new version once all its entries are done; returns whether it did. Safe to call at any time.
+
+    Raises ArtefactLost where a file of an entry is lost: the version waits for it, as for entries that are not scored.
+    """
+    try:
+        return publish_if_complete(rescoring)
+    except ArtefactLost as error:
+        note_loss(error)
+        raise
+
+
+@transaction.atomic
+def publish_if_complete(rescoring: Rescoring) -> bool:
+    """Publish the new version unless an entry of it is neither done nor given up; returns whether it was published."""
+    lock_metric(rescoring.metric_id)  # no model lands in a version as it is given up
+    rescoring = lock_rescoring(rescoring.pk)
+    if rescoring.state != Rescoring.State.RUNNING or note_progress(rescoring):
+        return False
+    version = rescoring.to_version
+    if version.formula_version > version.metric.formula.version:
+        return False  # newer code publishes it
+    unscored_entries = version.scorings.filter(given_up() | given_up("run__")).exclude(state=Work.State.DONE)
+    if unscored_entries.exists() and (retirement := find_end(version.scorer)):
+        end(rescoring, f"not all entries could be scored any more: {retirement}")
+        return False
+    for scoring in unscored_entries.select_related("model", "run"):
+        has_ended = scoring.state in (Work.State.FAILED, Work.State.CANCELLED)
+        reason = scoring.reason if has_ended or scoring.run is None else scoring.run.reason
+        leave_behind(version, scoring, reason or "it was cancelled")
+    if not version.scorings.filter(state=Work.State.DONE).exists():
+        end(rescoring, "not one entry could be scored: see the reasons of the entries")
+        return False
+    publish_standings(version, needs_all=True)
+    rescoring.move(Rescoring.State.PUBLISHED, finished_at=Now())
+    record_publication(rescoring)
+    Metric.objects.filter(pk=version.metric_id).update(scorer=version.scorer)  # where another one took over
+    log.info("%s: published, %d entries", version, rescoring.total)
     return True
 
 
@@ -369,7 +382,7 @@ def resume(rescoring: Rescoring, user: User | None = None) -> bool:
     is_resumed = _hold(rescoring, Rescoring.State.RUNNING, user)
     if is_resumed:
         send(rescoring.to_version)
-        advance(rescoring)
+        each_alone(advance, [rescoring])
     return is_resumed
 
 

@@ -19,6 +19,7 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts, scorers
 from leaderboard.services.abilities import note_ability, worker_name
+from leaderboard.services.alone import each_alone
 from leaderboard.services.audit import record
 from leaderboard.services.checks import control_of, require_check, was_checked
 from leaderboard.services.entry_checks import check_entry
@@ -95,7 +96,7 @@ def score(scoring: Scoring) -> bool:
             say(scoring, f"Shown and not ranked under {version.metric.title}: {scoring.why_unranked}.")
     rescoring = rescoring_to(scoring.metric_version)
     if rescoring:
-        advance(rescoring)
+        each_alone(advance, [rescoring])  # where a file is lost or the storage away, the sweep publishes later
     return True
 
 

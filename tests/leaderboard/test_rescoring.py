@@ -152,7 +152,7 @@ def test_a_superseded_version_cannot_be_published_again(board, stage):
 def test_publishing_takes_in_only_scorings_that_are_done(board, stage, state):
     version = board.current_version()
     scoring = version.scorings.get(model__slug="entrant-2")
-    Scoring.objects.filter(pk=scoring.pk).update(state=state)
+    Scoring.objects.filter(pk=scoring.pk).update(state=state, reason="one of its own")
     assert scoring.results.exists(), "its numbers of before are still there"
     publish_standings(version)
     assert names_of(version) == {"entrant-1", "entrant-3"}
@@ -225,6 +225,26 @@ def test_an_entry_whose_outputs_are_lost_is_waited_for_and_the_version_says_so(b
         waits = rescoring.to_version.scorings.get(model=scoring.model)
         assert (waits.state, waits.attempts) == (Work.State.QUEUED, 0)
         assert waits.waits_since
+    drain()
+    assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
+    assert not OutdatedEntry.objects.exists()
+
+
+def test_a_version_is_not_published_while_a_file_of_its_scores_is_lost(board, stage):
+    old_version = board.current_version()
+    drift(stage)
+    check_by_hand(board)
+    rescoring = active(board)
+    deliver(waiting()[0])
+    scoring = rescoring.to_version.scorings.get(state=Work.State.DONE)
+    with lost(scoring.replicates or scoring.artefact):
+        while works := waiting():
+            deliver(works[0])
+        assert not rescoring.to_version.scorings.exclude(state=Work.State.DONE).exists()
+        rescore.advance_all()
+        assert board.current_version() == old_version
+        scoring.refresh_from_db()
+        assert "missing" in scoring.lost_files  # which opens an incident
     drain()
     assert names_of(board.current_version()) == {"entrant-1", "entrant-2", "entrant-3"}
     assert not OutdatedEntry.objects.exists()
