@@ -77,14 +77,9 @@ def stage() -> Iterator[Stage]:
 
 
 @pytest.fixture
-def board(db, tmp_path) -> Metric:
+def board(load_living) -> Metric:
     """Three entries under the first version."""
-    metric = small_metric(tmp_path)
-    for number in (1, 2, 3):
-        request_evaluation(entrant(number, metric), metric, send=False)
-    drain()
-    assert metric.current_version().standings.values("model").distinct().count() == 3
-    return metric
+    return load_living(3)
 
 
 def check_by_hand(metric: Metric) -> ControlCheck:
