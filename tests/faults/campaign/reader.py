@@ -53,10 +53,11 @@ class Reader:
         self.rankings[metric, number].add(hashlib.sha256(json.dumps(rows).encode()).hexdigest())
 
     def find_mixtures(self) -> list[str]:
-        """Say which rankings were read that differ from what all versions of a metric show."""
+        """Say which rankings were read that differ from what all versions of a metric show; each difference once."""
         hashes: dict[str, set[str]] = defaultdict(set)
         for (metric, _), contents in self.rankings.items():
             hashes[metric] |= contents
-        return [
-            f"{metric} was read in {len(contents)} forms" for metric, contents in hashes.items() if len(contents) > 1
-        ]
+        mixed_metrics = [metric for metric, contents in hashes.items() if len(contents) > 1]
+        for key in [key for key in self.rankings if key[0] in mixed_metrics]:
+            del self.rankings[key]  # or every later fault would be blamed for it
+        return [f"{metric} was read in {len(hashes[metric])} forms" for metric in mixed_metrics]
