@@ -40,6 +40,7 @@ from leaderboard.models import (
 from leaderboard.models.audit import LogSection
 from leaderboard.submissions.forms.hub import HubForm
 from leaderboard.submissions.forms.outputs import OutputsForm, ToolForm
+from tests.leaderboard.continuations import import_sample
 from tests.leaderboard.submitting import person
 
 HANDLING = "how workers of this board handle the work, which is over in what is exported"
@@ -345,7 +346,8 @@ def test_each_column_of_a_model_is_on_its_card_or_has_a_reason():
     ("page", "form"),
     [("submit_hub", HubForm), ("submit_outputs", OutputsForm), ("submit_tool", ToolForm)],
 )
-def test_each_field_of_a_form_can_be_filled_in_on_its_page(client, measured_board, page, form):
+def test_each_field_of_a_form_can_be_filled_in_on_its_page(client, measured_board, tmp_path, page, form):
+    import_sample(tmp_path)  # what outputs of a tool can be for
     client.force_login(person("ada"))
     html = client.get(reverse(page)).content.decode()
     inputs = set(re.findall(r'<(?:input|select|textarea)\b[^>]*?\bname="([^"]+)"', html, re.S))
