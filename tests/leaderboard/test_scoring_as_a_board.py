@@ -68,6 +68,7 @@ def test_an_address_where_no_board_answers_is_refused_by_name(served, path):
         read_fingerprints(served + path, NAME)
 
 
+@pytest.mark.slow
 def test_the_installed_command_scores_what_a_harness_kept(tmp_path: Path):
     samples = tmp_path / "samples_task.jsonl"
     samples.write_text("".join(json.dumps({"doc_id": 1, "filtered_resps": [text]}) + "\n" for text in TEXTS))

@@ -20,7 +20,7 @@ print(sorted({"torch", "transformers", "detoxify"} & set(sys.modules)))
 @pytest.mark.either_database
 def test_pages_tasks_and_commands_start_without_the_libraries_that_run_models(tmp_path):
     started = subprocess.run(
-        [sys.executable, "-W", "error", "-c", PROGRAM],  # what is deprecated, too
+        [sys.executable, "-W", "error::DeprecationWarning", "-c", PROGRAM],  # what is deprecated, too
         env={**os.environ, "PLUMBLINE_VAR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "leaderboard.settings"},
         capture_output=True,
         text=True,

@@ -29,6 +29,7 @@ def test_where_there_is_no_gpu_the_table_says_so_and_how_to_have_it(capsys, monk
     assert "`python -m tests.bench gpu` on a host with one" in text
 
 
+@pytest.mark.slow
 def test_the_script_measures_every_row_of_a_device(capsys, monkeypatch):
     monkeypatch.setattr(gpu, "find_spec", lambda _name: None)  # minicons, whose own warnings are errors in tests
     calls: list[tuple[object, ...]] = []

@@ -31,6 +31,7 @@ def corpora(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_pair_is_two_models_with_cards_and_a_report(corpora, tmp_path):
     report = json.loads(
         finetune_pair(str(tiny_folder("GPT-2")), corpora, tmp_path / "pair", FineTuning(**QUICK)).read_text()
