@@ -77,6 +77,7 @@ def object_paths(folder: Path) -> set[Path]:
     return {path for path in (folder / "objects").rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_set_made_during_a_publication_restores_with_one_whole_version_and_the_next_copies_what_is_new(
     version: MetricVersion, place: BackupPlace, tmp_path: Path
 ):

@@ -81,6 +81,7 @@ def test_a_first_model_is_in_the_log_with_its_texts_its_numbers_and_its_version(
     assert found[-1].startswith("Evaluation set. The evaluation set ten-prompts v1 was imported, 10 texts.")
 
 
+@pytest.mark.slow
 def test_bundled_models_are_in_the_log_by_name_with_a_link(client, db):
     models = add_bundled()
     found = log(client)

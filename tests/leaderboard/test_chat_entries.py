@@ -29,6 +29,7 @@ from tests.pages import read_page
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.slow
 def test_a_model_has_an_entry_for_each_interface(tmp_path):
     folder = str(chat_model(tmp_path / "tuned"))
     text, _ = add_model(folder)

@@ -53,6 +53,7 @@ def faults(path: str, answer) -> list[str]:
     return wrong if policy["script-src"] == expected else [*wrong, policy["script-src"]]
 
 
+@pytest.mark.slow
 def test_every_answer_has_a_policy_by_which_no_text_becomes_code(admin_client):
     answers = {path: admin_client.get(path) for path in addresses() if not path.endswith((".zip", "/readyz"))}
     assert {path: wrong for path, answer in answers.items() if (wrong := faults(path, answer))} == {}

@@ -75,6 +75,7 @@ def test_addresses_and_parts_of_pages_are_kept_apart(client, board):
     assert len(parts) == 3
 
 
+@pytest.mark.slow
 def test_a_new_entry_is_on_the_page_at_once(client, board):
     models = {model.name: model for model in add_bundled()}
     before = client.get("/rankings/?metric=safety-starter")

@@ -45,6 +45,7 @@ def test_the_first_result_is_the_page_that_is_meant(client, query, kind, address
     assert client.get(address).status_code == 200
 
 
+@pytest.mark.slow
 def test_every_result_of_a_wide_search_leads_to_a_page(client):
     addresses = {entry.address for _, entries in search("a").groups for entry in entries}
     assert len(addresses) > 20

@@ -117,6 +117,7 @@ def test_a_wrong_argument_is_refused_in_words(wrong, says, texts, capsys):
     assert says in err
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     (tmp_path / "many.txt").write_text("It rained all day.\n" * 3000)
     command = [sys.executable, "-m", "scoring", "perplexity", "--model", str(BUNDLED / CAUSAL), "--texts"]

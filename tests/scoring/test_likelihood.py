@@ -254,6 +254,7 @@ def test_a_text_longer_than_the_context_is_scored_in_strided_windows_with_each_t
 
 
 @pytest.mark.parametrize("name", ONE_OF_A_KIND)
+@pytest.mark.slow
 def test_ten_thousand_words_are_scored(name):
     loaded = tiny(name)
     (found,) = likelihoods(loaded, ["rain " * 9_999 + "rain"])
