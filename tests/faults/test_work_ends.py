@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from leaderboard.celery import app
@@ -107,7 +108,7 @@ def test_work_whose_workers_die_without_a_word_is_given_up_after_the_allowed_att
         lease = leases.Lease(run)
         assert run.claim(lease.id, "gpu@host")
         assert again(run).attempts == number  # counted as it begins: nobody says how this one ends
-        Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now())
+        Run.objects.filter(pk=run.pk).update(lease_expires_at=Now())
     with leases.claim(run) as lease:
         assert lease is None
     assert (again(run).state, run.fault) == (Work.State.FAILED, "WorkersDied")

@@ -15,6 +15,7 @@ from django.core import mail
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.db.models.functions import Now
 from django.urls import reverse
 from django.utils import timezone
 
@@ -91,7 +92,7 @@ def board(load_living: Callable[[int], Metric], stage: living.Stage) -> Metric:
 def told() -> None:
     """What beat does each minute, with all pauses over."""
     alerts.look()
-    OutboxMessage.objects.update(not_before=timezone.now())
+    OutboxMessage.objects.update(not_before=Now())
     send_due([alerts.ALERTS])
 
 
@@ -228,7 +229,7 @@ def test_a_receiver_that_fails_is_tried_again_with_growing_pauses_until_it_is_ba
         assert message.error == f"it answered {status}"
         pauses.append((message.not_before - before).total_seconds())
         assert send_due([alerts.ALERTS]) == 0  # not before the pause is over
-        OutboxMessage.objects.update(not_before=timezone.now())
+        OutboxMessage.objects.update(not_before=Now())
     assert [round(pause / 10) * 10 for pause in pauses] == [30, 60, 120]
     receiver.status = 204
     assert send_due([alerts.ALERTS]) == 1
@@ -280,7 +281,7 @@ def test_who_dies_while_sending_leaves_the_message_to_the_next(board, receiver, 
         with pytest.raises(living.Killed):
             send_due([alerts.ALERTS])
     assert send_due([alerts.ALERTS]) == 0  # it may still be under way
-    OutboxMessage.objects.update(not_before=timezone.now())
+    OutboxMessage.objects.update(not_before=Now())
     assert send_due([alerts.ALERTS]) == 1
 
 
@@ -291,7 +292,7 @@ def test_a_message_is_given_up_after_days_and_where_its_receiver_is_gone(board, 
     OutboxMessage.objects.update(attempts=alerts.ALERTS.most_attempts - 1)
     send_due([alerts.ALERTS])
     assert OutboxMessage.objects.get().given_up_at
-    OutboxMessage.objects.update(given_up_at=None, not_before=timezone.now())
+    OutboxMessage.objects.update(given_up_at=None, not_before=Now())
     settings.ALERT_WEBHOOK = []
     send_due([alerts.ALERTS])
     message = OutboxMessage.objects.get()

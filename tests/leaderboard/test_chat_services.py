@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from django.core import serializers
 from django.core.management import call_command
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from leaderboard import models as tables
 from leaderboard.models import LanguageModel, Metric, Run, Work
@@ -141,7 +141,7 @@ def test_no_key_is_stored_or_shown(toxicity, service, stage, caplog):
     assert first.state == Work.State.DONE
     assert set(stage.keys) == {f"Bearer {KEY}"}
     LanguageModel.objects.filter(pk=service.pk).update(revision="another")
-    Run.objects.filter(pk=first.run.pk).update(epoch=7, not_before=timezone.now())
+    Run.objects.filter(pk=first.run.pk).update(epoch=7, not_before=Now())
     stage.respond = lambda _request: as_json({"error": f"{KEY} is wrong"}, 401)
     failed = collected(Run.objects.create(model=service, protocol=first.run.protocol))
     assert failed.state == Work.State.FAILED

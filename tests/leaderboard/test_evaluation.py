@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from django.core.files.storage import default_storage
+from django.db.models.functions import Now
 from django.utils import timezone
 from scipy import stats
 
@@ -221,7 +222,7 @@ def test_a_lease_that_ran_out_can_be_taken_over_and_its_old_holder_writes_nothin
     run = request_evaluation(models[CAUSAL], metric).run
     old, new = leases.Lease(run), leases.Lease(run)
     assert run.claim(old.id)
-    Run.objects.filter(pk=run.pk).update(lease_expires_at=timezone.now())
+    Run.objects.filter(pk=run.pk).update(lease_expires_at=Now())
     assert run.claim(new.id)
     with pytest.raises(leases.LeaseLost):
         old.note(at_once=True, done=1)
@@ -258,7 +259,7 @@ def test_a_passing_fault_is_tried_again_later_and_given_up_after_the_last_attemp
     collect.collect(run)  # too early: nothing happens
     run.refresh_from_db()
     assert run.attempts == 1
-    Run.objects.filter(pk=run.pk).update(not_before=timezone.now())
+    Run.objects.filter(pk=run.pk).update(not_before=Now())
     collect.collect(run)
     run.refresh_from_db()
     assert (run.state, run.attempts) == (Work.State.FAILED, 2)

@@ -5,6 +5,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from leaderboard.models import LanguageModel, Metric, Run, Standing, Work
@@ -146,7 +147,7 @@ def test_a_server_that_fails_is_asked_again_later_with_the_reason(toxicity, serv
     assert run.not_before > timezone.now()
     assert "tries failed, the last with status 500" in run.reason
     stage.respond = completion
-    Run.objects.filter(pk=run.pk).update(not_before=timezone.now())
+    Run.objects.filter(pk=run.pk).update(not_before=Now())
     assert finish(served, toxicity).state == Work.State.DONE
 
 
@@ -162,7 +163,7 @@ def test_what_was_asked_of_a_server_before_an_interruption_is_not_asked_again(to
     assert (run.state, run.done) == (Work.State.QUEUED, 5)
     failing.clear()
     stage.requests.clear()
-    Run.objects.filter(pk=run.pk).update(not_before=timezone.now())
+    Run.objects.filter(pk=run.pk).update(not_before=Now())
     collect.collect(run)
     run.refresh_from_db()
     assert run.state == Work.State.DONE
