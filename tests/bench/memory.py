@@ -8,6 +8,7 @@ backs, or all that is there at the end where that is more, as weights that are u
 
 import gc
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -15,10 +16,10 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import django
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from leaderboard.services.memory import LIBRARIES, memory_needed, seconds_estimated
 from scoring.language_models import BUNDLED
 from scoring.language_models.loading import load_files
 from scoring.language_models.precision import BYTES_A_NUMBER
@@ -34,6 +35,10 @@ MOMENT = 0.002  # seconds between two looks at the memory
 
 def memory_table() -> None:
     """Print, for each size and precision, what was measured and what is estimated."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "leaderboard.settings")
+    django.setup()  # which the site's estimates need: they stand on its models
+    from leaderboard.services.memory import LIBRARIES, memory_needed, seconds_estimated
+
     print(f"matrix product on {torch.get_num_threads()} threads: {describe_rates(rates_by_precision())}")
     print(f"{'parameters, precision':24}{'memory':>12}{'estimated':>12}{'seconds per 1,000':>20}{'estimated':>12}")
     for layers, hidden, count in SIZES:
