@@ -5,16 +5,18 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 
-LOCK_SECONDS = 3  # that a migration waits for a table; readers of the board wait behind it for as long
-TRIES = 20
+# How long a migration waits for a table; readers of the board wait behind it for as long. After a whole second
+# PostgreSQL looks for deadlocks, and could end the query of a reader who waits for a table that the migration has.
+LOCK_SECONDS = 0.5
+TRIES = 60
 PAUSE = 2.0  # seconds between two tries
-LOCK_NOT_AVAILABLE = "55P03"  # of PostgreSQL
+IN_THE_WAY = ("55P03", "40P01")  # PostgreSQL's codes of a lock that was not got in time, and of a deadlock
 
 
 class Command(migrate.Command):
     help = (
         f"{migrate.Command.help} Beside a board that runs: where a table is in use, a migration gives way after "
-        f"{LOCK_SECONDS} s and is tried again, so that nobody waits behind it for long."
+        f"{LOCK_SECONDS:g} s and is tried again, so that nobody waits behind it for long."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -23,7 +25,7 @@ class Command(migrate.Command):
             super().handle(*args, **options)
             return
         with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")
+            cursor.execute(f"SET lock_timeout = {round(1000 * LOCK_SECONDS)}")
         try:
             self.migrate_patiently(*args, **options)
         finally:
@@ -37,7 +39,7 @@ class Command(migrate.Command):
                 super().handle(*args, **options)
                 return
             except OperationalError as error:
-                if getattr(error.__cause__, "pgcode", None) != LOCK_NOT_AVAILABLE:
+                if getattr(error.__cause__, "pgcode", None) not in IN_THE_WAY:
                     raise
                 self.stdout.write(f"a table is in use: it is tried again in {PAUSE:g} s")
                 time.sleep(PAUSE)
