@@ -281,7 +281,8 @@ class MetricVersion(models.Model):
 
     def measure_on(self, name: str) -> str:
         """Return the measure shown first on the slice `name`: the first one, unless only others are ranked there."""
-        return self.measure_among(set(self.standings.filter(slice=name).values_list("measure", flat=True).distinct()))
+        standings = self.standings.filter(slice=name).order_by()
+        return self.measure_among(set(standings.values_list("measure", flat=True).distinct()))
 
     def measure_among(self, ranked_measures: Collection[str]) -> str:
         """Return the measure shown first of `ranked_measures`; the first one where there is none of its ranked ones."""

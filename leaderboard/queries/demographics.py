@@ -134,7 +134,7 @@ def entries_of(version: MetricVersion) -> dict[int, BoardModel]:
 
 def usual_measure(version: MetricVersion) -> str:
     """The measure shown unless another is asked for: the version's first one of those it ranks on demographics."""
-    standings = version.standings.exclude(slice__in=(*OVERALL, *DISTILLED))
+    standings = version.standings.exclude(slice__in=(*OVERALL, *DISTILLED)).order_by()
     return version.measure_among(set(standings.values_list("measure", flat=True).distinct()))
 
 
