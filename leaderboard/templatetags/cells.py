@@ -46,7 +46,6 @@ INTERVAL = '<line class="whisker-interval{}" x1="{}" y1="6" x2="{}" y2="6"/>'
 VALUE = '<line class="whisker-value" x1="{}" y1="1.5" x2="{}" y2="10.5"/></svg>'
 
 
-@register.simple_tag
 def cells(row: Row, labels: list[str]) -> SafeString:
     """The values of a model beside the one it is ranked by, each with the reason where there is none.
 
@@ -82,7 +81,6 @@ def _tick(cell: SliceCell, mark: str, digits: int) -> str:
     return "" if cell.indifferent is None else INDIFFERENT.format(mark, decimals(cell.indifferent, digits))
 
 
-@register.simple_tag
 def facts(row: Row, names: list[str]) -> SafeString:
     """What is known of a model and of its result, a cell for each of `names`."""
     return SafeString("".join(_fact(row, name) for name in names))
@@ -91,7 +89,6 @@ def facts(row: Row, names: list[str]) -> SafeString:
 MOVES = {1: ("▲", "rose by"), 0: ("=", "kept its rank"), -1: ("▼", "fell by")}
 
 
-@register.simple_tag
 def gained(row: Row, ranking: Ranking) -> SafeString:
     """How many ranks a model gained since the version before, as an arrow and a number, with the cause."""
     if row.gained is None or ranking.movement is None:
