@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from itertools import groupby
+from typing import NamedTuple
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, Exists, F, OuterRef, Window
@@ -166,6 +167,28 @@ def list_watched_scorers() -> list[WatchedScorer]:
             )
         )
     return rows
+
+
+class LastCheck(NamedTuple):
+    """What the last check of a metric's scorer says of it today."""
+
+    condition: Condition
+    finished_at: datetime | None
+
+
+def list_last_checks() -> list[LastCheck]:
+    """The last check of every metric that was ever checked, in three queries; in one where none was."""
+    lasts = {metric: ended_checks[0] for metric, ended_checks in recent_checks().items()}
+    if not lasts:
+        return []
+    opened_versions = MetricVersion.objects.filter(opened_because__in=[last.pk for last in lasts.values()])
+    settled = set(opened_versions.filter(published_at__isnull=False).values_list("opened_because", flat=True))
+    retired_metrics = Metric.objects.filter(pk__in=lasts, scorer__in=RetiredScorer.objects.values("name"))
+    retired = set(retired_metrics.values_list("pk", flat=True))
+    return [
+        LastCheck(Condition.RETIRED if metric in retired else condition_of(last, last.pk in settled), last.finished_at)
+        for metric, last in lasts.items()
+    ]
 
 
 def describe_day(scorers: Sequence[WatchedScorer]) -> str:

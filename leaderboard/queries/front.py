@@ -17,7 +17,7 @@ from leaderboard.models import (
     Work,
     is_listed,
 )
-from leaderboard.queries.drift import Condition, WatchedScorer, list_watched_scorers
+from leaderboard.queries.drift import Condition, LastCheck, list_last_checks
 from leaderboard.queries.news import MOST_PUBLICATIONS, Publication, list_successions, read_publications
 from leaderboard.rankings.movement import read_causes
 from leaderboard.rankings.populations import ranked_populations
@@ -27,6 +27,7 @@ from leaderboard.rankings.selection import Selection
 from leaderboard.rankings.slices import slices_of
 from leaderboard.rankings.versions import current_versions
 from leaderboard.rankings.view import Filters, View
+from leaderboard.state_memo import once_a_state
 from scoring.metrics.formulas import FORMULAS, MEASURES, slices_in_order
 from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
 
@@ -85,7 +86,7 @@ class LastRescoring:
 class ScorersToday:
     """What is known of the scorers that were ever checked. others: conditions but for stable, with their counts."""
 
-    checked: list[WatchedScorer]
+    checked: list[LastCheck]
     stable: int
     others: list[tuple[Condition, int]]
     last_rescoring: LastRescoring | None
@@ -93,12 +94,10 @@ class ScorersToday:
     @property
     def last_check(self) -> datetime | None:
         """When the newest check ended."""
-        return max(
-            (scorer.last.finished_at for scorer in self.checked if scorer.last and scorer.last.finished_at),
-            default=None,
-        )
+        return max((check.finished_at for check in self.checked if check.finished_at), default=None)
 
 
+@once_a_state()
 def list_leaders(metrics: list[Metric]) -> list[Leaders]:
     """The leaders of each formula that ranks known models, in the order of the formulas; a constant number of queries.
 
@@ -148,6 +147,7 @@ def count_known_models() -> Counter[int]:
     return Counter(dict(scorings.order_by().values_list("metric_version").annotate(Count("pk"))))
 
 
+@once_a_state(lambda version: version.pk)
 def list_demographics(version: MetricVersion) -> list[str]:
     """The demographics that a version ranks models on by any measure, in order; in one query."""
     standings = Standing.objects.filter(metric_version=version).order_by()
@@ -157,17 +157,18 @@ def list_demographics(version: MetricVersion) -> list[str]:
 
 def read_scorers_today() -> ScorersToday:
     """What the checks say, and what the last rescoring moved."""
-    checked_scorers = [scorer for scorer in list_watched_scorers() if scorer.last]
-    counts = Counter(scorer.condition for scorer in checked_scorers)
+    last_checks = list_last_checks()
+    counts = Counter(check.condition for check in last_checks)
     others = [(condition, counts[condition]) for condition in Condition if condition is not Condition.STABLE]
     return ScorersToday(
-        checked_scorers,
+        last_checks,
         counts[Condition.STABLE],
         [(condition, count) for condition, count in others if count],
         find_last_rescoring(),
     )
 
 
+@once_a_state()
 def find_last_rescoring() -> LastRescoring | None:
     """The newest of the board's own rescorings; else of those that its sources publish."""
     newest_first = list_successions(None)[::-1][:MOST_PUBLICATIONS]

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from leaderboard.models import MetricVersion, Rescoring
 from leaderboard.rankings.changes import BoardKey, count_gains, read_ranks
-from leaderboard.rankings.selection import Selection
+from leaderboard.rankings.selection import Selection, key_of_all
 from leaderboard.rankings.versions import published_versions
+from leaderboard.state_memo import once_a_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def find_predecessor(selection: Selection) -> MetricVersion | None:
     return earlier[-1] if earlier else None
 
 
+@once_a_state(key_of_all)
 def read_movements(selections: Sequence[Selection]) -> dict[int, RankMovement]:
     """The movements of rankings that have a predecessor, by version; in two queries, none where none has."""
     pairs = [(selection, earlier) for selection in selections if (earlier := find_predecessor(selection))]

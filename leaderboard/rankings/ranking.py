@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Standing
 from leaderboard.rankings.corrected import CorrectedResult, Correction
@@ -15,8 +16,7 @@ from leaderboard.rankings.view import EXTRAS, USUAL, View
 from scoring.metrics.measures import Measure
 
 
-@dataclass(frozen=True, slots=True)
-class SliceCell:
+class SliceCell(NamedTuple):
     """A model's value on a slice beside the one it is ranked on, and as `text`; without one, `reason` says why."""
 
     value: float | None

@@ -1,7 +1,6 @@
 """The rows of rankings: filtered, ordered and paged by the database, for all rankings of a page at once."""
 
 from collections import Counter
-from dataclasses import replace
 from datetime import datetime
 from math import ceil
 from typing import Any
@@ -32,9 +31,10 @@ from leaderboard.rankings.movement import RankMovement, read_movements
 from leaderboard.rankings.populations import leading_count
 from leaderboard.rankings.ranking import Choices, PopulationRows, Ranking, Row, SliceCell, extras_of
 from leaderboard.rankings.scales import fit_scale, fit_shades
-from leaderboard.rankings.selection import Selection
+from leaderboard.rankings.selection import Selection, key_of_all
 from leaderboard.rankings.versions import NoRanking
 from leaderboard.rankings.view import View
+from leaderboard.state_memo import once_a_state
 from scoring.artefacts import ArtefactError
 from scoring.metrics.measures import Measure
 from scoring.statistics.ranks import Rank, competition_ranks
@@ -42,6 +42,11 @@ from scoring.statistics.ranks import Rank, competition_ranks
 GONE = "The ranks of that day cannot be taken again: a file that they were made from is gone."
 Ranks = dict[tuple[str, int], Rank]  # by population and result
 ALL_OF_IT = ("model__identity", "result__scoring__run", "result__scoring__entry_check")  # what belongs to a row
+# But for how its work went: three columns of ten.
+OF_WORK = [field.name for field in Work._meta.get_fields() if field.name != "state"]
+UNREAD = [f"result__scoring__{name}" for name in OF_WORK] + [
+    f"result__scoring__run__{name}" for name in (*OF_WORK, "loaded_files", "special_tokens", "tokenizer_report")
+]
 GROUPED = (
     *("family", "kind", "access", "source", "hidden_note", "release_date__year"),
     *("precision", "weight_format", "licence"),
@@ -178,7 +183,7 @@ def rows(condition: Q, selections: list[Selection], view: View, new_ranks: Ranks
     order = view.order.expressions(rank, is_descending)
     standings = Standing.objects.filter(condition).filter(view.filters.condition)
     if view.rows is None:
-        return list(standings.select_related(*ALL_OF_IT).order_by(*order))
+        return list(standings.select_related(*ALL_OF_IT).defer(*UNREAD).order_by(*order))
     partition = (
         [F("population")]
         if any(selection.is_mixed for selection in selections)
@@ -189,7 +194,7 @@ def rows(condition: Q, selections: list[Selection], view: View, new_ranks: Ranks
     page_keys = standings.annotate(number=number).filter(number__gt=first, number__lte=first + view.rows)
     # Chosen by their keys first: sorting all of what belongs to every entry would take longer than all the rest.
     page_standings = Standing.objects.filter(pk__in=page_keys.values("pk"))
-    return list(page_standings.select_related(*ALL_OF_IT).order_by(*order))
+    return list(page_standings.select_related(*ALL_OF_IT).defer(*UNREAD).order_by(*order))
 
 
 def ties(condition: Q, page_standings: list[Standing]) -> set[tuple[int, str, int]]:
@@ -219,13 +224,16 @@ def read_cells(
     digits = {row.result.scoring_id: digits_of(versions[row.metric_version_id], row.measure) for row in page_standings}
     measure_of = {row.result.scoring_id: measures[row.metric_version_id] for row in page_standings}
     values, indifferent, verdicts = sort_results(condition, measure_of)
-    cells = {
-        key: SliceCell(value, f"{value:.{digits[key[0]]}f}", verdicts.get(key), indifferent=indifferent.get(key))
-        for key, value in values.items()
-    }
+    levels: dict[tuple[int, str], int] = {}
     for selection in selections:
         if selection.metric.formula.by_demographic:
-            shade_cells(cells, indifferent, selection, page_standings)
+            levels |= shade_values(values, indifferent, selection, page_standings)
+    cells = {
+        key: SliceCell(
+            value, f"{value:.{digits[key[0]]}f}", verdicts.get(key), "", levels.get(key), indifferent.get(key)
+        )
+        for key, value in values.items()
+    }
     return cells, indifferent
 
 
@@ -248,19 +256,16 @@ def sort_results(
     return values, indifferent, verdicts
 
 
-def shade_cells(
-    cells: dict[tuple[int, str], SliceCell],
-    indifferent: Indifferent,
-    selection: Selection,
-    page_standings: list[Standing],
-) -> None:
-    """Give the cells of one ranking their shades."""
+def shade_values(
+    values: Indifferent, indifferent: Indifferent, selection: Selection, page_standings: list[Standing]
+) -> dict[tuple[int, str], int]:
+    """The shades of the values of one ranking, by scoring and slice."""
     versions = {version.pk for version in selection.versions}
     scorings = {row.result.scoring_id for row in page_standings if row.metric_version_id in versions}
-    keys = [(key, cell.value) for key, cell in cells.items() if key[0] in scorings and cell.value is not None]
-    shades = fit_shades(selection.measure, [value for _, value in keys], [indifferent.get(key) for key, _ in keys])
-    for key, value in keys:
-        cells[key] = replace(cells[key], level=shades.level(value, indifferent.get(key)))
+    keys = [key for key in values if key[0] in scorings]
+    own_values = [indifferent.get(key) for key in keys]
+    shades = fit_shades(selection.measure, [values[key] for key in keys], own_values)
+    return {key: shades.level(values[key], own) for key, own in zip(keys, own_values, strict=True)}
 
 
 def without_value(version: MetricVersion, slices: list[str], name: str) -> SliceCell:
@@ -279,6 +284,7 @@ def flags_outdated(selection: Selection) -> bool:
     return is_measured and selection.metric.outdated_policy == Metric.OutdatedPolicy.FLAG
 
 
+@once_a_state(key_of_all)
 def outdated_under(selections: list[Selection]) -> list[OutdatedEntry]:
     """The entries that were left behind, with the reason."""
     versions = [
@@ -296,6 +302,7 @@ def outdated_under(selections: list[Selection]) -> list[OutdatedEntry]:
     )
 
 
+@once_a_state(key_of_all)
 def unranked_under(selections: list[Selection]) -> list[Result]:
     """The numbers of entries that lack too many scores to be ranked, in one query."""
     condition = Q(pk__in=[])

@@ -4,7 +4,7 @@ The defaults are the same everywhere: the version as in `versions`; the measure 
 first one that ranks the chosen slice; the overall slice; the populations as in `populations`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -59,6 +59,21 @@ class Selection:
         if view.columns is None:
             return columns_beside(self.slice, self.all_slices)
         return [name for name in self.all_slices if SLICE + name in view.columns and name != self.slice]
+
+
+def key_of_all(selections: Iterable[Selection]) -> Hashable:
+    """What tells these rankings from others, whatever of them is shown."""
+    return tuple(
+        (
+            tuple(version.pk for version in selection.versions),
+            selection.measure.key,
+            selection.slice,
+            tuple(selection.populations),
+            selection.day,
+            selection.interface,
+        )
+        for selection in selections
+    )
 
 
 def select_ranking(

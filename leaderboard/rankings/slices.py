@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from django.db.models import Q, QuerySet
 
 from leaderboard.models import Metric, MetricVersion, Result, Standing, Work, is_unranked
+from leaderboard.state_memo import once_a_state
 from scoring.metrics.agreement import matching_attributes
 from scoring.metrics.formulas import MEASURES, slice_parts, slices_in_order
 from scoring.metrics.measures import Measure, slice_of
@@ -16,6 +17,7 @@ def ranked_measures(metric: Metric) -> list[Measure]:
     return [measure for measure in metric.formula.ranked if measure.key in keys]
 
 
+@once_a_state(lambda measures: frozenset((version.pk, measure) for version, measure in measures.items()))
 def rankings_of(measures: Mapping[MetricVersion, str]) -> dict[int, set[tuple[str, str]]]:
     """The slices and populations in which each version ranks its measure of `measures`, by version, in one query."""
     rankings: dict[int, set[tuple[str, str]]] = {version.pk: set() for version in measures}
@@ -40,6 +42,7 @@ def ranked_slices(measures: Mapping[MetricVersion, str]) -> dict[int, list[str]]
     return {pk: slices_in_order(name for name, _ in rankings) for pk, rankings in rankings_of(measures).items()}
 
 
+@once_a_state(lambda measures: frozenset((version.pk, measure) for version, measure in measures.items()))
 def slices_of(measures: Mapping[MetricVersion, str]) -> dict[int, list[str]]:
     """The same with slices that only entries have which lack too many scores to be ranked; in one query.
 

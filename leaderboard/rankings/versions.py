@@ -22,6 +22,7 @@ from leaderboard.models import (
     is_listed,
 )
 from leaderboard.rankings.days import end_of
+from leaderboard.state_memo import once_a_state
 from scoring.refusals import Missing
 
 
@@ -41,6 +42,7 @@ def versions_with_entries() -> "Prefetch[Literal['versions']]":
     return Prefetch("versions", versions.order_by("number"))
 
 
+@once_a_state()
 def metrics_with_versions() -> list[Metric]:
     """All metrics, each with those of its versions that have entries, in two queries.
 

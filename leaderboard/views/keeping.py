@@ -13,6 +13,7 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 
+from leaderboard.state_memo import share_reading
 from leaderboard.views.clients import CLIENT_CLOSED, ClientGone, require_client
 from leaderboard.views.line import BoardBusy, WaitingLine, sole_maker
 from leaderboard.views.page_store import KeptPage, keep_answer, name_page, read_page, stamp_text
@@ -74,7 +75,8 @@ def keep_page(
                 if not is_maker and (page := read_page(name)):
                     return send_page(page, request)
                 with line().take_turn(request, view, deadline):
-                    response = make()
+                    with share_reading(stamp_of(request).kept):
+                        response = make()
                     if response.status_code != 200 or response.streaming:
                         return response
                     patch_vary_headers(response, varies)
