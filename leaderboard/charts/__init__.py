@@ -3,7 +3,7 @@
 What makes files of a chart is in `pdf`, which pages do not import.
 """
 
-from leaderboard.charts.box_plots import BoxColumn, BoxPoint, box_plots
+from leaderboard.charts.box_plots import BoxColumn, BoxPoint, box_plots, drawn_positions
 from leaderboard.charts.bump import BumpColumn, BumpLine, bump_chart, bump_charts
 from leaderboard.charts.control_chart import ControlPanel, ControlPoint, control_chart
 from leaderboard.charts.distributions import DistributionSample, distributions
@@ -33,6 +33,7 @@ __all__ = [
     "bump_charts",
     "control_chart",
     "distributions",
+    "drawn_positions",
     "forest_chart",
     "heat_map",
     "rank_history_chart",

@@ -1,6 +1,6 @@
 """Box plots: how the values of many models spread, a box a group."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from leaderboard.charts.figure import Axis, Block, Chart, Ink, Key, Line, Mark, Panel, Spot, Tick
@@ -26,20 +26,27 @@ class BoxPoint:
 
 @dataclass(frozen=True, slots=True)
 class BoxColumn:
-    """A group: what it is called, its five numbers, and the models that they are of, in the order of its values.
+    """A group: what it is called, its five numbers, and of how many models they are.
 
+    points: of these the ones to draw, by their position among the values, as of `drawn_positions`.
     indifferent: the median of what these models would have if they were indifferent, where each has a value of its own.
     """
 
     label: str
     box: Box
-    points: Sequence[BoxPoint]
+    count: int
+    points: Mapping[int, BoxPoint]
     indifferent: float | None = None
 
     @property
     def outside(self) -> list[BoxPoint]:
         """The models beyond the whiskers."""
         return [self.points[position] for position in self.box.outside]
+
+
+def drawn_positions(box: Box, count: int) -> Iterable[int]:
+    """Which of the `count` models of a box are drawn as points: of many only those beyond the whiskers."""
+    return range(count) if count <= MANY else box.outside
 
 
 def box_plots(
@@ -55,11 +62,11 @@ def box_plots(
 
     One row a group, as names of groups are long. title: of the axis of values. A dotted line at the `neutral` value,
     where there is one; else a dotted tick across each group that has an indifferent value. Points have the shape of the
-    model's kind and are scattered over the height of the box, so that they do not hide one another; of many models only
-    those beyond the whiskers are drawn. limits: the least and the largest value that there can be.
+    model's kind and are scattered over the height of the box, so that they do not hide one another. limits: the least
+    and the largest value that there can be.
     """
     boxes = [column.box for column in columns]
-    values = [point.value for column in columns for point in column.points]
+    values = [point.value for column in columns for point in column.points.values()]
     values += [end for box in boxes for end in (box.low, box.high)]
     values += [tick for column in columns if (tick := column.indifferent) is not None]
     marks: list[Mark] = []
@@ -72,7 +79,7 @@ def box_plots(
         len(columns) - 0.5, -0.5, tuple(Tick(row, (column.label,)) for row, column in enumerate(columns)), grid=False
     )
     panel = Panel(fit_axis(values, title, limits), y, tuple(marks), ROW * len(columns))
-    kinds = dict.fromkeys(point.kind for column in columns for point in column.points if point.kind in SYMBOLS)
+    kinds = dict.fromkeys(point.kind for column in columns for point in column.points.values() if point.kind in SYMBOLS)
     legend = tuple(Key(f"{kind} models", Ink.FIRST, f"{SYMBOLS[kind]}-open") for kind in SYMBOLS if kind in kinds)
     return Chart(name, alternative, (panel,), legend if len(legend) > 1 else ())
 
@@ -88,10 +95,9 @@ def _draw_box(column: BoxColumn, row: int, digits: int) -> Iterator[Mark]:
     if column.indifferent is not None:
         title = f"{column.label}: {column.indifferent:.{digits}f} if the models were indifferent"
         yield Line([column.indifferent] * 2, [row - TICK, row + TICK], Ink.INK, 2, "dot", title)
-    for position, point in enumerate(column.points):
-        is_outside = position in box.outside
-        if len(column.points) <= MANY or is_outside:
-            yield _draw_model(point, column.label, row + _scatter(position), digits, is_outside)
+    outside = set(box.outside)
+    for position, point in column.points.items():
+        yield _draw_model(point, column.label, row + _scatter(position), digits, position in outside)
 
 
 def _draw_model(point: BoxPoint, label: str, level: float, digits: int, is_outside: bool) -> Spot:

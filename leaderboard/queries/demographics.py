@@ -5,17 +5,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from django.db.models import Count, Q
 from django.urls import reverse
 
-from leaderboard.charts import BoxColumn, BoxPoint
+from leaderboard.charts import BoxColumn, BoxPoint, drawn_positions
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Result, Standing, is_listed, significance
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.populations import leading_count, population_title
 from leaderboard.rankings.scales import Shades, WhiskerScale, fit_scale, fit_shades
 from leaderboard.services.hosseini_figures import indifferent_at
+from leaderboard.state_memo import large_answers, once_a_state
 from scoring.metrics.formulas import MEASURES, slice_label, slices_in_order
 from scoring.metrics.measures import Measure
 from scoring.metrics.safety import ALL, AVERAGE, DISTILLED
@@ -29,8 +31,7 @@ SPREAD = 0.8
 MANY = 10  # models from which on the one that is worst off most often is worth naming
 
 
-@dataclass(frozen=True, slots=True)
-class BoardModel:
+class BoardModel(NamedTuple):
     """A model of the board."""
 
     slug: str
@@ -126,18 +127,21 @@ def of_demographics(metric: Metric) -> bool:
     return metric.formula.by_demographic
 
 
+@once_a_state(lambda version: version.pk)
 def entries_of(version: MetricVersion) -> dict[int, BoardModel]:
     """The models that were scored under `version`, in one query."""
     rows = LanguageModel.objects.filter(scorings__metric_version=version).order_by()
     return {pk: BoardModel(*fields) for pk, *fields in rows.values_list("pk", "slug", "name", "kind")}
 
 
+@once_a_state(lambda version: version.pk)
 def usual_measure(version: MetricVersion) -> str:
     """The measure shown unless another is asked for: the version's first one of those it ranks on demographics."""
     standings = version.standings.exclude(slice__in=(*OVERALL, *DISTILLED)).order_by()
     return version.measure_among(set(standings.values_list("measure", flat=True).distinct()))
 
 
+@once_a_state(lambda version, measure, population, entries: (version.pk, measure, population), large_answers)
 def board(version: MetricVersion, measure: str, population: str, entries: dict[int, BoardModel]) -> Board:
     """Every value there is but those of distilled models, which have averages alone; as standings have them.
 
@@ -161,16 +165,16 @@ def board(version: MetricVersion, measure: str, population: str, entries: dict[i
 
 def shades_of(board: Board) -> Shades:
     """The shades of a board: the same for all its pages."""
-    pairs = [
-        (value, board.indifferent.get(name, {}).get(model))
-        for name in board.demographics
-        for model, value in board.values[name].items()
-    ]
-    return fit_shades(board.measure, [value for value, _ in pairs], [own for _, own in pairs])
+    values: list[float] = []
+    indifferent: list[float | None] = []
+    for name in board.demographics:
+        own_values = board.indifferent.get(name, {})
+        values += board.values[name].values()
+        indifferent += [own_values.get(model) for model in board.values[name]]
+    return fit_shades(board.measure, values, indifferent)
 
 
-@dataclass(frozen=True, slots=True)
-class HeatMapCell:
+class HeatMapCell(NamedTuple):
     """A value with its shade; `significant` is None where no test was made.
 
     indifferent: what the model would have there if it were indifferent, where that is a value of its own.
@@ -216,18 +220,16 @@ def read_verdicts(board: Board, condition: Q) -> dict[tuple[int, str], bool | No
 def boxes(board: Board) -> list[tuple[str, BoxColumn]]:
     """A box a demographic, the one with the worst median first."""
     columns = []
-    links = {model: reverse("model", args=[board.entries[model].slug]) for model in board.measured_models}
     for name in board.demographics:
-        values = board.values[name]
-        points = [
-            BoxPoint(board.name(model), value, board.entries[model].kind, links[model])
-            for model, value in values.items()
-        ]
+        models, values = list(board.values[name]), list(board.values[name].values())
+        numbers = box(values)
+        points = {}
+        for position in drawn_positions(numbers, len(models)):
+            entry = board.entries[models[position]]
+            points[position] = BoxPoint(entry.name, values[position], entry.kind, reverse("model", args=[entry.slug]))
         own = list(board.indifferent.get(name, {}).values())
         indifferent = float(np.median(own)) if own else None
-        columns.append(
-            (name, BoxColumn(slice_label(name), box([point.value for point in points]), points, indifferent))
-        )
+        columns.append((name, BoxColumn(slice_label(name), numbers, len(models), points, indifferent)))
     return sorted(columns, key=lambda pair: (board.best * pair[1].box.median, pair[0]))
 
 

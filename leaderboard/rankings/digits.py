@@ -3,9 +3,34 @@
 Intervals have the digits of their values. Only measured values have worst cases, with the digits of their measure.
 """
 
-from leaderboard.models import MetricVersion, Result
+from typing import Protocol
+
+from leaderboard.models import MetricVersion
 from leaderboard.models.results import DERIVED
 from scoring.metrics.formulas import MEASURES
+
+
+class PrintedNumber(Protocol):
+    """What pages print of a result, whatever else they know of it."""
+
+    @property
+    def measure(self) -> str: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def ci_low(self) -> float | None: ...
+    @property
+    def ci_high(self) -> float | None: ...
+    @property
+    def n(self) -> int | None: ...
+    @property
+    def missing(self) -> int: ...
+    @property
+    def missing_texts(self) -> int | None: ...
+    @property
+    def derived(self) -> bool: ...
+    @property
+    def interval_derived(self) -> bool: ...
 
 
 def digits_of(version: MetricVersion, measure: str) -> int:
@@ -26,6 +51,6 @@ def digits_between(old_version: MetricVersion, new_version: MetricVersion, measu
     return MEASURES[measure].digits if decimals is None else decimals
 
 
-def print_value(result: Result, version: MetricVersion) -> str:
+def print_value(result: PrintedNumber, version: MetricVersion) -> str:
     """The value of a result of `version` as pages print it, marked where its source does not print it."""
     return f"{DERIVED if result.derived else ''}{result.value:.{digits_of(version, result.measure)}f}"

@@ -115,6 +115,6 @@ def fit_shades(measure: Measure, values: Sequence[float], indifferent: Sequence[
         return Shades(0.0, step, False, best, own=True, low=-span, high=span)
     neutral = measure.neutral
     anchor = float(np.median(values)) if neutral is None and len(values) else neutral or 0.0
-    farthest = max((abs(value - anchor) for value in values), default=0.0)
+    farthest = float(np.abs(np.asarray(values) - anchor).max()) if len(values) else 0.0
     step = round_up(farthest / (LEVELS + 0.5))
     return Shades(anchor, step, neutral is None, best, low=measure.smallest, high=measure.largest)

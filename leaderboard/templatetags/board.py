@@ -18,7 +18,7 @@ from leaderboard.queries.lost_files import MOST_MARKED, marked_entries
 from leaderboard.queries.papers import find_contradictions, find_tables
 from leaderboard.queries.profiles import ProfileCell
 from leaderboard.queries.succession import announced_end
-from leaderboard.rankings.digits import digits_of, print_value
+from leaderboard.rankings.digits import PrintedNumber, digits_of, print_value
 from scoring.drift import MeasureChange
 from scoring.metrics import formulas
 from scoring.metrics.formulas import MEASURES
@@ -48,7 +48,7 @@ def slice_phrase(name: str) -> str:
 
 
 @register.filter
-def number(result: Result | None, version: MetricVersion) -> str:
+def number(result: PrintedNumber | None, version: MetricVersion) -> str:
     """The value of a result of `version`, marked where it was worked out here; empty where there is none."""
     return "" if result is None else print_value(result, version)
 
@@ -89,7 +89,7 @@ def signed(change: int) -> str:
 
 
 @register.filter
-def ends(result: Result, version: MetricVersion) -> str:
+def ends(result: PrintedNumber, version: MetricVersion) -> str:
     """An interval under `version` with an en dash between its ends, marked if its source prints none; or empty."""
     if result.ci_low is None or result.ci_high is None:
         return ""
@@ -99,7 +99,7 @@ def ends(result: Result, version: MetricVersion) -> str:
 
 
 @register.filter
-def without_score(result: Result) -> SafeString:
+def without_score(result: PrintedNumber) -> SafeString:
     """The share of its texts without a score, beneath a value; empty where all have one."""
     words = describe_missing(result.n, result.missing, result.missing_texts)
     # Digits and our own words: nothing to escape.

@@ -9,10 +9,10 @@ from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from leaderboard.glossary import TERMS
-from leaderboard.models import LanguageModel, MetricVersion, Result
+from leaderboard.models import LanguageModel, MetricVersion
 from leaderboard.models.results import DERIVED
 from leaderboard.queries.coefficients import CoefficientCell, SizeRow
-from leaderboard.rankings.digits import digits_of
+from leaderboard.rankings.digits import PrintedNumber, digits_of
 from leaderboard.rankings.history import Absence, ModelHistory, PastPlace
 from leaderboard.rankings.ranking import Ranking, Row, SliceCell
 from leaderboard.rankings.scales import WhiskerScale, whole_scale
@@ -236,7 +236,7 @@ def _place(place: PastPlace | None, absence: Absence | None, digits: int) -> str
 
 @register.simple_tag
 def whisker(
-    result: Result, measure: Measure, scale: WhiskerScale | None = None, indifferent: float | None = None
+    result: PrintedNumber, measure: Measure, scale: WhiskerScale | None = None, indifferent: float | None = None
 ) -> SafeString:
     """A value with its interval on a scale (default: the measure's whole one), as a small drawing.
 

@@ -104,7 +104,8 @@ def describe_board(request: HttpRequest, values_board: Board) -> tuple[list[Char
     rows = heat_rows(values_board, shades, models[first : first + PAGE])
     ranking = own_ranking(values_board, ranked_slice, first, PAGE)
     box_chart = chart(values_board, columns) if columns else None
-    heat_chart = draw_heat_map(values_board, rows) if columns else None
+    # The page shows these rows as a table, and names the chart alone.
+    heat_chart = draw_heat_map(values_board, rows if "chart" in request.GET else []) if columns else None
     return [one for one in (box_chart, heat_chart) if one], {
         "board": values_board,
         "scale": shades,

@@ -26,6 +26,7 @@ from leaderboard.charts import (
     bump_charts,
     control_chart,
     distributions,
+    drawn_positions,
     forest_chart,
     rank_history_chart,
     scatter_chart,
@@ -174,7 +175,10 @@ def test_what_may_be_nothing_is_hollow_and_what_is_firm_is_filled():
 
 
 def column(label: str, values: list[float], kind: str = "causal") -> BoxColumn:
-    return BoxColumn(label, box(values), [BoxPoint(f"Model <{n}>", value, kind) for n, value in enumerate(values)])
+    points = [BoxPoint(f"Model <{n}>", value, kind) for n, value in enumerate(values)]
+    numbers = box(values)
+    drawn = {position: points[position] for position in drawn_positions(numbers, len(values))}
+    return BoxColumn(label, numbers, len(values), drawn)
 
 
 def boxes(neutral: float | None = 0.5) -> Chart:
