@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from django.db.models import Count, F, IntegerField, Prefetch, Q, QuerySet, Value
+from django.db.models import Count, Prefetch, Q, QuerySet
 
 from leaderboard.models import (
     LanguageModel,
@@ -24,6 +24,7 @@ from leaderboard.rankings.changes import BoardEntry, Side, compare_sides, label_
 from leaderboard.rankings.slices import pair_slices
 from leaderboard.rankings.versions import choose_history
 from leaderboard.rankings.words import coefficient
+from leaderboard.state_memo import large_answers, once_a_state
 from scoring.metrics.formulas import MEASURES
 from scoring.statistics.rank_changes import ModelApart, ModelChange, RankChanges
 
@@ -46,7 +47,7 @@ class PastPlace(NamedTuple):
     low: int | None
     high: int | None
     value: float
-    printed_rank: int | None  # that its source gives
+    printed_rank: int | None = None  # that its source gives
 
     @property
     def interval(self) -> str:
@@ -132,6 +133,7 @@ class HistoryStep:
         return self.version.source
 
 
+@once_a_state(lambda metric: metric.pk)
 def list_steps(metric: Metric) -> list[HistoryStep]:
     """The published versions of `metric` that make one history, oldest first, in four queries."""
     versions = list(
@@ -187,6 +189,15 @@ def sizes(steps: Sequence[HistoryStep], measure: str, slices: dict[int, str], po
     return [by_version.get(step.version.pk, 0) for step in steps]
 
 
+@once_a_state(
+    lambda steps, measure, slices, population: (
+        tuple(step.version.pk for step in steps),
+        measure,
+        frozenset(slices.items()),
+        population,
+    ),
+    large_answers,
+)
 def lines(steps: Sequence[HistoryStep], measure: str, slices: dict[int, str], population: str) -> list[ModelHistory]:
     """All models with their ranks under each version, by newest rank and then by name; the ranks in one query.
 
@@ -194,13 +205,13 @@ def lines(steps: Sequence[HistoryStep], measure: str, slices: dict[int, str], po
     """
     standings = board_standings(measure, slices, population).filter(is_listed("model__"))
     is_measured = all(step.version.measured for step in steps)  # no source gives a rank, of which another table knows
-    source_rank = Value(None, IntegerField()) if is_measured else F("result__published_rank")
+    source_rank = [] if is_measured else ["result__published_rank"]
     column = {step.version.pk: number for number, step in enumerate(steps)}
     places: dict[int, list[PastPlace | None]] = defaultdict(lambda: [None] * len(steps))
-    for version, model, *place in standings.values_list(
-        "metric_version_id", "model_id", "rank", "rank_low", "rank_high", "value", source_rank
+    for row in standings.values_list(
+        "metric_version_id", "model_id", "rank", "rank_low", "rank_high", "value", *source_rank
     ):
-        places[model][column[version]] = PastPlace(*place)
+        places[row[1]][column[row[0]]] = PastPlace(*row[2:])
     absences = {
         (number, entry.model_id): Absence("outdated", entry.reason)
         for number, step in enumerate(steps)
@@ -230,16 +241,22 @@ def list_moves(lines: Sequence[ModelHistory]) -> dict[str, list[int | None]]:
 
     None where it is not on both. lines: all of them, as ranks are counted anew without the models of one version only.
     """
-    moves: dict[str, list[int | None]] = {line.slug: [] for line in lines}
     columns = np.array([[place.rank if place else ABSENT for place in line.places] for line in lines]).T
+    gains, on_both = [], []
     for old_ranks, new_ranks in pairwise(columns):
         is_on_both = (old_ranks != ABSENT) & (new_ranks != ABSENT)
         old_places, new_places = (
             np.searchsorted(np.sort(ranks[is_on_both]), ranks) for ranks in (old_ranks, new_ranks)
         )
-        for slug, gain, counts in zip(moves, (old_places - new_places).tolist(), is_on_both.tolist(), strict=True):
-            moves[slug].append(gain if counts else None)
-    return moves
+        gains.append(old_places - new_places)
+        on_both.append(is_on_both)
+    if not gains:
+        return {line.slug: [] for line in lines}
+    rows = zip(lines, np.array(gains).T.tolist(), np.array(on_both).T.tolist(), strict=True)
+    return {
+        line.slug: [gain if counts else None for gain, counts in zip(own_gains, own_counts, strict=True)]
+        for line, own_gains, own_counts in rows
+    }
 
 
 @dataclass(frozen=True, slots=True)

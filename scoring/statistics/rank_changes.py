@@ -2,9 +2,9 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -86,12 +86,12 @@ class RankChanges:
     @cached_property
     def kendall(self) -> Correlation:
         """Kendall's tau-b of the two orders, computed when somebody reads it: most pages show moves alone."""
-        return kendall(*self.orders)
+        return _compare_orders(kendall, *(order.tobytes() for order in self.orders))
 
     @cached_property
     def spearman(self) -> Correlation:
         """Spearman's rho of the two orders."""
-        return spearman(*self.orders)
+        return _compare_orders(spearman, *(order.tobytes() for order in self.orders))
 
     @property
     def changed_ranks(self) -> int:
@@ -194,6 +194,12 @@ def rank_changes(
         models_apart[1],
         (old_order, new_order),
     )
+
+
+@lru_cache(maxsize=64)
+def _compare_orders(coefficient: Callable[[Array, Array], Correlation], first: bytes, second: bytes) -> Correlation:
+    """The coefficient of two orders of float64, remembered: many pages show that of the same two versions."""
+    return coefficient(np.frombuffer(first), np.frombuffer(second))
 
 
 def _check(board_name: str, board: Mapping[str, Entry]) -> None:
