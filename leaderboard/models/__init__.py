@@ -19,7 +19,7 @@ from leaderboard.models.search import SearchPage, SearchState
 from leaderboard.models.served import Service, ServiceCheck
 from leaderboard.models.submissions import Reading, Submission, SubmissionLine
 from leaderboard.models.successions import Succession
-from leaderboard.models.work import Download, Run, Scoring, Work, WorkKind, is_unranked
+from leaderboard.models.work import Download, Run, Scoring, Work, WorkKind, course_fields, is_unranked
 
 WORK_TABLES: tuple[type[Work], ...] = (
     Run,
@@ -83,6 +83,7 @@ __all__ = [
     "WorkKind",
     "Worker",
     "asked_as",
+    "course_fields",
     "is_listed",
     "is_unranked",
     "not_held",

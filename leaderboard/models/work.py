@@ -267,6 +267,14 @@ class Work(StateMachine):
         return bool(count)
 
 
+def course_fields(work: str = "") -> list[str]:
+    """Return the fields that say how work went, for `defer`: half of a row that is read for its numbers alone.
+
+    work: the lookup of its row, as in `result__scoring__`.
+    """
+    return [f"{work}{field.name}" for field in Work._meta.get_fields() if field.name != "state"]
+
+
 class Download(Work):
     """A hub model's files, fetched into the cache that workers share. `done` and `total`: the kilobytes that came."""
 

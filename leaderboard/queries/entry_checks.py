@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from leaderboard.models import EntryCheck, LanguageModel, MetricVersion, Run
+from leaderboard.models import EntryCheck, LanguageModel, MetricVersion, Run, course_fields
 from scoring.metrics.safety import SLICE_LABELS
 
 Group = tuple[str, dict[str, Any]]  # its name, and its numbers as the report has them
@@ -22,7 +22,8 @@ def checks_of(model: LanguageModel) -> list[EntryCheck]:
     checks = EntryCheck.objects.filter(scoring__model=model).exclude(
         scoring__metric_version__status__in=MetricVersion.CLOSED
     )
-    return list(checks.select_related("scoring__metric_version__metric").order_by("scoring__metric_version__metric"))
+    checks = checks.select_related("scoring__metric_version__metric").defer(*course_fields("scoring__"))
+    return list(checks.order_by("scoring__metric_version__metric"))
 
 
 def readings(runs: Iterable[Run]) -> list[tuple[Run, list[Group]]]:

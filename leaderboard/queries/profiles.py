@@ -16,6 +16,7 @@ from leaderboard.models import (
     Scoring,
     Standing,
     Work,
+    course_fields,
 )
 from leaderboard.rankings.digits import digits_of
 from leaderboard.rankings.intervals import explain_intervals
@@ -160,6 +161,7 @@ def scorings_of(model: LanguageModel) -> QuerySet[Scoring]:
             "metric_version__metric", "metric_version__protocol__evaluation_set__artefact", "run__artefact", "artefact"
         )
         .select_related("replicates")
+        .defer(*course_fields(), *course_fields("run__"))
         .annotate(ranked=Exists(Standing.objects.filter(result__scoring=OuterRef("pk"))))
         .order_by("metric_version__metric__position", "metric_version__metric__slug", "metric_version__number")
     )
@@ -203,7 +205,8 @@ def downloads(scoring: Scoring, is_ranked: bool) -> list[ArtefactLink]:
 def list_outdated(model: LanguageModel) -> list[OutdatedEntry]:
     """The current versions under which the model could not be scored, with the reasons, in one query."""
     entries = OutdatedEntry.objects.filter(model=model, metric_version__status=MetricVersion.Status.CURRENT)
-    return list(entries.select_related("metric_version__metric", "last_scoring__metric_version"))
+    entries = entries.select_related("metric_version__metric", "last_scoring__metric_version")
+    return list(entries.defer(*course_fields("last_scoring__")))
 
 
 def other_revisions(model: LanguageModel) -> list[LanguageModel]:

@@ -7,7 +7,17 @@ from itertools import combinations
 import numpy as np
 from django.db.models import Count, OuterRef, Q, Subquery, Window
 
-from leaderboard.models import LanguageModel, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work, is_listed
+from leaderboard.models import (
+    LanguageModel,
+    MetricVersion,
+    OutdatedEntry,
+    Result,
+    Scoring,
+    Standing,
+    Work,
+    course_fields,
+    is_listed,
+)
 from leaderboard.rankings.indifferent import indifferent_results
 from leaderboard.rankings.intervals import explain_intervals
 from leaderboard.rankings.places import Place
@@ -175,9 +185,11 @@ def _entries(
     """Each model with what the version has of it, in the order of `models`."""
     scorings = {
         scoring.model_id: scoring
-        for scoring in Scoring.objects.filter(metric_version=version, model__in=models).select_related(
+        for scoring in Scoring.objects.filter(metric_version=version, model__in=models)
+        .select_related(
             "artefact", "replicates", "metric_version__metric", "metric_version__protocol__evaluation_set__artefact"
         )
+        .defer(*course_fields())
     }
     done_scorings = {
         pk: model_results for pk, model_results in scorings.items() if model_results.state == Work.State.DONE

@@ -211,10 +211,12 @@ def read_sides(keys: Iterable[BoardKey], versions: Iterable[MetricVersion]) -> d
 
 def listed_standings(keys: Iterable[BoardKey]) -> QuerySet[Standing]:
     """The standings of the boards of `keys`, without those of hidden models."""
+    versions: dict[tuple[str, str, str], set[int]] = {}
+    for key in keys:
+        versions.setdefault((key.measure, key.slice, key.population), set()).add(key.version)
     condition = Q(pk__in=[])
-    for key in set(keys):
-        exact = {"measure": key.measure, "slice": key.slice, "population": key.population}
-        condition |= Q(metric_version=key.version, **exact)
+    for (measure, name, population), pks in versions.items():
+        condition |= Q(metric_version__in=pks, measure=measure, slice=name, population=population)
     return Standing.objects.filter(condition, is_listed("model__")).order_by()
 
 

@@ -72,12 +72,15 @@ def places_of_pairs(pairs: Collection[tuple[LanguageModel, MetricVersion]]) -> d
     """Where models stand under versions, by the keys of both, in two queries; not where a version lacks the model."""
     by_pk = {version.pk: version for _, version in pairs}
     slices = ranked_slices({version: version.first_measure for version in by_pk.values()})
-    ranking = Q(pk__in=[])
+    versions: dict[tuple[int, str, str, str], list[int]] = {}
     for model, version in pairs:
-        population = own_population(model, version)
-        names = overall_slices(version, slices[version.pk])
-        exact = {"measure": version.first_measure, "slice__in": names, "population": population}
-        ranking |= Q(metric_version=version, model=model, **exact)
+        for name in overall_slices(version, slices[version.pk]):
+            key = model.pk, version.first_measure, name, own_population(model, version)
+            versions.setdefault(key, []).append(version.pk)
+    ranking = Q(pk__in=[])
+    for (model_pk, measure, name, population), pks in versions.items():
+        exact = {"measure": measure, "slice": name, "population": population}
+        ranking |= Q(metric_version__in=pks, model=model_pk, **exact)
     same = {name: OuterRef(name) for name in ("metric_version", "measure", "slice", "population")}
     group_sizes = Standing.objects.filter(**same).order_by().values("metric_version").annotate(entries=Count("pk"))
     standings = Standing.objects.filter(ranking).annotate(among=Subquery(group_sizes.values("entries")))

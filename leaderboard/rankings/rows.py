@@ -18,6 +18,7 @@ from leaderboard.models import (
     Result,
     Standing,
     Work,
+    course_fields,
     is_listed,
     is_unranked,
     ranked_now,
@@ -42,10 +43,10 @@ from scoring.statistics.ranks import Rank, competition_ranks
 GONE = "The ranks of that day cannot be taken again: a file that they were made from is gone."
 Ranks = dict[tuple[str, int], Rank]  # by population and result
 ALL_OF_IT = ("model__identity", "result__scoring__run", "result__scoring__entry_check")  # what belongs to a row
-# But for how its work went: three columns of ten.
-OF_WORK = [field.name for field in Work._meta.get_fields() if field.name != "state"]
-UNREAD = [f"result__scoring__{name}" for name in OF_WORK] + [
-    f"result__scoring__run__{name}" for name in (*OF_WORK, "loaded_files", "special_tokens", "tokenizer_report")
+RUN = "result__scoring__run__"
+UNREAD = [
+    *(*course_fields("result__scoring__"), *course_fields(RUN)),
+    *(f"{RUN}{name}" for name in ("loaded_files", "special_tokens", "tokenizer_report")),
 ]
 GROUPED = (
     *("family", "kind", "access", "source", "hidden_note", "release_date__year"),
@@ -296,9 +297,9 @@ def outdated_under(selections: list[Selection]) -> list[OutdatedEntry]:
     if not versions:
         return []
     return list(
-        OutdatedEntry.objects.filter(is_listed("model__"), metric_version__in=versions).select_related(
-            "model", "last_scoring__metric_version"
-        )
+        OutdatedEntry.objects.filter(is_listed("model__"), metric_version__in=versions)
+        .select_related("model", "last_scoring__metric_version")
+        .defer(*course_fields("last_scoring__"))
     )
 
 
@@ -315,7 +316,9 @@ def unranked_under(selections: list[Selection]) -> list[Result]:
         condition, is_unranked("scoring__"), ranked_now("scoring__model__"), scoring__state=Work.State.DONE
     )
     return list(
-        results.select_related("scoring__model__identity", "scoring__metric_version").order_by("scoring__model__name")
+        results.select_related("scoring__model__identity", "scoring__metric_version")
+        .defer(*course_fields("scoring__"))
+        .order_by("scoring__model__name")
     )
 
 

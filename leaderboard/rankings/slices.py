@@ -29,11 +29,14 @@ def rankings_of(measures: Mapping[MetricVersion, str]) -> dict[int, set[tuple[st
 
 def first_standings(measures: Mapping[MetricVersion, str]) -> QuerySet[Standing]:
     """Standings of every ranking of each version by its measure of `measures`, as few as will do."""
-    ranking = Q(pk__in=[])
+    versions: dict[tuple[bool, str], list[int]] = {}
     for version, measure in measures.items():
+        versions.setdefault((version.measured, measure), []).append(version.pk)
+    ranking = Q(pk__in=[])
+    for (is_measured, measure), pks in versions.items():
         # Every ranking has a first; but where a source gave the ranks, that model may have been withdrawn.
-        first = Q(rank=1) if version.measured else Q()
-        ranking |= first & Q(metric_version=version, measure=measure)
+        first = Q(rank=1) if is_measured else Q()
+        ranking |= first & Q(metric_version__in=pks, measure=measure)
     return Standing.objects.filter(ranking).order_by()
 
 
