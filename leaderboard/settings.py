@@ -54,6 +54,11 @@ def _client(name: str) -> dict[str, str] | None:
     return {"client_id": credentials[0], "secret": credentials[1]} if all(credentials) else None
 
 
+def _number_or_none(name: str) -> float | None:
+    """Return a number of 0 or more; None where the setting is empty or not there."""
+    return float(env.float(name, validate=NOT_NEGATIVE)) if env.str(name, "") else None
+
+
 SECRET_KEY = _secret_key()
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
@@ -140,15 +145,17 @@ elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-CACHES = {
+_pages_folder = {
+    "BACKEND": "leaderboard.caches.FolderCache",
+    "LOCATION": str(VAR / "pages"),
+    "OPTIONS": {"MAX_ENTRIES": 2000},
+}
+CACHES: dict[str, Any] = {
     # What attempts and requests of the API are counted in: the database, which all web processes of a board share.
     "default": {"BACKEND": "leaderboard.caches.TableCache"},
-    # Pages that were made already: in a folder that the web processes of a host share, or in a Redis
-    "pages": env.dj_cache_url("CACHE_URL", "dummy://"),
+    # Pages that were made already: in a Redis, or in a folder that the web processes of a host share
+    "pages": env.dj_cache_url("CACHE_URL") if env.str("CACHE_URL", "") else _pages_folder,
 }
-if not env.str("CACHE_URL", ""):
-    _folder = {"LOCATION": str(VAR / "pages"), "OPTIONS": {"MAX_ENTRIES": 2000}}
-    CACHES["pages"] = {"BACKEND": "leaderboard.caches.FolderCache", **_folder}
 if CACHES["pages"]["BACKEND"].endswith("RedisCache"):
     CACHES["pages"].setdefault("OPTIONS", {})["serializer"] = "leaderboard.caches.JsonSerializer"
 elif not CACHES["pages"]["BACKEND"].endswith(("FolderCache", "DummyCache")):
@@ -303,7 +310,7 @@ HUB_PATIENCE_SECONDS = env.float("HUB_PATIENCE_SECONDS", 10.0, validate=SOME)
 HUB_CACHE_GB = env.float("HUB_CACHE_GB", 100.0, validate=SOME)
 WORKER_MEMORY_GB = env.float("WORKER_MEMORY_GB", 0.0, validate=NOT_NEGATIVE)  # 0: as much as this machine has
 # Of models that stay loaded between tasks; None: a quarter of the worker's memory.
-KEPT_MODELS_GB: float | None = env.float("KEPT_MODELS_GB", None, validate=NOT_NEGATIVE)
+KEPT_MODELS_GB = _number_or_none("KEPT_MODELS_GB")
 # Computed in though a worker measures that it is slow in them; scoring reads the environment itself.
 SLOW_PRECISIONS: list[str] = env.list(
     "SLOW_PRECISIONS", [], validate=validate.ContainsOnly(("float32", "bfloat16", "float16"))
@@ -332,11 +339,11 @@ AZURE_CONTENT_SAFETY_API_KEY = env.str("AZURE_CONTENT_SAFETY_API_KEY", "")
 AZURE_CONTENT_SAFETY_URL = env.str("AZURE_CONTENT_SAFETY_URL", "")
 AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND = env.float("AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND", 1.0)
 # Of what a contract says; None: pages say that nobody has declared the fee.
-AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS: float | None = env.float("AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS", None)
+AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS = _number_or_none("AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS")
 JUDGE_API_KEY = env.str("JUDGE_API_KEY", "")
 JUDGE_URL = env.str("JUDGE_URL", "")
 JUDGE_REQUESTS_PER_SECOND = env.float("JUDGE_REQUESTS_PER_SECOND", 1.0)
-JUDGE_USD_PER_1000_TEXTS: float | None = env.float("JUDGE_USD_PER_1000_TEXTS", None)
+JUDGE_USD_PER_1000_TEXTS = _number_or_none("JUDGE_USD_PER_1000_TEXTS")
 # Addresses by name of the guard, each followed by # and the server's name of the model where that is not the hub's id.
 GUARD_SERVERS: dict[str, str] = dict(env.json("GUARD_SERVERS")) if env.str("GUARD_SERVERS", "") else {}
 

@@ -277,7 +277,7 @@ def settings_parts() -> list[SettingsPart]:
     parts: list[SettingsPart] = []
     words: list[str] = []
     for line in SETTINGS_FILE.read_text(encoding="utf-8").splitlines():
-        heading, value = re.fullmatch(r"# --- (.+) ---", line), re.fullmatch(r"#([A-Z][A-Z_]+)=(.*)", line)
+        heading, value = re.fullmatch(r"# --- (.+) ---", line), re.fullmatch(r"#([A-Z][A-Z0-9_]+)=(.*)", line)
         if heading:
             parts.append(SettingsPart(heading[1], []))
         elif value and words:

@@ -157,10 +157,10 @@ def test_every_command_that_is_named_exists(client):
 
 
 def test_every_setting_is_documented_and_every_one_named_exists(client, operating):
-    listed = set(re.findall(r"^#([A-Z][A-Z_]+)=", SETTINGS_FILE.read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^#([A-Z][A-Z0-9_]+)=", SETTINGS_FILE.read_text(), re.MULTILINE))
     assert {name for part in settings_parts() for setting in part.settings for name, _ in setting.values} == listed
     html = page(client, "/docs/operating/")
-    assert set(re.findall(r'id="setting-([A-Z_]+)"', html)) == listed
+    assert set(re.findall(r'id="setting-([A-Z0-9_]+)"', html)) == listed
     named = set(re.findall(r"<code>([A-Z]+(?:_[A-Z]+)+)(?:=[a-z]+)?</code>", operating))
     assert len(named) > 20
     assert named <= listed
