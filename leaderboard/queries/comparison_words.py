@@ -40,9 +40,11 @@ def summary(comparison: Comparison) -> list[str]:
 
 
 def attribute_table(comparison: Comparison) -> Table:
-    """A row a pair of attributes."""
-    numbers = ["texts", "pearson", "pearson_low", "pearson_high", "label_agreement", "kappa", "both", "only_a"]
-    columns = [TableColumn("a", False), TableColumn("b", False), *map(TableColumn, [*numbers, "only_b", "neither"])]
+    """A row a pair of attributes; missing: texts that lack a score of one of the two."""
+    numbers = ["texts", "missing"]
+    numbers += [f"{name}{end}" for name in ("pearson", "label_agreement", "kappa") for end in ("", "_low", "_high")]
+    numbers += ["both", "only_a", "only_b", "neither"]
+    columns = [TableColumn("a", False), TableColumn("b", False), *map(TableColumn, numbers)]
 
     def number(value: float | None) -> str:
         return "" if value is None else f"{value:.4f}"
@@ -51,14 +53,18 @@ def attribute_table(comparison: Comparison) -> Table:
     for pair in comparison.attributes:
         labels = pair.labels
         counts = (labels.both, labels.only_first, labels.only_second, labels.neither) if labels else ("",) * 4
-        pearson = (pair.pearson.value, pair.pearson.low, pair.pearson.high)
-        label_figures = (labels.share, labels.kappa) if labels else (None, None)
+        figures = [pair.pearson.value, pair.pearson.low, pair.pearson.high]
+        if labels:
+            figures += [labels.share, *labels.share_interval, labels.kappa, *(labels.kappa_interval or (None, None))]
+        else:
+            figures += [None] * 6
         rows.append(
             [
                 pair.attribute,
                 pair.counterpart,
                 str(pair.n),
-                *map(number, (*pearson, *label_figures)),
+                str(pair.missing),
+                *map(number, figures),
                 *(str(count) for count in counts),
             ]
         )

@@ -122,6 +122,7 @@ def manifest(version: MetricVersion) -> dict[str, Any]:
             "title": texts.title,
             "licence": texts.licence,
             "citation": texts.citation,
+            "source": texts.source,
             "notice": texts.notice,
             "artefact": _sha256(texts.artefact),
             "prompt_scores": _sha256(texts.prompt_scores),

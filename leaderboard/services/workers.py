@@ -21,6 +21,10 @@ from leaderboard.services.audit import record
 from scoring.refusals import Refused
 
 ANSWER_SECONDS = 1.0  # how long workers are given to answer
+KNOWN = (
+    *("host", "code", "environment", "started_at", "beat_at", "queues", "abilities", "rates", "memory", "disk_free"),
+    *("cage", "stuck_since", "stuck_at", "refusal"),
+)  # of a living worker, for programs
 QUEUES = list(dict.fromkeys(table.kind.queue for table in WORK_TABLES))
 
 
@@ -70,10 +74,7 @@ class Fleet:
         return [] if self.problem else [queue.name for queue in self.queues if not queue.workers]
 
     def as_json(self) -> dict[str, Any]:
-        rows = {
-            row.name: {"cage": row.cage, "stuck_at": row.stuck_at, "refusal": row.refusal, "rates": row.rates}
-            for row in self.known
-        }
+        rows = {row.name: {name: getattr(row, name) for name in KNOWN} for row in self.known}
         away = {row.name: row.beat_at.isoformat() for row in self.away}
         return asdict(replace(self, known=[], away=[])) | {
             "unattended": self.unattended,

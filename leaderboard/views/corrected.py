@@ -62,7 +62,7 @@ def corrected(request: HttpRequest, slug: str) -> HttpResponse:
 def corrected_file(request: HttpRequest, slug: str) -> HttpResponse:
     """The table of the page of the same address as CSV, whole."""
     view = read_corrected(request, slug)
-    names = ("model", "slug", "raw", "raw_low", "raw_high", "corrected", "corrected_low", "corrected_high")
+    names = ("model", "slug", "version", "raw", "raw_low", "raw_high", "corrected", "corrected_low", "corrected_high")
     headings = [TableColumn(name, name not in ("model", "slug")) for name in names]
     headings += [TableColumn("corrected_by", False), TableColumn("reason", False)]
     rows = []
@@ -75,7 +75,8 @@ def corrected_file(request: HttpRequest, slug: str) -> HttpResponse:
             *((share.value, share.low, share.high) if share else [None] * 3),
         )
         cells = ["" if value is None else repr(value) for value in values]
-        rows.append([row.model.name, row.model.slug, *cells, view.correction.set_label, estimate.reason])
+        entry = [row.model.name, row.model.slug, str(row.version.number)]
+        rows.append([*entry, *cells, view.correction.set_label, estimate.reason])
     response = HttpResponse(as_csv(Table("Raw and corrected", headings, rows)), content_type=CONTENT_TYPES["csv"])
     response["Content-Disposition"] = f'attachment; filename="{slug}-corrected.csv"'
     return response

@@ -58,6 +58,7 @@ def state() -> dict[str, Any]:
                 "kind": incident.kind,
                 "subject": incident.subject,
                 "summary": incident.summary,
+                "path": incident.path,
                 "opened_at": incident.opened_at.isoformat(timespec="seconds"),
             }
             for incident in incidents

@@ -15,6 +15,11 @@ from scoring.metrics.formulas import slice_label, slices_in_order
 POLL_SECONDS = 0.5
 SILENCE_SECONDS = 15.0
 
+NUMBERS = (
+    *("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "missing_texts", "worst_low", "worst_high"),
+    *("p_value", "p_adjusted"),
+)  # of a result, as --json prints it
+
 
 class Command(BoardCommand):
     help = "Evaluate a model under a metric: collect, score, publish. The work is done by the workers."
@@ -40,14 +45,13 @@ class Command(BoardCommand):
         """The evaluation as --json prints it: its states, and its numbers once there are some."""
         scoring.refresh_from_db()
         version, results = scoring.metric_version, scoring.results.order_by("measure", "slice")
-        fields = ("measure", "slice", "value", "ci_low", "ci_high", "n", "missing", "p_value", "p_adjusted")
         return {
             "model": scoring.model.slug,
             "metric": version.metric.slug,
             "version": version.number,
             "run": {"id": scoring.run_id, "state": scoring.run.state if scoring.run else None},
             "scoring": {"id": scoring.pk, "state": scoring.state},
-            "results": list(results.values(*fields)),
+            "results": list(results.values(*NUMBERS)),
         }
 
     def request(self, model: str, metric: str, k: int | None) -> Scoring:

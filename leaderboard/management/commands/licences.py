@@ -16,10 +16,11 @@ class Command(BoardCommand):
 
     def handle(self, texts: bool, **_: Any) -> None:
         packages = list_licences(settings.BASE_DIR / "pyproject.toml")
-        rows = [[package.name, package.version, package.licence] for package in packages]
-        fields = ("name", "version", "licence")
-        self.answer([dict(zip(fields, row, strict=True)) for row in rows])
-        columns = [TableColumn(name.capitalize(), False) for name in fields]
+        names = ("name", "version", "licence")
+        fields = (*names, "texts") if texts else names
+        self.answer([{name: getattr(package, name) for name in fields} for package in packages])
+        rows = [[getattr(package, name) for name in names] for package in packages]
+        columns = [TableColumn(name.capitalize(), False) for name in names]
         self.say(FORMATS["markdown"](Table("Licences of third parties", columns, rows)))
         for package in packages if texts else ():
             self.say(f"\n{'=' * 78}\n{package.name} {package.version}: {package.licence}\n")

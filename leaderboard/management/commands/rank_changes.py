@@ -55,7 +55,7 @@ class Command(RefusableCommand):
         if options["format"] == "json":
             self.stdout.write(json.dumps(record.as_json(), indent=2, ensure_ascii=False))
         elif options["format"] == "csv":
-            self.stdout.write(as_csv(table_of(record, record.changes.decimals)))
+            self.stdout.write(as_csv(table_of(record, record.changes.decimals, whole=True)))
         else:
             old_version, new_version = record.before.version, record.after.version
             digits = digits_between(old_version, new_version, record.after.measure.key)
@@ -65,8 +65,8 @@ class Command(RefusableCommand):
                 self.stdout.write("\n" + as_text(shift_table(record.distribution_shift)))
 
 
-def table_of(record: Record, digits: int | None) -> Table:
-    """A row a model of both boards; values with `digits` decimals, or in full."""
+def table_of(record: Record, digits: int | None, whole: bool = False) -> Table:
+    """A row a model of both boards; values with `digits` decimals, or in full. whole: with its ranks on each board."""
 
     def print_value(value: float, sign: str = "") -> str:
         return repr(value) if digits is None else f"{value:{sign}.{digits}f}"
@@ -80,6 +80,7 @@ def table_of(record: Record, digits: int | None) -> Table:
         f"ranks among the {both} of both"
     )
     headings = ["model", "from_rank", "to_rank", "change", "from_value", "to_value", "difference"]
+    headings += ["from_board_rank", "to_board_rank"] if whole else []
     rows = [
         (
             model.model,
@@ -89,6 +90,7 @@ def table_of(record: Record, digits: int | None) -> Table:
             print_value(model.from_value),
             print_value(model.to_value),
             print_value(model.difference, "+"),
+            *((str(model.from_board_rank), str(model.to_board_rank)) if whole else ()),
         )
         for model in record.changes.models
     ]

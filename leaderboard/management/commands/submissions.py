@@ -1,4 +1,5 @@
 import json
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -42,6 +43,15 @@ class Command(BaseCommand):
             "name": submission.name,
             "model": submission.model.slug if submission.model else None,
             "reason": submission.reason,
-            "sent": submission.created_at.strftime("%Y-%m-%dT%H:%MZ"),
+            "report": submission.report,
+            "concerns": submission.concerns,
+            "name_asked": submission.name_asked,
+            "sent": in_minutes(submission.created_at),
+            "ended": submission.ended_at and in_minutes(submission.ended_at),
             "payload": submission.payload,
         }
+
+
+def in_minutes(moment: datetime) -> str:
+    """A moment in UTC, as in 2026-11-21T09:30Z."""
+    return moment.strftime("%Y-%m-%dT%H:%MZ")

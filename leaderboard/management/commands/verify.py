@@ -31,10 +31,7 @@ class Command(BoardCommand):
             verification = verify(metric_row, show, recompute)
         for line in (*verification.not_recomputed, *verification.differences):
             self.say(str(line))
-        counts = {
-            name: getattr(verification, name)
-            for name in ("versions", "entries", "results", "standings", "artefacts", "absent", "recollected")
-        }
+        counts = {name: getattr(verification, name) for name in COUNTED}
         lines = {
             "differences": map(str, verification.differences),
             "not_recomputed": map(str, verification.not_recomputed),

@@ -10,6 +10,10 @@ from leaderboard.operations.queries.work import STATES, STEERED, WorkSearch, cou
 from leaderboard.services.workers import Fleet, look
 
 MOST = 50
+FIELDS = (
+    *("state", "held", "reason", "fault", "attempts", "not_before", "waits_since", "waits_for", "worker"),
+    *("done", "total", "seconds", "created_at", "started_at", "progressed_at", "heartbeat_at", "finished_at"),
+)  # of any work, as --json prints it
 
 
 class Command(BoardCommand):
@@ -63,16 +67,14 @@ class Command(BoardCommand):
 
 def row_of(work: Run | Scoring) -> dict[str, Any]:
     """A piece of work as --json prints it."""
-    fields = ("state", "held", "reason", "attempts", "done", "total", "seconds", "created_at", "started_at")
-    task_fields = (
-        {"evaluation_set": str(work.protocol.evaluation_set), "epoch": work.epoch}
-        if isinstance(work, Run)
-        else {"metric": work.metric_version.metric.slug, "version": work.metric_version.number, "run": work.run_id}
-    )
-    last = {"heartbeat_at": work.heartbeat_at, "finished_at": work.finished_at}
-    return (
-        {"id": work.pk, "model": work.model.slug} | task_fields | {name: getattr(work, name) for name in fields} | last
-    )
+    if isinstance(work, Run):
+        task: dict[str, Any] = {"evaluation_set": str(work.protocol.evaluation_set), "epoch": work.epoch}
+        task |= {name: getattr(work, name) for name in ("requests_made", "tokens_used")}
+    else:
+        version = work.metric_version
+        task = {"metric": version.metric.slug, "version": version.number, "run": work.run_id}
+        task |= {name: getattr(work, name) for name in ("texts", "texts_missing", "lost_files")}
+    return {"id": work.pk, "model": work.model.slug} | task | {name: getattr(work, name) for name in FIELDS}
 
 
 def table_of(kind: str, works: list[Run] | list[Scoring]) -> Table:
