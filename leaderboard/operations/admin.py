@@ -27,9 +27,10 @@ from leaderboard.services.audit import record
 
 
 class ReadOnly(admin.ModelAdmin):
-    """A table that staff read and nobody writes. `secret`: hidden columns."""
+    """A table that staff read, column by column, and nobody writes. `secret`: hidden columns."""
 
     secret: tuple[str, ...] = ()
+    editable: tuple[str, ...] = ()
     list_per_page = 50
     show_full_result_count = False
     actions = None
@@ -53,17 +54,16 @@ class ReadOnly(admin.ModelAdmin):
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return self.secret
 
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        """Return all columns, those that no form can have among them, such as the time when a row was added."""
+        return [field.name for field in self.opts.fields if field.name not in (*self.editable, *self.secret)]
+
 
 class AuditedAdmin(ReadOnly):
     """A table of which superusers may change the columns in `editable`. Every change is recorded."""
 
-    editable: tuple[str, ...] = ()
-
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.is_superuser)
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        return [field.name for field in self.opts.fields if field.name not in (*self.editable, *self.secret)]
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         """Save the row, and record its changes in the audit trail."""
@@ -467,7 +467,7 @@ class OutboxMessageAdmin(ReadOnly):
     list_filter = ("kind", "event")
     list_select_related = ("incident", "submission__submitter")
     search_fields = ("subject", "recipient", "incident__subject", "submission__submitter__username")
-    exclude = ("body",)
+    secret = ("body",)
 
 
 @admin.register(board.CacheEntry)

@@ -8,10 +8,11 @@ from django.db import models
 from django.test import Client
 from django.urls import reverse
 
-from leaderboard.models import AuditEvent, LanguageModel, Metric, Run
+from leaderboard.models import AuditEvent, LanguageModel, Metric, OutboxMessage, Run
 from leaderboard.people.services.invitations import invite
 from leaderboard.people.services.roles import role_of, set_role
 from leaderboard.people.services.tokens import make_token
+from leaderboard.services.outbox import post
 from tests.leaderboard.conftest import CAUSAL
 from tests.leaderboard.test_accounts import _quick_hashes
 
@@ -85,6 +86,15 @@ def test_every_table_is_there_can_be_searched_and_shows_no_secret(client, chief,
             assert invitation.token_hash not in html
             assert chief.password not in html
     assert secret not in client.get(named(type(token), "changelist")).content.decode()
+
+
+def test_nobody_reads_what_a_letter_says_that_waits_to_be_sent(client, chief, staff):
+    post("new@example.org", "Confirm your address", "https://board.example.org/accounts/confirm-email/the-key/")
+    letter = OutboxMessage.objects.get()
+    for reader in (client, staff):
+        html = reader.get(named(OutboxMessage, "change", letter.pk)).content.decode()
+        assert "Confirm your address" in html
+        assert "the-key" not in html
 
 
 def test_what_is_immutable_cannot_be_added_changed_or_deleted(client, chief, measured_board):
