@@ -54,7 +54,7 @@ def scorer_state(metric: Metric) -> ScorerProgress:
     version = None if rescoring else current.select_related("control_set").first()
     return ScorerProgress(
         rescoring,
-        checks.order_by("-finished_at").first(),
+        checks.only("verdict", "finished_at", "statistics").order_by("-finished_at").first(),
         version,
         lag_of(version) if version else None,
     )

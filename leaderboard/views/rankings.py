@@ -39,6 +39,9 @@ from scoring.metrics.measures import slice_of
 from scoring.scorers import ScorerUnavailable
 
 
+SHOWN_OF_WORK = ("state", "reason", "done", "total", "seconds", "model__name", "model__slug")
+
+
 @dataclass(frozen=True)
 class Field:
     """A filter: its values with their labels, and the one that is chosen."""
@@ -361,6 +364,7 @@ def work_under_way(metric: Metric, rescoring: Rescoring | None) -> list[Run | Sc
         Scoring.objects.filter(is_listed("model__"), metric_version__metric=metric, run__isnull=False)
         .exclude(state__in=[Work.State.DONE, Work.State.CANCELLED])
         .select_related("model", "run__model", "run__protocol__evaluation_set")
+        .only(*SHOWN_OF_WORK, *(f"run__{name}" for name in SHOWN_OF_WORK), "run__protocol__evaluation_set__title")
     )
     if rescoring:
         is_waiting = Q(state__in=[Work.State.QUEUED, Work.State.RUNNING], run__state=Work.State.DONE)
