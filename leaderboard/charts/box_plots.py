@@ -95,9 +95,9 @@ def _draw_box(column: BoxColumn, row: int, digits: int) -> Iterator[Mark]:
     if column.indifferent is not None:
         title = f"{column.label}: {column.indifferent:.{digits}f} if the models were indifferent"
         yield Line([column.indifferent] * 2, [row - TICK, row + TICK], Ink.INK, 2, "dot", title)
-    outside = set(box.outside)
+    positions_outside = set(box.outside)
     for position, point in column.points.items():
-        yield _draw_model(point, column.label, row + _scatter(position), digits, position in outside)
+        yield _draw_model(point, column.label, row + _scatter(position), digits, position in positions_outside)
 
 
 def _draw_model(point: BoxPoint, label: str, level: float, digits: int, is_outside: bool) -> Spot:

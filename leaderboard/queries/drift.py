@@ -182,13 +182,14 @@ def list_last_checks() -> list[LastCheck]:
     if not lasts:
         return []
     opened_versions = MetricVersion.objects.filter(opened_because__in=[last.pk for last in lasts.values()])
-    settled = set(opened_versions.filter(published_at__isnull=False).values_list("opened_because", flat=True))
-    retired_metrics = Metric.objects.filter(pk__in=lasts, scorer__in=RetiredScorer.objects.values("name"))
-    retired = set(retired_metrics.values_list("pk", flat=True))
-    return [
-        LastCheck(Condition.RETIRED if metric in retired else condition_of(last, last.pk in settled), last.finished_at)
+    settled_checks = set(opened_versions.filter(published_at__isnull=False).values_list("opened_because", flat=True))
+    without_scorer = Metric.objects.filter(pk__in=lasts, scorer__in=RetiredScorer.objects.values("name"))
+    retired_metrics = set(without_scorer.values_list("pk", flat=True))
+    conditions = {
+        metric: Condition.RETIRED if metric in retired_metrics else condition_of(last, last.pk in settled_checks)
         for metric, last in lasts.items()
-    ]
+    }
+    return [LastCheck(conditions[metric], last.finished_at) for metric, last in lasts.items()]
 
 
 def describe_day(scorers: Sequence[WatchedScorer]) -> str:

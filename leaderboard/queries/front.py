@@ -18,7 +18,8 @@ from leaderboard.models import (
     is_listed,
 )
 from leaderboard.queries.drift import Condition, LastCheck, list_last_checks
-from leaderboard.queries.news import MOST_PUBLICATIONS, Publication, list_successions, read_publications
+from leaderboard.queries.news import MOST_PUBLICATIONS, Pair, list_successions, overall_boards
+from leaderboard.rankings.changes import count_gains, read_ranks
 from leaderboard.rankings.movement import read_causes
 from leaderboard.rankings.populations import ranked_populations
 from leaderboard.rankings.ranking import PopulationRows, Ranking, Row
@@ -71,15 +72,17 @@ class Leaders:
 
 @dataclass(frozen=True, slots=True)
 class LastRescoring:
-    """The last time that a version took over from another, and why."""
+    """The last time that a version took over from another, and why. models: those of both; moved: with another rank."""
 
-    publication: Publication
+    version: MetricVersion
+    models: int
+    moved: int
     cause: str
 
     @property
     def at(self) -> datetime | None:
         """When readers saw the new version first; None for figures of a paper, which came when it was entered."""
-        return self.publication.at if self.publication.after.measured else None
+        return self.version.published_at if self.version.measured else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +176,16 @@ def find_last_rescoring() -> LastRescoring | None:
     """The newest of the board's own rescorings; else of those that its sources publish."""
     newest_first = list_successions(None)[::-1][:MOST_PUBLICATIONS]
     for pair in sorted(newest_first, key=lambda pair: not pair[1].measured):
-        for publication in read_publications([pair]):  # hardly ever none: comparing all of them would take longest here
-            version = publication.after
-            return LastRescoring(publication, read_causes([version.pk]).get(version.pk, "") or version.source)
+        gains = [gain for board in count_moves(pair) for gain in board.values()]
+        if gains:  # hardly ever none: comparing all of them would take longest here
+            version = pair[1]
+            cause = read_causes([version.pk]).get(version.pk, "") or version.source
+            return LastRescoring(version, len(gains), sum(gain != 0 for gain in gains), cause)
     return None
+
+
+def count_moves(pair: Pair) -> list[dict[str, int]]:
+    """The ranks that each model gained from one version to the next, on each board that both have; in three queries."""
+    boards = overall_boards([pair])
+    ranks = read_ranks([key for keys in boards for key in keys])
+    return [count_gains(ranks[old], ranks[new]) for old, new in boards if old in ranks and new in ranks]

@@ -110,9 +110,9 @@ def _tags(row: Row, address: str) -> str:
     return "".join(tags)
 
 
-def _estimate(corrected: CorrectedResult, measure: Measure) -> str:
+def _estimate(result: CorrectedResult, measure: Measure) -> str:
     """The corrected value beneath a raw one, or why there is none."""
-    share = corrected.share
+    share = result.share
     if share is None:
-        return format_html(NO_ESTIMATE, corrected.reason[:1].upper() + corrected.reason[1:])
+        return format_html(NO_ESTIMATE, result.reason[:1].upper() + result.reason[1:])
     return ESTIMATE.format(*(decimals(value, measure.digits) for value in (share.value, share.low, share.high)))

@@ -38,7 +38,6 @@ from scoring.metrics.formulas import MEASURES, slice_label, slice_parts
 from scoring.metrics.measures import slice_of
 from scoring.scorers import ScorerUnavailable
 
-
 SHOWN_OF_WORK = ("state", "reason", "done", "total", "seconds", "model__name", "model__slug")
 
 

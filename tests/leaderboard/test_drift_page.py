@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from scipy import stats
 
-from leaderboard.models import ControlCheck, ControlSet, Metric
-from leaderboard.queries.drift import CHECKS_A_PAGE, list_watched_scorers
+from leaderboard.models import ControlCheck, ControlSet, Metric, RetiredScorer
+from leaderboard.queries.drift import CHECKS_A_PAGE, Condition, list_last_checks, list_watched_scorers
 from leaderboard.services import artefacts
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check
 from leaderboard.services.rescore import cancel, pause, resume
@@ -139,6 +139,22 @@ def test_a_drift_is_told_then_its_rescoring_and_that_it_was_put_right_and_then_a
     assert client.get(f"/history/?metric={SLUG}&from=1&to=2").status_code == 200
     check(living)
     assert overview(client)[SLUG][0] == "● Stable"
+
+
+def test_the_front_page_knows_of_last_checks_what_this_page_does(living, stage):
+    def conditions() -> list[Condition]:
+        watched = [(scorer.condition, scorer.last.finished_at) for scorer in list_watched_scorers() if scorer.last]
+        assert list_last_checks() == watched
+        return [condition for condition, _ in watched]
+
+    assert conditions() == []
+    drift(stage)
+    check(living)
+    assert conditions() == [Condition.DRIFTED]
+    drain()
+    assert conditions() == [Condition.RIGHTED]
+    RetiredScorer.objects.create(name=living.scorer, reason="its service ended")
+    assert conditions() == [Condition.RETIRED]
 
 
 def test_the_ranking_says_that_the_scorer_changed_what_moved_and_when_the_next_check_is(client, living, stage):

@@ -63,12 +63,11 @@ def test_where_the_source_compares_no_models_the_page_says_so(client, figures_al
 def test_an_unchecked_board_says_so_and_what_its_sources_rescored(client, figures_alone):
     today = read_scorers_today()
     assert today.checked == []
-    publication = today.last_rescoring.publication
-    assert 0 < publication.changed <= publication.models == 37
+    assert 0 < today.last_rescoring.moved <= today.last_rescoring.models == 37
     assert today.last_rescoring.at is None
     html = page(client, "/")
     assert "none has been checked yet" in html
-    assert f"{publication.changed} of 37 ranks" in re.sub(r"\s+", " ", html)
+    assert f"{today.last_rescoring.moved} of 37 ranks" in re.sub(r"\s+", " ", html)
 
 
 def test_an_empty_board_points_to_the_seed(client, db):
