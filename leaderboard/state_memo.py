@@ -1,7 +1,7 @@
 """What many pages of one state of the board read alike: read once, and forgotten with that state.
 
-Only pages that are kept for a state and are the same for everybody take part (`leaderboard.views.keeping`), so nothing
-is shown longer than such a page is. Whoever is signed in, programs and commands read the database each time.
+Only pages that are kept for a state and are the same for everybody take part (`leaderboard.views.keeping`). As they are
+not kept for ever in one state, nor is this. Whoever is signed in, programs and commands read the database each time.
 """
 
 import threading
@@ -10,12 +10,14 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from time import monotonic
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
 
 MOST_ANSWERS, MOST_LARGE = 64, 4
+SECONDS = 600  # after which all is read again, though the state be the same
 current_state: ContextVar[str] = ContextVar("the board's state that a page is made for", default="")
 
 
@@ -53,7 +55,7 @@ small_answers, large_answers = StateMemo(MOST_ANSWERS), StateMemo(MOST_LARGE)
 @contextmanager
 def share_reading(state: str) -> Iterator[None]:
     """Read what `once_a_state` decorates from other pages of that state of the board, while a page is made."""
-    token = current_state.set(state)
+    token = current_state.set(f"{state} {monotonic() // SECONDS}")
     try:
         yield
     finally:

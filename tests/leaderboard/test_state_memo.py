@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from leaderboard.models import Metric
 from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.services.audit import record
-from leaderboard.state_memo import StateMemo, large_answers, once_a_state, share_reading, small_answers
+from leaderboard.state_memo import SECONDS, StateMemo, large_answers, once_a_state, share_reading, small_answers
 
 HISTORY, DEMOGRAPHICS = "/history/?metric=safety-starter", "/demographics/?metric=safety-starter"
 
@@ -82,6 +82,16 @@ def test_an_answer_is_remembered_for_each_key_of_one_state(sharing):
         with share_reading(state):
             answer("a"), answer("b"), answer("a")
     assert asked == ["a", "b"] * 3
+
+
+def test_what_is_remembered_is_read_again_after_some_minutes(sharing, monkeypatch):
+    asked = []
+    answer = once_a_state()(lambda: asked.append("the board"))
+    for passed in (0, 1, SECONDS):
+        monkeypatch.setattr("leaderboard.state_memo.monotonic", lambda passed=passed: 10.0 * SECONDS + passed)
+        with share_reading("one"):
+            answer()
+    assert len(asked) == 2
 
 
 def test_what_nobody_read_for_longest_goes_first():
