@@ -147,7 +147,8 @@ def test_the_front_page_knows_of_last_checks_what_this_page_does(living, stage):
         assert list_last_checks() == watched
         return [condition for condition, _ in watched]
 
-    assert conditions() == []
+    check(living)
+    assert conditions() == [Condition.STABLE]
     drift(stage)
     check(living)
     assert conditions() == [Condition.DRIFTED]
