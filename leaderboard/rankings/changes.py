@@ -254,8 +254,17 @@ def compare_sides(old_side: Side, new_side: Side, tie_rule: TieRule = "equal") -
         message = f"{old_side.measure.key} and {new_side.measure.key} are not better in the same direction"
         raise NoRanking(message, field="measure", value=new_side.measure.key)
     labels = label_models(old_side, new_side)
-    first, second = (
-        {labels[entry.slug]: Entry(entry.value, entry.printed_rank, entry.source_name) for entry in side.entries}
-        for side in (old_side, new_side)
-    )
+    first, second = (list_entries(side, labels) for side in (old_side, new_side))
     return rank_changes(first, second, direction, tie_rule, shared_decimals(old_side.version, new_side.version))
+
+
+def list_entries(side: Side, labels: Mapping[str, str]) -> dict[str, Entry]:
+    """The entries of a board by label, with the ranks that its source prints where the board is ranked by them.
+
+    It is where the source prints all of them; else values decide. labels: by slug.
+    """
+    carries_ranks = all(entry.rank == entry.printed_rank for entry in side.entries)
+    return {
+        labels[entry.slug]: Entry(entry.value, entry.printed_rank if carries_ranks else None, entry.source_name)
+        for entry in side.entries
+    }

@@ -281,9 +281,10 @@ class VersionChanges:
         return rows
 
     @property
-    def others(self) -> bool:
-        """Whether either version ranks models that the other does not: then changes differ from those of the ranks."""
-        return bool(self.record.only_before or self.record.only_after)
+    def is_counted_anew(self) -> bool:
+        """Whether changes can differ from those of the ranks: models are on one of both alone, or ranks have gaps."""
+        has_gaps = any(old.rank - new.rank != model.change for _, old, new, model in self.rows)
+        return has_gaps or bool(self.record.only_before or self.record.only_after)
 
 
 def changes(
@@ -330,7 +331,7 @@ def summary(comparison: VersionChanges, digits: int) -> list[str]:
     precision = "" if record.decimals is None else f", as printed to {record.decimals} decimals"
     sentences = [
         f"{record.changed_ranks} of {count} ranks changed between version {old_number} and version {new_number}"
-        f"{', counted among the models of both' if comparison.others else ''}.",
+        f"{', counted among the models of both' if comparison.is_counted_anew else ''}.",
         f"{record.changed_values} of {count} values changed{precision}.",
     ]
     if largest.difference:

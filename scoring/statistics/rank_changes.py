@@ -34,9 +34,9 @@ class Entry:
 class ModelChange:
     """A model that is on both boards.
 
-    `from_rank` and `to_rank` count only models on both boards, so that a model on one board alone moves no other.
-    `from_board_rank` and `to_board_rank` are the ranks that the whole boards show. If the boards have the same models,
-    both pairs agree.
+    `from_rank` and `to_rank` count only models on both boards, so that neither a model on one board alone nor a gap in
+    the ranks that a source prints moves another. `from_board_rank` and `to_board_rank` are the ranks that the whole
+    boards show. If the boards have the same models and their ranks no gaps, both pairs agree.
     """
 
     model: str
@@ -177,9 +177,7 @@ def rank_changes(
         )
         for board, other_board, ranks in ((old_board, new_board, places[0]), (new_board, old_board, places[1]))
     ]
-    common_ranks = [
-        _ranks_without(common, ranks, absent_models) for ranks, absent_models in zip(places, models_apart, strict=True)
-    ]
+    common_ranks = [_ranks_among(common, ranks) for ranks in places]
     models = [
         ModelChange(name, first, second, old_board[name].value, new_board[name].value, places[0][name], places[1][name])
         for name, first, second in zip(common, *common_ranks, strict=True)
@@ -237,10 +235,10 @@ def _board_ranks(board: Mapping[str, Entry], direction: Direction, tie_rule: Tie
     return dict(zip(names, (int(rank) for rank in board_ranks), strict=True))
 
 
-def _ranks_without(common: list[str], ranks: Mapping[str, int], absent_models: tuple[ModelApart, ...]) -> list[int]:
-    """Ranks of the `common` models without those absent from the other board, each of which takes up one rank."""
-    absent_ranks = sorted(model.rank for model in absent_models)
-    return [ranks[name] - bisect_left(absent_ranks, ranks[name]) for name in common]
+def _ranks_among(common: list[str], ranks: Mapping[str, int]) -> list[int]:
+    """Ranks of the `common` models among themselves: 1 and the number of those ahead."""
+    common_ranks = sorted(ranks[name] for name in common)
+    return [1 + bisect_left(common_ranks, ranks[name]) for name in common]
 
 
 def _as_printed(value: float, decimals: int | None) -> float:

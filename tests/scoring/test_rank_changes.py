@@ -173,9 +173,12 @@ def test_ranks_that_a_board_carries_are_kept_under_either_rule():
 
 
 @pytest.mark.parametrize("tie_rule", ["equal", "first"])
-def test_ties_of_carried_ranks_stay_as_the_source_counts_them(tie_rule):
-    board = {"a": Entry(0.1, 1), "b": Entry(0.1, 1), "c": Entry(0.2, 2)}
-    assert [of.from_rank for of in rank_changes(board, board, "lower", tie_rule).models] == [1, 1, 2]
+def test_carried_ranks_stay_as_the_source_counts_them_and_changes_count_models(tie_rule):
+    counted_by_source = {"a": Entry(0.1, 1), "b": Entry(0.1, 1), "c": Entry(0.2, 2), "d": Entry(0.3, 5)}
+    counted_by_board = {"a": Entry(0.1, 1), "b": Entry(0.1, 1), "c": Entry(0.2, 3), "d": Entry(0.3, 4)}
+    models = rank_changes(counted_by_source, counted_by_board, "lower", tie_rule).models
+    assert [(of.from_board_rank, of.to_board_rank) for of in models] == [(1, 1), (1, 1), (2, 3), (5, 4)]
+    assert [(of.from_rank, of.to_rank, of.change) for of in models] == [(1, 1, 0), (1, 1, 0), (3, 3, 0), (4, 4, 0)]
 
 
 @pytest.mark.parametrize(
