@@ -3,7 +3,6 @@
 PIP_NO_INDEX=1 leaves out what asks a package index.
 """
 
-import json
 import sys
 from collections import defaultdict
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from tests.health import code, records, starts
 from tests.mutants.touching import CACHE, hash_code
 
 WORST = 5
+MOST_PINS = 10  # of those behind: the rest is no news on a screen
 
 
 def format_date(path: Path) -> str:
@@ -65,11 +65,11 @@ def print_coverage() -> None:
 
 def print_mutants() -> None:
     """The score of the last `make mutants`."""
-    path = records.newest(list(records.SCORES.glob("*.json")))
-    totals = json.loads(path.read_text()).get("totals") if path else None
-    if not totals:
+    scores = records.read_scores()
+    if scores is None:
         print("mutants      not measured: make mutants")
         return
+    path, totals = scores
     score = totals["killed"] / max(totals["killed"] + totals["survived"], 1)
     kinds = ", ".join(f"{count} {kind}" for kind, count in totals.items())
     age = "" if path.name.startswith(hash_code()) else ", of earlier code"
@@ -91,7 +91,9 @@ def print_locks() -> None:
     if packages is None:
         print("locks        not measured: no package index can be asked")
         return
-    print(f"locks        {len(packages)} behind:", ", ".join(f"{name} {gap}" for name, gap in sorted(packages.items())))
+    shown = [f"{name} {gap}" for name, gap in sorted(packages.items())[:MOST_PINS]]
+    rest = f" and {len(packages) - MOST_PINS} more: make upgrade" if len(packages) > MOST_PINS else ""
+    print(f"locks        {len(packages)} behind{': ' * bool(shown)}{', '.join(shown)}{rest}")
 
 
 def main() -> int:

@@ -28,6 +28,13 @@ def read_test_times() -> dict[str, float]:
     return read_times(REPORT)
 
 
+def read_scores() -> tuple[Path, dict[str, int]] | None:
+    """The record of the last `make mutants` that came to its end, and its totals."""
+    totals = {path: json.loads(path.read_text()).get("totals") for path in SCORES.glob("*.json")}
+    record = newest([path for path in totals if totals[path]])
+    return (record, totals[record]) if record else None
+
+
 def measure_coverage() -> dict[str, tuple[float, float]]:
     """Shares of lines and of branches in functions that tests run in their own process, by package.
 

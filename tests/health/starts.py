@@ -62,7 +62,8 @@ def measure_process(command: str, is_ready: Callable[[], bool]) -> tuple[float, 
             time.sleep(0.05)
         return time.monotonic() - began, sum(map(read_memory, list_group(process.pid)))
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended, and nothing that it started is left
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
