@@ -6,10 +6,12 @@ The hub is trusted no more than the repositories on it: it may be slow, endless,
 import ipaddress
 import json
 import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from threading import Timer
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
@@ -40,7 +42,8 @@ class HubClient:
     client: httpx2.Client = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "client", httpx2.Client(timeout=self.patience, follow_redirects=False))
+        client = httpx2.Client(timeout=self.patience, follow_redirects=False, verify=_read_certificates())
+        object.__setattr__(self, "client", client)
 
     def read_json(self, path: str) -> dict[str, Any]:
         """The JSON object at `path` of the hub, read within `patience` seconds. Raises HubUnavailable."""
@@ -143,6 +146,12 @@ class HubClient:
 def file_path(ref: str, commit: str, name: str) -> str:
     """Where a hub has a file of a repository at a commit."""
     return f"/{quote(ref)}/resolve/{quote(commit, safe='')}/{quote(name)}"
+
+
+@cache
+def _read_certificates() -> ssl.SSLContext:
+    """The certificates to trust, read once: that takes longer than to look a model up."""
+    return httpx2.create_ssl_context()
 
 
 def _host(url: str) -> tuple[str, str, int | None]:

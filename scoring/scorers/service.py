@@ -7,7 +7,6 @@ a header and nowhere else. What it cannot be asked again, such as a text that it
 import hashlib
 import math
 import re
-import ssl
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -15,7 +14,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from functools import lru_cache
 from http import HTTPStatus
 from itertools import islice
 from typing import Any, ClassVar
@@ -24,6 +22,7 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 
+from scoring.certificates import read_certificates
 from scoring.retries import retry_after, with_retries
 from scoring.scorers.base import Cost, Progress, Scorer, ScorerState, ScorerUnavailable, Scores
 from scoring.scorers.pacing import Pace
@@ -187,7 +186,8 @@ class ServiceScorer(Scorer):
         stop_event = threading.Event()
         queue = iter(questions)
         timeout = self.timeout or TIMEOUT
-        client = httpx.Client(base_url=self._base_url, headers=self._headers, timeout=timeout, verify=_trust())
+        trust = read_certificates()
+        client = httpx.Client(base_url=self._base_url, headers=self._headers, timeout=timeout, verify=trust)
         with client, ThreadPoolExecutor(self._concurrency) as pool:
             try:
                 futures: dict[Future[Reply], str] = {}
@@ -295,12 +295,6 @@ def check_access(access: ServiceAccess, concurrency: int) -> None:
         raise ValueError("base_url: the key travels with every request, so give an https:// address")
     if address.username or address.password or address.query or address.fragment:
         raise ValueError("base_url: give scheme, host and path alone, without a user, a password or a query")
-
-
-@lru_cache(maxsize=1)
-def _trust() -> ssl.SSLContext:
-    """The certificates to trust, read once: that takes longer than a request, and texts may come one at a time."""
-    return httpx.create_ssl_context()
 
 
 def _key(fingerprint: str, text: str, vote: int) -> str:

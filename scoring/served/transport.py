@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from scoring.certificates import read_certificates
 from scoring.refusals import Refused
 from scoring.retries import retry_after, with_retries
 from scoring.served.identity import (
@@ -127,7 +128,8 @@ def open_session(server: CompletionsServer) -> Iterator["ServerSession"]:
     """A session with `server`, which ends with the block."""
     headers = {"Authorization": f"Bearer {server.key}"} if server.key else {}
     limits = httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency)
-    with httpx.Client(timeout=server.timeout, headers=headers, limits=limits) as client:
+    trust = read_certificates()
+    with httpx.Client(timeout=server.timeout, headers=headers, limits=limits, verify=trust) as client:
         yield ServerSession(server, client)
 
 

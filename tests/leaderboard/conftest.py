@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Model
 from django.http import HttpResponse
 from django.test import Client
+from whitenoise.base import WhiteNoise
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, Provenance, Scoring, Work
 from leaderboard.services import cages, collect, evaluate, language_models, leases, score
@@ -83,8 +84,20 @@ def _pages_as_they_are_read() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _static_files() -> None:
+def _static_files() -> Iterator[None]:
+    """The static files, collected; they are listed once, where each new client would look at every one of them."""
     call_command("collectstatic", interactive=False, verbosity=0)
+    list_files, listed = WhiteNoise.update_files_dictionary, {}
+
+    def list_once(server: WhiteNoise, root: str, prefix: str) -> None:
+        if (root, prefix) not in listed:
+            list_files(server, root, prefix)
+            listed[root, prefix] = dict(server.files)
+        server.files.update(listed[root, prefix])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoise, "update_files_dictionary", list_once)
+        yield
 
 
 def starter_metric() -> Metric:

@@ -1,10 +1,12 @@
 """The storages that the same tests run on: a folder, and a bucket of the server that tests/object_store.py starts."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.loaders import JSONFileLoader
 from django.core.files.storage import storages
 
 from leaderboard.services.artefacts import mark_storage
@@ -15,8 +17,9 @@ from tests.object_store import KEY_ID, SECRET, ObjectStore, run_object_store
 
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[ObjectStore]:
-    """An S3 server."""
-    with run_object_store() as store:
+    """An S3 server. Clients of it read the descriptions of AWS once, which each storage of a test would read anew."""
+    with run_object_store() as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JSONFileLoader, "load_file", staticmethod(cache(JSONFileLoader().load_file)))
         yield store
 
 
