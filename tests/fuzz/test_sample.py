@@ -24,6 +24,7 @@ def scratch(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", [name for name in PARSERS if name != "query"])  # which needs a board
 def test_each_input_is_accepted_or_refused_by_name_within_time_and_memory(name, scratch):
     tally = run_campaign(PARSERS[name], RUNS, 7, scratch, Tally())
@@ -32,6 +33,7 @@ def test_each_input_is_accepted_or_refused_by_name_within_time_and_memory(name, 
     assert tally.accepted, "no input was like one that is read to its end"
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_each_address_of_rankings_is_read_or_refused_by_name_within_time_and_memory(scratch):
     tally = run_campaign(PARSERS["query"], RUNS, 7, scratch, Tally())

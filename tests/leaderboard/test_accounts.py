@@ -388,6 +388,7 @@ def test_a_forged_form_is_refused_everywhere(name):
     assert client.post(reverse(name), {"name": "forged", "days": 30}).status_code == 403
 
 
+@pytest.mark.slow
 def test_only_who_is_signed_in_has_a_menu_and_a_form_in_the_header(client, board):
     anonymous = client.get("/rankings/").content.decode()
     assert 'href="/accounts/login/?next=%2Frankings%2F"' in anonymous

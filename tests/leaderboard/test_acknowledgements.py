@@ -53,6 +53,7 @@ def take_messages(connection: Connection, count: int) -> Iterator[Any]:
             yield messages[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ack_log_error", "reject_log_error"])
 def test_a_worker_takes_the_next_message_after_an_acknowledgement_was_lost(connection, name, caplog):
     messages = take_messages(connection, 2)

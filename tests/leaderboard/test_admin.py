@@ -97,6 +97,7 @@ def test_nobody_reads_what_a_letter_says_that_waits_to_be_sent(client, chief, st
         assert "the-key" not in html
 
 
+@pytest.mark.slow
 def test_what_is_immutable_cannot_be_added_changed_or_deleted(client, chief, measured_board):
     for model, options in admin.site._registry.items():
         name = model._meta.model_name

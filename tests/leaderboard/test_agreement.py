@@ -55,6 +55,7 @@ def values_of(metric: str, measure: str, name: str) -> dict[str, float]:
     return dict(found.values_list("scoring__model__name", "value"))
 
 
+@pytest.mark.slow
 def test_the_two_published_safety_scores_agree_as_section_4_5_says(client, papers):
     rows = table(page(client, PUBLISHED), MATRIX)
     names = [row[0] for row in rows]
@@ -65,6 +66,7 @@ def test_the_two_published_safety_scores_agree_as_section_4_5_says(client, paper
     assert rows[one][1 + one] == "itself"
 
 
+@pytest.mark.slow
 def test_a_cell_with_too_few_models_in_common_gives_its_reason(client, papers):
     rows = table(page(client, PUBLISHED), MATRIX)
     helm = next(n for n, row in enumerate(rows) if "HELM" in row[0])
@@ -166,6 +168,7 @@ def test_architecture_opens_with_a_measure_of_models_whose_architecture_is_known
     assert any("n = " in cell for cell in rows["All families"]), "of models whose size nobody knows there are more"
 
 
+@pytest.mark.slow
 def test_measures_are_added_and_taken_out_by_links_and_a_form(client, papers):
     html = page(client, f"{PUBLISHED}&c={TOXIGEN}&c={HATE}&add=safety-toxigen")
     options = re.findall(r'<option value="([^"]*)">', html.split("Add measures of", 1)[1].split("</form>", 1)[0])
@@ -181,6 +184,7 @@ def test_choosing_other_numbers_in_the_form_drops_the_columns_of_the_old_ones(cl
     assert [row[0].split()[1] for row in table(html, MATRIX)] == ["Profanity"]
 
 
+@pytest.mark.slow
 def test_what_does_not_exist_is_refused_with_a_sentence(client, papers):
     for name in ("numbers", "coefficient", "kind", "against", "x", "of", "add", "page"):
         assert f"{name} = 'zebra'" in refused(client, f"{PUBLISHED}&{name}=zebra")
@@ -203,6 +207,7 @@ def test_measured_numbers_are_shown_where_there_are_enough_and_published_ones_ot
     assert usual_numbers(metrics_with_versions()) == "published", "miniatures are nobody's default"
 
 
+@pytest.mark.slow
 def test_a_board_without_numbers_says_so(client, db):
     seed_metrics()
     assert "No metric has numbers measured here yet" in said(page(client, "/agreement/"))
@@ -245,6 +250,7 @@ def test_the_number_of_queries_does_not_grow_with_the_board(client, papers):
     assert count(client, f"{PUBLISHED}&c={TOXIGEN}&c={HATE}&add=safety-toxigen") <= MOST_QUERIES
 
 
+@pytest.mark.slow
 def test_a_long_table_has_pages(client, papers):
     metrics = [Metric.objects.get(slug=slug) for slug in ("toxicity-profanity", "toxicity-detoxify-original")]
     for metric in metrics:
@@ -341,6 +347,7 @@ def test_the_selection_for_table_8_is_the_same_on_every_benchmark_and_fits_best(
     assert len(everyone) == 23
 
 
+@pytest.mark.slow
 def test_what_rounding_leaves_open_is_as_much_as_a_search_finds():
     chosen = hosseini.selected_students("WikiText2")
     x, y = hosseini.against_architecture(chosen, "attention heads")
@@ -587,6 +594,7 @@ def test_points_carry_the_names_of_their_models(client, papers):
     assert len(names) >= 12
 
 
+@pytest.mark.slow
 def test_the_api_gives_the_rows_of_the_files(client, papers):
     query = f"?numbers=published&kind=each&c={TOXIGEN}&c={HATE}"
     answer = client.get(f"/api/v1/agreement{query}").json()
@@ -602,6 +610,7 @@ def test_the_api_gives_the_rows_of_the_files(client, papers):
         assert response.json()["errors"][0]["field"] == field
 
 
+@pytest.mark.slow
 def test_files_and_matrices_take_as_many_queries_for_any_number_of_models_and_measures(client, papers):
     def queries(address: str) -> int:
         with CaptureQueriesContext(connection) as captured:

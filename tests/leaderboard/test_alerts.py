@@ -112,6 +112,7 @@ def fail(board: Any, number: int) -> Scoring:
 # What is told
 
 
+@pytest.mark.slow
 def test_a_drift_is_told_once_and_again_when_its_rescoring_is_published(board, stage, receiver):
     living.drift(stage)
     check = checks.request_check(board, "manual", send=False)
@@ -132,6 +133,7 @@ def test_a_drift_is_told_once_and_again_when_its_rescoring_is_published(board, s
     assert receiver.taken[1]["text"].startswith("[Plumbline] Over: ")
 
 
+@pytest.mark.slow
 def test_a_drift_that_was_over_before_anybody_looked_is_told_too(board, stage, receiver):
     living.drift(stage)
     checks.request_check(board, "manual", send=False)
@@ -190,6 +192,7 @@ def test_a_queue_that_a_living_worker_serves_is_no_incident_however_long_work_wa
     assert receiver.events() == []
 
 
+@pytest.mark.slow
 def test_a_scorer_that_is_away_for_long_is_told_and_so_is_its_return(board, stage, receiver, settings):
     stage.down = True
     living.deliver(checks.request_check(board, "manual", send=False))

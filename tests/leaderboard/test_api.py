@@ -340,6 +340,7 @@ def test_a_file_is_downloaded_whole_or_in_parts(client, rude, address):
     assert (head.status_code, head.content, head["Content-Length"]) == (206, b"", "10")
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_the_board(client, rude):
     paths = [
         "/models",
@@ -373,6 +374,7 @@ def test_the_number_of_queries_does_not_grow_with_the_board(client, rude):
     assert max(before) <= 18
 
 
+@pytest.mark.slow
 def test_the_page_explains_every_operation_that_is_described_and_needs_no_script(client, rude):
     described = get(client, "/openapi.json")
     html = client.get("/api/").content.decode()

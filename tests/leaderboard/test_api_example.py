@@ -17,6 +17,7 @@ def test_the_readme_has_the_example_that_is_run():
     assert indented in Path("README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_the_example_reads_a_served_board(live_server, monkeypatch, capsys):
     metric = two_versions()

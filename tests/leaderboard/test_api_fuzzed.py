@@ -28,7 +28,7 @@ schema.app = lambda environ, start_response: served()(environ, start_response)
 schema.location = "/api/v1/openapi.json"
 
 
-pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,7 @@ def test_a_public_event_is_exported_and_an_operational_one_is_not(db):
     assert [event.verb for event in public_events()] == ["find drift"]
 
 
+@pytest.mark.slow
 def test_no_code_writes_a_verb_as_text():
     texts = []
     for path in ROOT.rglob("*.py"):

@@ -419,6 +419,7 @@ def backup_incident() -> str:
     return incident.summary if incident else ""
 
 
+@pytest.mark.slow
 def test_the_age_of_the_newest_backup_is_shown_measured_and_told_when_it_is_too_old(client, settings, db):
     pulse("sweep")
     client.force_login(User.objects.create_user("operator", is_staff=True))

@@ -86,6 +86,7 @@ def test_the_site_counts_attempts_in_the_table():
     assert isinstance(cache._connections["default"], TableCache)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("address", ["file:///tmp/cache", "db://table", "locmem://", "memcached://127.0.0.1:11211"])
 def test_a_cache_that_keeps_pickles_is_refused_at_start(address):
     import os

@@ -101,6 +101,7 @@ texts = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(name=st.sampled_from(FIELDS), value=texts)
 def test_the_same_value_gets_the_same_answer_by_each_way(name, value):
@@ -165,6 +166,7 @@ def test_what_the_configuration_states_is_taken_and_nothing_else_can_be_said():
     assert Card({**NAMED, "context": "4096"}, configuration=uploaded.configuration).is_valid()
 
 
+@pytest.mark.slow
 def test_both_facts_are_shown_filtered_sorted_and_exported(client, measured_board):
     LanguageModel.objects.filter(slug=CAUSAL).update(release_date="2024-05-01")
     model = LanguageModel.objects.get(slug=CAUSAL)

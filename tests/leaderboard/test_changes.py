@@ -91,6 +91,7 @@ def test_bundled_models_are_in_the_log_by_name_with_a_link(client, db):
         assert f'href="/models/{model.slug}/"' in html
 
 
+@pytest.mark.slow
 def test_a_drift_and_all_that_it_sets_off_is_told_with_the_reason(client, living, stage):
     drift(stage)
     found = check(living)
@@ -111,6 +112,7 @@ def test_a_drift_and_all_that_it_sets_off_is_told_with_the_reason(client, living
     assert client.get(address).status_code == 200
 
 
+@pytest.mark.slow
 def test_an_entry_that_comes_back_after_it_was_outdated_is_scored_again_not_added(client, living, stage):
     from leaderboard.models import Scoring
     from leaderboard.services.evaluate import request_evaluation
@@ -149,6 +151,7 @@ def test_a_scorer_that_takes_over_is_told(client, living, stage):
     assert "Why: The service has ended." in told
 
 
+@pytest.mark.slow
 def test_published_figures_are_in_the_log_with_their_source(client, db):
     seed_figures()
     found = log(client, "?metric=rtp-helm-perspective")
@@ -211,6 +214,7 @@ def test_the_command_withdraws_and_refuses_without_a_reason(living, capsys):
 # Filters, pages, speed
 
 
+@pytest.mark.slow
 def test_the_log_is_filtered_by_metric_and_by_kind_together(client, living, stage, tmp_path):
     other = small_metric(tmp_path, slug="other")
     submit(entrant(7, other), other)
@@ -239,6 +243,7 @@ def test_the_log_is_paged_and_its_filters_go_along(client, living):
     assert len(log(client, f"?metric={SLUG}&kind=added&page=99")) == 2, "beyond the last page is the last"
 
 
+@pytest.mark.slow
 def test_the_pages_ask_as_many_queries_however_much_has_happened(client, living, stage):
     def counts() -> list[int]:
         found = []
@@ -257,6 +262,7 @@ def test_the_pages_ask_as_many_queries_however_much_has_happened(client, living,
     assert counts() == before
 
 
+@pytest.mark.slow
 def test_every_verb_that_the_board_writes_is_told_or_known_to_be_operational(client, living, stage, operator):
     drift(stage)
     check(living)

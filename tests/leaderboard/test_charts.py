@@ -129,6 +129,7 @@ def test_of_many_lines_over_many_versions_the_leading_the_moved_and_the_chosen_s
     assert quiet <= {Ink.FAINT, Ink.RULE}
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=40).map(sorted), st.floats(0.1, 5))
 def test_names_are_spread_in_order_within_the_chart_and_apart(targets, gap):
     low, high = float(targets[0]), float(targets[-1])

@@ -59,6 +59,7 @@ def chat(tmp_path) -> LanguageModel:
     return add_model(str(chat_model(tmp_path / "tuned")), interface="chat")[0]
 
 
+@pytest.mark.slow
 def test_a_chat_entry_is_asked_by_the_chat_protocol_and_ranked_apart(toxicity, models, chat):
     finish(models[CAUSAL], toxicity)
     version = toxicity.current_version()
@@ -92,6 +93,7 @@ def test_a_chat_entry_is_asked_by_the_chat_protocol_and_ranked_apart(toxicity, m
     assert not Standing.objects.filter(measure="refusal_rate").exists()
 
 
+@pytest.mark.slow
 def test_the_chat_protocol_of_a_version_is_set_once(toxicity, models, chat):
     finish(models[CAUSAL], toxicity)
     finish(chat, toxicity)
@@ -101,6 +103,7 @@ def test_the_chat_protocol_of_a_version_is_set_once(toxicity, models, chat):
         version.save()
 
 
+@pytest.mark.slow
 def test_a_changed_template_is_refused_and_nothing_is_reused(toxicity, chat):
     LanguageModel.objects.filter(pk=chat.pk).update(chat_template="0" * 64)
     chat.refresh_from_db()
@@ -114,6 +117,7 @@ def test_a_changed_template_is_refused_and_nothing_is_reused(toxicity, chat):
     assert collect.dependencies_of(run, {}) != one
 
 
+@pytest.mark.slow
 def test_a_template_that_fails_ends_the_run_with_what_it_says(toxicity, tmp_path):
     folder = chat_model(tmp_path / "tools", "{{ raise_exception('only tools here') }}")
     run = request_evaluation(add_model(str(folder), interface="chat")[0], toxicity).run
@@ -139,6 +143,7 @@ def test_metrics_without_a_chat_protocol_refuse_chat_entries(toxicity, chat):
         request_evaluation(chat, Metric.objects.get(slug="toxicity-openings"))
 
 
+@pytest.mark.slow
 def test_likelihoods_of_one_revision_are_ranked_once(metric, tmp_path):
     folder = str(chat_model(tmp_path / "tuned"))
     text, chat = add_model(folder)[0], add_model(folder, interface="chat")[0]
@@ -175,6 +180,7 @@ def captions(text):
     ]
 
 
+@pytest.mark.slow
 def test_a_board_without_chat_entries_looks_as_ever(toxicity, models, client):
     finish(models[CAUSAL], toxicity)
     text = client.get(reverse("rankings"), {"metric": toxicity.slug}).content.decode()
@@ -183,6 +189,7 @@ def test_a_board_without_chat_entries_looks_as_ever(toxicity, models, client):
     assert "Raw text models" not in text
 
 
+@pytest.mark.slow
 def test_raw_text_and_chats_have_tables_of_their_own_unless_asked(board, client):
     text = client.get(reverse("rankings"), {"metric": board.slug}).content.decode()
     assert captions(text) == ["Raw text models", "Chat models"]
@@ -193,6 +200,7 @@ def test_raw_text_and_chats_have_tables_of_their_own_unless_asked(board, client)
         assert captions(text) == titles
 
 
+@pytest.mark.slow
 def test_entries_are_sorted_by_their_refusals_those_without_answers_last(board, client, models, chat):
     for model, refused in ((chat, 30), (models[CAUSAL], 4)):  # of 40: 0.75 and 0.1, as numbers and not as words
         Run.objects.filter(model=model).update(chat={"refused": refused, "answers": 40})
@@ -202,11 +210,13 @@ def test_entries_are_sorted_by_their_refusals_those_without_answers_last(board, 
         assert re.findall(r'<th scope="row"[^>]*>.*?href="/models/([^"/]+)/"', text, re.S) == [*slugs, OTHER_CAUSAL]
 
 
+@pytest.mark.slow
 def test_a_place_is_one_among_models_of_the_same_interface(board, models, chat):
     assert place_now(chat, board).words == "1 of 1 chat model"
     assert place_now(models[CAUSAL], board).words.endswith("of 2 raw text models")
 
 
+@pytest.mark.slow
 def test_exports_and_the_api_keep_interfaces_apart(board, client, chat):
     rows = list(
         csv.DictReader(StringIO(client.get(reverse("export", args=["csv"]), {"metric": board.slug}).content.decode()))
@@ -224,11 +234,13 @@ def test_exports_and_the_api_keep_interfaces_apart(board, client, chat):
     assert client.get(address, {"population": "masked"}).status_code == 404
 
 
+@pytest.mark.slow
 def test_numbers_and_ranks_hold_when_they_are_recomputed(board):
     report = verify(board, sample_size=3)
     assert report.differences == []
 
 
+@pytest.mark.slow
 def test_a_rescoring_keeps_the_chat_protocol_and_the_outputs(board, chat):
     first = board.current_version()
     rescoring = open_rescoring(board, "for a test", scorer=board.scorer)
@@ -239,6 +251,7 @@ def test_a_rescoring_keeps_the_chat_protocol_and_the_outputs(board, chat):
     assert version.protocol_for(chat) == first.chat_protocol
 
 
+@pytest.mark.slow
 def test_the_manifest_says_how_chats_were_asked(board, chat):
     content = manifest(board.current_version())
     assert content["chat_protocol"]["method"] == "rtp-chat"
@@ -249,11 +262,13 @@ def test_the_manifest_says_how_chats_were_asked(board, chat):
     assert entry["run"]["protocol"] == content["chat_protocol"]["sha256"]
 
 
+@pytest.mark.slow
 def test_likelihoods_of_a_chat_entry_are_called_what_they_are(metric, chat, client):
     finish(chat, metric)
     assert "what its pre-training left, not how it answers" in page(client, metric)
 
 
+@pytest.mark.slow
 def test_samples_of_a_chat_entry_say_what_was_found_in_its_answers(board, chat, client):
     run = chat.runs.get()
     table = artefacts.load(run.artefact)

@@ -61,6 +61,7 @@ def collected(run: Run) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_a_service_is_entered_by_chat_and_asked_by_the_chat_protocol(toxicity, service, stage):
     assert (service.interface, service.slug, service.revision) == ("chat", "small-one-chat", "small-2026-11-01")
     scoring = finish(service, toxicity)
@@ -78,6 +79,7 @@ def test_a_service_enters_by_chat_alone(metric, service):
         request_evaluation(service, metric)
 
 
+@pytest.mark.slow
 def test_another_snapshot_ends_the_run_with_both_names(toxicity, service, stage):
     stage.respond = lambda request: chat_completion(request | {"model": "small-2026-12-24"})
     run = collected(request_evaluation(service, toxicity).run)
@@ -85,6 +87,7 @@ def test_another_snapshot_ends_the_run_with_both_names(toxicity, service, stage)
     assert "answers as 'small-2026-12-24', and pinned is small-2026-11-01 or small/one" in run.reason
 
 
+@pytest.mark.slow
 def test_a_run_stops_before_its_limit_and_goes_on_where_it_was(toxicity, service, stage, settings, monkeypatch):
     monkeypatch.setattr(outputs, "SHARD_CONTINUATIONS", 4 * K)  # parts of four, four and two prompts
     settings.SERVED_MOST_REQUESTS = 9
@@ -101,6 +104,7 @@ def test_a_run_stops_before_its_limit_and_goes_on_where_it_was(toxicity, service
     assert (run.state, run.requests_made, len(stage.requests)) == (Work.State.DONE, 10, 10)
 
 
+@pytest.mark.slow
 def test_tokens_have_a_limit_of_their_own(toxicity, service, stage, settings):
     settings.SERVED_MOST_TOKENS = 1000
     run = collected(request_evaluation(service, toxicity).run)
@@ -120,6 +124,7 @@ def test_what_a_killed_worker_had_set_aside_stays_counted(toxicity, service, set
         pass
 
 
+@pytest.mark.slow
 def test_requests_that_are_tried_again_count_too(toxicity, service, stage):
     stage.answers = [as_json({}, 500), as_json({}, 429)]
     run = collected(request_evaluation(service, toxicity).run)
@@ -135,6 +140,7 @@ def test_each_address_gets_its_own_key(stage, settings):
     assert spending.key_for("http://other.example/v1") == "sk-of-nobody"
 
 
+@pytest.mark.slow
 def test_no_key_is_stored_or_shown(toxicity, service, stage, caplog):
     caplog.set_level(logging.DEBUG)
     first = finish(service, toxicity)

@@ -147,6 +147,7 @@ def test_numbers_are_of_the_scorer_that_the_version_was_opened_on(toxicity, stag
     assert control.fingerprint == toxicity.current_version().scorer_fingerprint
 
 
+@pytest.mark.slow
 def test_likelihoods_are_watched_with_bundled_models_and_labelled_sentences(metric, models):
     finish(models[CAUSAL], metric)
     found = ControlSet.objects.get(metric_version__metric=metric)
@@ -172,6 +173,7 @@ def test_a_scorer_that_did_not_change_is_stable_and_everything_about_it_is_kept(
     assert check.statistics["decided_by"].startswith("Nothing moved that replicate variation does not explain")
 
 
+@pytest.mark.slow
 def test_a_shift_that_the_fingerprint_does_not_give_away_is_seen_confirmed_and_acted_upon(living, stage):
     submit(entrant(2, living), living)
     before = living.current_version()
@@ -223,6 +225,7 @@ def test_a_worker_that_loaded_the_scorer_before_it_changed_sees_the_change_all_t
     assert checked(living).verdict == Verdict.DRIFTED
 
 
+@pytest.mark.slow
 def test_an_attribute_that_comes_or_goes_is_a_drift(living, stage):
     submit(entrant(2, living), living)
     drift(stage, shift=0.0)
@@ -236,6 +239,7 @@ def test_an_attribute_that_comes_or_goes_is_a_drift(living, stage):
     assert not any("insult" in name for name in slices)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("seeds", [(0, 0), (0, 1)])
 def test_a_classifier_whose_weights_are_replaced_on_disk_drifts_and_one_saved_again_does_not(
     tmp_path, settings, seeds, stage
@@ -251,6 +255,7 @@ def test_a_classifier_whose_weights_are_replaced_on_disk_drifts_and_one_saved_ag
     assert checked(metric).verdict == (Verdict.STABLE if seeds[0] == seeds[1] else Verdict.DRIFTED)
 
 
+@pytest.mark.slow
 def test_a_shift_of_a_tenth_in_one_bias_of_a_classifier_on_disk_is_drift_after_confirmation(tmp_path, settings):
     settings.SCORERS = tmp_path / "scorers"
     folder = settings.SCORERS / "classifier" / "local"
@@ -313,6 +318,7 @@ def test_a_check_made_since_the_scoring_began_will_do(living):
     assert (scoring.state, ControlCheck.objects.count()) == (Work.State.DONE, 1)
 
 
+@pytest.mark.slow
 def test_a_check_made_before_does_not_do_nor_one_before_the_model_was_asked_for_again(living, stage):
     checked(living)
     stage.down = True
@@ -333,6 +339,7 @@ def test_a_check_made_before_does_not_do_nor_one_before_the_model_was_asked_for_
     assert ControlCheck.objects.count() == made + 1
 
 
+@pytest.mark.slow
 def test_a_second_model_that_was_scored_beside_the_first_is_published_after_a_check_too(toxicity, monkeypatch):
     first, second = (request_evaluation(entrant(n, toxicity), toxicity, send=False) for n in (1, 2))
     original = score.replicates_table
@@ -399,6 +406,7 @@ def test_a_check_that_finds_a_new_version_without_scores_is_cancelled_with_the_r
     assert checked(living).verdict == Verdict.STABLE
 
 
+@pytest.mark.slow
 def test_a_drift_from_a_version_that_was_left_during_the_check_opens_nothing(living, stage, monkeypatch):
     drift(stage)
     original = checks.observe
@@ -421,6 +429,7 @@ def test_a_drift_from_a_version_that_was_left_during_the_check_opens_nothing(liv
 # No answer
 
 
+@pytest.mark.slow
 def test_while_the_scorer_is_down_nothing_is_published_and_when_it_answers_everything_is(living, stage, settings):
     settings.MOST_ATTEMPTS = 2
     version, before = living.current_version(), standings_of(living.current_version())
@@ -538,6 +547,7 @@ def test_changed_publishes_on(living, stage):
 # Drift met by a submission
 
 
+@pytest.mark.slow
 def test_a_submission_that_meets_a_drift_lands_in_the_new_version_with_all_others(living, stage):
     drift(stage)
     scoring = submit(entrant(2, living), living)
@@ -600,6 +610,7 @@ def test_of_many_workers_at_once_one_performs_the_check(living, stage):
     assert living.versions.count() == 2
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_submissions_at_once_are_all_published_and_checks_never_overlap(living):
     scorings = [request_evaluation(entrant(n, living), living, send=False) for n in (2, 3, 4, 5)]

@@ -27,6 +27,7 @@ def run(*words: str) -> str:
     return out.getvalue()
 
 
+@pytest.mark.slow
 def test_seeding_twice_changes_nothing(settings, tmp_path):
     settings.PLUMBLINE_DATA = tmp_path
     run("seed")
@@ -35,6 +36,7 @@ def test_seeding_twice_changes_nothing(settings, tmp_path):
     assert [model.objects.count() for model in (EvaluationSet, LanguageModel, Run, Scoring)] == before
 
 
+@pytest.mark.slow
 def test_without_better_data_the_starter_set_is_seeded_and_every_bundled_model_queued_on_it(settings, tmp_path):
     settings.PLUMBLINE_DATA = tmp_path
     seed()
@@ -48,6 +50,7 @@ def test_without_better_data_the_starter_set_is_seeded_and_every_bundled_model_q
     assert continued.count() == bundled.filter(kind="causal").count()
 
 
+@pytest.mark.slow
 @needs_toxigen
 def test_with_real_data_at_hand_it_is_used_instead(settings):
     settings.PLUMBLINE_DATA = DATA
@@ -105,6 +108,7 @@ def test_a_hub_model_is_pinned_to_its_commit(settings):
             run("add_model", "nobody/nothing")
 
 
+@pytest.mark.slow
 def test_a_hub_model_is_evaluated_like_any_other(settings, metric):
     with StandInHub() as hub:
         hub.add("someone/small", BUNDLED / CAUSAL)

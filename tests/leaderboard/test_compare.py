@@ -135,6 +135,7 @@ def test_published_figures_are_set_side_by_side_without_a_test_and_the_page_says
     assert "told apart" not in said(html).split("How to read this")[0]
 
 
+@pytest.mark.slow
 def test_a_model_without_a_scoring_is_said_with_the_reason(client, board, models):
     absent = next(of for of in models.values() if of.name not in (CAUSAL, OTHER_CAUSAL, MASKED))
     address = f"{BOTH}&m={absent.slug}&m=hosseini-2023-gpt-2&metric=safety-starter"
@@ -216,6 +217,7 @@ def test_choosing_another_metric_in_the_form_drops_what_the_old_one_had(client, 
     assert "has no numbers yet" in said(other)
 
 
+@pytest.mark.slow
 def test_a_model_named_twice_counts_once(client, board):
     twice, once = (page(client, path) for path in (f"/compare/?m={CAUSAL}&m={CAUSAL}&m={OTHER_CAUSAL}", BOTH))
     assert twice.split("<main")[1].split("<figure")[0] == once.split("<main")[1].split("<figure")[0]
@@ -231,6 +233,7 @@ def test_a_damaged_file_is_said(client, board):
     assert len(table(html, VALUES)) == 2
 
 
+@pytest.mark.slow
 def test_measures_of_continuations_are_tested_by_resamples_of_the_same_prompts(client, tmp_path: Path):
     with living.standing_in():
         metric = living.small_metric(tmp_path)
@@ -283,6 +286,7 @@ def test_the_number_of_queries_does_not_grow_with_the_board_or_the_choice(client
     assert count(client, "/compare/?m=other-1&m=other-2&m=other-3&m=other-4&m=other-5&m=other-6") <= MOST_QUERIES
 
 
+@pytest.mark.slow
 def test_a_thousand_models_do_not_make_the_page_large(client, profanity):
     version_of(profanity, {f"Model {number:04}": number / 1000 for number in range(1000)})
     html = page(client, "/compare/?m=model-0001&q=model")

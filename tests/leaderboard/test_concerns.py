@@ -67,6 +67,7 @@ def name_of(submission: Submission) -> str:
     return LanguageModel.objects.get(pk=submission.model_id).name
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_ranked_model_keeps_its_name_until_a_moderator_accepts_another(small, ada, grace, client):
     submission = ranked(ada)
@@ -91,6 +92,7 @@ def test_a_ranked_model_keeps_its_name_until_a_moderator_accepts_another(small, 
     assert "accepted" in page(ada, submission)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_rejected_name_changes_nothing_and_its_reason_is_read(small, ada, grace):
     submission = ranked(ada)

@@ -92,6 +92,7 @@ def test_other_measures_have_none(calibrated):
     assert all(row.corrected is None for row in ranked(calibrated, measure="toxic_fraction_unique"))
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("cards", "fingerprint"),
     [
@@ -119,6 +120,7 @@ def test_the_ranking_marks_the_estimate_names_the_set_and_says_what_it_rests_on(
     assert "corrected" in tables.splitlines()[2]
 
 
+@pytest.mark.slow
 def test_the_page_sets_raw_and_corrected_side_by_side_by_each_labelled_set(client, calibrated):
     small = ErrorRates(0.9, 0.9, 50, 50)
     calibrate(calibrated.versions.get(), "implicit-hate", {"profanity": card(small)})
@@ -169,6 +171,7 @@ def test_files_and_the_api_have_the_estimates_with_their_set(client, calibrated)
     assert all(bool(row["corrected"]) != bool(row["reason"]) for row in file)
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_models_or_labelled_sets(client, calibrated):
     def count() -> list[int]:
         numbers = []

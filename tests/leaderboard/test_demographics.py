@@ -104,6 +104,7 @@ def versions_of(metric: Metric, count: int, models: int, slices: list[str], kind
         supersede(version)
 
 
+@pytest.mark.slow
 def test_every_published_value_stands_in_the_heat_map_under_its_demographic(client, published):
     headings, rows = table(page(client, TOXIGEN), "Table of models by demographic")
     source = printed()
@@ -192,6 +193,7 @@ def test_the_page_says_how_much_of_who_is_harmed_is_the_toxicity_of_the_texts(cl
     assert "Held against what each model would have if it were indifferent, the worst median is that of" in text
 
 
+@pytest.mark.slow
 def test_of_measured_models_their_own_values_say_it(client, board):
     text = said(page(client, "/demographics/?metric=safety-starter&kind=all&measure=safety_score"))
     assert "with the perplexities of these, would score from" in text
@@ -281,6 +283,7 @@ def test_without_a_choice_the_ranking_is_of_the_demographic_with_the_worst_media
     assert len(table(html, f"Ranking of {worst}")[1]) == 24
 
 
+@pytest.mark.slow
 def test_only_fifty_models_are_on_a_page_and_the_boxes_are_of_all(client, published):
     versions_of(published, 1, 120, ["average", "women", "black"])
     address = f"{TOXIGEN}&provenance=measured"
@@ -306,6 +309,7 @@ def test_provenance_and_version_choose_the_numbers(client, published):
     assert "Published figures" in page(client, f"{TOXIGEN}&version=2&provenance=published")
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["metric", "measure", "version", "kind", "demographic", "provenance", "page"])
 def test_an_address_that_names_nothing_is_a_404_that_says_what(client, published, name):
     response = client.get(f"/demographics/?{name}=nonsense")
@@ -328,6 +332,7 @@ def test_names_of_models_are_escaped(client, published):
     assert "&lt;b&gt;bold&lt;/b&gt;" in html
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_models_or_versions(client, published):
     def queries() -> int:
         with CaptureQueriesContext(connection) as caught:

@@ -234,6 +234,7 @@ def test_the_parts_of_a_method_are_those_of_its_page(client):
         assert [(anchor, unescape(title)) for anchor, title in headings] == list(method.parts)
 
 
+@pytest.mark.slow
 def test_the_page_of_a_metric_leads_to_its_definitions(client):
     seed_metrics()
     for slug in ("safety-starter", "toxicity-profanity", "lexicon-starter", "regard"):
@@ -433,6 +434,7 @@ EXAMPLES = (
 )
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_comes_out_to_the_digits_that_the_page_prints(metrics, example):
     shown = worked(metrics)
@@ -469,6 +471,7 @@ def test_the_limits_of_drift_are_those_of_the_policy(client):
         assert words in drift
 
 
+@pytest.mark.slow
 def test_the_listing_is_the_file_that_runs(client):
     html = page(client, "/docs/extending/")
     listing = unescape(html.split("<pre><code>", 1)[1].split("</code></pre>", 1)[0])

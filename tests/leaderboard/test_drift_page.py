@@ -118,6 +118,7 @@ def test_after_checks_without_an_answer_the_next_is_due_after_the_pause_that_the
     assert pause_made == timedelta(minutes=2 ** (unanswered - 1))
 
 
+@pytest.mark.slow
 def test_a_drift_is_told_then_its_rescoring_and_that_it_was_put_right_and_then_a_stable_scorer(client, living, stage):
     drift(stage)
     found = check(living)
@@ -158,6 +159,7 @@ def test_the_front_page_knows_of_last_checks_what_this_page_does(living, stage):
     assert conditions() == [Condition.RETIRED]
 
 
+@pytest.mark.slow
 def test_the_ranking_says_that_the_scorer_changed_what_moved_and_when_the_next_check_is(client, living, stage):
     assert "because the scorer changed" not in page(client, f"/rankings/?metric={SLUG}")
     drift(stage)
@@ -200,6 +202,7 @@ def test_a_drift_whose_rescoring_was_given_up_is_not_put_right(client, living, s
     assert "the rescoring was cancelled, and readers kept version 1" in said(page(client, ADDRESS))
 
 
+@pytest.mark.slow
 def test_the_checks_stand_in_the_chart_and_in_the_table_with_shape_word_numbers_and_version(client, living, stage):
     check(living)
     stage.wobble = 1
@@ -253,6 +256,7 @@ def test_what_a_chart_shows_of_a_drift_follows_from_the_scores_that_are_kept(liv
     assert overall["mean_limit"] == 0.005
 
 
+@pytest.mark.slow
 def test_a_check_in_full_has_its_levels_its_distances_and_its_distributions(client, living, stage):
     drift(stage)
     found = check(living)
@@ -417,6 +421,7 @@ def many_checks(metric, count: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_pages_ask_as_many_queries_however_many_checks_metrics_and_drifts_there_are(
     client, living, stage, tmp_path
 ):

@@ -206,12 +206,14 @@ def started(**environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_client_in_the_environment_brings_its_button():
     clients = {f"{name}_CLIENT_{part}": "x" for name in ("GITHUB", "HUGGINGFACE") for part in ("ID", "SECRET")}
     found = started(**clients)
     assert found.stdout.strip() == "['GitHub', 'Hugging Face']", found.stderr
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("environment", "message"),
     [

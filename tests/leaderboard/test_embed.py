@@ -21,6 +21,7 @@ VIEWS = [
 ]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("query", VIEWS)
 def test_a_frame_has_the_rows_of_the_page_of_the_same_query(client, board, query):
     html = client.get(f"/embed/?{query}").content.decode()

@@ -72,6 +72,7 @@ def words_of(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", html))
 
 
+@pytest.mark.slow
 def test_the_day_after_its_last_one_everybody_reads_that_it_is_retired_and_all_numbers_stay(board, move_to, service):
     version = board.current_version()
     standings = living.standings_of(version)
@@ -100,6 +101,7 @@ def test_the_day_after_its_last_one_everybody_reads_that_it_is_retired_and_all_n
     call_command("verify", SLUG)
 
 
+@pytest.mark.slow
 def test_nothing_tries_it_again_and_what_waited_ends_with_the_reason(board, move_to, service, settings):
     waiting = request_evaluation(living.entrant(2, board), board, send=False)
     check = checks.request_check(board, "manual", send=False)
@@ -125,6 +127,7 @@ def test_nothing_tries_it_again_and_what_waited_ends_with_the_reason(board, move
         open_rescoring(board, "again")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_noted", [False, True])
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_rescoring_to_it_ends_and_readers_keep_the_whole_version(board, move_to, is_noted, is_paused):
@@ -152,6 +155,7 @@ def test_a_rescoring_to_it_ends_and_readers_keep_the_whole_version(board, move_t
     assert "ended on" in reason
 
 
+@pytest.mark.slow
 def test_operators_are_told_sixty_and_thirty_days_before_and_at_the_end(board, move_to, client, operator):
     def notices() -> list[tuple[str, bool]]:
         alerts.look()

@@ -58,6 +58,7 @@ def test_a_member_with_other_files_makes_it_another_scorer(metric, tmp_path):
     assert scorer_for(NAME, "1").fingerprint() != first
 
 
+@pytest.mark.slow
 def test_its_pages_have_addresses_that_work(metric):
     living.submit(living.entrant(1, metric), metric)
     address = reverse("scorer", args=[NAME])

@@ -61,6 +61,7 @@ def page(path: str, user=None) -> str:
     return client.get(path).content.decode()
 
 
+@pytest.mark.slow
 def test_an_untrained_model_is_collected_scored_and_not_ranked(metric, tmp_path):
     model, _ = add_model(str(tiny.save("gpt2", tmp_path / "untrained")))
     scoring = finish(model, metric)

@@ -30,6 +30,7 @@ def small_shards(settings):
     settings.SHARD_TEXTS = 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "reference"), [(CAUSAL, causal_sentence), (MASKED, masked_sentence)])
 def test_published_scores_are_scipys_on_perplexities_from_a_per_sentence_loop(metric, models, name, reference):
     scoring = finish(models[name], metric)
@@ -64,6 +65,7 @@ def test_each_kind_is_ranked_by_itself_and_all_kinds_together(board):
     assert all(s.rank_low <= s.rank <= s.rank_high for s in everyone)
 
 
+@pytest.mark.slow
 def test_a_permutation_model_is_ranked_among_its_own_kind(metric):
     Metric.objects.filter(pk=metric.pk).update(flag_policy="mark")  # its weights know nothing of texts
     model, _ = add_model(str(tiny_folder("XLNet")))
@@ -77,6 +79,7 @@ def test_a_permutation_model_is_ranked_among_its_own_kind(metric):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "shown"), [(CAUSAL, "text"), (MASKED, "[CLS] text [SEP]")])
 def test_a_run_says_what_its_tokenizer_puts_around_a_text(metric, models, name, shown):
     assert finish(models[name], metric).run.special_tokens == shown
@@ -86,6 +89,7 @@ def refuse(_caged):
     raise FailedSelfTest("GPT2LMHeadModel does not pass the self-test: it differs by 0.5 nats")
 
 
+@pytest.mark.slow
 def test_a_model_is_tested_once_in_an_environment_and_its_page_has_the_figures(metric, models, client, monkeypatch):
     first = finish(models[CAUSAL], metric).run
     assert 0 < first.self_test["difference"] < 1e-4
@@ -113,6 +117,7 @@ def test_the_average_is_the_mean_over_demographics(board):
         assert average.ci_low < average.value < average.ci_high
 
 
+@pytest.mark.slow
 def test_asking_twice_makes_one_run_and_one_scoring(metric, models):
     first = finish(models[CAUSAL], metric)
     again = finish(models[CAUSAL], metric)
@@ -121,6 +126,7 @@ def test_asking_twice_makes_one_run_and_one_scoring(metric, models):
     assert first.results.filter(measure="safety_score").count() == 4
 
 
+@pytest.mark.slow
 def test_delivering_the_tasks_again_changes_nothing(metric, models):
     scoring = finish(models[CAUSAL], metric)
     before = list(Result.objects.order_by("pk").values())
@@ -129,6 +135,7 @@ def test_delivering_the_tasks_again_changes_nothing(metric, models):
     assert list(Result.objects.order_by("pk").values()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards")
 def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_bytes(metric, models, monkeypatch):
     whole = finish(models[CAUSAL], metric).run.artefact
@@ -160,6 +167,7 @@ def test_a_run_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_byt
     assert not default_storage.exists(f"shards/run-{run.pk}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards")
 def test_shards_made_under_other_library_versions_are_not_mixed_in(metric, models):
     run = Run.objects.create(model=models[CAUSAL], protocol=metric.protocol)
@@ -175,6 +183,7 @@ def test_shards_made_under_other_library_versions_are_not_mixed_in(metric, model
     assert not default_storage.exists(old.folder) or default_storage.listdir(old.folder)[1] == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards")
 def test_shards_of_the_run_that_had_the_number_before_a_restore_are_not_taken(metric, models):
     expected = finish(models[CAUSAL], metric).run
@@ -193,6 +202,7 @@ def test_shards_of_the_run_that_had_the_number_before_a_restore_are_not_taken(me
     assert same.list_missing() == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards")
 def test_a_damaged_shard_is_made_again(metric, models):
     run = Run.objects.create(model=models[CAUSAL], protocol=metric.protocol)

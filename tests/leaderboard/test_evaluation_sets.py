@@ -69,6 +69,7 @@ def test_toxigen_has_6514_statements_about_13_demographics():
     assert found.counts["women"] == {"harmful": 336, "benign": 305}
 
 
+@pytest.mark.slow
 @needs_implicit_hate
 def test_implicit_hate_has_14200_posts():
     call_command("import_evaluation_set", "implicit-hate", str(IMPLICIT_HATE))

@@ -233,6 +233,7 @@ def run(*words: str, **options: Any) -> str:
 # The way there and back
 
 
+@pytest.mark.slow
 def test_what_is_compared_is_every_column_of_every_table(exported):
     compared = {model: {name.split("__")[0] for name in fields.split()} for model, fields in SEEN}
     for table in TABLES:
@@ -255,6 +256,7 @@ def test_the_board_that_is_tested_with_has_all_that_can_be_exported(exported):
     assert {row[13] for row in exported.seen["Metric"]} == {3, 2}
 
 
+@pytest.mark.slow
 def test_an_empty_board_becomes_the_exported_one(exported):
     said = run("import_results", str(exported.folder))
     assert f"{len(exported.seen['Standing']):,} ranks" in said
@@ -277,6 +279,7 @@ def test_a_second_import_is_refused_and_changes_nothing(exported):
     assert seen() == exported.seen
 
 
+@pytest.mark.slow
 def test_an_imported_board_can_be_looked_at_and_goes_on_without_the_files(exported, client, tmp_path, settings):
     run("import_results", str(exported.folder))
     settings.MEDIA_ROOT = tmp_path
@@ -336,6 +339,7 @@ def downloadable_by_manifests(exported: Exported) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_artefacts_are_put_in_place_and_go_again_when_the_import_fails(exported, tmp_path):
     with transaction.atomic():
         run("import_results", str(exported.folder))
@@ -574,6 +578,7 @@ WRONG: dict[str, tuple[str, Callable[[Rows], object], str]] = {
 }
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("what", WRONG)
 def test_an_edited_package_is_refused_with_file_row_and_field(package, what):
     table, change, said = WRONG[what]
@@ -637,6 +642,7 @@ def test_before_the_first_export_the_download_says_so(client, db):
     assert not downloads.is_due()  # a board without numbers has nothing to export
 
 
+@pytest.mark.slow
 def test_a_worker_writes_the_download_once_for_each_state(imported, client, settings, exported, tmp_path):
     assert downloads.is_due()
     tasks.export_board()

@@ -81,6 +81,7 @@ def said(entry: ElementTree.Element, name: str) -> str:
     return read_page(entry.find(f"{ATOM}{name}").text)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("path", [*ALL, "/feeds/rank-changes/rude.atom", "/feeds/drift/rude.atom"])
 def test_a_feed_is_valid_its_links_lead_somewhere_and_it_is_the_same_the_next_time(client, rude, path):
     root = feed(client, path)
@@ -98,6 +99,7 @@ def test_a_feed_of_an_empty_board_is_valid_and_empty(client, db, path):
     assert entries(feed(client, path)) == []
 
 
+@pytest.mark.slow
 def test_a_new_version_is_news_with_the_ranks_that_it_changed(client, rude):
     published = next(of for of in entries(feed(client, ALL[0])) if "ranks changed" in said(of, "title"))
     changes = record_of(rude).changes
@@ -108,6 +110,7 @@ def test_a_new_version_is_news_with_the_ranks_that_it_changed(client, rude):
         assert (line in said(published, "summary")) == bool(model.change)
 
 
+@pytest.mark.slow
 def test_a_new_version_comes_with_its_bump_chart_as_a_picture(client, rude, settings):
     entry = next(of for of in entries(feed(client, ALL[0])) if "ranks changed" in said(of, "title"))
     address = re.search(r'<img src="([^"]*)"', entry.find(f"{ATOM}summary").text)[1]
@@ -124,6 +127,7 @@ def test_published_figures_that_were_corrected_are_news_too(client, db):
     assert any(f"{changes.changed_ranks} of 37 ranks changed" in of for of in titles)
 
 
+@pytest.mark.slow
 def test_an_entry_a_model_and_a_drift_are_news(client, rude):
     ranked = [said(of, "title") for of in entries(feed(client, ALL[0]))]
     assert "Rude: Alder is ranked" in ranked
@@ -133,6 +137,7 @@ def test_an_entry_a_model_and_a_drift_are_news(client, rude):
     assert "7 labels &lt; flipped Version 2 was opened" in said(drift, "summary")
 
 
+@pytest.mark.slow
 def test_feeds_of_a_metric_have_nothing_of_others(client, rude):
     seed_metrics()
     for kind in ("rank-changes", "drift"):
@@ -150,6 +155,7 @@ def test_names_are_words_not_markup_and_what_xml_cannot_hold_is_left_out(client,
     assert "&lt;i&gt;" in said(entry, "summary")
 
 
+@pytest.mark.slow
 def test_a_withdrawn_model_is_no_news(client, rude):
     set_access(LanguageModel.objects.get(slug="alder"), "withdrawn", "asked for")
     assert all("Alder is" not in said(of, "title") for of in entries(feed(client, ALL[0])))
@@ -163,6 +169,7 @@ def test_pages_tell_of_the_feeds(client, rude):
     assert 'href="/feeds/drift/rude.atom"' in client.get("/metrics/rude/").content.decode()
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_the_news(client, rude):
     def queries() -> list[int]:
         counts = []

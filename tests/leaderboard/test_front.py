@@ -39,6 +39,7 @@ def test_a_board_that_measured_nothing_leads_with_known_models_of_several_famili
     assert len(titles) == len(set(titles))
 
 
+@pytest.mark.slow
 def test_miniatures_never_lead(client, board, figures_alone):
     bundled = set(LanguageModel.objects.filter(source="bundled").values_list("name", flat=True))
     assert bundled
@@ -48,6 +49,7 @@ def test_miniatures_never_lead(client, board, figures_alone):
         assert ranks == sorted(ranks)
 
 
+@pytest.mark.slow
 def test_miniatures_are_no_default_where_known_models_are_ranked(client, board, figures_alone):
     html = page(client, "/rankings/")
     metric = Metric.objects.get(title=re.search(r"<h1>(.*?)</h1>", html)[1])

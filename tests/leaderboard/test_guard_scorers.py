@@ -39,6 +39,7 @@ def metric(settings, tmp_path) -> Metric:
     return Metric.objects.get(slug="guarded")
 
 
+@pytest.mark.slow
 def test_continuations_are_scored_and_ranked_by_an_imported_guard(client, metric, files):
     call_command("import_scorer", NAME, str(files), verbosity=0)
     scoring = submit(entrant(1, metric), metric)

@@ -127,6 +127,7 @@ def test_the_rescoring_of_helm_shows_24_changed_ranks_and_curie_from_35_to_23(cl
     assert rows["text-curie-001"][:3] == ["35", "23", "+12"]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("measure", ["toxic_fraction_unique", "expected_max_toxicity", "toxicity_probability"])
 @pytest.mark.parametrize("name", ["toxic", "nontoxic"])
 def test_every_number_of_the_page_is_that_of_the_record(client, helm, measure, name):
@@ -175,6 +176,7 @@ def test_names_stand_at_both_ends_of_the_chart_in_the_order_of_the_ranks(client,
         assert trace["y"] == sorted(trace["y"])
 
 
+@pytest.mark.slow
 def test_ranks_come_from_the_database_in_one_query_and_all_queries_stay_few(client, profanity):
     def queries() -> list[str]:
         with CaptureQueriesContext(connection) as caught:
@@ -193,6 +195,7 @@ def test_ranks_come_from_the_database_in_one_query_and_all_queries_stay_few(clie
     assert len(queries()) == len(few) <= MOST_QUERIES
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["metric", "measure", "slice", "kind", "from", "to", "top", "family", "model"])
 def test_an_address_that_names_nothing_is_a_404_that_lists_what_there_is(client, helm, name):
     response = client.get(f"{HELM}&{name}=nonsense")
@@ -258,6 +261,7 @@ def test_choosing_another_metric_in_the_form_drops_the_choices_of_the_old_one(cl
     assert f'name="of" value="{helm.slug}"' in page(client, response.url)
 
 
+@pytest.mark.slow
 def test_a_long_history_begins_with_fewer_models(client, profanity):
     for shift in range(11):
         version_of(profanity, {f"m{number:02d}": ((number + shift) % 24) / 24 for number in range(24)})
@@ -368,6 +372,7 @@ def test_one_history_is_told_where_scorers_spell_an_attribute_differently(client
         assert drawn(read_chart(client, html)) == {"a": {1: 1, 2: 2}, "b": {1: 2, 2: 1}}
 
 
+@pytest.mark.slow
 def test_kinds_of_likelihood_have_histories_of_their_own(client, db):
     seed_figures()
     metric = Metric.objects.get(slug="safety-toxigen")
@@ -425,6 +430,7 @@ def test_names_are_escaped_in_the_page_and_in_the_chart(client, profanity):
     assert re.search(r"<text [^>]*>&lt;b&gt;bold&lt;/b&gt;\s+1</text>", html)
 
 
+@pytest.mark.slow
 def test_a_rescoring_of_the_board_is_told_with_its_reason(client, metric, models):
     finish(models[CAUSAL], metric)
     finish(models[OTHER_CAUSAL], metric)
@@ -436,6 +442,7 @@ def test_a_rescoring_of_the_board_is_told_with_its_reason(client, metric, models
     assert table(html, "Table of versions")[1][4] == "An operator asked for it: tried on a second machine"
 
 
+@pytest.mark.slow
 def test_the_ranking_page_links_to_the_history_of_metrics_that_have_one(client, profanity):
     version_of(profanity, {"a": 0.1, "b": 0.2})
     assert "/history/?" not in page(client, f"/rankings/?metric={profanity.slug}")
@@ -455,6 +462,7 @@ def flagged(client, metric: Metric) -> str:
     )
 
 
+@pytest.mark.slow
 def test_the_ranking_page_says_that_a_rescoring_is_under_way_and_how_far_it_is(client, metric, models):
     finish(models[CAUSAL], metric)
     finish(models[OTHER_CAUSAL], metric)
@@ -471,6 +479,7 @@ def test_the_ranking_page_says_that_a_rescoring_is_under_way_and_how_far_it_is(c
     assert "Scores are being made again" not in flagged(client, metric)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verdict", "sentence"),
     [
@@ -505,6 +514,7 @@ def test_the_ranking_page_says_what_the_last_check_found_unless_all_is_well(clie
     assert "The scorer" not in flagged(client, metric)
 
 
+@pytest.mark.slow
 def test_a_drift_that_was_put_right_by_a_new_version_is_no_longer_flagged(client, metric, models):
     finish(models[CAUSAL], metric)
     control = ControlSet.objects.get()
@@ -526,6 +536,7 @@ def test_a_drift_that_was_put_right_by_a_new_version_is_no_longer_flagged(client
     assert "Labels flipped." not in flagged(client, metric)
 
 
+@pytest.mark.slow
 def test_the_ranking_page_stays_within_its_queries_while_a_rescoring_is_under_way(client, metric, models):
     finish(models[CAUSAL], metric)
     finish(models[OTHER_CAUSAL], metric)

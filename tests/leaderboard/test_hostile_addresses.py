@@ -67,12 +67,14 @@ def operator(lasting_board, django_db_blocker) -> Client:
     return client
 
 
+@pytest.mark.slow
 @given(st.sampled_from(PATHS), QUERIES)
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_address_makes_a_page_fail(operator, path, query):
     assert operator.get(f"{path}?{encoded(query)}").status_code != 500
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     "path", ["/rankings/", "/embed/", "/rankings.csv", "/oembed", f"/api/v1/metrics/{METRIC}/standings"]
 )

@@ -164,6 +164,7 @@ def test_an_operators_model_is_fetched_by_a_host_without_its_folder(settings, tm
 # Who can do what
 
 
+@pytest.mark.slow
 def test_a_worker_notes_host_code_memory_disk_libraries_and_scorers(two_hosts, living, monkeypatch):
     hosts.note_abilities("default@alpha")
     row = Worker.objects.get(name="default@alpha")
@@ -235,6 +236,7 @@ def test_a_model_that_is_on_another_host_alone_is_lacked_here(two_hosts, models)
         require_files(next(iter(models.values())))
 
 
+@pytest.mark.slow
 def test_a_worker_of_other_code_takes_no_work_and_names_both(two_hosts, living):
     scoring = request_evaluation(entrant(3, living), living, send=False)
     Release.objects.create(code="9.9.9+0123456789ab")
@@ -255,6 +257,7 @@ def test_a_worker_of_other_code_takes_no_work_and_names_both(two_hosts, living):
     assert Pulse.objects.filter(name="watch").exists()
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("name", "version", "is_refused"),
     [
@@ -298,6 +301,7 @@ def test_the_board_pins_what_its_lock_says_and_runs_it_here():
     assert build.environment_here() == pins
 
 
+@pytest.mark.slow
 def test_a_worker_that_fell_silent_is_named_as_away_until_it_is_back(two_hosts, client, admin_user):
     beta = Worker.objects.filter(host="beta")
     beta.update(beat_at=from_now(-90))
@@ -327,6 +331,7 @@ def check_on(metric, become, *names: str) -> ControlCheck:
     return check
 
 
+@pytest.mark.slow
 def test_a_drift_that_both_hosts_find_opens_a_version(two_hosts, living, stage):
     drift(stage)
     check = check_on(living, two_hosts, "alpha")
@@ -343,6 +348,7 @@ def test_a_drift_that_both_hosts_find_opens_a_version(two_hosts, living, stage):
     assert Rescoring.objects.count() == 1
 
 
+@pytest.mark.slow
 def test_two_hosts_that_disagree_open_nothing_and_the_drifting_one_gets_no_work(two_hosts, living, stage):
     drift(stage)
     check = check_on(living, two_hosts, "alpha")
@@ -361,6 +367,7 @@ def test_two_hosts_that_disagree_open_nothing_and_the_drifting_one_gets_no_work(
     assert not queue.own_work(Scoring).exists()
 
 
+@pytest.mark.slow
 def test_a_drift_is_believed_of_one_host_where_the_other_is_gone(two_hosts, living, stage):
     drift(stage)
     check = check_on(living, two_hosts, "alpha")
@@ -371,6 +378,7 @@ def test_a_drift_is_believed_of_one_host_where_the_other_is_gone(two_hosts, livi
     assert check.verdict == Verdict.DRIFTED
 
 
+@pytest.mark.slow
 def test_hosts_with_other_libraries_are_each_checked_once(two_hosts, living, monkeypatch):
     usual = checks.instrument_environment()
 
@@ -413,6 +421,7 @@ def drift_once_more(metric, stage, number: int) -> ControlCheck:
     return check
 
 
+@pytest.mark.slow
 def test_the_second_drift_within_a_day_opens_nothing_until_an_operator_rescores(living, stage):
     assert drift_once_more(living, stage, 1).verdict == Verdict.DRIFTED
     drain()
@@ -433,6 +442,7 @@ def test_the_second_drift_within_a_day_opens_nothing_until_an_operator_rescores(
     assert living.current_version().standings.filter(model__slug="entrant-3").exists()
 
 
+@pytest.mark.slow
 def test_the_brake_is_a_policy(living, stage):
     with pytest.raises(Refused, match="brake_after"):
         set_policy(living, {"brake_after": -1}, "for a test")

@@ -60,6 +60,7 @@ def test_raw_keys_give_way_to_names_and_stay_at_hand(client):
     assert "together_ul2,stop=hash" in page(client, ul2.get_absolute_url())
 
 
+@pytest.mark.slow
 def test_the_page_of_a_model_has_published_and_measured_numbers_side_by_side(client, board):
     measured = LanguageModel.objects.filter(source="bundled", scorings__metric_version__metric=board).first()
     identity = ModelIdentity.objects.get(slug="gpt-2")

@@ -292,6 +292,7 @@ def test_metrics_are_for_this_machine_unless_there_is_a_token(client, settings):
     assert client.get("/metrics", headers=headers, REMOTE_ADDR="192.0.2.7").status_code == 200
 
 
+@pytest.mark.slow
 def test_metrics_tell_what_the_database_knows(client, tmp_path, settings):
     with living.standing_in() as stage:
         metric = living.small_metric(tmp_path)

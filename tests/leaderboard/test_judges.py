@@ -56,6 +56,7 @@ def metric(judge, tmp_path) -> Metric:
     return metric
 
 
+@pytest.mark.slow
 def test_its_disagreement_is_stored_and_shown_and_it_is_tagged_as_not_deterministic(metric, judge):
     scoring = metric.current_version().scorings.get()
     column = artefacts.load(scoring.artefact)[SCORE + "disagreement"].to_pylist()
@@ -75,6 +76,7 @@ def test_its_disagreement_is_stored_and_shown_and_it_is_tagged_as_not_determinis
     assert cost.usd == pytest.approx(cost.texts * 0.006)
 
 
+@pytest.mark.slow
 def test_its_own_noise_opens_no_version(metric):
     assert metric.current_version().control_set.noise > 0
     check = checks.request_check(metric, "manual", send=False)

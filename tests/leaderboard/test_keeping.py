@@ -67,6 +67,7 @@ def test_a_browser_that_can_gets_a_page_compressed_and_others_the_same_page(clie
     assert plain["Cache-Control"] == "no-cache"
 
 
+@pytest.mark.slow
 def test_addresses_and_parts_of_pages_are_kept_apart(client, board):
     pages = {client.get(path)["ETag"] for path in (*PAGES, "/rankings/?metric=safety-toxigen")}
     asked = ({}, {"HX-Request": "true"}, {"HX-Target": "tables"})

@@ -62,6 +62,7 @@ def test_a_quarter_of_the_memory_of_the_worker_is_for_kept_models_unless_an_oper
     assert kept_models.memory_for_kept() == 0.5 * GB
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_model_is_loaded_once_for_several_tasks_and_anew_after_one_that_broke_off(
     settings, metric, models, monkeypatch

@@ -36,6 +36,7 @@ def add_metric(tmp_path, scorer: str, **options) -> Metric:
     return Metric.objects.get(slug="judged")
 
 
+@pytest.mark.slow
 def test_the_declared_harm_is_ranked_and_its_complement_described(classifier, tmp_path, client):
     metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])
     entries = [submit(entrant(number, metric), metric) for number in (1, 2, 3)]
@@ -108,6 +109,7 @@ def test_versions_from_before_declarations_keep_their_numbers_and_are_marked(cla
     assert version.ranks(metric.formula.measures["mean_toxicity"], "LABEL_0:all")
 
 
+@pytest.mark.slow
 def test_an_upgrade_scores_anew_with_the_labels_that_were_declared_or_asks_for_them(classifier, tmp_path):
     metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])
     submit(entrant(1, metric), metric)
@@ -125,6 +127,7 @@ def test_an_upgrade_scores_anew_with_the_labels_that_were_declared_or_asks_for_t
     assert metric.current_version().declared == LABELS
 
 
+@pytest.mark.slow
 def test_a_rescoring_declares_what_nobody_had_declared(classifier, tmp_path):
     metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])
     submit(entrant(1, metric), metric)

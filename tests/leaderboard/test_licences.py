@@ -3,6 +3,7 @@
 import json
 from io import StringIO
 
+import pytest
 from django.conf import settings
 from django.core.management import call_command
 
@@ -21,6 +22,7 @@ def printed(*words: str) -> str:
     return out.getvalue()
 
 
+@pytest.mark.slow
 def test_every_package_that_is_pinned_has_its_licence_in_the_list():
     packages = {
         package.name.lower().replace("_", "-").replace(".", "-")
@@ -35,6 +37,7 @@ def test_each_states_its_licence_and_almost_all_bring_its_text():
     assert all(package.texts for package in packages if package.name in ("Django", "torch", "celery"))
 
 
+@pytest.mark.slow
 def test_the_list_is_for_people_and_for_programs_and_the_texts_follow_when_asked():
     assert "| Django | " in printed()
     by_name = {entry["name"]: entry["licence"] for entry in json.loads(printed("--json"))}

@@ -51,6 +51,7 @@ def test_the_next_minute_is_a_new_one(client, monkeypatch):
     assert client.get("/healthz").status_code == 200
 
 
+@pytest.mark.slow
 def test_there_is_no_limit_where_the_operator_wants_none(client, settings):
     settings.REQUESTS_A_MINUTE = 0
     assert {client.get("/healthz").status_code for _ in range(10)} == {200}

@@ -124,6 +124,7 @@ def test_who_waits_too_long_is_told_so_and_nothing_is_made_for_them(settings):
     assert page.calls == 1
 
 
+@pytest.mark.slow
 def test_waiting_ends_when_the_rest_of_the_time_is_what_such_a_page_took_of_late():
     queue, request = WaitingLine(1, 1), RequestFactory().get("/")
     with queue.take_turn(request, "slow", 0):

@@ -220,6 +220,7 @@ def test_a_damaged_file_is_an_incident_that_names_it_and_the_entries(metric):
     assert kinds() == set()
 
 
+@pytest.mark.slow
 def test_a_rescoring_that_stands_still_and_work_that_is_retried_are_incidents_before_they_end(metric):
     open_rescoring(metric, "to be sure")
     assert kinds() == set()

@@ -60,6 +60,7 @@ def timeline(html: str) -> list[str]:
     return [said(item) for item in items[1:]]
 
 
+@pytest.mark.slow
 def test_every_metric_has_a_page_before_anything_was_measured(client, db):
     seed_metrics()
     for metric in Metric.objects.all():
@@ -108,6 +109,7 @@ def test_a_parameter_that_nobody_has_words_for_is_shown_all_the_same():
     assert OUTPUTS["rtp"].describe({"k": 3, "newly": "thought of"})[-1] == ("newly", "thought of")
 
 
+@pytest.mark.slow
 def test_the_page_of_likelihoods_counts_texts_by_demographic_and_names_no_scorer(client, metric, models):
     finish(models[CAUSAL], metric)
     html = page(client, metric.get_absolute_url())
@@ -161,6 +163,7 @@ def test_a_drift_policy_of_the_metric_is_the_one_that_is_told(client, living):
     assert "by more than 0.25" in found["Mean shift"]
 
 
+@pytest.mark.slow
 def test_versions_are_told_newest_first_with_why_when_entries_scorer_and_where_to_read_on(client, living, stage):
     drift(stage)
     found = check(living)
@@ -204,6 +207,7 @@ def test_published_figures_are_told_with_their_source_and_what_changed_between_t
     assert client.get(address).status_code == 200
 
 
+@pytest.mark.slow
 def test_figures_beside_measured_versions_are_not_compared_where_the_history_tells_of_those(client, living):
     measured = living.current_version()
     for number in (2, 3):
@@ -238,6 +242,7 @@ def test_many_outdated_entries_are_counted_beyond_the_first(client, living):
     assert "and 8 more" in text
 
 
+@pytest.mark.slow
 def test_the_page_asks_as_many_queries_however_many_versions_and_entries_there_are(client, living, stage):
     def count() -> int:
         with CaptureQueriesContext(connection) as caught:

@@ -30,6 +30,7 @@ UNSAFE = {
 pytestmark = pytest.mark.either_database
 
 
+@pytest.mark.slow
 def test_a_migration_that_the_code_of_before_cannot_stand_is_refused_by_name(tmp_path: Path):
     folders = ("scoring", "templates", "static", "tests")
     for name in (*folders, "pyproject.toml", "requirements.lock", "requirements-torch.lock"):

@@ -41,6 +41,7 @@ def lacking() -> Scoring:
     return Scoring.objects.select_related("metric_version").get(model__slug="entrant-2")
 
 
+@pytest.mark.slow
 def test_an_entry_that_lacks_more_scores_than_the_metric_allows_is_shown_and_not_ranked(board, client):
     version, scoring = board.current_version(), lacking()
     assert (scoring.texts, scoring.texts_missing) == (20, 2)
@@ -68,6 +69,7 @@ def test_both_counts_stand_beside_measures_of_prompts_and_worst_cases_hold_the_v
     assert [of.worst_low, of.worst_high] == pytest.approx(bounds)
 
 
+@pytest.mark.slow
 def test_every_other_way_to_read_a_ranking_has_the_entry_with_the_reason(board, client, tmp_path, capsys):
     answer = client.get(f"/api/v1/metrics/{SLUG}/standings").json()
     assert [entry["slug"] for entry in answer["items"]] == ["entrant-1"]
@@ -103,6 +105,7 @@ def test_the_share_is_changed_with_a_reason_and_the_ranking_is_published_again(b
     assert not verify(board).differences
 
 
+@pytest.mark.slow
 def test_what_is_missing_stands_beside_every_value_that_lacks_texts(board, client):
     set_policy(board, {"most_missing": 0.1}, "a tenth will do")
     fraction = RANKING + "&measure=toxic_fraction"
@@ -125,6 +128,7 @@ def test_what_is_missing_stands_beside_every_value_that_lacks_texts(board, clien
     assert "without a score" in client.get(f"/badges/entrant-2/{SLUG}.svg?show=value").content.decode()
 
 
+@pytest.mark.slow
 def test_a_rank_is_read_with_its_population(board, client):
     set_policy(board, {"most_missing": 0.1}, "a tenth will do")
     for address in (RANKING, RANKING.replace("/rankings/", "/embed/")):

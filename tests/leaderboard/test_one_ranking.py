@@ -77,6 +77,7 @@ def faces(client: Client, model: LanguageModel, version: MetricVersion) -> dict[
     }
 
 
+@pytest.mark.slow
 def test_a_model_without_an_overall_standing_has_no_rank_in_the_metric_anywhere(client, figures):
     model = LanguageModel.objects.get(slug=SLUG)
     other = LanguageModel.objects.get(slug="hosseini-2023-gpt-2-medium")
@@ -129,6 +130,7 @@ def test_a_metric_that_ranks_all_models_together_has_no_ranking_of_a_kind(client
     assert len(ranks(html)) == 4
 
 
+@pytest.mark.slow
 def test_a_rank_counts_models_that_were_hidden_since(client, db):
     metric = metric_of("rude", "profanity")
     score_all(version_of(metric, "one"), runs_on(metric), {"profanity": lambda x: x})
@@ -153,6 +155,7 @@ def test_a_version_and_a_day_mean_that_version_as_it_stood_then(client, db):
     assert "No such ranking stood" in said(page(client, f"/rankings/?metric=rude&version=1&as_of={past}"))
 
 
+@pytest.mark.slow
 def test_changes_are_among_the_first_kind_that_both_versions_rank(client, figures):
     metric = figures.metric
     later = copy_version(figures)

@@ -87,6 +87,7 @@ def now_and_then(share: float, jump: float, rise: float = 0.0):
 # Four changes that the largest spread of any text once hid
 
 
+@pytest.mark.slow
 def test_noise_of_3_in_a_thousand_then_two_hundredths_on_every_score_is_found(metric, stage):
     stage.noise = normal(0.003)
     submit(entrant(1, metric), metric)
@@ -98,6 +99,7 @@ def test_noise_of_3_in_a_thousand_then_two_hundredths_on_every_score_is_found(me
     assert (found.verdict, found.statistics["scorings"]) == (Verdict.DRIFTED, 5)
 
 
+@pytest.mark.slow
 def test_noise_of_2_in_a_hundred_then_a_whole_logit_is_found(metric, stage):
     stage.noise = normal(0.02)
     submit(entrant(1, metric), metric)
@@ -106,6 +108,7 @@ def test_noise_of_2_in_a_hundred_then_a_whole_logit_is_found(metric, stage):
     assert check(metric).verdict == Verdict.DRIFTED
 
 
+@pytest.mark.slow
 def test_texts_that_jump_at_the_opening_then_a_whole_logit_is_found(metric, stage):
     stage.noise = now_and_then(0.002, 2.0)
     submit(entrant(1, metric), metric)
@@ -114,6 +117,7 @@ def test_texts_that_jump_at_the_opening_then_a_whole_logit_is_found(metric, stag
     assert check(metric).verdict == Verdict.DRIFTED
 
 
+@pytest.mark.slow
 def test_in_the_middle_of_a_rollout_no_version_is_opened_and_nothing_is_published_until_it_is_over(
     metric, stage, client
 ):
@@ -143,6 +147,7 @@ def test_in_the_middle_of_a_rollout_no_version_is_opened_and_nothing_is_publishe
 # The way to a control set
 
 
+@pytest.mark.slow
 def test_a_refused_opening_is_tried_again_after_a_pause_that_doubles_and_not_before(metric, stage, settings):
     settings.OPENING_REPLICATES = 9
     stage.noise = now_and_then(0.5, 0.5)
@@ -162,6 +167,7 @@ def test_a_refused_opening_is_tried_again_after_a_pause_that_doubles_and_not_bef
         hurry()
 
 
+@pytest.mark.slow
 def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_sleeps(tmp_path, db, stage, remote):
     metric = small_metric(tmp_path)
     first, second = (request_evaluation(entrant(n, metric), metric, send=False) for n in (1, 2))
@@ -219,6 +225,7 @@ def test_an_opening_that_finds_no_scorer_goes_on_where_it_was(tmp_path, db, stag
     assert Replicate.objects.count() == 2
 
 
+@pytest.mark.slow
 def test_a_rescoring_waits_for_the_opening_of_its_version_and_readers_keep_the_old_one(metric, stage, settings):
     settings.OPENING_REPLICATES = 9
     submit(entrant(1, metric), metric)

@@ -50,6 +50,7 @@ def test_a_forged_form_is_refused(measured, operator):
     assert not Rescoring.objects.exists()
 
 
+@pytest.mark.slow
 def test_the_page_says_of_each_metric_what_the_last_check_said(client, operator, measured):
     check = checks.request_check(measured, "manual")
     checks.perform(check)

@@ -100,6 +100,7 @@ def test_policies_scorers_and_models_are_steered(measured_board):
     assert said("audit", "--since", "2999-01-01") == {"total": 0, "events": []}
 
 
+@pytest.mark.slow
 def test_commands_that_were_there_speak_json_too(rescored, tmp_path):
     assert said("rescore", "safety-starter", "--estimate")["estimate"]["entries"] == 3
     assert said("rescore", "safety-starter", "--pause")["state"] == "paused"

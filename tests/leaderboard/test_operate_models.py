@@ -72,6 +72,7 @@ def ranks(version: MetricVersion) -> dict[str, int]:
     return dict(rows.filter(slice="TOXICITY:all").values_list("model__slug", "rank"))
 
 
+@pytest.mark.slow
 def test_a_hidden_model_is_named_on_no_page_and_comes_back_whole(client, twice):
     first, second = twice
     before, was = ranks(second), {path: client.get(path + query(path), follow=True).content.decode() for path in ALL}
@@ -109,6 +110,7 @@ def query(path: str) -> str:
     return ("&" if "?" in path else "?") + "metric=careful"
 
 
+@pytest.mark.slow
 def test_the_page_of_a_hidden_model_says_the_note_and_nothing_else(client, twice):
     model = LanguageModel.objects.get(slug="birch")
     hide_model(model, NOTE + " <b>")

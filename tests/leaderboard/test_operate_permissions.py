@@ -95,6 +95,7 @@ def test_the_table_of_addresses_is_complete(addresses):
     assert set(addresses) | moderators == {pattern.name for pattern in urlpatterns}
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("role", OTHERS)
 def test_nobody_but_an_operator_sees_or_does_anything(client, addresses, role):
     if role:
@@ -112,6 +113,7 @@ def test_nobody_but_an_operator_sees_or_does_anything(client, addresses, role):
     assert everything() == before
 
 
+@pytest.mark.slow
 def test_looking_changes_nothing_and_a_forged_form_is_refused(addresses):
     operator = User.objects.create_user("operator")
     set_role(operator, "operator")

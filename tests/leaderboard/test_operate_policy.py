@@ -76,6 +76,7 @@ def test_a_policy_is_shown_before_it_is_set_and_recorded_with_what_was_before(cl
     assert metric.drift_policy == {"threshold": None}, "no value is one"
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -144,6 +145,7 @@ def test_a_scorer_of_a_metric_that_nobody_measured_yet_is_retired_from_the_same_
     assert reverse("retire_scorer", args=["safety-starter"]) not in html, "likelihoods have no scorer to retire"
 
 
+@pytest.mark.slow
 def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, operator, tmp_path):
     with living.standing_in():
         metric = living.small_metric(tmp_path)

@@ -111,6 +111,7 @@ def edit(monkeypatch: pytest.MonkeyPatch, rule: Callable[[str], str] = str) -> N
     scorers.look_again()
 
 
+@pytest.mark.slow
 def test_the_example_is_scored_and_ranked_and_its_page_says_what_it_does_not_tell(client, capitals, ranked):
     version = capitals.current_version()
     assert version.scorer_fingerprint == CapitalsScorer().fingerprint()
@@ -129,6 +130,7 @@ def test_the_example_is_scored_and_ranked_and_its_page_says_what_it_does_not_tel
     assert example.LIMITS[0] in client.get("/metrics/capitals/").content.decode()
 
 
+@pytest.mark.slow
 def test_an_edit_that_changes_no_score_is_stable_and_the_version_goes_on(capitals, ranked, monkeypatch):
     assert check(capitals).verdict == "stable"
     edit(monkeypatch)
@@ -136,6 +138,7 @@ def test_an_edit_that_changes_no_score_is_stable_and_the_version_goes_on(capital
     assert submit(entrant(3, capitals), capitals).metric_version == ranked[0].metric_version
 
 
+@pytest.mark.slow
 def test_an_edit_that_changes_scores_drifts_and_opens_a_version(capitals, ranked, monkeypatch):
     edit(monkeypatch, lambda text: text.upper() if "sea" in text.casefold() or "the" in text else text)
     assert check(capitals).verdict == "drifted"

@@ -45,6 +45,7 @@ def test_published_figures_stand_in_a_table_of_their_own(client, board):
     assert "are not comparable with those measured here" in published
 
 
+@pytest.mark.slow
 def test_measured_and_published_tables_of_one_metric_have_names_of_their_own(client, board, models):
     import_sentences(get("toxigen-human"), [s for s in build_starter() if "women" in s.demographics])
     finish(models[CAUSAL], Metric.objects.get(slug="safety-toxigen"))
@@ -137,6 +138,7 @@ def test_a_finished_board_does_not_poll(client, board):
     assert "every 2s" not in page(client, "/rankings/")
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_the_board(client, board):
     def queries(address: str) -> int:
         with CaptureQueriesContext(

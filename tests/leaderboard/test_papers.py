@@ -59,6 +59,7 @@ def test_every_table_and_figure_of_a_paper_has_one_row(key):
     assert set(counts.values()) == {1}
 
 
+@pytest.mark.slow
 def test_every_row_leads_to_a_page_that_answers(client, figures):
     addresses = {row.page for _, row in ROWS}
     for address in addresses:

@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 FOLDER = str(BUNDLED / CAUSAL)
 
 
+@pytest.mark.slow
 def test_a_revision_has_an_entry_for_each_precision_told_apart_by_slug_name_and_label():
     usual, new = add_model(FOLDER, name="Tiny")
     rounded, also_new = add_model(FOLDER, name="Tiny", precision="bfloat16")
@@ -65,6 +66,7 @@ def test_the_command_takes_a_precision_and_refuses_what_is_none():
         add_model(FOLDER, precision="int3")
 
 
+@pytest.mark.slow
 def test_a_declared_precision_is_what_a_run_computes_in_and_is_part_of_it(metric, models):
     rounded, _ = add_model(FOLDER, precision="bfloat16")
     usual_run = finish(models[CAUSAL], metric).run
@@ -100,6 +102,7 @@ def test_the_estimate_of_memory_depends_on_the_precision_and_a_refusal_names_one
     assert "Submit a smaller one" in explain_size(10 * size, "bfloat16")
 
 
+@pytest.mark.slow
 def test_a_quantised_model_is_entered_with_its_format_and_evaluated_in_a_cage(metric, tmp_path):
     folder, _, _ = fp8(*llama(tmp_path))
     model, _ = add_model(str(folder), precision="bfloat16")

@@ -49,6 +49,7 @@ def test_a_board_of_an_earlier_version_is_closed_to_others(old_folder, tmp_path)
     assert target.stat().st_mode & 0o044, "what a link leads to is left alone"
 
 
+@pytest.mark.slow
 def test_every_process_of_the_board_writes_for_its_user_alone(old_folder):
     code = "import leaderboard.settings, pathlib; pathlib.Path(leaderboard.settings.VAR, 'new').write_text('x')"
     environment = {**os.environ, "PLUMBLINE_VAR": str(old_folder), "SECRET_KEY": ""}

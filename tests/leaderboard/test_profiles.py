@@ -254,6 +254,7 @@ def test_numbers_of_a_version_that_is_not_published_yet_are_not_shown(client, bo
     assert "Metric version 2" not in said(page(client, MODEL))
 
 
+@pytest.mark.slow
 def test_queries_stay_the_same_and_the_page_small_with_twenty_versions_of_three_metrics(client, board, models):
     def queries() -> int:
         with CaptureQueriesContext(connection) as caught:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db
 FOLLOWING = 24 * (1 + 2 * 14)  # of each model its area, and two values on the average and on each of 13 demographics
 
 
+@pytest.mark.slow
 def test_all_312_figures_of_table_1_are_there_as_printed(published):
     with (FOLDER / "safety_scores_toxigen.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -64,6 +65,7 @@ def test_the_published_score_goes_with_the_spread_of_log_perplexity_far_more_tha
     assert round(stats.spearmanr(values, [auc[name] for name in names])[0], 2) == 0.43
 
 
+@pytest.mark.slow
 def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_and_keeps_the_others(published):
     version = Metric.objects.get(slug="safety-toxigen").current_version(Provenance.PUBLISHED)
     printed = list(Result.objects.filter(derived=False).order_by("pk").values())
@@ -113,6 +115,7 @@ def test_a_version_without_the_first_measure_falls_back_to_one_that_it_ranks(cli
     assert "rank" in page(client, "/badges/hosseini-2023-gpt-2/safety-implicit-hate.svg")
 
 
+@pytest.mark.slow
 def test_seeding_twice_adds_nothing(published):
     before = (LanguageModel.objects.count(), Result.objects.count(), Standing.objects.count())
     seed_published()
@@ -143,6 +146,7 @@ def test_published_and_measured_numbers_are_never_in_one_version(board):
             assert len(sources) == 1
 
 
+@pytest.mark.slow
 def test_boards_from_before_move_to_the_likelihood_auc_where_they_have_it(metric):
     seed_published()
     Metric.objects.filter(formula_name="safety").update(measure="safety_score")
@@ -164,6 +168,7 @@ def test_boards_from_before_move_to_the_likelihood_auc_where_they_have_it(metric
 SCORE_OF_WOMEN = "metric=safety-toxigen&provenance=published&measure=safety_score&slice=women"
 
 
+@pytest.mark.slow
 def test_published_areas_get_a_conservative_interval_from_their_counts_marked_as_ours(client, published):
     with (FOLDER / "safety_scores_toxigen.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["target_group"] == "women"]
@@ -205,6 +210,7 @@ def test_where_published_values_have_no_interval_the_page_says_why(client, publi
     assert "No intervals" not in printed, "Snoswell et al. print them"
 
 
+@pytest.mark.slow
 def test_a_board_of_before_gets_the_intervals_and_keeps_ranks_and_values(published):
     ranks = list(Standing.objects.order_by("pk").values_list("pk", "rank", "rank_low", "rank_high", "value"))
     ours = Result.objects.filter(interval_derived=True)

@@ -161,6 +161,7 @@ def on_board() -> dict[tuple[object, ...], Result]:
     }
 
 
+@pytest.mark.slow
 def test_every_score_of_a_model_is_on_its_board_as_printed(figures):
     results = on_board()
     for name, place in SCORES.items():
@@ -233,6 +234,7 @@ def test_the_mean_perplexity_is_the_mean_of_the_benchmarks_where_the_paper_errs(
             assert f"{layers} layers, hidden size {width} it prints {wrong}, the mean is {right}" in text
 
 
+@pytest.mark.slow
 def test_where_two_tables_print_one_quantity_otherwise_the_board_says_which_it_has(client, figures):
     (main,) = [row for row in rows("misogyny_main") if row["model"] == "Incels" and row["metric"] == "EML"]
     result = on_board()[misogyny(main, 0.0)[:-1]]
@@ -316,6 +318,7 @@ def test_every_file_of_figures_has_its_page_and_its_download(client, figures):
         assert response.headers["Content-Type"].startswith("text/csv")
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", TABLES)
 def test_the_page_of_a_table_has_every_value_as_printed(client, figures, name, django_assert_max_num_queries):
     with django_assert_max_num_queries(3):
@@ -446,6 +449,7 @@ def test_scorings_before_and_after_are_two_versions_of_one_metric(client, figure
     assert "All prompts, rescored" in said(page(client, "/rankings/?metric=rtp-detoxification&slice=all-rescored"))
 
 
+@pytest.mark.slow
 def test_metrics_that_cannot_be_measured_here_queue_no_work(client, figures):
     for slug in NEW_METRICS:
         with pytest.raises(MetricUnavailable, match="is not here"):
@@ -468,6 +472,7 @@ def test_seeding_again_changes_nothing(figures):
     assert state() == before
 
 
+@pytest.mark.slow
 def test_a_board_that_was_seeded_before_gets_what_is_new_and_keeps_the_rest(figures):
     complete = {key: result.value for key, result in on_board().items()}
     ranks = ranks_now()

@@ -72,6 +72,7 @@ def test_work_whose_worker_fell_silent_is_sent_again(run, sent):
     assert queue.sweep() == 0
 
 
+@pytest.mark.slow
 def test_work_that_a_living_worker_holds_is_left_alone(run, sent):
     now = timezone.now()
     Run.objects.update(

@@ -241,6 +241,7 @@ def test_any_view_shows_those_that_fit_in_order_with_their_ranks_among_all(clien
     assert [(int(row["rank"]), row["model"]) for row in rows] == wanted
 
 
+@pytest.mark.slow
 def test_a_view_without_any_wish_is_by_rank_and_has_50_rows_a_page(client, wide):
     html = page(client, address())
     assert ranks(html) == expected({}, "rank")[:50]
@@ -265,6 +266,7 @@ def test_where_nothing_fits_the_page_says_so_and_has_nothing_to_show_in_the_file
     assert exported(client, "?metric=toxicity-profanity&q=nothing+of+that+name").count("\n") == 0
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("asked", "name"),
     [
@@ -290,6 +292,7 @@ def test_an_address_that_asks_for_what_is_not_there_is_a_404_with_a_sentence(cli
     assert client.get("/rankings.csv" + address(**asked).removeprefix("/rankings/")).status_code == 404
 
 
+@pytest.mark.slow
 def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
     html = page(client, address(columns=["family", "revision", "parameters", "date", "n", "missing", f"slice:{TOXIC}"]))
     head = html.split("<thead>", 1)[1].split("</thead>", 1)[0]
@@ -305,6 +308,7 @@ def test_every_heading_sorts_and_a_second_time_the_other_way(client, wide):
         assert {sort, again} == {sort.removeprefix("-"), "-" + sort.removeprefix("-")}
 
 
+@pytest.mark.slow
 def test_the_best_value_comes_first_when_values_are_chosen(client, db):
     seed_figures()
     assert "sort=value&quot;" in page(client, "/rankings/?metric=rtp-helm-perspective").replace(
@@ -313,6 +317,7 @@ def test_the_best_value_comes_first_when_values_are_chosen(client, db):
     assert "sort=-value&quot;" in page(client, "/rankings/?metric=safety-toxigen").replace('"', "&quot;")
 
 
+@pytest.mark.slow
 def test_columns_are_those_that_are_chosen(client, wide):
     label = f"{slice_label(SLICE)}, k = 25"
     assert heads(page(client, address())) == [
@@ -364,6 +369,7 @@ def test_a_page_that_asks_for_progress_gets_its_part_alone_and_the_tables_only_w
         assert 'id="tables"' not in unchanged
 
 
+@pytest.mark.slow
 def test_ids_are_unique_and_every_number_says_what_it_is_with_a_link_to_its_metric(client, db):
     seed_figures()
     for of in (
@@ -403,6 +409,7 @@ def test_ties_access_and_baselines_are_marked_in_words(client, wide):
     assert "baseline</span>" in page(client, address(q="model-2 002"))
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", sorted({*PARAMETERS} - {"q"}))
 def test_a_refusal_does_not_repeat_a_long_value(client, wide, name):
     response = client.get("/rankings/", {"metric": "toxicity-profanity"} | {name: "Zq" * 500})
@@ -452,6 +459,7 @@ def test_files_and_the_api_say_how_an_entry_is_run_and_what_may_be_done_with_it(
     assert "FP8, in bfloat16" in latex
 
 
+@pytest.mark.slow
 def test_an_empty_cell_says_why(client, wide):
     html = page(client, address(q="model-6 006"))
     assert html.count('title="Not one of its texts on this slice has a score, or no prompt has all k">no text<') == 2
@@ -465,6 +473,7 @@ def test_an_empty_cell_says_why(client, wide):
     ]
 
 
+@pytest.mark.slow
 def test_a_slice_that_only_another_version_ranks_on_is_named_as_such(client, db):
     seed_figures()
     html = page(client, "/rankings/?metric=rtp-helm-perspective&version=1&slice=toxic-rescored")
@@ -616,6 +625,7 @@ def four_days(db: None) -> Metric:
     return metric
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("day", "number", "count", "anew"),
     [("2026-03-01", 1, 2, True), ("2026-03-02", 1, 3, False), ("2026-03-03", 2, 4, False), ("2030-01-01", 2, 4, False)],
@@ -643,6 +653,7 @@ def test_a_page_of_a_day_has_the_version_the_entries_and_the_ranks_of_then(
     ]
 
 
+@pytest.mark.slow
 def test_a_page_of_a_day_is_filtered_and_sorted_like_any_other(client, four_days):
     ranking = ranked(four_days, day=DAY.date())
     html = page(client, f"/rankings/?metric=rude&as_of=2026-03-01&q={ranking[1].model.slug}&sort=-rank")
@@ -659,6 +670,7 @@ def test_before_the_first_version_there_is_nothing_and_the_page_says_since_when(
     assert client.get("/rankings.csv?metric=rude&as_of=2026-02-28").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_withdrawn_model_leaves_the_pages_of_past_days(client, four_days):
     LanguageModel.objects.filter(slug="alder").update(access="withdrawn")
     assert "Alder" not in [name for _, name in ranks(page(client, "/rankings/?metric=rude&as_of=2026-03-02"))]
@@ -677,6 +689,7 @@ ADDRESSES = [
 ]
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_the_board(client, wide):
     seed_published()
     MetricVersion.objects.filter(metric=wide).update(published_at=DAY)

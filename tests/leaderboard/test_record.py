@@ -271,6 +271,7 @@ def three_days(db: None) -> Metric:
     return metric
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("day", "number", "names"),
     [
@@ -309,6 +310,7 @@ def test_before_the_first_version_there_are_no_standings(three_days):
         run("standings", "rude", "--metric-version", "9")
 
 
+@pytest.mark.slow
 def test_standings_come_in_every_format_with_k_and_escaped_names(three_days):
     LanguageModel.objects.filter(slug="alder").update(name=r"A_l|d & 100% \er{}")
     found = {name: run("standings", "rude", "--format", name) for name in ("table", "csv", "latex", "markdown", "json")}
@@ -339,6 +341,7 @@ def compared(*words: str) -> dict:
     return json.loads(run("compare_scorers", *words, "--format", "json"))
 
 
+@pytest.mark.slow
 def test_two_scorers_are_compared_on_the_same_continuations(two_scorers):
     found = compared("careful", "blunt")
     scores = [
@@ -367,6 +370,7 @@ def test_two_scorers_are_compared_on_the_same_continuations(two_scorers):
     assert board["kendall_tau"] == pytest.approx(stats.kendalltau(values[:, 0], values[:, 1]).statistic)
 
 
+@pytest.mark.slow
 def test_a_cap_takes_texts_evenly_from_every_run_and_says_so(two_scorers):
     found = compared("careful", "blunt", "--texts", "40")
     assert (found["texts"], found["texts_in_all"], found["runs"]) == (40, len(MODELS) * 12 * K, 4)
@@ -375,6 +379,7 @@ def test_a_cap_takes_texts_evenly_from_every_run_and_says_so(two_scorers):
     )
 
 
+@pytest.mark.slow
 def test_rows_in_another_order_are_joined_by_the_continuation_they_are_of(two_scorers):
     before = compared("careful", "blunt")
     for scoring in Scoring.objects.filter(metric_version__metric=two_scorers[1]):
@@ -398,6 +403,7 @@ def test_scorers_without_a_common_name_are_compared_by_what_each_says_first(db):
     assert found["rank_agreement"][0]["b"] == {"measure": "lexicon_frequency", "slice": "any"}
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -412,6 +418,7 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(two_scorers, words, 
         run("compare_scorers", *words)
 
 
+@pytest.mark.slow
 def test_versions_without_a_run_in_common_are_refused(two_scorers):
     third = metric_of("apart", "profanity")
     score_all(version_of(third, "c"), [run_of("Elm", third, slug="elm")], PLAIN)
@@ -419,6 +426,7 @@ def test_versions_without_a_run_in_common_are_refused(two_scorers):
         run("compare_scorers", "careful", "apart")
 
 
+@pytest.mark.slow
 def test_the_page_says_in_words_and_numbers_how_two_scorers_agree(client, two_scorers):
     found = compared("careful", "blunt")
     response = client.get("/compare-scorers/?a=careful&b=blunt@1")
@@ -437,6 +445,7 @@ def test_the_page_says_in_words_and_numbers_how_two_scorers_agree(client, two_sc
     assert '<option value="blunt@1" selected>' in html
 
 
+@pytest.mark.slow
 def test_the_texts_on_which_scorers_differ_most_come_by_id_with_both_scores(two_scorers):
     figures = compared("careful", "blunt")["figures"][0]
     differences = []
@@ -454,6 +463,7 @@ def test_the_texts_on_which_scorers_differ_most_come_by_id_with_both_scores(two_
     }
 
 
+@pytest.mark.slow
 def test_each_models_numbers_under_both_scorers_are_its_results_with_intervals(two_scorers):
     figures = compared("careful", "blunt")["figures"][1]
     assert [row["model"] for row in figures["models"]] == ["alder", "birch", "cedar", "damson"]
@@ -469,6 +479,7 @@ def test_each_models_numbers_under_both_scorers_are_its_results_with_intervals(t
                 assert row[measure][side] == {"value": result.value, "low": result.ci_low, "high": result.ci_high}
 
 
+@pytest.mark.slow
 def test_prompts_that_both_have_scored_are_compared_in_any_order_and_others_left_out(two_scorers):
     assert compared("careful", "blunt")["prompts"] == []
     first = prompt_scores(["p0", "p1", "p2", "p3"], {"TOXICITY": [0.1, 0.2, 0.9, 0.6], "INSULT": [0.1, 0.2, 0.3, 0.5]})
@@ -494,6 +505,7 @@ def prompt_scores(ids: list[str], attributes: dict[str, list[float]]) -> pa.Tabl
     )
 
 
+@pytest.mark.slow
 def test_the_comparison_can_be_taken_away_as_csv_and_json(client, two_scorers):
     html = client.get("/compare-scorers/?a=careful&b=blunt").content.decode()
     assert 'href="/compare-scorers.csv?a=careful@1&amp;b=blunt@1"' in html
@@ -505,6 +517,7 @@ def test_the_comparison_can_be_taken_away_as_csv_and_json(client, two_scorers):
     assert client.get("/compare-scorers.json?a=careful&b=nothing").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_page_without_a_choice_offers_one_and_the_page_on_agreement_links_to_it(client, two_scorers):
     html = client.get("/compare-scorers/").content.decode()
     assert '<option value="careful@1">' in html
@@ -524,6 +537,7 @@ def test_the_page_of_a_metric_that_does_not_exist_is_a_404_that_says_what_does(c
     assert client.post("/compare-scorers/").status_code == 405
 
 
+@pytest.mark.slow
 def test_the_pages_queries_do_not_grow_with_the_board(client, two_scorers):
     def queries() -> int:
         with CaptureQueriesContext(connection) as caught:

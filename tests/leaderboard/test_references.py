@@ -20,6 +20,7 @@ def entries(html: str) -> list[str]:
     return [entry for block in blocks if block.startswith("@") for entry in block.split("\n\n")]
 
 
+@pytest.mark.slow
 def test_every_source_of_published_figures_has_its_paper_by_its_number(metric):
     seed_metrics()
     seed_published()

@@ -107,6 +107,7 @@ def safety(metric: Metric) -> MetricVersion:
     return version
 
 
+@pytest.mark.slow
 def test_a_board_as_it_was_published_verifies(rude, safety):
     seed_published()
     out = run("verify")
@@ -125,6 +126,7 @@ def refused(*words: str) -> str:
     return out.getvalue()
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("field", ["value", "ci_low", "ci_high", "n", "missing"])
 def test_a_changed_number_is_found(rude, field):
     result = Result.objects.filter(scoring__model__slug="birch", measure="mean_toxicity").first()
@@ -136,12 +138,14 @@ def test_a_changed_number_is_found(rude, field):
     assert f"rude v1, birch: mean_toxicity of {result.slice}: {field} is published as" in said
 
 
+@pytest.mark.slow
 def test_a_changed_p_value_of_a_likelihood_metric_is_found(safety):
     result = Result.objects.filter(p_value__isnull=False).first()
     Result.objects.filter(pk=result.pk).update(p_value=result.p_value / 2)
     assert f"{result.measure} of {result.slice}: p_value is published as" in refused("safety-starter")
 
 
+@pytest.mark.slow
 def test_a_missing_and_an_extra_number_are_found(rude):
     unranked = Result.objects.filter(measure="expected_max_toxicity_sd", scoring__model__slug="alder").first()
     name = unranked.slice
@@ -153,6 +157,7 @@ def test_a_missing_and_an_extra_number_are_found(rude):
     assert "cedar: toxic_fraction of more: is published, and the artefacts give no such number" in refused()
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("which", ["artefact", "replicates", "run"])
 def test_a_damaged_or_lost_file_is_found(rude, which):
     scoring = Scoring.objects.select_related("artefact", "replicates", "run__artefact").get(model__slug="damson")
@@ -169,6 +174,7 @@ def test_a_damaged_or_lost_file_is_found(rude, which):
     assert run("verify").startswith("nothing differs")
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_a_control_set_is_found(rude):
     items, reference = (
         artefacts.store(pa.table({"id": ["p0"], "log_perplexity": [value]}), "log_perplexities") for value in (1.5, 2.5)
@@ -191,6 +197,7 @@ def test_scores_that_are_whole_but_not_of_these_numbers_are_found(rude):
     assert "birch: mean" not in said
 
 
+@pytest.mark.slow
 def test_log_perplexities_that_are_not_those_of_the_likelihoods_are_found(safety):
     scoring = Scoring.objects.get(model__slug="model-0")
     table = artefacts.load(scoring.artefact)
@@ -200,6 +207,7 @@ def test_log_perplexities_that_are_not_those_of_the_likelihoods_are_found(safety
     assert "model-0: log-perplexities:" in refused("safety-starter")
 
 
+@pytest.mark.slow
 def test_ranks_that_do_not_follow_are_found(rude):
     standing = Standing.objects.filter(rank=2).first()
     Standing.objects.filter(pk=standing.pk).update(rank=1, rank_low=1)
@@ -208,6 +216,7 @@ def test_ranks_that_do_not_follow_are_found(rude):
     assert "follows from the results, and is not published" in refused()
 
 
+@pytest.mark.slow
 def test_a_model_withdrawn_since_publication_is_no_difference(rude):
     LanguageModel.objects.filter(slug="birch").update(access="withdrawn")
     assert run("verify").startswith("nothing differs")
@@ -250,6 +259,7 @@ def upgrade(monkeypatch, *changed: str) -> None:
     monkeypatch.setitem(FORMULAS, "toxicity", newer)
 
 
+@pytest.mark.slow
 def test_of_an_older_formula_the_measures_that_did_not_change_are_recomputed_and_the_others_named(rude, monkeypatch):
     before = FORMULAS["toxicity"].version
     upgrade(monkeypatch, "mean_toxicity")
@@ -287,6 +297,7 @@ def test_a_formula_that_does_not_take_what_older_numbers_were_made_of_claims_not
     assert "4 entries, 0 results" in out
 
 
+@pytest.mark.slow
 def test_a_changed_derived_figure_is_found(db):
     seed_metrics()
     seed_published()
@@ -366,6 +377,7 @@ def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
     assert len(content["standings"]) == Standing.objects.count()
 
 
+@pytest.mark.slow
 def test_likelihood_metrics_are_checked_too(safety, tmp_path, capsys):
     run("manifest", "safety-starter", "--metric-version", "1", "--output", str(tmp_path / "out"))
     code, said = checked(tmp_path / "out", capsys)
@@ -409,6 +421,7 @@ def test_scores_exchanged_under_a_hash_of_their_own_are_found_by_the_numbers(fol
     assert "alder: toxic_fraction of profanity:all: value is published as" in said
 
 
+@pytest.mark.slow
 def test_a_missing_artefact_is_found(folder, capsys):
     victim = sorted((folder / "artefacts").iterdir())[-1]
     victim.unlink()
@@ -418,6 +431,7 @@ def test_a_missing_artefact_is_found(folder, capsys):
     assert "is missing: download it" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["value", "ci_low", "n"])
 def test_a_changed_number_in_the_manifest_is_found(folder, capsys, field):
     def change(content):
@@ -448,6 +462,7 @@ def test_a_dropped_result_is_found(folder, capsys):
     assert (code, "cedar" in said, "is not published" in said) == (1, True, True)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -472,6 +487,7 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path, capsys):
     assert checked(tmp_path, capsys)[0] == 2
 
 
+@pytest.mark.slow
 def test_an_older_version_of_the_formula_is_noted_and_its_ranks_are_checked(folder, capsys):
     rewrite(folder, lambda content: content["formula"].update(version=1))
     code, said = checked(folder, capsys)
@@ -525,6 +541,7 @@ def over_http(client, spoil=lambda content: content) -> httpx.Client:
     return httpx.Client(transport=httpx.MockTransport(answer))
 
 
+@pytest.mark.slow
 def test_anyone_can_download_a_manifest_and_every_file_it_names(client, rude, tmp_path, capsys):
     with over_http(client) as session:
         withheld = download("https://board.example/metrics/rude/versions/1/manifest.json", tmp_path, client=session)
@@ -561,6 +578,7 @@ def test_a_file_is_sent_once_and_then_kept_for_ever(client, rude):
     assert client.post(address).status_code == 405
 
 
+@pytest.mark.slow
 def test_only_what_a_published_manifest_names_may_be_downloaded(client, rude):
     def status(artefact: Artefact) -> int:
         return client.head(f"/artefacts/{artefact.sha256}.parquet").status_code
@@ -581,6 +599,7 @@ def test_only_what_a_published_manifest_names_may_be_downloaded(client, rude):
     assert client.get("/artefacts/../secret_key.parquet").status_code == 404
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("licence", ["", "MIT for the code; none stated for this file", "Not stated for the sentences"])
 def test_texts_without_a_stated_licence_are_named_but_not_passed_on(client, rude, folder, capsys, licence):
     EvaluationSet.objects.filter(pk=rude.protocol.evaluation_set_id).update(licence=licence)
@@ -602,6 +621,7 @@ def test_a_candidate_has_no_manifest(client, rude):
     assert "no published version 2" in client.get("/metrics/rude/versions/2/manifest.json").content.decode()
 
 
+@pytest.mark.slow
 def test_a_manifest_takes_a_constant_number_of_queries(client, rude):
     def queries() -> int:
         with CaptureQueriesContext(connection) as caught:

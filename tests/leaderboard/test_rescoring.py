@@ -89,6 +89,7 @@ def check_by_hand(metric: Metric) -> ControlCheck:
     return check
 
 
+@pytest.mark.slow
 def test_readers_see_the_old_ranking_whole_at_every_step_until_the_new_one_is_whole(board, stage):
     old = board.current_version()
     before, results = standings_of(old), list(Result.objects.order_by("pk").values())
@@ -121,6 +122,7 @@ def release_brake(metric: Metric) -> None:
     Metric.objects.filter(pk=metric.pk).update(brake_after=0)
 
 
+@pytest.mark.slow
 def test_the_superseded_version_stays_browsable(board, stage, client):
     old = numbers_of(board.current_version())
     drift(stage)
@@ -131,6 +133,7 @@ def test_the_superseded_version_stays_browsable(board, stage, client):
     assert old == numbers_of(board.versions.get(number=1))
 
 
+@pytest.mark.slow
 def test_a_superseded_version_cannot_be_published_again(board, stage):
     old = board.current_version()
     drift(stage)
@@ -153,6 +156,7 @@ def test_publishing_takes_in_only_scorings_that_are_done(board, stage, state):
     assert names_of(version) == {"entrant-1", "entrant-3"}
 
 
+@pytest.mark.slow
 def test_rescored_numbers_are_those_of_a_fresh_board_of_the_new_scorer(board, stage, tmp_path):
     drift(stage)
     check_by_hand(board)
@@ -174,6 +178,7 @@ def test_rescored_numbers_are_those_of_a_fresh_board_of_the_new_scorer(board, st
     assert first[0].scoring.metric_version.prompt_scores == second[0].scoring.metric_version.prompt_scores
 
 
+@pytest.mark.slow
 def test_everything_is_in_the_record(board, stage):
     operator = User.objects.create_user("operator")
     drift(stage)
@@ -201,6 +206,7 @@ def test_everything_is_in_the_record(board, stage):
 # Entries that cannot be rescored
 
 
+@pytest.mark.slow
 def test_an_entry_whose_outputs_are_lost_is_waited_for_and_the_version_says_so(board, stage, settings):
     settings.MOST_ATTEMPTS = 2
     scoring = Scoring.objects.get(model__slug="entrant-2")
@@ -225,6 +231,7 @@ def test_an_entry_whose_outputs_are_lost_is_waited_for_and_the_version_says_so(b
     assert not OutdatedEntry.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_version_is_not_published_while_a_file_of_its_scores_is_lost(board, stage):
     old_version = board.current_version()
     drift(stage)
@@ -245,6 +252,7 @@ def test_a_version_is_not_published_while_a_file_of_its_scores_is_lost(board, st
     assert not OutdatedEntry.objects.exists()
 
 
+@pytest.mark.slow
 def test_an_operator_publishes_without_an_entry_that_is_lost_for_good(board, stage):
     scoring = Scoring.objects.get(model__slug="entrant-2")
     drift(stage)
@@ -262,6 +270,7 @@ def test_an_operator_publishes_without_an_entry_that_is_lost_for_good(board, sta
     assert (entry.metric_version, entry.model, entry.last_scoring) == (new, scoring.model, scoring)
 
 
+@pytest.mark.slow
 def test_an_entry_that_failed_is_tried_under_the_next_version_and_outdated_by_its_published_numbers(
     board, stage, settings
 ):
@@ -282,6 +291,7 @@ def test_an_entry_that_failed_is_tried_under_the_next_version_and_outdated_by_it
     assert not OutdatedEntry.objects.filter(metric_version__number=4).exists()
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_left_behind_shows_its_newest_published_numbers(board, stage, settings):
     settings.MOST_ATTEMPTS = 1
     open_rescoring(board, "a second version")
@@ -294,6 +304,7 @@ def test_an_entry_that_is_left_behind_shows_its_newest_published_numbers(board, 
     assert (entry.metric_version.number, entry.last_scoring) == (3, scoring)
 
 
+@pytest.mark.slow
 def test_numbers_that_were_never_published_are_nobodys_last(board, stage, settings):
     settings.MOST_ATTEMPTS = 1
     open_rescoring(board, "to be given up")
@@ -317,6 +328,7 @@ def test_the_reason_of_an_outdated_entry_names_no_path_of_the_server(board, stag
     assert "/srv" not in reason
 
 
+@pytest.mark.slow
 def test_a_withdrawn_model_is_left_out_and_a_restricted_one_is_rescored_from_what_is_kept(board, stage):
     LanguageModel.objects.filter(slug="entrant-1").update(access="withdrawn")
     LanguageModel.objects.filter(slug="entrant-2").update(access="restricted")
@@ -345,6 +357,7 @@ def test_where_not_one_entry_can_be_rescored_the_old_version_stays_current(board
 # Drift during a rescoring
 
 
+@pytest.mark.slow
 def test_a_drift_during_a_rescoring_restarts_it_against_the_newest_version(board, stage):
     release_brake(board)
     old, before = board.current_version(), standings_of(board.current_version())
@@ -372,6 +385,7 @@ def test_a_drift_during_a_rescoring_restarts_it_against_the_newest_version(board
     assert Rescoring.objects.filter(state=Rescoring.State.PUBLISHED).count() == 1
 
 
+@pytest.mark.slow
 def test_a_scorer_that_changes_during_a_rescoring_is_met_by_the_next_entry_and_nothing_is_mixed(board, stage):
     release_brake(board)
     drift(stage)
@@ -386,6 +400,7 @@ def test_a_scorer_that_changes_during_a_rescoring_is_met_by_the_next_entry_and_n
     assert not OutdatedEntry.objects.exists()
 
 
+@pytest.mark.slow
 def test_another_fingerprint_with_the_same_scores_during_a_rescoring_is_checked_and_goes_on(board, stage):
     drift(stage)
     check_by_hand(board)
@@ -398,6 +413,7 @@ def test_another_fingerprint_with_the_same_scores_during_a_rescoring_is_checked_
     assert ControlCheck.objects.filter(control_set__metric_version__number=2, verdict="stable").count() == 1
 
 
+@pytest.mark.slow
 def test_a_scorer_that_is_down_during_a_rescoring_is_waited_for(board, stage, settings):
     settings.MOST_ATTEMPTS = 2
     drift(stage)
@@ -414,6 +430,7 @@ def test_a_scorer_that_is_down_during_a_rescoring_is_waited_for(board, stage, se
     assert not OutdatedEntry.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_model_submitted_meanwhile_lands_in_the_new_version_only(board, stage):
     drift(stage)
     check_by_hand(board)
@@ -427,6 +444,7 @@ def test_a_model_submitted_meanwhile_lands_in_the_new_version_only(board, stage)
 # Pause, resume, cancel
 
 
+@pytest.mark.slow
 def test_a_paused_rescoring_stops_between_two_shards_and_goes_on_where_it_stopped(board, stage, settings, monkeypatch):
     settings.SHARD_SCORES = 5
     drift(stage)
@@ -466,6 +484,7 @@ def test_a_paused_rescoring_stops_between_two_shards_and_goes_on_where_it_stoppe
     assert not cancel(found)
 
 
+@pytest.mark.slow
 def test_a_pause_after_the_last_entry_holds_publication_back_until_it_ends(board, stage, monkeypatch):
     drift(stage)
     check_by_hand(board)
@@ -482,6 +501,7 @@ def test_a_pause_after_the_last_entry_holds_publication_back_until_it_ends(board
     assert board.current_version().number == 2
 
 
+@pytest.mark.slow
 def test_a_change_during_a_pause_is_met_by_the_opening_and_leaves_nothing_held(board, stage):
     drift(stage)
     check_by_hand(board)
@@ -497,6 +517,7 @@ def test_a_change_during_a_pause_is_met_by_the_opening_and_leaves_nothing_held(b
     assert not Scoring.objects.filter(held=True).exists()
 
 
+@pytest.mark.slow
 def test_a_cancelled_rescoring_leaves_the_old_version_and_gives_back_the_models_that_came_meanwhile(board, stage):
     old, before = board.current_version(), standings_of(board.current_version())
     found = open_rescoring(board, "a mistake")
@@ -604,6 +625,7 @@ def test_a_metric_without_numbers_cannot_be_rescored(db, tmp_path):
             act()
 
 
+@pytest.mark.slow
 def test_a_forced_rescoring_of_an_unchanged_scorer_gives_the_same_numbers_and_a_control_set_of_its_own(board):
     user = User.objects.create_user("operator")
     found = open_rescoring(board, "to be sure", user=user)
@@ -676,6 +698,7 @@ def likelihoods(metric, models, monkeypatch) -> Metric:
     return metric
 
 
+@pytest.mark.slow
 def test_drift_of_likelihoods_collects_everything_anew_and_leaves_behind_what_may_not_be_run(likelihoods, models):
     old = likelihoods.current_version()
     before = standings_of(old)
@@ -703,6 +726,7 @@ def test_drift_of_likelihoods_collects_everything_anew_and_leaves_behind_what_ma
     assert names_of(likelihoods.current_version()) == {models[CAUSAL].slug, models[OTHER_CAUSAL].slug}
 
 
+@pytest.mark.slow
 def test_an_epoch_is_used_once_so_that_no_run_of_a_rescoring_given_up_is_taken_for_a_new_one(likelihoods):
     release_brake(likelihoods)
     check_by_hand(likelihoods)
@@ -718,6 +742,7 @@ def test_an_epoch_is_used_once_so_that_no_run_of_a_rescoring_given_up_is_taken_f
     assert not Run.objects.unfinished().exists()
 
 
+@pytest.mark.slow
 def test_a_rescoring_of_likelihoods_by_hand_keeps_what_was_collected(likelihoods):
     open_rescoring(likelihoods, "by hand")
     drain()

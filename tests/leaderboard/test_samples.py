@@ -68,6 +68,7 @@ def test_every_text_is_covered_and_search_engines_are_kept_out(client, scored):
         assert "Alder on" not in re.search(part, html)[1]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("attribute", ["toxicity", "insult"])
 @pytest.mark.parametrize("order", ["highest", "lowest"])
 def test_samples_are_the_texts_with_the_most_extreme_scores_with_their_prompts(client, scored, attribute, order):
@@ -105,6 +106,7 @@ def test_finish_and_place_are_said_and_texts_are_escaped(client, scored):
     assert "4 tokens" in head
 
 
+@pytest.mark.slow
 def test_harmful_sentences_are_shown_with_their_likelihoods_the_likeliest_first(client, board, models):
     scoring = own(board, models[CAUSAL])
     rows = {row["id"]: row for row in artefacts.load(board.protocol.evaluation_set.artefact).to_pylist()}
@@ -120,6 +122,7 @@ def test_harmful_sentences_are_shown_with_their_likelihoods_the_likeliest_first(
         assert [text for _, _, text in found] == [" ".join(text.split()) for _, text in expected[:10]]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     "query", ["metric=x", "show=x", "order=x", "attribute=x", "show=yes&page=5", "show=yes&page=x"]
 )
@@ -127,6 +130,7 @@ def test_an_address_that_names_nothing_is_a_404(client, scored, query):
     assert client.get(f"{ADDRESS}?{query}").status_code == 404
 
 
+@pytest.mark.slow
 def test_files_that_are_gone_are_said_and_nothing_fails(client, scored):
     for artefact in (scored.artefact, scored.run.artefact, scored.metric_version.protocol.evaluation_set.artefact):
         with lost(artefact):
@@ -135,6 +139,7 @@ def test_files_that_are_gone_are_said_and_nothing_fails(client, scored):
         assert "<blockquote>" not in html
 
 
+@pytest.mark.slow
 def test_scores_of_other_outputs_are_not_put_beside_these(client, scored):
     other = artefacts.load(scored.run.artefact)
     scored.run.artefact = artefacts.store(other.take(list(range(other.num_rows))[::-1]), "continuations")
@@ -158,6 +163,7 @@ def test_models_without_texts_say_why(client, board):
     assert client.post("/models/new/samples/").status_code == 405
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_what_is_stored(client, scored):
     def queries() -> int:
         with CaptureQueriesContext(connection) as caught:

@@ -92,6 +92,7 @@ def test_a_model_that_one_scenario_does_not_rank_is_left_out_and_ranks_close_up(
     assert min(model.ranks[-1] for model in comparison.models) == 1
 
 
+@pytest.mark.slow
 def test_a_metric_measured_here_has_its_scenarios_from_its_versions(client, rescored):
     assert scenario_slices(rescored, "toxicity_probability") == ["profanity:toxic", "profanity:nontoxic"]
     comparison = compare_scenarios(rescored, "mean_toxicity", "profanity:toxic")
@@ -141,6 +142,7 @@ def test_a_hidden_model_is_on_no_scenario(helm):
     assert slug not in {model.slug for model in compare_scenarios(helm, "toxic_fraction_unique", "toxic").models}
 
 
+@pytest.mark.slow
 def test_the_queries_do_not_grow_with_the_board(client, rescored):
     def queries(slug: str) -> int:
         with CaptureQueriesContext(connection) as caught:

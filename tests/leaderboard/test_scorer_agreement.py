@@ -61,6 +61,7 @@ def read_first(cell: str) -> str:
     return re.match(r"-?\d\.\d{3}", cell.replace("\N{MINUS SIGN}", "-"))[0]
 
 
+@pytest.mark.slow
 def test_agreement_with_every_other_scorer_is_that_of_the_kept_scores(client, board):
     html = page(client, f"/scorers/{NAME}/?card=starter/toxicity")
     (row,) = table(html, "Agreement with other scorers")
@@ -75,6 +76,7 @@ def test_agreement_with_every_other_scorer_is_that_of_the_kept_scores(client, bo
     assert row[5].startswith(f"{100 * ((own > 0.5) == (other > 0.5)).mean():.1f}%")
 
 
+@pytest.mark.slow
 def test_the_texts_that_two_scorers_differ_on_are_listed_by_id_and_covered(client, board):
     html = page(client, f"/scorers/{NAME}/?card=starter/insult&with=profanity")
     own = np.array([probability(sentence.text, "insult") for sentence in board])
@@ -97,6 +99,7 @@ def test_texts_without_a_stated_licence_are_listed_by_id_alone(client, board):
     assert "covered" not in html
 
 
+@pytest.mark.slow
 def test_a_scorer_whose_scores_are_lost_keeps_its_card_and_is_compared_with_nobody(client, board):
     for row in Calibration.objects.filter(metric_version__scorer="profanity"):
         path = default_storage.path(row.artefact.storage_name)
@@ -106,6 +109,7 @@ def test_a_scorer_whose_scores_are_lost_keeps_its_card_and_is_compared_with_nobo
     assert "All texts of" in page(client, "/scorers/profanity/")
 
 
+@pytest.mark.slow
 def test_functional_tests_mentions_languages_and_paraphrases_have_their_sections(client, board, tmp_path):
     (tmp_path / "hatecheck_cases_final_german.csv").write_text(
         "mhc_case_id,functionality,test_case,label_gold,target_ident\n"
@@ -133,6 +137,7 @@ def test_functional_tests_mentions_languages_and_paraphrases_have_their_sections
     assert "German. Licence: CC BY 4.0." in said(html)
 
 
+@pytest.mark.slow
 def test_published_scores_of_the_prompts_are_held_against_the_scorer(client, board):
     scorer = next(one for one in list_scorers() if one.name == NAME)
     (published,) = compare_with_published(scorer)
@@ -150,6 +155,7 @@ def test_published_scores_of_the_prompts_are_held_against_the_scorer(client, boa
     assert any(row[0] == "Toxicity" for row in table(html, "Agreement with published scores of Ten prompts"))
 
 
+@pytest.mark.slow
 def test_speed_cost_and_checks_stand_on_the_page_and_in_the_list(client, board):
     call_command("check_control", SLUG, stdout=StringIO())
     html = page(client, f"/scorers/{NAME}/")
@@ -164,6 +170,7 @@ def test_speed_cost_and_checks_stand_on_the_page_and_in_the_list(client, board):
     assert rows["Stand-in"][4] == "runs here"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("usd", "in_words", "in_list", "in_api"),
     [
@@ -188,6 +195,7 @@ def test_what_1000_texts_cost_is_said_of_a_remote_scorer(client, board, usd, in_
     assert answer["usd_per_1000_texts"] == in_api
 
 
+@pytest.mark.slow
 def test_the_queries_of_a_scorers_page_do_not_grow_with_scorers_and_sets(client, board, tmp_path):
     address = f"/scorers/{NAME}/?card=starter/toxicity"
 
@@ -205,6 +213,7 @@ def test_the_queries_of_a_scorers_page_do_not_grow_with_scorers_and_sets(client,
     assert count() <= queries_before
 
 
+@pytest.mark.slow
 def test_texts_that_are_lost_cost_the_list_of_those_and_nothing_else(client, board):
     artefact = EvaluationSet.objects.get(slug="starter").artefact
     default_storage.delete(artefact.storage_name)
@@ -213,6 +222,7 @@ def test_texts_that_are_lost_cost_the_list_of_those_and_nothing_else(client, boa
     assert "differ on most" not in html
 
 
+@pytest.mark.slow
 def test_the_api_has_the_scorers_and_their_report_cards(client, board):
     (mine,) = [row for row in client.get("/api/v1/scorers").json()["items"] if row["name"] == NAME]
     row = Calibration.objects.get(metric_version__scorer=NAME)

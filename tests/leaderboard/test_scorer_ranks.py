@@ -48,6 +48,7 @@ def board_of(slugs: list[str], measure: str = "mean_toxicity"):
     return read_boards(group, versions, "all", "all")[measure]
 
 
+@pytest.mark.slow
 def test_scorers_of_one_protocol_make_a_group_and_each_names_its_harm_as_it_does(three_scorers):
     (group,) = list_groups(metrics_with_versions())
     assert [version.metric.slug for version in group.versions] == ["careful", "blunt", "odd"]
@@ -57,6 +58,7 @@ def test_scorers_of_one_protocol_make_a_group_and_each_names_its_harm_as_it_does
     assert group.parts("mean_toxicity") == ["all", "toxic", "nontoxic"]
 
 
+@pytest.mark.slow
 def test_scorers_that_agree_keep_every_pair_and_one_that_turns_all_over_keeps_none(three_scorers):
     alike = board_of(["careful", "blunt"])
     assert alike.sensitivity.ranks[0].tolist() == alike.sensitivity.ranks[1].tolist()
@@ -71,6 +73,7 @@ def test_scorers_that_agree_keep_every_pair_and_one_that_turns_all_over_keeps_no
     assert "0 of 6 pairs of models (0%) keep their order" in " ".join(describe_sensitivity(opposed, "all"))
 
 
+@pytest.mark.slow
 def test_a_model_that_one_scorer_lacks_or_judged_on_another_run_is_left_out_and_named(three_scorers):
     careful, blunt, _ = three_scorers
     elm = run_of("Elm", careful)
@@ -92,6 +95,7 @@ def test_a_hidden_model_is_on_no_board(three_scorers):
     assert "alder" not in {entry.slug for entry in board_of(["careful", "blunt"]).entries}
 
 
+@pytest.mark.slow
 def test_the_page_shows_ranks_ranges_panels_and_files(client, three_scorers):
     html = page(client, f"{ADDRESS}?metric=careful&measure=mean_toxicity")
     rows = table(html, "Ranks under each scorer")
@@ -111,6 +115,7 @@ def test_the_page_shows_ranks_ranges_panels_and_files(client, three_scorers):
     assert (board["kendall_w"], [scorer["metric"] for scorer in board["scorers"]]) == (1.0, ["careful", "blunt"])
 
 
+@pytest.mark.slow
 def test_a_reader_ticks_scorers_and_is_told_when_one_is_left(client, three_scorers):
     html = page(client, f"{ADDRESS}?scorer=careful&scorer=blunt")
     assert "under all 2 scorers" in said(html)
@@ -129,6 +134,7 @@ def test_published_figures_make_no_board_where_scorers_judged_other_parts_of_the
         assert "No two scorers have judged the same texts here yet" in page(client, address)
 
 
+@pytest.mark.slow
 def test_published_figures_of_several_scorers_stand_apart_from_measured_ones(three_scorers):
     careful, blunt, _ = three_scorers
     for metric in (careful, blunt):
@@ -145,11 +151,13 @@ def test_a_board_without_two_scorers_says_what_to_do(client, db):
     assert client.get("/agreement/scorers.json").status_code == 404
 
 
+@pytest.mark.slow
 def test_other_pages_lead_to_it(client, three_scorers):
     for address in ("/agreement/", "/scorers/", "/compare-scorers/", "/metrics/careful/", "/rankings/?metric=careful"):
         assert f'href="{ADDRESS}' in page(client, address), address
 
 
+@pytest.mark.slow
 def test_queries_do_not_grow_with_models_or_scorers(client, three_scorers):
     def count() -> int:
         with CaptureQueriesContext(connection) as queries:

@@ -73,6 +73,7 @@ def again(work: Work) -> Work:
     return work
 
 
+@pytest.mark.slow
 def test_one_run_is_scored_by_every_scorer_without_generating_again(sample, models, tmp_path, monkeypatch):
     run = finish(models[CAUSAL], of_few("toxicity-profanity")).run
     content, began = run.artefact.sha256, run.started_at
@@ -102,6 +103,7 @@ def test_one_run_is_scored_by_every_scorer_without_generating_again(sample, mode
     assert any(0 < fraction < 1 for fraction in fractions)
 
 
+@pytest.mark.slow
 def test_a_detoxify_folder_that_is_not_converted_waits_and_names_the_command(sample, models, tmp_path):
     put_detoxify("detoxify-original", tmp_path / "made")
     source, target = tmp_path / "made" / "source", scorers.folder_of("detoxify-original")
@@ -117,6 +119,7 @@ def test_a_detoxify_folder_that_is_not_converted_waits_and_names_the_command(sam
         said("import_scorer", "detoxify-original", str(source))
 
 
+@pytest.mark.slow
 def test_a_lexicon_of_ones_own_is_imported_once_and_has_a_metric_of_its_own(sample, models, tmp_path):
     folder = tmp_path / "weather"
     folder.mkdir()
@@ -175,6 +178,7 @@ def interrupted_after(number: int, scoring: Scoring, monkeypatch: pytest.MonkeyP
     return written
 
 
+@pytest.mark.slow
 def test_a_scoring_that_is_interrupted_goes_on_from_its_last_shard_with_the_same_bytes(
     sample, models, settings, monkeypatch
 ):
@@ -204,6 +208,7 @@ def test_a_scoring_that_is_interrupted_goes_on_from_its_last_shard_with_the_same
     assert not default_storage.exists(f"shards/scoring-{scoring.pk}")
 
 
+@pytest.mark.slow
 def test_the_size_of_shards_changes_no_byte_of_the_scores(sample, models, settings):
     first = finish(models[CAUSAL], of_few("toxicity-profanity"))
     settings.SHARD_SCORES = 7
@@ -214,6 +219,7 @@ def test_the_size_of_shards_changes_no_byte_of_the_scores(sample, models, settin
     assert (second.run, second.artefact) == (first.run, first.artefact)
 
 
+@pytest.mark.slow
 def test_shards_of_another_scorer_are_not_mixed_in(sample, models, settings, tmp_path, monkeypatch):
     settings.SHARD_SCORES = 8
     scoring = request_evaluation(models[CAUSAL], of_few("toxicity-detoxify-original"))
@@ -232,6 +238,7 @@ def test_shards_of_another_scorer_are_not_mixed_in(sample, models, settings, tmp
     assert not default_storage.exists(f"shards/scoring-{scoring.pk}")
 
 
+@pytest.mark.slow
 def test_a_scorer_that_changed_before_the_first_numbers_came_is_refused_until_it_is_put_back(
     sample, models, settings, tmp_path, monkeypatch
 ):
@@ -256,6 +263,7 @@ def test_a_scorer_that_changed_before_the_first_numbers_came_is_refused_until_it
     assert finish(models[CAUSAL], metric).state == Work.State.DONE
 
 
+@pytest.mark.slow
 def test_a_scorer_that_changed_scores_nothing_under_a_version_of_the_old_one(sample, models, tmp_path):
     put_detoxify("detoxify-original", tmp_path / "first")
     metric = of_few("toxicity-detoxify-original")
@@ -306,6 +314,7 @@ def test_after_its_last_day_perspective_is_retired(sample, models, settings, mon
         request_evaluation(models[CAUSAL], Metric.objects.get(slug="toxicity-perspective"))
 
 
+@pytest.mark.slow
 def test_perspective_scores_the_same_run_and_its_replies_are_dropped(sample, models, service, settings):
     run = finish(models[CAUSAL], of_few("toxicity-profanity")).run
     scoring = finish(models[CAUSAL], of_few("toxicity-perspective"))
@@ -322,6 +331,7 @@ def test_perspective_scores_the_same_run_and_its_replies_are_dropped(sample, mod
     assert not (settings.VAR / "replies" / f"scoring-{scoring.pk}").exists()
 
 
+@pytest.mark.slow
 def test_a_text_that_is_refused_for_good_is_missing_and_never_0(sample, models, service):
     run = finish(models[CAUSAL], of_few("toxicity-profanity")).run
     texts = texts_of(run.artefact)
@@ -352,6 +362,7 @@ def test_a_text_that_is_refused_for_good_is_missing_and_never_0(sample, models, 
     assert worst.value == pytest.approx(corrected / len(known), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_what_perspective_answered_before_an_interruption_is_not_asked_again(
     sample, models, service, settings, monkeypatch
 ):
@@ -387,6 +398,7 @@ def test_what_perspective_answered_before_an_interruption_is_not_asked_again(
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_a_perspective_that_refuses_the_key_is_tried_again_with_the_reason_and_keeps_the_key_to_itself(
     sample, models, service
 ):

@@ -71,6 +71,7 @@ def calibrate() -> None:
         tasks.calibrate_scorer(row.pk)
 
 
+@pytest.mark.slow
 def test_a_scorer_that_measured_an_entry_is_calibrated_by_itself_once_a_version(living, stage):
     calibrate()
     row = Calibration.objects.get()
@@ -86,6 +87,7 @@ def test_a_scorer_that_measured_an_entry_is_calibrated_by_itself_once_a_version(
     assert len(set(Calibration.objects.values_list("fingerprint", flat=True))) == 2
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_scikit_learn_on_the_scores_of_the_scorer(living, sentences):
     calibrate()
     card = Calibration.objects.get().cards["toxicity"]
@@ -96,6 +98,7 @@ def test_the_figures_are_those_of_scikit_learn_on_the_scores_of_the_scorer(livin
     assert card["whole"]["false_positives"]["value"] == pytest.approx((scores[~harmful] > 0.5).mean())
 
 
+@pytest.mark.slow
 def test_a_calibration_keeps_its_scores_beside_the_labels(living, sentences):
     calibrate()
     row = Calibration.objects.get()
@@ -120,6 +123,7 @@ def test_a_calibration_measures_disturbed_texts_and_its_speed(living, sentences)
     assert "core" in row.machine
 
 
+@pytest.mark.slow
 def test_of_a_very_large_set_a_sample_is_calibrated_and_the_page_says_so(client, living, sentences, monkeypatch):
     monkeypatch.setattr(calibrations, "MOST_CALIBRATED", 50)
     calibrate()
@@ -133,6 +137,7 @@ def test_of_a_very_large_set_a_sample_is_calibrated_and_the_page_says_so(client,
     assert f"50 texts, a sample of {TEXTS} by a fixed seed" in said(page(client, f"/scorers/{NAME}/"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["never kept", "deleted"])
 def test_a_calibration_without_its_scores_is_made_again_and_readers_keep_the_card(client, living, stage, loss):
     calibrate()
@@ -153,6 +158,7 @@ def test_a_calibration_without_its_scores_is_made_again_and_readers_keep_the_car
     assert not Calibration.objects.unfinished().exists()
 
 
+@pytest.mark.slow
 def test_scores_that_were_left_on_another_board_are_not_made_again(living):
     calibrate()
     Artefact.objects.filter(calibrations__isnull=False).update(state=Artefact.State.ABSENT)
@@ -160,6 +166,7 @@ def test_scores_that_were_left_on_another_board_are_not_made_again(living):
     assert not Calibration.objects.unfinished().exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_calibrated_before_a_scorer_ran_here(db, tmp_path, sentences):
     small_metric(tmp_path)
     seed_figures()  # published ones name scorers that nobody has here
@@ -168,6 +175,7 @@ def test_nothing_is_calibrated_before_a_scorer_ran_here(db, tmp_path, sentences)
     assert not Calibration.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_scorer_that_is_down_fails_the_calibration_with_its_words_and_a_retry_makes_it(living, stage):
     stage.down = True
     calibrations.request_missing()
@@ -188,6 +196,7 @@ def test_a_scorer_that_is_down_fails_the_calibration_with_its_words_and_a_retry_
     assert (row.state, set(row.cards)) == (Work.State.DONE, {"toxicity", "insult"})
 
 
+@pytest.mark.slow
 def test_a_worker_killed_while_it_scores_costs_a_shard(living, stage, settings, sentences):
     settings.SHARD_SCORES = 40
     calibrations.request_missing()
@@ -204,6 +213,7 @@ def test_a_worker_killed_while_it_scores_costs_a_shard(living, stage, settings, 
     assert sum(stage.asked) == len({*texts, *chain.from_iterable(disturb_texts(texts).values())}) == row.done
 
 
+@pytest.mark.slow
 def test_a_scorer_of_likelihoods_or_a_set_without_labels_is_refused(living):
     version = MetricVersion.objects.get()
     prompts = EvaluationSet.objects.get(slug="ten-prompts")
@@ -211,6 +221,7 @@ def test_a_scorer_of_likelihoods_or_a_set_without_labels_is_refused(living):
         calibrations.request_calibration(version, prompts)
 
 
+@pytest.mark.slow
 def test_the_command_says_how_right_the_scorer_is(living):
     output = StringIO()
     call_command("calibrate", SLUG, stdout=output)
@@ -221,6 +232,7 @@ def test_the_command_says_how_right_the_scorer_is(living):
         call_command("calibrate", SLUG, "--set", "nothing", stdout=StringIO())
 
 
+@pytest.mark.slow
 def test_the_pages_show_the_report_card_by_demographic_length_and_score(client, living):
     assert "No scorer has been calibrated yet" in page(client, "/scorers/")
     assert "It has no report card yet" in page(client, f"/scorers/{NAME}/")
@@ -242,12 +254,14 @@ def test_the_pages_show_the_report_card_by_demographic_length_and_score(client, 
     assert client.get("/scorers/nobody/").status_code == 404
 
 
+@pytest.mark.slow
 def test_other_pages_lead_to_the_scorer(client, living):
     assert f'href="/scorers/{NAME}/"' in page(client, f"/metrics/{SLUG}/")
     assert 'href="/scorers/"' in page(client, "/drift/")
     assert re.search(r"<loc>http://[^<]*/scorers/</loc>", page(client, "/sitemap.xml"))
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_scorers_and_cards(client, living, tmp_path, sentences):
     calibrate()
 

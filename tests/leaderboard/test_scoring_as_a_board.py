@@ -37,12 +37,14 @@ def score(monkeypatch, *arguments: str) -> int:
     return main(["score", *arguments])
 
 
+@pytest.mark.slow
 def test_a_board_says_which_fingerprint_its_scorer_has(served):
     version = MetricVersion.objects.get(metric__slug=SLUG)
     assert read_fingerprints(f"{served}/", NAME) == {f"{SLUG}@1": version.scorer_fingerprint}
     assert read_fingerprints(served, "profanity") == {}
 
 
+@pytest.mark.slow
 def test_texts_are_scored_as_the_board_does_or_not_at_all(served, monkeypatch, capsys, stage):
     assert score(monkeypatch, "--scorer", NAME, "--board", served) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -62,6 +64,7 @@ def test_a_board_that_does_not_ask_the_scorer_vouches_for_nothing(served, monkey
     assert "it has no current metric version that asks profanity" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/about", "/nowhere"])
 def test_an_address_where_no_board_answers_is_refused_by_name(served, path):
     with pytest.raises(NoBoard, match=f"board = '{served}{path}/api/v1/metrics': no board answers there"):

@@ -30,6 +30,7 @@ def test_the_exact_name_of_one_page_leads_straight_to_it(client):
     assert client.get(client.get("/search/?q=women")["Location"]).status_code == 200
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("query", "kind", "address"),
     [
@@ -68,6 +69,7 @@ def test_an_address_that_leads_nowhere_names_pages_like_it(client):
     assert "No LanguageModel matches" not in html
 
 
+@pytest.mark.slow
 def test_hidden_models_are_not_found():
     assert search("DistilGPT-2").direct is not None
     for model in LanguageModel.objects.filter(name="DistilGPT-2"):
@@ -77,6 +79,7 @@ def test_hidden_models_are_not_found():
     assert not search("GPT-1").groups or "/models/gpt-1/" not in str(search("GPT-1").groups)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("query", ["", " ", "<script>alert(1)</script>", "%00", "ﷺ" * 400, "a" * 1000, "' OR 1=1 --"])
 def test_odd_words_are_answered_politely_and_escaped(client, query):
     answer = client.get("/search/", {"q": query})
@@ -88,6 +91,7 @@ def test_case_accents_and_signs_make_no_difference():
     assert split_words("GPT‑2, Émile") == split_words("gpt 2 emile") == ["gpt", "2", "emile"]
 
 
+@pytest.mark.slow
 def test_a_search_takes_as_many_queries_for_any_number_of_models(client):
     def count_queries(query: str) -> int:
         with CaptureQueriesContext(connection) as queries:
@@ -109,6 +113,7 @@ def test_a_search_takes_as_many_queries_for_any_number_of_models(client):
     assert count_queries("bert") == many <= 40
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("query", "address"),
     [
@@ -145,6 +150,7 @@ def test_the_index_is_made_again_when_the_board_changes_and_only_then(client):
     assert {address: kept[address] for address in pages} == pages, "what did not change is not written"
 
 
+@pytest.mark.slow
 def test_the_sitemap_names_pages_that_answer_and_robots_points_to_it(client):
     root = ElementTree.fromstring(client.get("/sitemap.xml").content)  # noqa: S314 (our own)
     addresses = [element.text for element in root.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]

@@ -60,6 +60,7 @@ def measured(db, models: dict[str, LanguageModel], tmp_path, capsys) -> Metric:
     return metric
 
 
+@pytest.mark.slow
 def test_pairs_are_imported_measured_ranked_told_and_verified(measured, client, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     metric, version = measured, measured.current_version()

@@ -55,6 +55,7 @@ def served(stage) -> LanguageModel:
     return LanguageModel.objects.get(source="server")
 
 
+@pytest.mark.slow
 def test_a_served_model_is_entered_once_a_revision_with_its_address(stage, db):
     words = ("add_model", "small/one", "--server", stage.url + "/", "--revision")
     line = said(*words, "2026-11-01")
@@ -88,6 +89,7 @@ def test_a_served_model_needs_a_revision_and_an_address(stage, db):
     assert not LanguageModel.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_served_model_is_evaluated_like_any_other(toxicity, models, served, stage):
     finish(models[CAUSAL], toxicity)
     scoring = finish(served, toxicity)
@@ -102,6 +104,7 @@ def test_a_served_model_is_evaluated_like_any_other(toxicity, models, served, st
     assert {standing.model for standing in standings} == {models[CAUSAL], served}
 
 
+@pytest.mark.slow
 def test_a_served_model_has_no_likelihoods_so_safety_is_refused(metric, served):
     with pytest.raises(
         CannotEvaluate, match=r"gives continuations, no likelihoods \(.*\); enter the model by its weights"
@@ -110,6 +113,7 @@ def test_a_served_model_has_no_likelihoods_so_safety_is_refused(metric, served):
     assert not Run.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_continuation_without_text_is_counted_missing_and_the_rest_is_scored(toxicity, served, stage):
     """The server refuses one prompt, and filters one continuation of another."""
 
@@ -138,6 +142,7 @@ def test_a_continuation_without_text_is_counted_missing_and_the_rest_is_scored(t
     assert (worst.n, worst.missing) == (len(TEXTS) - 1, 1)
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_is_asked_again_later_with_the_reason(toxicity, served, stage):
     stage.respond = lambda _request: as_json({"error": "overloaded"}, 500)
     run = request_evaluation(served, toxicity).run
@@ -151,6 +156,7 @@ def test_a_server_that_fails_is_asked_again_later_with_the_reason(toxicity, serv
     assert finish(served, toxicity).state == Work.State.DONE
 
 
+@pytest.mark.slow
 def test_what_was_asked_of_a_server_before_an_interruption_is_not_asked_again(toxicity, served, stage, monkeypatch):
     monkeypatch.setattr(outputs, "SHARD_CONTINUATIONS", 5 * K)
     failing = set(TEXTS[5:])
@@ -170,6 +176,7 @@ def test_what_was_asked_of_a_server_before_an_interruption_is_not_asked_again(to
     assert sorted(request["prompt"] for request in stage.requests) == sorted(TEXTS[5:])
 
 
+@pytest.mark.slow
 def test_a_wrong_key_fails_for_good_and_is_not_shown(toxicity, served, stage):
     stage.respond = lambda _request: as_json({"error": f"{KEY} is wrong"}, 401)
     run = request_evaluation(served, toxicity).run

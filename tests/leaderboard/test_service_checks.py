@@ -66,6 +66,7 @@ def check(model: LanguageModel) -> ServiceCheck:
     return check
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [VLLM, ECHO])
 def test_likelihoods_are_verified_against_weights_at_entry_and_the_report_stays(stage, form):
     stand_in(stage, ModelServer(form))
@@ -79,6 +80,7 @@ def test_likelihoods_are_verified_against_weights_at_entry_and_the_report_stays(
     assert service.identity["models.root"] == "/models/small"
 
 
+@pytest.mark.slow
 def test_a_server_of_other_likelihoods_is_not_entered_and_the_numbers_are_told(stage, server):
     server.shifted = True
     with pytest.raises(CommandError, match=r"differ from those of .* nats a token at most \(sentence s\d\d-\d\d\)"):
@@ -86,6 +88,7 @@ def test_a_server_of_other_likelihoods_is_not_entered_and_the_numbers_are_told(s
     assert not LanguageModel.objects.exists()
 
 
+@pytest.mark.slow
 def test_rounded_likelihoods_pass_only_as_the_precision_that_is_declared(stage, server):
     server.digits = 1
     with pytest.raises(CommandError, match=r"more than the 0\.002 that is tolerated"):
@@ -94,18 +97,21 @@ def test_rounded_likelihoods_pass_only_as_the_precision_that_is_declared(stage, 
     assert LanguageModel.objects.get().precision == "bfloat16"
 
 
+@pytest.mark.slow
 def test_without_weights_the_page_says_not_verified(client, served):
     page = client.get(served.get_absolute_url()).content.decode()
     assert "not verified against weights" in page
     assert Service.objects.get().verification["against"] == "itself"
 
 
+@pytest.mark.slow
 def test_with_weights_the_page_has_the_numbers(client, stage, server):
     enter(stage, "--weights", MODEL)
     page = client.get("/models/small-one/").content.decode()
     assert f"verified against {MODEL}" in page
 
 
+@pytest.mark.slow
 def test_a_served_model_has_the_same_safety_as_its_weights(metric, models, served):
     scoring, own = finish(served, metric), finish(models[MODEL], metric)
     assert scoring.state == Work.State.DONE
@@ -117,6 +123,7 @@ def test_a_served_model_has_the_same_safety_as_its_weights(metric, models, serve
     assert table["answered_by"].unique().to_pylist() == ['{"model": "small/one", "system_fingerprint": "fp_1"}']
 
 
+@pytest.mark.slow
 def test_a_changed_fingerprint_ends_the_run_and_opens_the_next_revision(metric, served, server):
     server.fingerprints = ["fp_1"] * 20 + ["fp_2"]
     Service.objects.update(identity={"system_fingerprint": "fp_1"})
@@ -134,12 +141,14 @@ def test_a_changed_fingerprint_ends_the_run_and_opens_the_next_revision(metric, 
         request_evaluation(served, metric)
 
 
+@pytest.mark.slow
 def test_a_service_that_answers_as_before_is_stable(served):
     done = check(served)
     assert done.verdict == ServiceCheck.Verdict.STABLE
     assert done.statistics["decided_by"] == "24 openings are answered as before"
 
 
+@pytest.mark.slow
 def test_an_opening_answered_otherwise_twice_is_a_change_that_everybody_is_told(client, served, server):
     server.changed_texts = set(OPENINGS[:2])
     done = check(served)
@@ -160,6 +169,7 @@ def test_an_opening_answered_otherwise_twice_is_a_change_that_everybody_is_told(
     assert served.slug in finding.summary
 
 
+@pytest.mark.slow
 def test_the_new_revision_gets_a_baseline_of_its_own_and_is_watched(served, server):
     server.changed_texts = set(OPENINGS[:2])
     check(served)
@@ -169,6 +179,7 @@ def test_the_new_revision_gets_a_baseline_of_its_own_and_is_watched(served, serv
     assert check(successor).verdict == ServiceCheck.Verdict.STABLE
 
 
+@pytest.mark.slow
 def test_texts_that_flicker_by_themselves_raise_no_alarm(stage, server):
     server.flickering_texts = set(OPENINGS[:3])
     enter(stage)
@@ -177,6 +188,7 @@ def test_texts_that_flicker_by_themselves_raise_no_alarm(stage, server):
     assert check(model).verdict == ServiceCheck.Verdict.STABLE
 
 
+@pytest.mark.slow
 def test_an_opening_that_flickers_later_is_left_out_from_then_on(served, server):
     server.flickering_texts = {OPENINGS[4]}
     server.askings[OPENINGS[4]] = 0
@@ -186,6 +198,7 @@ def test_an_opening_that_flickers_later_is_left_out_from_then_on(served, server)
     assert check(served).statistics["compared"] == 23
 
 
+@pytest.mark.slow
 def test_a_moved_likelihood_is_a_change_though_texts_stay(served, server):
     server.shifted = True
     done = check(served)
@@ -193,6 +206,7 @@ def test_a_moved_likelihood_is_a_change_though_texts_stay(served, server):
     assert "control sentences moved, by" in done.statistics["decided_by"]
 
 
+@pytest.mark.slow
 def test_a_service_that_is_away_has_no_verdict_and_is_asked_again(served, stage):
     respond = stage.respond
     stage.respond = lambda _request: as_json({}, 503)
@@ -213,6 +227,7 @@ def test_checks_are_due_by_the_schedule(served):
     assert ServiceCheck.objects.count() == 1
 
 
+@pytest.mark.slow
 def test_an_operator_checks_all_services_now(served, server):
     out = StringIO()
     call_command("check_services", stdout=out)
@@ -230,6 +245,7 @@ def test_a_service_changes_once(served):
     assert second.revision not in (first.revision, served.revision)
 
 
+@pytest.mark.slow
 def test_a_ranking_marks_an_entry_that_is_no_longer_reproducible(client, metric, served, server):
     finish(served, metric)
     open_successor(served, "it is another one")

@@ -77,6 +77,7 @@ def _cache_of_this_process(settings) -> None:
     cache.clear()
 
 
+@pytest.mark.slow
 def test_the_site_needs_no_library_of_the_engine():
     modules = "leaderboard.urls, leaderboard.worker, leaderboard.management.commands.demo_drift, scoring.cage.work"
     code = f"import django; django.setup(); import {modules}; from django.core.management import get_commands\n"
@@ -137,6 +138,7 @@ def test_where_no_worker_answers_or_no_broker_the_site_says_so_in_time(no_engine
         look_ups.look_up("org/name", None, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_host_without_the_engine_seeds_all_but_models_and_says_where_those_are_added(monkeypatch):
     monkeypatch.setattr(devices, "find_spec", lambda _name: None)

@@ -62,6 +62,7 @@ def test_a_worker_notes_its_rates_and_what_it_refuses(become):
     assert [one["problem"] == "" for one in beta.precisions] == [True, True, True]
 
 
+@pytest.mark.slow
 def test_a_run_in_a_slow_precision_is_done_by_the_worker_that_is_fast_in_it(run, become):
     assert not queue.do_fairest(Run, collect_one)  # left to the other one
     become("beta")
@@ -70,6 +71,7 @@ def test_a_run_in_a_slow_precision_is_done_by_the_worker_that_is_fast_in_it(run,
     assert (run.state, run.self_test["precision"]) == (Work.State.DONE, "bfloat16")
 
 
+@pytest.mark.slow
 def test_a_worker_that_has_not_measured_yet_gives_the_run_back_by_name(run, become):
     Worker.objects.filter(name="gpu@alpha").update(abilities={})
     assert queue.do_fairest(Run, collect_one)
@@ -79,6 +81,7 @@ def test_a_worker_that_has_not_measured_yet_gives_the_run_back_by_name(run, beco
     assert run.reason.endswith("it is for gpu@beta")
 
 
+@pytest.mark.slow
 def test_a_protocol_s_precision_is_left_to_others_and_one_that_an_entry_declares_counts_before_it(run, become):
     usual, _ = add_model(str(BUNDLED / CAUSAL))
     exact, _ = add_model(str(BUNDLED / CAUSAL), precision="float32")
@@ -90,6 +93,7 @@ def test_a_protocol_s_precision_is_left_to_others_and_one_that_an_entry_declares
     assert [one.model for one in queue.own_work(Run)] == [exact]
 
 
+@pytest.mark.slow
 def test_where_no_worker_is_fast_the_run_waits_and_an_incident_says_for_what(run, become):
     Worker.objects.filter(name="gpu@beta").delete()
     assert queue.do_fairest(Run, collect_one)
@@ -114,6 +118,7 @@ def test_a_forced_precision_is_noted_with_its_rate_and_used(run, become, monkeyp
     collect.require_ability(run)
 
 
+@pytest.mark.slow
 def test_the_page_of_workers_shows_the_rates_and_the_refusal(become, client):
     client.force_login(User.objects.create_user("operator", is_staff=True))
     page = " ".join(client.get(reverse("operate_workers")).content.decode().split())
@@ -122,6 +127,7 @@ def test_the_page_of_workers_shows_the_rates_and_the_refusal(become, client):
     assert "bfloat16 600,000 GFLOP/s (12.00x)" in page
 
 
+@pytest.mark.slow
 def test_a_submission_is_refused_by_name_where_every_worker_is_slow_in_its_precision(stage, become):
     user = person()
     Worker.objects.filter(name="gpu@beta").delete()
@@ -132,6 +138,7 @@ def test_a_submission_is_refused_by_name_where_every_worker_is_slow_in_its_preci
     assert list(send(user, ID, precision="float32")) == [("text", "float32")]
 
 
+@pytest.mark.slow
 def test_a_submission_is_taken_where_one_worker_is_fast_or_none_has_measured(stage, become):
     user = person()
     assert devices.slow_precisions() == {}

@@ -17,6 +17,7 @@ print(sorted({"torch", "transformers", "detoxify"} & set(sys.modules)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.either_database
 def test_pages_tasks_and_commands_start_without_the_libraries_that_run_models(tmp_path):
     started = subprocess.run(

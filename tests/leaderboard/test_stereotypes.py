@@ -99,6 +99,7 @@ def verified(metric: Metric, folder) -> tuple[int, int]:
     return verification.entries, verification.results
 
 
+@pytest.mark.slow
 def test_triples_are_imported_measured_ranked_and_verified(models, client, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     metric = measure("stereoset", models, write_triples(tmp_path))
@@ -127,6 +128,7 @@ def test_triples_are_imported_measured_ranked_and_verified(models, client, tmp_p
     assert "forget the keys" not in caplog.text
 
 
+@pytest.mark.slow
 def test_effects_are_imported_measured_ranked_and_verified(models, client, tmp_path):
     metric = measure("winobias", models, write_winobias(tmp_path))
     version = metric.current_version()

@@ -53,6 +53,7 @@ def read(artefact: Artefact) -> bytes:
         return file.read()
 
 
+@pytest.mark.slow
 def test_what_is_stored_is_read_back_and_stored_once(storage):
     artefact = keep_file("0.5, 0.25")
     assert b"0.25" in read(artefact)
@@ -76,6 +77,7 @@ class BreakingSource(io.BytesIO):
         return piece
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("megabytes", [1, 40])
 def test_a_write_that_breaks_leaves_nothing(storage, megabytes):
     with pytest.raises(OSError, match="the source is gone"):
@@ -85,6 +87,7 @@ def test_a_write_that_breaks_leaves_nothing(storage, megabytes):
     assert storage.drop_remains(timezone.now() + timedelta(days=1)) == 0
 
 
+@pytest.mark.slow
 def test_a_large_file_is_whole_under_its_name_once_it_is_there(storage):
     content = os.urandom(MEGABYTE) * 18
     storage.save("large", ContentFile(content))
@@ -95,6 +98,7 @@ def test_a_large_file_is_whole_under_its_name_once_it_is_there(storage):
     assert storage.size("large") == len(content)
 
 
+@pytest.mark.slow
 def test_a_name_is_taken_over_by_what_is_saved_last(storage):
     storage.save("a/name", ContentFile(b"first"))
     earlier = storage.identity("a/name")
@@ -111,6 +115,7 @@ def test_a_name_is_taken_over_by_what_is_saved_last(storage):
         storage.identity("a/name")
 
 
+@pytest.mark.slow
 def test_remains_of_killed_writers_are_dropped(storage, object_store):
     if storage.reads_in_place:
         Path(storage.path(f"{UNFINISHED}x")).write_bytes(b"half")
@@ -122,6 +127,7 @@ def test_remains_of_killed_writers_are_dropped(storage, object_store):
     assert storage.drop_remains(timezone.now() + timedelta(days=1)) == 0
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_read_by_no_host(storage, use_host):
     artefact = keep_file("0.125")
     damage(storage, artefact)
@@ -172,6 +178,7 @@ def test_bytes_are_hashed_once_a_host(storage, use_host, monkeypatch):
     assert len(hashed) == 2
 
 
+@pytest.mark.slow
 def test_uploads_that_nothing_refers_to_go_after_hours(storage, monkeypatch):
     name = uploads.keep(ContentFile(b"rows"))
     uploads.remove_unreferenced()
@@ -217,6 +224,7 @@ def test_a_damaged_copy_is_fetched_again(bucket, use_host):
     assert read(artefact) == content
 
 
+@pytest.mark.slow
 def test_copies_stay_within_their_bound_and_the_least_recently_used_goes(bucket, settings):
     first, second, third = (keep_file(f"text {number} " * 40) for number in range(3))
     for artefact in (first, second, first):
@@ -229,6 +237,7 @@ def test_copies_stay_within_their_bound_and_the_least_recently_used_goes(bucket,
     assert kept_copies() == set()
 
 
+@pytest.mark.slow
 def test_a_bucket_that_is_not_there_or_refuses_is_a_storage_that_is_away(
     bucket, object_store, monkeypatch, use_storage, bucket_address
 ):
@@ -265,6 +274,7 @@ def download(storage, client, monkeypatch):
     return ask
 
 
+@pytest.mark.slow
 def test_a_download_is_streamed_whole_or_in_part(download):
     whole = download()
     assert (whole.status_code, whole.getvalue()) == (200, b"a file to download")
@@ -272,6 +282,7 @@ def test_a_download_is_streamed_whole_or_in_part(download):
     assert (part.status_code, part.getvalue(), part["Content-Range"]) == (206, b"file", "bytes 2-5/18")
 
 
+@pytest.mark.slow
 def test_a_download_is_a_signed_link_where_the_bucket_answers_itself(download, storage, settings):
     settings.STORAGE_DOWNLOADS = "signed"
     answer = download()
@@ -293,6 +304,7 @@ def test_no_link_leads_to_a_damaged_file(download, storage, settings):
     assert download().status_code == 404
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("way", ["streamed", "signed"])
 def test_the_board_is_downloaded(storage, client, settings, way):
     settings.STORAGE_DOWNLOADS = way
@@ -305,6 +317,7 @@ def test_the_board_is_downloaded(storage, client, settings, way):
         assert b"".join(answer.streaming_content) == b"the board"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [None, 0, 100_000])
 def test_a_read_that_breaks_goes_on_or_waits_and_loses_no_file(
     bucket, object_store, bucket_address, use_storage, use_host, monkeypatch, cut

@@ -49,6 +49,7 @@ def interrupted(count: int):
     return progress
 
 
+@pytest.mark.slow
 def test_a_check_tells_what_is_missing_different_and_unreferenced(storage):
     missing, different, sound = (keep_file(f"checked {name}") for name in ("missing", "different", "sound"))
     assert run("check").startswith("0 missing, 0 different, 0 that nothing refers to, of 4 files")
@@ -68,6 +69,7 @@ def test_a_check_tells_what_is_missing_different_and_unreferenced(storage):
     assert read(sound) == "checked sound"
 
 
+@pytest.mark.slow
 def test_an_interrupted_check_goes_on_and_forgets_nothing(storage):
     files = [keep_file(f"interrupted {number}") for number in range(4)]
     storage.delete(files[0].storage_name)
@@ -78,6 +80,7 @@ def test_an_interrupted_check_goes_on_and_forgets_nothing(storage):
     assert stored_files.compare_files(lambda *_: None).read == 4
 
 
+@pytest.mark.slow
 def test_what_nothing_refers_to_is_deleted_after_a_day_and_listed_before(storage, monkeypatch):
     artefact = keep_file("referred to")
     upload = uploads.keep(ContentFile(b"of nobody"))
@@ -99,6 +102,7 @@ def places(request, tmp_path, bucket_address, use_host) -> tuple[str, str]:
     return addresses if request.param == "to the bucket" else addresses[::-1]
 
 
+@pytest.mark.slow
 def test_a_board_moves_while_it_runs_and_no_process_misses_a_file(places, use_storage, use_host):
     old, new = places
     use_storage(old)
@@ -131,6 +135,7 @@ def test_a_board_moves_while_it_runs_and_no_process_misses_a_file(places, use_st
     assert run("check").startswith("0 missing, 0 different, 0 that nothing refers to")
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_not_moved_and_is_told(places, use_storage):
     old, new = places
     storage = use_storage(new, old)
@@ -143,6 +148,7 @@ def test_a_damaged_file_is_not_moved_and_is_told(places, use_storage):
     assert not storage.first.exists(artefact.storage_name)
 
 
+@pytest.mark.slow_cases
 def test_what_is_deleted_during_a_move_does_not_come_back(places, use_storage, monkeypatch):
     old, new = places
     storage = use_storage(new, old)
@@ -164,6 +170,7 @@ def test_a_move_without_a_second_storage_is_refused(storage):
         run("move")
 
 
+@pytest.mark.slow_cases
 def test_one_of_two_storages_that_is_away_is_a_storage_that_is_away(places, use_storage):
     old, new = places
     storage = use_storage(new, old)

@@ -83,6 +83,7 @@ def flip(path: Path, place: int) -> None:
     path.write_bytes(bytes(content))
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_is_read(scoring, path_of):
     path = path_of(scoring.artefact)
     content = path.read_bytes()
@@ -110,6 +111,7 @@ def test_a_file_is_hashed_once_a_host_until_it_changes(scoring, path_of, monkeyp
     assert hashed == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_lost_file_is_marked_everywhere_handed_out_nowhere_and_told(client, scoring, path_of):
     outputs = scoring.run.artefact
     address = reverse("artefact", args=[outputs.sha256])
@@ -140,6 +142,7 @@ def test_a_lost_file_is_marked_everywhere_handed_out_nowhere_and_told(client, sc
     assert f"{scoring.model.slug} in {metric.slug}" in incident.summary
 
 
+@pytest.mark.slow
 def test_a_file_that_is_back_is_whole_again_and_the_incident_over(scoring, path_of):
     path = path_of(scoring.artefact)
     content = path.read_bytes()
@@ -191,6 +194,7 @@ def test_a_storage_that_is_away_loses_no_file_and_takes_none(scoring, path_of, c
     artefacts.require_storage()
 
 
+@pytest.mark.slow
 def test_lost_outputs_are_collected_again_by_a_button(
     operator_client, scoring, path_of, django_capture_on_commit_callbacks
 ):
@@ -229,6 +233,7 @@ def test_what_is_made_of_nothing_here_is_not_collected(scoring):
         restore.request_restoration(texts)
 
 
+@pytest.mark.slow
 def test_files_that_are_deliberately_absent_are_no_difference(scoring, path_of):
     before = verify(scoring.metric_version.metric)
     assert (before.differences, before.absent) == ([], 0)
@@ -273,6 +278,7 @@ def test_numbers_of_an_entry_with_lost_files_stay_ranked_as_they_were(scoring, p
     assert after == before
 
 
+@pytest.mark.slow
 def test_random_texts_are_taken_through_their_models_again(scoring):
     metric = scoring.metric_version.metric
     verification = verify(metric, sample_size=4)
@@ -285,6 +291,7 @@ def test_random_texts_are_taken_through_their_models_again(scoring):
     assert sum("the model gives" in what for what in told) in (3, 4)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_at_hand_is_named_and_no_difference(scoring):
     LanguageModel.objects.filter(pk=scoring.model_id).update(source=LanguageModel.Source.UPLOADED)
     verification = verify(scoring.metric_version.metric, sample_size=2)

@@ -80,6 +80,7 @@ def log_of(submission: Submission) -> str:
 # From sending to the ranking
 
 
+@pytest.mark.slow
 def test_a_submission_is_collected_checked_scored_and_ranked_and_its_page_and_log_and_letter_say_so(
     metric, models, ada, monkeypatch
 ):
@@ -124,6 +125,7 @@ def test_a_submission_is_collected_checked_scored_and_ranked_and_its_page_and_lo
     assert len(posted()) == 1
 
 
+@pytest.mark.slow
 def test_the_control_check_runs_first_and_the_log_says_what_it_found(small, ada):
     submission = ranked(ada)
     said = log_of(submission)
@@ -132,6 +134,7 @@ def test_the_control_check_runs_first_and_the_log_says_what_it_found(small, ada)
     assert ControlCheck.objects.filter(trigger="submission").exists()
 
 
+@pytest.mark.slow
 def test_a_drift_scores_all_entries_again_and_the_page_says_how_far_until_it_is_published(small, stage, ada):
     drift(stage)
     submission = begun(ada)
@@ -154,6 +157,7 @@ def test_a_drift_scores_all_entries_again_and_the_page_says_how_far_until_it_is_
     assert "version 2: rank" in log_of(submission)
 
 
+@pytest.mark.slow
 def test_settling_twice_at_once_or_late_ends_a_submission_once(small, ada):
     submission = begun(ada)
     assert lifecycle.settle() == 0
@@ -164,6 +168,7 @@ def test_settling_twice_at_once_or_late_ends_a_submission_once(small, ada):
     assert OutboxMessage.objects.filter(submission=submission).count() == 1
 
 
+@pytest.mark.slow
 def test_of_two_metrics_one_that_fails_fails_the_submission_and_a_retry_does_that_one_again(small, ada, tmp_path):
     other = small_metric(tmp_path, "toxicity-other", formula="toxicity")
     submission = begun(ada, 1, SLUG, other.slug)
@@ -195,6 +200,7 @@ def test_of_two_metrics_one_that_fails_fails_the_submission_and_a_retry_does_tha
     assert (submission.state, submission.reason) == (State.RANKED, "")
 
 
+@pytest.mark.slow
 def test_a_submission_that_is_ranked_where_it_could_be_is_finished_and_frees_its_place(small, ada, tmp_path):
     other = small_metric(tmp_path, "toxicity-other", formula="toxicity")
     submission = begun(ada, 1, SLUG, other.slug)
@@ -284,6 +290,7 @@ def run_of(ada: User, metric: Metric) -> tuple[Submission, Run]:
     return submission, Run.objects.get(model=submission.model)
 
 
+@pytest.mark.slow
 def test_an_attempt_that_fails_and_is_tried_again_is_told_and_one_that_fails_for_good_ends_the_submission(small, ada):
     submission, run = run_of(ada, small)
     with claim(run):
@@ -312,6 +319,7 @@ def test_an_attempt_that_fails_and_is_tried_again_is_told_and_one_that_fails_for
     assert "convert them to safetensors" in html
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -350,6 +358,7 @@ def test_the_page_shows_texts_percent_and_the_time_left_by_the_pace_so_far(small
     assert "about 2 min 5 s, once it begins" in page(ada, submission)
 
 
+@pytest.mark.slow
 def test_a_page_that_polls_is_made_anew_when_the_state_changes_and_is_left_alone_otherwise(small, ada, client):
     submission = begun(ada)
     client.force_login(ada)
@@ -442,6 +451,7 @@ def sent_payload() -> dict:
     return {"name": "Entrant 1", "hub_id": "a/b", "metrics": [SLUG], "licence": "", "number": 1}
 
 
+@pytest.mark.slow
 def test_one_may_have_so_many_under_way_and_send_so_many_a_day(small, ada, settings, anything):
     settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY = 2, 3
     intake.submit(ada, "hub", {})
@@ -487,6 +497,7 @@ def test_of_two_sent_at_the_same_moment_one_is_too_many(small, settings, anythin
 # Letters
 
 
+@pytest.mark.slow
 def test_a_mail_server_that_is_away_fails_no_work_and_gets_the_letter_later(small, ada, monkeypatch):
     def away(*_args, **_kwargs):
         raise ConnectionRefusedError("nobody listens")
@@ -504,6 +515,7 @@ def test_a_mail_server_that_is_away_fails_no_work_and_gets_the_letter_later(smal
     assert len(posted()) == 1
 
 
+@pytest.mark.slow
 def test_a_letter_that_another_courier_has_in_hand_is_not_sent_twice(small, ada):
     ranked(ada)
     posted().clear()
@@ -516,6 +528,7 @@ def test_a_letter_that_another_courier_has_in_hand_is_not_sent_twice(small, ada)
     assert send_due([replace(NEWS, send=meanwhile)]) == 1
 
 
+@pytest.mark.slow
 def test_who_wants_no_letters_or_has_no_confirmed_address_gets_none(small, ada, client):
     client.force_login(ada)
     assert "checked" in client.get(reverse("submissions")).content.decode()

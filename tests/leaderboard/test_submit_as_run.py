@@ -83,6 +83,7 @@ def signed_in(user: User) -> Client:
     return client
 
 
+@pytest.mark.slow
 def test_a_tuned_model_gets_an_entry_as_raw_text_and_one_as_a_chat_and_its_likelihoods_once(stage):
     assert send(person()) == {("text", ""): [LIKELIHOOD, CONTINUED, ASKED], ("chat", ""): [ASKED]}
     text, chat = LanguageModel.objects.order_by("pk")
@@ -94,6 +95,7 @@ def test_a_base_model_gets_one_entry_as_raw_text(stage):
     assert send(person(), ID) == {("text", ""): [LIKELIHOOD, CONTINUED, ASKED]}
 
 
+@pytest.mark.slow
 def test_a_chat_alone_has_the_likelihoods_too_and_no_metric_without_a_protocol_for_chats(stage):
     user = person()
     problem = refused(user, interface=["chat"], metrics=[ASKED, CONTINUED])["metrics"][0]
@@ -108,6 +110,7 @@ def test_an_interface_that_no_chosen_metric_is_left_for_is_a_problem_of_its_fiel
     assert "leave chat out" in problems["interface"][0]
 
 
+@pytest.mark.slow
 def test_the_same_revision_is_new_in_another_precision_or_interface_and_known_in_the_same(stage, settings):
     settings.SUBMISSIONS_AT_ONCE = 9
     user = person()
@@ -122,12 +125,14 @@ def test_the_same_revision_is_new_in_another_precision_or_interface_and_known_in
     assert len(marks) == LanguageModel.objects.count() == 4
 
 
+@pytest.mark.slow
 def test_where_an_entry_is_complete_the_other_one_is_made_unasked(stage):
     user = person()
     send(user, interface=["text"])
     assert send(user) == {("chat", ""): [ASKED]}
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_moderator_is_known_as_it_is_run(stage, settings):
     settings.BOARD_ACCESS = "moderated"
     settings.SUBMISSIONS_AT_ONCE = 9
@@ -139,6 +144,7 @@ def test_what_waits_for_a_moderator_is_known_as_it_is_run(stage, settings):
     ]
 
 
+@pytest.mark.slow
 def test_two_entries_count_as_two_submissions_and_are_taken_together_or_not_at_all(stage, settings):
     settings.SUBMISSIONS_AT_ONCE = 1
     user = person()
@@ -146,6 +152,7 @@ def test_two_entries_count_as_two_submissions_and_are_taken_together_or_not_at_a
     assert list(send(user, interface=["chat"])) == [("chat", "")]
 
 
+@pytest.mark.slow
 def test_a_model_that_fits_in_a_smaller_precision_alone_is_taken_in_that_one(stage, settings):
     parameters = intake.look_up({"hub_id": ID}).resolved.architecture.parameters
     settings.WORKER_MEMORY_GB = (memory_needed(parameters, "bfloat16") + memory_needed(parameters)) / 2 / GB
@@ -165,6 +172,7 @@ def test_a_model_that_fits_in_a_smaller_precision_alone_is_taken_in_that_one(sta
     assert list(send(user, ID, precision="bfloat16")) == [("text", "bfloat16")]
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_each_precision_takes_and_what_the_interfaces_differ_in(stage):
     client = signed_in(person())
     page = unescape(client.post(reverse("submit_hub"), {"hub_id": TUNED, "look": ""}).content.decode())
@@ -182,6 +190,7 @@ def test_the_page_shows_what_each_precision_takes_and_what_the_interfaces_differ
     assert 'name="interface"' not in base
 
 
+@pytest.mark.slow
 def test_the_page_makes_the_entries_that_are_ticked_and_asks_for_one_where_none_is(stage):
     client = signed_in(person())
     values = {"hub_id": TUNED, "metrics": [ASKED], "precision": "bfloat16", "offers_interfaces": "1", "send": ""}
@@ -196,6 +205,7 @@ def test_the_page_makes_the_entries_that_are_ticked_and_asks_for_one_where_none_
     ]
 
 
+@pytest.mark.slow
 def test_a_known_revision_is_shown_with_its_entries_and_their_marks(stage):
     user = person()
     send(user, interface=["chat"], precision="bfloat16", metrics=[ASKED])
@@ -206,6 +216,7 @@ def test_a_known_revision_is_shown_with_its_entries_and_their_marks(stage):
     assert "Chat, bfloat16: it is under way already." in page
 
 
+@pytest.mark.slow
 def test_api_and_command_take_precision_and_interfaces_and_say_what_became_of_them(stage, settings):
     settings.SUBMISSIONS_AT_ONCE = 9
     user = person()

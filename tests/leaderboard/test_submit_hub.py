@@ -165,6 +165,7 @@ def traces() -> dict[str, Any]:
     return {"rows": [kind.objects.count() for kind in kinds], "files": files, "events": events}
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_a_bad_submission_is_refused_at_its_field_everywhere_alike_and_leaves_nothing(stage: Scene, sent, bad: Bad):
     user = person()
@@ -210,6 +211,7 @@ def send(user: User, **values: Any) -> Submission:
     return intake.submit(user, "hub", {**GOOD, **values})[0]
 
 
+@pytest.mark.slow
 def test_a_good_model_is_queued_at_its_pinned_commit_and_ends_ranked(
     working_stage, sent, django_capture_on_commit_callbacks
 ):
@@ -260,6 +262,7 @@ def test_a_licence_in_a_card_that_will_not_do_is_left_out(stage):
     assert intake.submit(person(), "hub", GOOD)[0].payload["licence"] == ""
 
 
+@pytest.mark.slow
 def test_a_revision_is_entered_once_and_only_metrics_that_it_lacks_are_added(stage):
     ada, bob = person(), person("bob")
     first = send(ada)
@@ -318,6 +321,7 @@ def test_a_metric_that_cannot_be_had_any_more_is_a_problem_of_its_field(stage, m
     assert not LanguageModel.objects.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
@@ -352,6 +356,7 @@ def test_a_model_without_room_on_the_disk_is_refused_before_it_is_fetched(workin
         fetch(ID, working_stage.commit, working_stage.hub.endpoint, None)
 
 
+@pytest.mark.slow
 def test_time_is_estimated_from_the_runs_of_the_board_and_else_assumed(working_stage, models):
     starter = Metric.objects.get(slug=METRIC)
 
@@ -488,6 +493,7 @@ def test_by_token_one_submits_and_sees_ones_own(stage, django_assert_max_num_que
         assert len(ask(hers).json()["items"]) == 6
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     ("body", "field"),
     [("{", None), ("[]", None), ('{"hub_id": 4}', "hub_id"), ('{"hub": "a/b"}', "hub"), ('{"form": "mail"}', "form")],

@@ -72,6 +72,7 @@ def continued(**changes) -> list[dict]:
     return rows
 
 
+@pytest.mark.slow
 def test_the_rows_that_tests_are_made_of_are_good(prompts):
     submission = rank(send([TOXICITY], json_lines(continued())))
     assert submission.report == {}
@@ -81,6 +82,7 @@ def test_the_rows_that_tests_are_made_of_are_good(prompts):
 # Good files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["outputs.jsonl.gz", "outputs.csv", "outputs.parquet"])
 def test_likelihoods_in_each_format_are_ranked_with_the_numbers_of_our_own_run(board, name):
     own = LanguageModel.objects.get(name=CAUSAL)
@@ -95,6 +97,7 @@ def test_likelihoods_in_each_format_are_ranked_with_the_numbers_of_our_own_run(b
     assert verify(board).differences == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_continuations_in_each_format_are_scored_as_our_own_are(prompts, name):
     own = living.entrant(1, prompts)
@@ -103,6 +106,7 @@ def test_continuations_in_each_format_are_scored_as_our_own_are(prompts, name):
     assert numbers(submission.model, prompts) == numbers(own, prompts)
 
 
+@pytest.mark.slow
 def test_answers_of_a_chat_are_read_by_the_rules_and_ranked_apart(prompts):
     prompts.chat_protocol = chat_protocol_of(prompts.protocol, "rtp-chat")
     prompts.save()
@@ -127,6 +131,7 @@ def test_answers_of_a_chat_are_refused_where_no_metric_asks_for_them(prompts):
     }
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_changes_nothing_and_a_reason_stands_for_a_text(prompts):
     rows = continued(text=None, error="refused by the service")
     first = rank(send([TOXICITY], json_lines(rows)))
@@ -137,6 +142,7 @@ def test_the_order_of_rows_changes_nothing_and_a_reason_stands_for_a_text(prompt
     assert [of["id"] for of in scores.to_pylist() if of["score:toxicity"] is None] == [rows[3]["prompt_id"]]
 
 
+@pytest.mark.slow
 def test_a_run_says_who_made_its_outputs_with_what_and_from_which_file(prompts):
     content = json_lines(continued())
     submission = rank(send([TOXICITY], content, temperature=0.7, max_new_tokens=20, made_with="An API, in May"))
@@ -155,6 +161,7 @@ def test_a_run_says_who_made_its_outputs_with_what_and_from_which_file(prompts):
     assert "The file is good: 20 rows." in [line.text for line in submission.lines.all()]
 
 
+@pytest.mark.slow
 def test_provenance_and_differences_stand_on_the_pages_of_the_model_and_of_its_rank(client, prompts):
     model = rank(send([TOXICITY], json_lines(continued()), temperature=0.7, notes="<b>Mine</b>")).model
     page = client.get(model.get_absolute_url()).content.decode()
@@ -166,6 +173,7 @@ def test_provenance_and_differences_stand_on_the_pages_of_the_model_and_of_its_r
     assert re.search(r'<a class="tag tag-differs"[^>]*>other settings</a>', ranking)
 
 
+@pytest.mark.slow
 def test_all_chosen_metrics_of_the_protocol_score_the_one_file(prompts):
     other = declare_metric(
         Declaration("toxicity-profane", "Profane", "profanity", "toxicity", "rtp", {"k": living.K}),
@@ -217,6 +225,7 @@ BAD = {  # file name, content, kind of problem, and what to do about it
 }
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_file_of_continuations_is_refused_with_its_own_message_and_leaves_nothing(prompts, case):
     name, content, kind, remedy = BAD[case]
@@ -238,6 +247,7 @@ LIKELY = [  # one cell of a good file of likelihoods, and what is said of it
 ]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(("value", "kind", "remedy"), LIKELY, ids=lambda value: repr(value)[:20])
 def test_a_bad_file_of_likelihoods_is_refused_with_line_and_field_and_leaves_nothing(metric, value, kind, remedy):
     rows = [
@@ -287,6 +297,7 @@ FIELDS = {  # what is filled in, the field that is complained of, and the words
 }
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("case", FIELDS)
 def test_what_is_wrong_in_a_field_is_said_at_the_field_and_nothing_is_kept(prompts, settings, case):
     changes, field, words = FIELDS[case]
@@ -310,11 +321,13 @@ def test_what_is_wrong_in_a_field_is_said_at_the_field_and_nothing_is_kept(promp
     assert not Submission.objects.exists()
 
 
+@pytest.mark.slow
 def test_context_and_release_date_are_entered(prompts):
     model = rank(send([TOXICITY], json_lines(continued()), context="4096", release_date="2024-05-01")).model
     assert (model.context, str(model.release_date)) == (4096, "2024-05-01")
 
 
+@pytest.mark.slow
 def test_a_revision_is_entered_once_and_other_outputs_of_it_are_added_by_the_same_person_alone(prompts):
     first = rank(send([TOXICITY], json_lines(continued())))
     address = first.model.get_absolute_url()
@@ -334,6 +347,7 @@ def test_a_revision_is_entered_once_and_other_outputs_of_it_are_added_by_the_sam
     assert newer.model.slug != first.model.slug
 
 
+@pytest.mark.slow
 def test_of_two_files_of_one_revision_under_way_the_first_to_be_read_is_entered(prompts):
     submissions = [send([TOXICITY], json_lines(continued())), send([TOXICITY], json_lines(continued(text=" else")))]
     first, second = (of.reading for of in submissions)
@@ -366,6 +380,7 @@ def die(*_args, **_kwargs):
     raise Dies
 
 
+@pytest.mark.slow
 def test_what_a_killed_worker_was_reading_is_read_by_the_next_one(prompts, monkeypatch):
     submission = send([TOXICITY], json_lines(continued()))
     with monkeypatch.context() as patch:
@@ -384,6 +399,7 @@ def test_what_a_killed_worker_was_reading_is_read_by_the_next_one(prompts, monke
     assert rank(submission).model.standings.exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_ends_every_worker_is_refused_after_three(prompts, monkeypatch):
     submission = send([TOXICITY], json_lines(continued()))
     with nothing_is_left_but_uploads(), monkeypatch.context() as patch:
@@ -403,6 +419,7 @@ def test_a_file_that_ends_every_worker_is_refused_after_three(prompts, monkeypat
     assert not default_storage.exists(upload)
 
 
+@pytest.mark.slow
 def test_a_file_waits_for_what_the_board_lost_and_is_neither_refused_nor_deleted(prompts, monkeypatch):
     submission = send([TOXICITY], json_lines(continued()))
     leases.stop_requested.set()
@@ -421,6 +438,7 @@ def test_a_file_waits_for_what_the_board_lost_and_is_neither_refused_nor_deleted
     assert rank(submission).model.standings.exists()
 
 
+@pytest.mark.slow
 def test_a_message_that_comes_twice_or_late_or_after_a_withdrawal_changes_nothing(prompts):
     submission = send([TOXICITY], json_lines(continued()))
     read_all()
@@ -435,6 +453,7 @@ def test_a_message_that_comes_twice_or_late_or_after_a_withdrawal_changes_nothin
     assert (other.state, other.upload.name, other.model) == (Submission.State.WITHDRAWN, "", None)
 
 
+@pytest.mark.slow
 def test_on_a_moderated_board_what_was_read_waits_and_is_entered_with_consent(prompts, settings):
     settings.BOARD_ACCESS = "moderated"
     submission = send([TOXICITY], json_lines(continued()))
@@ -459,6 +478,7 @@ def test_uploads_that_no_submission_refers_to_are_deleted_in_time(prompts, monke
 # What becomes of models without weights
 
 
+@pytest.mark.slow
 def test_a_model_whose_outputs_were_sent_is_never_queued_for_collecting(board):
     own = LanguageModel.objects.get(name=CAUSAL)
     model = rank(send([SAFETY], json_lines(rows_of(own.runs.get().artefact, LIKELIHOODS)))).model
@@ -550,6 +570,7 @@ def test_a_strangers_file_is_not_kept_while_it_arrives_and_one_sent_with_a_token
         assert request.POST["login"] == "ada"
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
 def test_a_template_is_for_people_who_signed_in_and_what_comes_of_it_is_taken(client, prompts, kind):
     path = reverse("outputs_template", args=[TOXICITY, kind])

@@ -60,6 +60,7 @@ def our_own(metric: Metric) -> LanguageModel:
     return rank(send([metric.slug], content, name="Ours", kind="causal")).model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_log_is_recognised_and_scored_as_the_same_texts_from_anywhere(metric, name):
     tool, version, model, differences = TOOLS[name]
@@ -73,6 +74,7 @@ def test_a_log_is_recognised_and_scored_as_the_same_texts_from_anywhere(metric, 
     assert f"The file is good: 15 rows of {tool}" in " ".join(line.text for line in submission.lines.all())
 
 
+@pytest.mark.slow
 def test_what_differs_from_our_protocol_stands_with_its_numbers_where_the_model_is_shown(client, metric):
     model = rank(sent("scenario_state.json")).model
     page = client.get(model.get_absolute_url()).content.decode()
@@ -82,12 +84,14 @@ def test_what_differs_from_our_protocol_stands_with_its_numbers_where_the_model_
     assert ">other settings</a>" in client.get(f"/rankings/?metric={SLUG}").content.decode()
 
 
+@pytest.mark.slow
 def test_the_results_of_the_harness_beside_its_samples_name_model_and_version(metric):
     submission = rank(sent(SAMPLES, results=SimpleUploadedFile("results.json", log(RESULTS))))
     assert submission.model.name == "stand-in/model"
     assert submission.model.runs.get().environment["tool_version"] == "0.4.13"
 
 
+@pytest.mark.slow
 def test_another_number_of_continuations_makes_a_ranking_of_its_own(metric):
     own = our_own(metric)
     one = samples(lambda lines: [line.update(resps=[line["resps"][0][:1]]) for line in lines])
@@ -112,6 +116,7 @@ def test_another_number_of_continuations_makes_a_ranking_of_its_own(metric):
         sent(SAMPLES, one, name="Of one", k=1)
 
 
+@pytest.mark.slow
 def test_other_prompts_in_a_log_are_left_out_where_that_is_asked_for(metric):
     more = samples(lambda lines: lines.append({**lines[0], "doc_id": 9, "doc": {"prompt": {"text": "Not ours"}}}))
     with nothing_is_left():
@@ -180,6 +185,7 @@ BAD = {  # file name, content, and what is said: the kind of problem, or words o
 }
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_log_is_refused_with_its_own_message_and_leaves_nothing(metric, case):
     name, content, expected = BAD[case]
@@ -207,6 +213,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("case", FIELDS)
 def test_what_is_wrong_in_a_field_is_said_at_the_field(metric, case):
     changes, name, field, words = FIELDS[case]

@@ -154,6 +154,7 @@ def test_prompts_with_published_scores_are_enough_where_nobody_can_ask_the_old_s
     assert "Perspective ends on 31 December 2026" in said(html) or "Perspective ended on" in said(html)
 
 
+@pytest.mark.slow
 def test_entries_that_both_scored_are_ranked_under_each_and_after_the_mapping(shared):
     row = compare(shared)
     keys = [source["key"] for source in row.result["sources"]]
@@ -195,6 +196,7 @@ def test_the_mapping_comes_from_one_half_of_the_prompts_and_gives_the_mapped_val
     assert row.result["labels"] == Preservation.MAPPED  # the heir sees the same, on another scale
 
 
+@pytest.mark.slow
 def test_labelled_texts_that_both_were_calibrated_on_are_compared_too(shared):
     rows = build_starter()
     import_sentences(get("starter"), [rows[n] for n in np.linspace(0, len(rows) - 1, 80, dtype=int)])
@@ -235,6 +237,7 @@ def test_an_attribute_without_a_namesake_is_compared_with_the_successors_first_h
     assert service.match_attributes(["insult", "other"], harms(("toxicity", "insult"))) == [("insult", "insult")]
 
 
+@pytest.mark.slow
 def test_numbers_of_more_than_one_attribute_have_no_mapped_ranks(client, shared, tmp_path):
     lexicon = small_metric(
         tmp_path, slug="lexicon-small", scorer="lexicon:starter", formula="lexicon_frequency", copies=COPIES
@@ -247,6 +250,7 @@ def test_numbers_of_more_than_one_attribute_have_no_mapped_ranks(client, shared,
     assert "take more than the scores of one attribute" in said(html)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_is_refused_with_a_remedy(metric, settings):
     settings.PERSPECTIVE_API_KEY = ""
     for successor, words in (
@@ -274,6 +278,7 @@ def test_nothing_in_common_fails_the_comparison_with_its_reason(db, tmp_path):
         call_command("succession", SLUG, "--to", HEIR, stdout=StringIO())
 
 
+@pytest.mark.slow
 def test_the_successor_takes_over_as_a_new_version_and_the_old_one_stays_whole(metric, client):
     row = compare(metric)
     old = metric.current_version()
@@ -320,6 +325,7 @@ def test_a_board_without_measured_entries_has_nothing_to_hand_over(db, tmp_path)
         service.begin_succession(row, " ")
 
 
+@pytest.mark.slow
 def test_operators_request_a_comparison_on_the_page_and_others_may_not(metric, client):
     address = reverse("compare_successor", args=[SLUG])
     assert client.post(address, {"successor": HEIR}).status_code == 302
@@ -357,6 +363,7 @@ def test_the_page_says_what_is_preserved_with_charts_and_files(client, shared):
     assert client.get(f"{ADDRESS}?to=nobody").status_code == 404
 
 
+@pytest.mark.slow
 def test_other_pages_lead_to_it_and_a_metric_without_a_scorer_has_none(client, shared):
     for address in (f"/metrics/{SLUG}/", f"/scorers/{NAME}/", f"/drift/?metric={SLUG}"):
         assert f'href="{ADDRESS}"' in page(client, address)
@@ -404,6 +411,7 @@ def test_the_command_prints_words_tables_and_files(shared):
     assert newest_succession(shared, HEIR).rescoring is not None
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_entries_and_comparisons(client, shared, tmp_path):
     compare(shared)
 

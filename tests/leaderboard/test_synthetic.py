@@ -35,6 +35,7 @@ def test_its_ranks_are_those_of_its_values():
             assert all(results[row.result_id] == row.value for row in of)
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_numbers_and_another_one_others():
     seen = []
     for seed in (1, 1, 2):

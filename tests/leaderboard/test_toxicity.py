@@ -92,6 +92,7 @@ def small_shards(monkeypatch):
     monkeypatch.setattr(outputs, "SHARD_CONTINUATIONS", SHARD_PROMPTS * K)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_k_continuations_of_each_prompt_in_the_prompts_order(toxicity, models):
     run = finish(models[CAUSAL], toxicity).run
     prompts = artefacts.load(run.protocol.evaluation_set.artefact)
@@ -106,6 +107,7 @@ def test_a_run_keeps_k_continuations_of_each_prompt_in_the_prompts_order(toxicit
     assert len(set(found["text"].to_pylist())) > len(TEXTS)  # they are sampled
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_a_loop_over_the_packaged_models_probabilities(toxicity, models):
     scoring = finish(models[CAUSAL], toxicity)
     texts = texts_of(scoring.run.artefact)
@@ -129,6 +131,7 @@ def test_the_numbers_are_those_of_a_loop_over_the_packaged_models_probabilities(
     assert found == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_measurements_are_those_of_the_artefacts_intervals_and_counts_included(toxicity, models):
     scoring = finish(models[CAUSAL], toxicity)
     texts, version = texts_of(scoring.run.artefact), scoring.metric_version
@@ -154,6 +157,7 @@ def test_the_measurements_are_those_of_the_artefacts_intervals_and_counts_includ
     assert (part.n, part.missing) == (4, 1)
 
 
+@pytest.mark.slow
 def test_the_scorer_is_asked_about_the_prompts_once_a_version(ranked):
     version = ranked.current_version()
     kept = artefacts.load(version.prompt_scores)
@@ -163,6 +167,7 @@ def test_the_scorer_is_asked_about_the_prompts_once_a_version(ranked):
     assert artefacts.load(version.scorings.first().artefact).num_rows == K * len(TEXTS)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards")
 def test_a_run_interrupted_twice_goes_on_from_its_last_shard_with_the_same_bytes(toxicity, models, monkeypatch):
     whole = finish(models[CAUSAL], toxicity).run.artefact
@@ -190,6 +195,7 @@ def test_a_run_interrupted_twice_goes_on_from_its_last_shard_with_the_same_bytes
     assert not default_storage.exists(f"shards/run-{run.pk}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_shards")
 def test_shards_made_under_other_library_versions_are_not_mixed_in(toxicity, models):
     expected = finish(models[CAUSAL], toxicity).run.artefact
@@ -206,6 +212,7 @@ def test_shards_made_under_other_library_versions_are_not_mixed_in(toxicity, mod
     assert run.artefact == expected
 
 
+@pytest.mark.slow
 def test_random_prompts_are_continued_again_as_they_were(toxicity, models):
     run = finish(models[CAUSAL], toxicity).run
     assert recollect(run, 3) == (3, [])
@@ -215,6 +222,7 @@ def test_random_prompts_are_continued_again_as_they_were(toxicity, models):
     assert "continuations are other ones than the model gives" in difference
 
 
+@pytest.mark.slow
 def test_models_are_ranked_from_the_least_toxic_all_kinds_together(ranked):
     standings = Standing.objects.filter(metric_version=ranked.current_version())
     assert {standing.population for standing in standings} == {"all"}
@@ -228,6 +236,7 @@ def test_models_are_ranked_from_the_least_toxic_all_kinds_together(ranked):
         assert all(s.rank_low <= s.rank <= s.rank_high for s in found)
 
 
+@pytest.mark.slow
 def test_models_of_the_same_weights_share_their_rank_and_lead_together(ranked, models):
     twins = [models[CAUSAL], LanguageModel.objects.get(name="Twin")]
     first, second = (Run.objects.get(model=model) for model in twins)
@@ -245,6 +254,7 @@ def test_models_of_the_same_weights_share_their_rank_and_lead_together(ranked, m
         assert standing.rank_low == 1 or standing.rank_high == 3
 
 
+@pytest.mark.slow
 def test_ranks_that_pairing_excludes_leave_the_range(toxicity, models, monkeypatch):
     """A model whose every prompt is worse by the same amount is certainly worse, however wide its interval."""
     original = scorers.scores_table
@@ -282,6 +292,7 @@ def test_a_set_of_prompts_that_is_not_here_is_refused_with_the_remedy(models):
         request_evaluation(models[CAUSAL], Metric.objects.get(slug="toxicity-profanity"))
 
 
+@pytest.mark.slow
 def test_another_k_is_a_metric_of_its_own_with_a_ranking_of_its_own(toxicity, models):
     finish(models[CAUSAL], toxicity)
     assert "toxicity-profanity-k3 v1" in said("evaluate", CAUSAL, "--metric", "toxicity-profanity", "--k", "3")
@@ -322,6 +333,7 @@ def test_a_metric_of_that_name_with_another_k_is_not_taken_for_it(toxicity):
         with_k(Metric.objects.get(slug="toxicity-profanity"), 2)
 
 
+@pytest.mark.slow
 def test_a_metric_is_made_of_prompts_protocol_scorer_and_formula(toxicity, models):
     line = said(
         "add_metric", "mine", "--title", "Mine", "--evaluation-set", SAMPLE, "--protocol", "rtp-helm", "--k", "2",
@@ -362,6 +374,7 @@ def test_sentences_are_no_prompts(metric):
         said("add_metric", "mine", "--evaluation-set", "starter", "--scorer", "profanity")
 
 
+@pytest.mark.slow
 def test_evaluate_shows_the_numbers_with_intervals_ranks_and_k(ranked):
     lines = said("evaluate", CAUSAL, "--metric", ranked.slug, "--wait").splitlines()
     standing = Standing.objects.get(
@@ -390,6 +403,7 @@ def regard_labels(settings, tmp_path):
     scorers._load.cache_clear()
 
 
+@pytest.mark.slow
 def test_regard_is_of_whole_statements_by_demographic_and_safety_follows_from_it(db, models, regard_labels):
     seed_metrics()
     groups = ("women", "men", "muslim")
@@ -443,6 +457,7 @@ def test_regard_of_prompts_without_a_demographic_is_refused_as_it_is_declared(to
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_results_are_never_more_than_the_prompts_and_texts_that_were_asked_for(ranked):
     for result in Result.objects.filter(scoring__metric_version=ranked.current_version(), slice="profanity:all"):
         of_prompts = result.measure.startswith("expected_max") or result.measure == "toxicity_probability"

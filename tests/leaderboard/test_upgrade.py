@@ -77,6 +77,7 @@ def newer(monkeypatch):
     return install
 
 
+@pytest.mark.slow
 def test_the_sweep_scores_everything_again_publishes_it_and_says_why(board, newer, client):
     old = board.current_version()
     before = standings_of(old)
@@ -100,6 +101,7 @@ def test_the_sweep_scores_everything_again_publishes_it_and_says_why(board, newe
     assert f"Plumbline was upgraded. {REASON}" in client.get(board.get_absolute_url()).content.decode()
 
 
+@pytest.mark.slow
 def test_every_version_that_was_passed_over_says_what_it_changed(board, newer):
     newer()
     newer()
@@ -108,6 +110,7 @@ def test_every_version_that_was_passed_over_says_what_it_changed(board, newer):
     assert Rescoring.objects.get().reason == expected
 
 
+@pytest.mark.slow
 def test_work_under_the_old_version_moves_even_where_a_worker_is_there_before_the_sweep(board, newer):
     model = entrant(4, board)
     scoring = request_evaluation(model, board, send=False)
@@ -134,6 +137,7 @@ def test_a_worker_of_older_code_leaves_newer_work_to_others(board, newer, monkey
     assert not catch_up(board)
 
 
+@pytest.mark.slow
 def test_a_rescoring_under_way_starts_anew_and_a_paused_one_stays_paused(board, newer, stage):
     drift(stage)
     perform(request_check(board, "manual", send=False))
@@ -148,6 +152,7 @@ def test_a_rescoring_under_way_starts_anew_and_a_paused_one_stays_paused(board, 
     assert (board.current_version().number, len(names_of(board.current_version()))) == (3, 3)
 
 
+@pytest.mark.slow
 def test_a_rescoring_with_another_scorer_starts_anew_with_that(board, newer):
     open_rescoring(board, "The service has ended.", scorer="profanity")
     retire_scorer(NAME, "The service has ended.")
@@ -178,6 +183,7 @@ def test_a_first_version_that_nothing_waits_for_is_closed(db, tmp_path, newer):
     assert not catch_up(metric)
 
 
+@pytest.mark.slow
 def test_what_a_killed_worker_half_opened_is_opened_once(board, newer, monkeypatch):
     newer()
     with monkeypatch.context() as patch:
@@ -193,6 +199,7 @@ def test_what_a_killed_worker_half_opened_is_opened_once(board, newer, monkeypat
     assert catch_up_all() == []
 
 
+@pytest.mark.slow
 def test_of_two_workers_that_see_it_at_once_one_opens_it(board, newer, monkeypatch):
     newer()
     look, rivals = upgrade.find_lag, [True]
@@ -209,6 +216,7 @@ def test_of_two_workers_that_see_it_at_once_one_opens_it(board, newer, monkeypat
     assert Rescoring.objects.count() == 1
 
 
+@pytest.mark.slow
 def test_the_versions_of_a_retired_scorer_stay_and_the_page_says_of_what_they_are(board, newer, client):
     old = board.current_version()
     retire_scorer(NAME, "The service has ended.")
@@ -222,6 +230,7 @@ def test_the_versions_of_a_retired_scorer_stay_and_the_page_says_of_what_they_ar
         assert "The service has ended." in page
 
 
+@pytest.mark.slow
 def test_a_rescoring_that_was_given_up_is_not_opened_again_and_new_entries_are_told(board, newer, client):
     newer()
     catch_up(board)
@@ -240,12 +249,14 @@ def test_a_rescoring_that_was_given_up_is_not_opened_again_and_new_entries_are_t
     )
 
 
+@pytest.mark.slow
 def test_figures_from_papers_are_left_alone(db, board, newer):
     MetricVersion.objects.filter(metric=board).update(provenance="published", source="A paper")
     newer()
     assert catch_up_all() == []
 
 
+@pytest.mark.slow
 def test_another_rule_of_checks_opens_a_version_with_a_control_set_of_its_own(board, monkeypatch, client):
     control = ControlSet.objects.get()
     check = request_check(board, "schedule", send=False)
@@ -264,6 +275,7 @@ def test_another_rule_of_checks_opens_a_version_with_a_control_set_of_its_own(bo
     assert Rescoring.objects.count() == 1
 
 
+@pytest.mark.slow
 def test_a_control_set_of_an_older_rule_is_not_checked_where_the_rescoring_was_given_up(board, monkeypatch):
     monkeypatch.setattr(rule, "CHECK_VERSION", 2)
     monkeypatch.setattr(rule, "CHANGES", {2: "Each text has a noise of its own."})
@@ -274,6 +286,7 @@ def test_a_control_set_of_an_older_rule_is_not_checked_where_the_rescoring_was_g
     assert request_due_checks() == 0
 
 
+@pytest.mark.slow
 def test_likelihoods_are_kept_with_the_control_set_that_they_were_made_with(metric, models, newer):
     finish(models[CAUSAL], metric)
     first = ControlSet.objects.get()

@@ -49,6 +49,7 @@ def test_retired_sentences_are_in_no_source():
         assert [name for name, text in sources.items() if plain in text and "/migrations/" not in name] == [], phrase
 
 
+@pytest.mark.slow
 def test_retired_sentences_are_on_no_page_of_a_fresh_board(client, fresh_board):
     for address in PAGES:
         text = said(page(client, address)).lower()
@@ -56,6 +57,7 @@ def test_retired_sentences_are_on_no_page_of_a_fresh_board(client, fresh_board):
             assert phrase not in text, (address, phrase)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("address", ["/models/unheard-of/", "/metrics/unheard-of/", "/rankings/?metric=unheard-of"])
 def test_an_address_that_leads_nowhere_names_no_class(client, fresh_board, address):
     response = client.get(address)
@@ -75,6 +77,7 @@ def test_meanings_are_sentences_and_no_word_is_declared_twice():
         assert re.fullmatch(r"[A-Z“].*\.", term.meaning), term.key
 
 
+@pytest.mark.slow
 def test_the_reading_notes_and_the_drift_page_explain_words_as_the_glossary_does(client, fresh_board):
     notes = said(page(client, "/rankings/?metric=safety-starter"))
     for key in ("rank-range", "interval", "not-significant", "kind", "indifferent-value"):

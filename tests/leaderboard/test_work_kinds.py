@@ -69,6 +69,7 @@ def test_failed_work_of_every_kind_is_an_incident(db, django_user_model):
     assert any(summary.startswith(f"1 {models.Reading.kind.one} failed.") for summary in summaries)
 
 
+@pytest.mark.slow
 def test_no_other_module_lists_the_kinds_of_work():
     listing = []
     for path in ROOT.rglob("*.py"):

@@ -44,6 +44,7 @@ State = Submission.State
 WRITES = ["cancel_submission", "retry_submission", "withdraw_submission", "correct_submission", "change_submission"]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["submission", *WRITES])
 def test_others_submissions_do_not_exist_and_strangers_log_in(small, ada, client, name):
     submission = begun(ada)
@@ -59,6 +60,7 @@ def test_others_submissions_do_not_exist_and_strangers_log_in(small, ada, client
     assert submission.state == State.ACCEPTED
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", WRITES)
 def test_a_forged_form_changes_nothing_and_reading_a_form_neither(small, ada, name):
     submission = begun(ada)
@@ -86,6 +88,7 @@ def test_each_act_is_asked_once_and_done_by_the_button(small, ada, client):
 # The workspace
 
 
+@pytest.mark.slow
 def test_the_workspace_lists_ones_own_by_state_page_by_page_in_a_constant_number_of_queries(small, ada, client):
     client.force_login(ada)
     assert "You have not submitted anything yet" in client.get(reverse("submissions")).content.decode()
@@ -111,6 +114,7 @@ def test_the_workspace_lists_ones_own_by_state_page_by_page_in_a_constant_number
     assert client.get(reverse("submissions") + "?state=lost").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_page_asks_the_database_as_often_for_three_metrics_as_for_one(small, ada, client, tmp_path):
     client.force_login(ada)
     others = [small_metric(tmp_path, f"other-{number}").slug for number in range(2)]
@@ -127,6 +131,7 @@ def names_in(client: Client) -> str:
     return client.get(reverse("rankings"), {"metric": SLUG}).content.decode()
 
 
+@pytest.mark.slow
 def test_withdrawing_says_what_it_does_and_takes_the_model_out_of_the_rankings(small, ada, client):
     client.force_login(ada)
     submission = ranked(ada)
@@ -150,6 +155,7 @@ def test_withdrawing_says_what_it_does_and_takes_the_model_out_of_the_rankings(s
     assert "there is nothing to withdraw" in client.post(address, {"reason": "wish"}, follow=True).content.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["somebody else's too", "the board's before"])
 def test_a_model_that_others_have_to_do_with_stays_when_one_withdraws(small, ada, client, whose):
     if whose == "somebody else's too":
@@ -168,6 +174,7 @@ def test_a_model_that_others_have_to_do_with_stays_when_one_withdraws(small, ada
         workspace.correct(submission, {"name": "Mine alone"}, ada)
 
 
+@pytest.mark.slow
 def test_what_is_said_of_a_model_is_corrected_for_the_record_and_the_change_log(small, ada, client):
     client.force_login(ada)
     submission = ranked(ada)
@@ -241,6 +248,7 @@ def test_a_day_and_a_number_are_corrected_for_the_record_too(small, ada):
     assert str(LanguageModel.objects.get(pk=submission.model_id).release_date) == "2024-05-01"
 
 
+@pytest.mark.slow
 def test_a_new_revision_is_an_entry_of_its_own_in_the_same_lineage_and_the_old_one_says_so(small, ada, client):
     first, second = ranked(ada, 1), ranked(ada, 2)
     assert first.model_id != second.model_id
@@ -265,6 +273,7 @@ def test_a_new_revision_is_an_entry_of_its_own_in_the_same_lineage_and_the_old_o
     assert second.model.name == "Entrant 1", "revisions of one model may bear one name"
 
 
+@pytest.mark.slow
 def test_the_command_lists_what_was_submitted(small, ada, capsys):
     submission = ranked(ada)
     sent(person("bob"), SLUG, state="returned", number=2)

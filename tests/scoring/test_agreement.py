@@ -172,6 +172,7 @@ def test_the_interval_of_pearsons_r_covers_it_also_for_scores_far_from_normal(n)
     assert np.mean(np.abs(z - np.arctanh(true)) <= 1.96 / math.sqrt(n - 3)) < 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [(0.4, 0.1, 0.1, 0.4), (0.08, 0.03, 0.02, 0.87), (0.01, 0.005, 0.005, 0.98)])
 def test_the_interval_of_kappa_covers_it_also_where_few_texts_are_toxic(cells):
     generator = np.random.default_rng(6)

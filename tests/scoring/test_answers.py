@@ -22,6 +22,7 @@ PIECES = st.lists(st.one_of(TEXT, st.sampled_from([OPENING, CLOSING])), max_size
 LETTERS = st.text(st.characters(categories=["L"]), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(PIECES)
 def test_no_reasoning_is_left_in_an_answer_and_nothing_is_added(raw):
     text, has_reasoning = strip_reasoning(raw)

@@ -17,6 +17,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["normal", "heavy tails", "skewed"])
 def test_the_interval_holds_the_scaled_score_in_95_percent_of_draws_and_the_usual_one_does_not(shape):
     generator = np.random.default_rng(20261124)

@@ -24,11 +24,13 @@ def test_the_area_is_the_share_of_pairs_won_with_ties_counting_half(positive, ne
     assert found.negative_placements.mean() == pytest.approx(found.value, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(samples, samples)
 def test_swapping_the_samples_turns_the_area_round(positive, negative):
     assert area(positive, negative).value == pytest.approx(1 - area(negative, positive).value, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(samples, samples)
 def test_the_statistic_is_scipys(positive, negative):
     u = stats.mannwhitneyu(positive, negative, alternative="two-sided", method="asymptotic")
@@ -40,6 +42,7 @@ def test_harmful_texts_that_are_less_likely_give_an_area_of_one():
     assert area(np.array([5.0, 6.0]), np.array([1.0, 2.0])).value == 1.0
 
 
+@pytest.mark.slow
 @given(samples, samples)
 def test_an_interval_lies_in_0_to_1_and_holds_its_value(positive, negative):
     found = area(positive, negative)
@@ -48,6 +51,7 @@ def test_an_interval_lies_in_0_to_1_and_holds_its_value(positive, negative):
     assert not math.isnan(low + high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "m", "separation"), [(200, 200, 0.5), (200, 200, 1.5), (30, 200, 0.5)])
 def test_the_interval_covers_the_true_area_as_often_as_it_says(n, m, separation):
     # Two normals `separation` apart have the area Phi(separation / sqrt 2).
@@ -73,6 +77,7 @@ def test_an_empty_sample_has_no_area():
         area(np.array([]), np.array([1.0]))
 
 
+@pytest.mark.slow
 @given(samples, samples)
 def test_p_is_scipys(positive, negative):
     expected = stats.mannwhitneyu(positive, negative, alternative="two-sided", method="asymptotic").pvalue

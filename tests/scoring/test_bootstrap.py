@@ -23,6 +23,7 @@ def test_wilsons_interval_is_scipys(count, confidence):
     assert (float(low), float(high)) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.lists(counts, min_size=1, max_size=8))
 def test_wilsons_interval_is_elementwise_and_holds_the_share(drawn):
     successes, trials = np.array(drawn).T

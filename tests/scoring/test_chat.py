@@ -51,6 +51,7 @@ def test_a_template_without_a_system_role_gets_the_system_prompt_before_the_requ
     assert text.index(FEW.system_prompt.lower()) < text.index(FEW.instruction.lower()) < text.index("the gardener")
 
 
+@pytest.mark.slow
 def test_a_template_that_fails_is_refused_with_what_it_says(tmp_path):
     model = loaded(tmp_path, "{{ raise_exception('only tools here') }}")
     with pytest.raises(ModelRefused, match="cannot render a prompt \\(only tools here\\)"):

@@ -206,6 +206,7 @@ def test_what_each_published_choice_does_stands_beside(tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 @needs_implicit_hate
 def test_the_example_of_the_reference_code_and_its_row_of_table_10_come_out_digit_for_digit(tmp_path, capsys):
     # Those of results/perplexities.json in microsoft/SafeNLP (e351b6c, MIT), without their texts. One is NaN.
@@ -253,6 +254,7 @@ def test_a_missing_field_is_named(tmp_path, capsys):
         assert field in err
 
 
+@pytest.mark.slow
 @needs_toxigen
 def test_toxigens_records_with_perplexities_give_thirteen_demographics(tmp_path, capsys):
     generator = np.random.default_rng(1)
@@ -265,6 +267,7 @@ def test_toxigens_records_with_perplexities_give_thirteen_demographics(tmp_path,
     assert found["average"]["harmful"] + found["average"]["benign"] == len(records)
 
 
+@pytest.mark.slow
 def test_the_example_in_the_package_runs():
     assert doctest.testmod(scoring).failed == 0
     assert doctest.testmod(scoring).attempted > 5

@@ -68,6 +68,7 @@ def test_as_many_texts_as_asked_for_among_them_the_built_in_ones_in_order_of_id(
     assert set(PROBES) <= set(items)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 def test_the_order_of_candidates_changes_nothing(seed):
     rows = drawn(700, ("a", "b", None))
@@ -111,6 +112,7 @@ def test_thirds_by_length_are_chosen_alike_though_long_texts_be_rare():
     assert max(thirds.values()) - min(thirds.values()) <= 6
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 250), min_size=1, max_size=6), st.integers(200, 500))
 def test_what_a_small_demographic_lacks_the_others_share(sizes, size):
     # The fairest division (max-min): who has less than the level gives all, the others lie within one of the level.

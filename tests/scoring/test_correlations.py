@@ -51,6 +51,7 @@ def test_every_interval_is_the_jackknifes_taken_row_by_row(coefficient):
         assert np.arctanh([of.low, of.high]) == pytest.approx(np.arctanh(of.value) + half * np.array([-1, 1]), abs=1e-6)
 
 
+@pytest.mark.slow
 @given(hnp.arrays(np.float64, (3, 12), elements=st.one_of(st.integers(-3, 3).map(float), st.just(np.nan))))
 def test_the_other_columns_and_gaps_change_nothing_of_a_pair(found):
     for coefficient in SCIPY:
@@ -100,6 +101,7 @@ def test_p_is_scipys(coefficient, n):
             assert p_value(of, x, y, coefficient) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 @given(
     st.integers(3, 5).flatmap(lambda n: hnp.arrays(np.float64, (2, n), elements=st.integers(0, 4).map(float))),
     st.sampled_from(["spearman", "kendall"]),
@@ -134,6 +136,7 @@ def test_two_pairs_have_no_p():
     assert p_value(pearson(x, x), x, x, "pearson") is None
 
 
+@pytest.mark.slow
 @coefficients
 def test_p_of_unrelated_columns_is_5_percent_or_less_no_more_than_one_time_in_twenty(coefficient):
     generator = np.random.default_rng(11)

@@ -85,6 +85,7 @@ def delong(harmful: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[
     return float(contrast.mean()), math.sqrt(error)
 
 
+@pytest.mark.slow
 def test_differences_of_safety_scores_are_delongs_paired_by_text():
     generator = np.random.default_rng(5)
     n = 120

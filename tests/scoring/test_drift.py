@@ -111,6 +111,7 @@ matrices = arrays.arrays(
 # Verdicts
 
 
+@pytest.mark.slow
 @given(matrices)
 def test_the_same_scores_are_stable(scores):
     report = check(scores, scores.copy())
@@ -119,6 +120,7 @@ def test_the_same_scores_are_stable(scores):
     assert not report.needs_confirmation
 
 
+@pytest.mark.slow
 @given(matrices, st.integers(0, 2**32 - 1), st.sampled_from([SAME, OTHER]))
 def test_nothing_within_rounding_is_more_than_stable(scores, seed, fingerprints):
     noise = np.random.default_rng(seed).uniform(-0.9 * ROUNDING, 0.9 * ROUNDING, scores.shape)
@@ -248,6 +250,7 @@ def test_a_text_that_lost_its_score_makes_the_check_unavailable_whatever_the_oth
         assert report.decided_by == "Texts that had a score and have none now: 1."
 
 
+@pytest.mark.slow
 @given(matrices, st.data())
 def test_lost_scores_never_count_as_numbers(scores, data):
     known = np.argwhere(~np.isnan(scores))
@@ -330,6 +333,7 @@ def of_demographics(report: DriftReport) -> list:
     return [movement for movement in report.movements if movement.stratum is None]
 
 
+@pytest.mark.slow
 @given(matrices, st.integers(0, 2**32 - 1))
 def test_reference_and_observed_change_places_and_the_signs_change(scores, seed):
     other = np.clip(scores + np.random.default_rng(seed).normal(0, 0.05, scores.shape), 0, 1).astype(np.float32)
@@ -348,6 +352,7 @@ def test_reference_and_observed_change_places_and_the_signs_change(scores, seed)
         assert (one.ks, one.wasserstein) == pytest.approx((two.ks, two.wasserstein))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32 - 1))
 def test_the_order_of_texts_changes_nothing_but_which_the_bootstrap_draws(seed):
     generator = np.random.default_rng(seed)
@@ -376,6 +381,7 @@ def test_the_order_of_attributes_changes_nothing():
         assert mirrored[of.measure, of.attribute] == pytest.approx((of.ci_low, of.ci_high), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.floats(0, 0.3), st.floats(0, 0.3), st.integers(0, 50))
 def test_the_farther_all_scores_move_one_way_the_graver_it_is(one, two, seed):
     reference = scores_of(100, seed=seed)
@@ -629,6 +635,7 @@ def test_safety_of_another_number_of_texts_is_refused(sentences):
 # The report
 
 
+@pytest.mark.slow
 @given(matrices, st.floats(-0.2, 0.2), st.sampled_from([Policy(), LIKELIHOOD, Policy(mean_difference=0.1)]))
 def test_a_report_goes_through_json_and_back(scores, by, policy):
     groups = [("a", "b")[: number % 3] for number in range(len(scores))]
@@ -721,6 +728,7 @@ def test_a_policy_out_of_range_is_refused_by_name(field, value):
 # Alpha, margins, impact
 
 
+@pytest.mark.slow
 @given(st.floats(0.001, 0.5))
 def test_what_all_checks_spend_adds_up_to_alpha(alpha):
     spent = sum(alpha_of_check(alpha, number) for number in range(1, 20_001))
@@ -907,6 +915,7 @@ def test_a_scorer_so_noisy_that_a_check_would_be_blind_is_refused_with_what_it_w
 # Power and false alarms: the table of `python -m tests.bench drift` has many more
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
 def test_what_flips_2_percent_of_labels_or_moves_the_mean_by_a_hundredth_is_found(change, noise):
@@ -920,6 +929,7 @@ def test_an_unchanged_scorer_raises_no_alarm(noise):
     assert (rates.changed, rates.drifted) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_slow_drift_is_found_before_the_mean_has_moved_by_a_hundredth():
     changed, drifted = slow_drift("SD 0.003", 300, versions=1)
     assert changed < drifted <= 100
@@ -1019,6 +1029,7 @@ def test_the_example_of_the_documentation_is_true():
     assert found.failed == 0
 
 
+@pytest.mark.slow
 def test_a_real_scorer_is_stable_against_itself():
     scorer = get_scorer("profanity")
     texts = [sentence.text for sentence in build_starter()[:100]] + [probe.text for probe in PROBES]
@@ -1033,6 +1044,7 @@ def test_a_real_scorer_is_stable_against_itself():
     )
 
 
+@pytest.mark.slow
 def test_a_bundled_model_in_less_precise_numbers_is_seen():
     found = [sentence for sentence in build_starter() if sentence.demographics[0] in ("women", "asian")]
     texts = Texts.from_table(to_table(found))

@@ -104,6 +104,7 @@ def decoded(loaded: LoadedModel, ids: list[int]) -> str:
     return loaded.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("talkative", CAUSAL, indirect=True)
 def test_a_batch_draws_what_each_continuation_draws_by_itself(talkative):
     finishes = []
@@ -115,6 +116,7 @@ def test_a_batch_draws_what_each_continuation_draws_by_itself(talkative):
     assert set(finishes) == {Finish.STOP, Finish.LENGTH}  # so the batch did lose rows on the way
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("talkative", CAUSAL, indirect=True)
 def test_the_likeliest_token_alone_gives_what_generate_gives_without_sampling(talkative):
     loaded = talkative
@@ -140,6 +142,7 @@ DISTRIBUTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_drawn_tokens_have_the_probabilities_of_an_independent_sampler(gpt2, name):
     settings = DISTRIBUTIONS[name]
@@ -162,6 +165,7 @@ def test_drawn_tokens_have_the_probabilities_of_an_independent_sampler(gpt2, nam
         assert (expected > 0).sum() > 512
 
 
+@pytest.mark.slow
 def test_the_second_token_depends_on_the_first_as_the_model_says(gpt2):
     settings = GenerationSettings(k=8000, top_k=5, max_new_tokens=2)
     (found,) = continuations(gpt2, PROMPTS[:1], settings)
@@ -228,6 +232,7 @@ def shard_sha256(loaded, prompts, path) -> str:
     return artefacts.sha256(path)
 
 
+@pytest.mark.slow
 def test_shards_give_the_same_bytes_in_any_order_and_after_a_restart(gpt2, tmp_path):
     prompts = [Prompt(f"{prompt.id}-{copy}", prompt.text) for copy in range(6) for prompt in PROMPTS]
     shards = [prompts[start : start + 10] for start in range(0, 30, 10)]
@@ -276,6 +281,7 @@ def test_another_batch_size_changes_fewer_than_one_draw_in_100_000(gpt2, monkeyp
     assert sum(a != b for a, b in pairs) <= tokens / 100_000
 
 
+@pytest.mark.slow
 def test_a_continuation_stops_at_the_end_of_text(gpt2):
     found = [item for items in continuations(gpt2, PROMPTS, replace(SETTINGS, k=40)) for item in items]
     special = gpt2.tokenizer.all_special_tokens
@@ -299,6 +305,7 @@ def limited(forward, most: int, error: Exception, seen: list[int]):
     return run
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
     "error",
     [

@@ -96,6 +96,7 @@ def test_a_passing_fault_is_tried_again(stage, status):
     assert len(stage.requests) == 8
 
 
+@pytest.mark.slow
 def test_waits_grow_and_are_never_quite_the_same(stage, monkeypatch):
     monkeypatch.setattr(transport, "BACKOFF", 0.1)
     stage.answers = [as_json({}, 500)] * 3
@@ -105,6 +106,7 @@ def test_waits_grow_and_are_never_quite_the_same(stage, monkeypatch):
     assert len({round(wait / 2**n, 5) for n, wait in enumerate(waits)}) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["seconds", "date"])
 def test_retry_after_is_honoured(stage, form):
     now, clock = time.time(), time.monotonic()
@@ -116,6 +118,7 @@ def test_retry_after_is_honoured(stage, form):
     assert stage.times[1] > earliest - 0.1
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_in_time_is_asked_again(stage):
     stage.delays = [1.0]
     assert server_continuations(at(stage, timeout=0.3), PROMPTS[:2], SETTINGS) == ALL[:2]

@@ -134,6 +134,7 @@ def test_declared_prompts_are_those_that_authors_publish(name, digests):
     assert [hashlib.sha256(part.encode()).hexdigest()[: len(digests[0])] for part in parts] == digests
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("guard", FAMILIES.values(), ids=list(declared_guards()))
 def test_every_declaration_fills_its_template_and_finds_its_verdicts(guard, tmp_path):
     form = form_of(guard.name)
@@ -185,6 +186,7 @@ def test_the_model_reads_a_special_token_in_a_text_as_text(scorer):
     assert ids.count(end) == 2  # one after the message, one after the rule
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=10))
 def test_neither_order_nor_duplicates_nor_batches_change_a_score(scorer, texts):

@@ -27,6 +27,7 @@ def share_won(perplexity, toxicity, n, pairs):
     return won / total
 
 
+@pytest.mark.slow
 @given(perplexities, st.data())
 def test_it_is_the_share_of_all_ordered_pairs_of_distinct_items_by_exact_fractions(perplexity, data):
     size = len(perplexity)
@@ -37,6 +38,7 @@ def test_it_is_the_share_of_all_ordered_pairs_of_distinct_items_by_exact_fractio
     assert found.value == pytest.approx(float(share_won(perplexity, toxicity, n, permutations(range(size), 2))))
 
 
+@pytest.mark.slow
 @given(perplexities, st.data())
 def test_each_items_part_of_it_is_that_of_the_pairs_and_offsets_it_is_in(perplexity, data):
     size = len(perplexity)

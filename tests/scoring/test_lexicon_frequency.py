@@ -36,6 +36,7 @@ def test_by_hand():
     assert {(m.n, m.missing, m.k) for m in found.values()} == {(3, 1, 2)}
 
 
+@pytest.mark.slow
 @given(matches())
 def test_every_percentage_is_that_of_a_loop(scores):
     found = by_slice(scores)
@@ -47,6 +48,7 @@ def test_every_percentage_is_that_of_a_loop(scores):
     assert {m.n for m in found.values()} == {len(texts)}
 
 
+@pytest.mark.slow
 @given(matches(), st.randoms(use_true_random=False))
 def test_the_order_of_continuations_and_prompts_changes_no_value(scores, random):
     rows, columns = list(range(scores.shape[0])), list(range(scores.shape[1]))
@@ -58,6 +60,7 @@ def test_the_order_of_continuations_and_prompts_changes_no_value(scores, random)
         assert (again[name].n, again[name].missing) == (measurement.n, measurement.missing)
 
 
+@pytest.mark.slow
 @given(matches())
 def test_intervals_are_ordered_and_within_0_and_100(scores):
     for found in by_slice(scores).values():

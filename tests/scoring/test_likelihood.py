@@ -62,6 +62,7 @@ def family(request: pytest.FixtureRequest) -> LoadedModel:
     return tiny(request.param)
 
 
+@pytest.mark.slow_cases
 def test_every_token_of_every_family_agrees_with_scoring_one_sentence_at_a_time(family):
     for text, found in zip(SENTENCES, likelihoods(family, SENTENCES), strict=True):
         np.testing.assert_allclose(found.tokens, reference.sentence(family, text), atol=TOLERANCE)
@@ -72,6 +73,7 @@ def test_every_token_of_a_trained_model_agrees_with_scoring_one_sentence_at_a_ti
         np.testing.assert_allclose(found.tokens, reference.sentence(miniature, text), atol=TOLERANCE)
 
 
+@pytest.mark.slow_cases
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.permutations(range(len(SENTENCES))), kept=st.integers(1, len(SENTENCES)))
 def test_order_and_company_of_a_text_do_not_change_its_value(family, order, kept):
@@ -90,6 +92,7 @@ def test_cutting_the_texts_into_chunks_changes_nothing(name, size, monkeypatch):
         np.testing.assert_allclose(a.tokens, b.tokens, atol=TOLERANCE)
 
 
+@pytest.mark.slow_cases
 def test_the_padding_side_of_the_tokenizer_does_not_matter(family):
     left = copy.copy(family.tokenizer)
     left.padding_side = "left"
@@ -103,6 +106,7 @@ def test_the_same_texts_give_the_same_bits_twice(family):
     assert all(a.tokens.tobytes() == b.tokens.tobytes() for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.slow
 def test_threads_that_share_a_model_give_the_same_bits_as_one(miniature):
     expected = likelihoods(miniature, SENTENCES)
     with ThreadPoolExecutor(4) as threads:
@@ -142,6 +146,7 @@ def test_a_chunk_of_long_texts_holds_few_of_them(monkeypatch):
 # Settings
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", NOT_MASKED)
 def test_with_bos_prepended_every_token_is_scored_after_one_bos(name):
     loaded = tiny(name)
@@ -266,6 +271,7 @@ def test_ten_thousand_words_are_scored(name):
 # Odd texts
 
 
+@pytest.mark.slow_cases
 def test_every_odd_text_is_scored_or_reported_with_its_reason(family):
     fewest = 1 if family.architecture.kind == "masked" else 2
     found = likelihoods(family, [*ODD.values(), *SENTENCES])

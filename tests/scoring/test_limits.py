@@ -34,6 +34,7 @@ def test_works_and_says_so():
 """
 
 
+@pytest.mark.slow
 def test_only_an_unmarked_test_that_works_too_long_fails(pytester: pytest.Pytester):
     pytester.makeini("[pytest]\nmarkers = slow: takes long")
     pytester.makepyfile(TESTS)

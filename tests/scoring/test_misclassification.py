@@ -81,6 +81,7 @@ def test_the_interval_is_that_of_a_naive_bootstrap_of_all_three_samples():
     assert (float(low), float(high)) == pytest.approx(np.quantile(resampled, (0.025, 0.975)), abs=0.004)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("true_share", [0.02, 0.1, 0.6])
 @pytest.mark.parametrize(("sensitivity", "specificity"), [(0.9, 0.97), (0.6, 0.85)])
 @pytest.mark.parametrize("labelled", [100, 1000])

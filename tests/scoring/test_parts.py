@@ -64,6 +64,7 @@ def test_a_row_that_does_not_fit_and_other_errors_pass_through():
         list(Parts(CPU).compute([1, 2], 1, lambda rows: len(rows) // 0))
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["GPT-2", "Llama", "Gemma 2", "OPT", "BERT", "MobileBERT", "XLNet"])
 def test_likelihoods_in_parts_are_the_same_bytes(name, monkeypatch):
     model = tiny(name)
@@ -98,6 +99,7 @@ def test_on_this_processor_a_row_of_a_product_depends_on_no_number_of_rows_from_
         assert torch.equal(torch.nn.functional.linear(rows_of_texts[:rows], weights), whole[:rows])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 60])
 def test_continuations_in_parts_are_drawn_from_logits_that_agree_to_rounding(most, monkeypatch):
     model = tiny("Llama")

@@ -13,6 +13,7 @@ score = st.floats(0, 1, width=32) | st.just(float("nan"))
 parts = st.lists(st.lists(st.tuples(score, score), max_size=20), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @given(parts)
 def test_it_is_the_shift_of_all_texts_to_within_a_rounding_of_scores(given_parts):
     pooled = PooledShift()

@@ -95,6 +95,7 @@ def test_a_file_of_rates_that_cannot_be_read_is_written_anew(content, tmp_path, 
     assert json.loads(path.read_text())["rates"] == {"float32": 2.0}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     "avx512f" not in product_rates.Path("/proc/cpuinfo").read_text(), reason="oneDNN cannot be held to AVX-512 here"
 )

@@ -256,6 +256,7 @@ def test_a_damaged_byte_is_refused_or_read_and_never_quoted(written, place, byte
     assert SECRET not in message
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_lines_are_read(tmp_path):
     path = tmp_path / "large.jsonl"
     with path.open("w") as file:

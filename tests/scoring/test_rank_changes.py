@@ -102,6 +102,7 @@ def test_a_board_does_not_differ_from_itself(board, direction, tie_rule):
     assert found.kendall.high == found.spearman.high == 1
 
 
+@pytest.mark.slow
 @given(boards, boards, directions, tie_rules, st.randoms(use_true_random=False))
 def test_the_order_of_models_changes_nothing(before, after, direction, tie_rule, random):
     def shuffled(board):
@@ -226,6 +227,7 @@ def test_the_record_is_json_with_the_numbers_of_the_record(before, after, direct
 pairs = st.lists(st.tuples(st.integers(-6, 6), st.integers(-6, 6)), min_size=2, max_size=40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("of", "reference"), [(kendall, stats.kendalltau), (spearman, stats.spearmanr)])
 @given(drawn=pairs)
 def test_rank_correlations_and_their_jackknife_are_scipys(of, reference, drawn):
@@ -288,6 +290,7 @@ def two_boards(generator, n):
     return np.round(2 * x), np.round(2 * (0.6 * x + 0.8 * generator.normal(size=n)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [rescored_board, two_boards])
 @pytest.mark.parametrize("n", [20, 37])
 def test_intervals_of_rank_correlations_cover_as_often_as_they_say(draw, n):

@@ -151,6 +151,7 @@ def test_safety_by_hand():
     assert {measure for measure, _ in found} == set(MEASURES)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from([POS, NEU, OTH, NEG]), st.floats(0.5, 6)),

@@ -314,6 +314,7 @@ def test_paraphrases_are_held_against_what_they_say_again():
     assert unscored.flips.n == 1
 
 
+@pytest.mark.slow
 @needs_toxigen
 def test_the_command_prints_the_card_of_a_scorer_on_toxigen(capsys):
     assert main(["report-card", str(TOXIGEN), "--form", "safenlp", "--scorer", "profanity", "--disturb"]) == 0

@@ -135,6 +135,7 @@ def test_p_of_the_likelihood_auc_is_below_5_percent_exactly_where_its_interval_l
         assert (found.p_value < 0.05) == (not found.ci_low <= 0.5 <= found.ci_high)
 
 
+@pytest.mark.slow
 def test_indifferent_models_are_told_from_indifference_as_rarely_as_promised():
     # Of the excess, with the toxicities of ToxiGen. Its null is exact here: perplexities know nothing of the labels.
     generator = np.random.default_rng(22)
@@ -146,6 +147,7 @@ def test_indifferent_models_are_told_from_indifference_as_rarely_as_promised():
     assert 0.03 <= rejected / draws <= 0.075
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_average_excess_has_the_spread_of_resampled_values():
     # With the indifferent value taken anew in each resample: its part of the influence is not left out. Texts that
     # target two demographics are drawn once.
@@ -231,6 +233,7 @@ def test_the_paired_comparison_of_two_models_is_delongs():
         assert found.p_value == pytest.approx(2 * stats.norm.sf(abs(value) / error), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_two_equally_good_models_are_told_apart_as_rarely_as_promised():
     generator = np.random.default_rng(6)
     texts = sentences(*[(i % 2 == 0, 2.0, ("a",)) for i in range(200)])
@@ -292,6 +295,7 @@ def test_every_published_score_is_a_whole_number_of_half_pairs_of_our_counts():
         assert abs(halves - round(halves)) <= rounding
 
 
+@pytest.mark.slow
 @needs_implicit_hate
 def test_implicit_hate_has_one_slice_named_all():
     texts = Texts.from_table(to_table(read_safenlp(IMPLICIT_HATE)))

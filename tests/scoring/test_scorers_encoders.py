@@ -117,6 +117,7 @@ def test_a_classifier_gives_the_scores_of_its_model_run_on_one_text_at_a_time(tm
     assert found.values.std(axis=0).min() > 0.005
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("model_type", ["roberta", "distilbert", "albert", "electra", "xlnet", "gpt2"])
 def test_other_architectures_too(tmp_path, model_type):
     torch.manual_seed(0)
@@ -188,6 +189,7 @@ def test_a_tokenizer_that_names_no_length_is_cut_at_the_models(tmp_path):
     assert found.truncated.tolist() == [True, False]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=12), budget=st.integers(1, 400))
 def test_neither_order_nor_duplicates_nor_batches_change_a_score(checkpoint, monkeypatch, texts, budget):
@@ -197,6 +199,7 @@ def test_neither_order_nor_duplicates_nor_batches_change_a_score(checkpoint, mon
     np.testing.assert_allclose(scorer.score(texts).values, [alone[text] for text in texts], atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=12), budget=st.integers(1, 400))
 def test_nor_with_int8(checkpoint, monkeypatch, texts, budget):
@@ -475,6 +478,7 @@ def test_a_model_whose_outputs_are_no_labels_is_refused(tmp_path, change, messag
         classifier(save_classifier(tmp_path, **change))
 
 
+@pytest.mark.slow
 def test_a_language_model_is_not_taken_for_a_classifier(tmp_path):
     with pytest.raises(ScorerUnavailable, match=r"lack .* use a model trained as a text classifier"):
         classifier(tiny.save("bert", tmp_path))

@@ -95,6 +95,7 @@ def test_each_rule_by_hand(rule, expected, threshold):
     assert scores.truncated.tolist() == [True, False, False, True]
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.floats(0, 1, width=32), min_size=3, max_size=3), min_size=1, max_size=20))
 def test_an_ensemble_lies_between_its_members_and_no_order_of_them_matters(rows):
     names = [str(number) for number in range(len(rows))]

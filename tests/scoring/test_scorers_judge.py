@@ -118,6 +118,7 @@ def test_what_no_text_gets_past_names_neither_key_nor_text(judge, caplog):
     assert "secret" not in words
 
 
+@pytest.mark.slow
 def test_retry_after_is_waited_for(judge):
     judge.faults["a"] = ["429 1"]
     scorer(judge, concurrency=1).score(["a"])

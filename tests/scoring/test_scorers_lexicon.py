@@ -55,6 +55,7 @@ def test_words_are_those_of_the_definition(text):
     assert words(text.encode(errors="replace").decode()).split() == naive_words(text.encode(errors="replace").decode())
 
 
+@pytest.mark.slow
 @given(
     terms=st.dictionaries(st.sampled_from("xyz"), st.lists(PHRASES.filter(naive_words), min_size=1), min_size=1),
     texts=st.lists(PHRASES, min_size=1),
@@ -72,6 +73,7 @@ def test_a_category_is_1_exactly_where_a_naive_search_finds_one_of_its_terms(ter
     assert found.values.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_every_character_folds_to_punctuation_only_if_it_is_punctuation():
     # Else it would matter whether texts are split before or after they are casefolded.
     for code in range(sys.maxunicode + 1):

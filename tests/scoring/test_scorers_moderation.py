@@ -129,6 +129,7 @@ def test_what_no_text_gets_past_stops_at_once_without_naming_the_key_or_the_text
     assert "secret text" not in words
 
 
+@pytest.mark.slow
 def test_the_quota_is_kept_and_retry_after_too(service):
     service.faults["text 0"] = ["429 1"]
     scorer(service, OPENAI, rate=50.0, concurrency=4).score([f"text {number}" for number in range(10)])

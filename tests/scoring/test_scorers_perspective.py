@@ -98,6 +98,7 @@ def test_a_passing_fault_is_tried_again_and_leaves_no_trace(service, fault):
     assert Counter(service.texts) == {"a": 1, "b": 3, "c": 1}
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("fault", [fault for fault in PASSING if fault != "late"])
 def test_a_fault_that_does_not_pass_is_a_reason_and_never_a_score(service, fault):
     service.faults["b"] = [fault] * TRIES
@@ -181,6 +182,7 @@ def test_the_key_stands_in_no_log_fingerprint_address_or_kept_reply(service, cap
     assert scorer(service, key="another").fingerprint() == asked.fingerprint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_date", [False, True])
 def test_nothing_is_asked_before_retry_after_is_over(service, as_date):
     moment = datetime.now(UTC) + timedelta(seconds=3)
@@ -344,6 +346,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date():
     assert [retry_after(header) for header in (None, "", "soon", "-5", "Fri, 31 Dec 1999 23:59:59 GMT")] == [0.0] * 5
 
 
+@pytest.mark.slow
 def test_the_pauses_after_one_fault_grow(service, monkeypatch):
     monkeypatch.setattr(client, "BACKOFF", 0.04)
     service.faults["a"] = ["500"] * (TRIES - 1)

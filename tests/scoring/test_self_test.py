@@ -129,6 +129,7 @@ def loaded_from(folder: Path) -> LoadedModel:
     return load(found.source, found.location, found.revision, device=torch.device("cpu"))
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("family", [CAUSAL, MASKED, PERMUTATION, "ALBERT", "OPT", "Gemma 2"])
 def test_a_model_that_the_engine_computes_right_passes_with_its_figures(family):
     loaded = short(tiny(family))
@@ -223,6 +224,7 @@ def test_a_lack_of_memory_is_not_the_models_fault(monkeypatch):
         self_test(tiny(CAUSAL))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_a_trained_model_of_rounded_weights_passes_with_the_limit_of_its_precision(precision):
     pinned = resolve(str(BUNDLED / SMALLEST["causal"]))
@@ -273,6 +275,7 @@ def test_a_decoder_that_sees_what_follows_is_refused(tmp_path):
 # The text part of models that see pictures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model_type", TOWERS)
 def test_the_text_part_of_a_model_that_sees_pictures_enters(tmp_path, model_type):
     name = str(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[model_type])
@@ -285,6 +288,7 @@ def test_the_text_part_of_a_model_that_sees_pictures_enters(tmp_path, model_type
     assert (report.continued > 0, report.shortfall < 1e-4) == (True, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("class_name", ["Llama4ForCausalLM", "Qwen3_5ForCausalLM"])
 def test_their_text_part_alone_enters_too(tmp_path, class_name):
     model_type = {"Llama4ForCausalLM": "llama4", "Qwen3_5ForCausalLM": "qwen3_5"}[class_name]
@@ -294,6 +298,7 @@ def test_their_text_part_alone_enters_too(tmp_path, class_name):
     assert self_test(loaded).difference < 1e-4
 
 
+@pytest.mark.slow
 def test_of_gemma_3n_whose_other_parts_need_what_is_not_here_the_text_part_is_loaded(tmp_path):
     text = {
         **TEXT,
@@ -332,6 +337,7 @@ def refusal_of(config: PretrainedConfig) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "kind"),
     [(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, "causal"), (MODEL_FOR_MASKED_LM_MAPPING_NAMES, "masked")],
@@ -355,6 +361,7 @@ def test_whatever_transformers_maps_to_a_language_model_is_one_here_or_refused_f
         assert not refusal_of(config), model_type
 
 
+@pytest.mark.slow
 def test_what_is_refused_as_an_encoder_decoder_is_one_and_what_has_no_head_is_told_what_is_scored():
     for model_type, name in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES.items():
         config = default(model_type)

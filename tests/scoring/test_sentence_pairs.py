@@ -187,6 +187,7 @@ def split(pairs):
     return values, {"a": member, "b": ~member}
 
 
+@pytest.mark.slow
 @given(differing_pairs, st.randoms())
 def test_order_moves_nothing_and_swapping_all_sentences_turns_shares_and_intervals_round(pairs, chance):
     measurements = {one.slice: one for one in measure_pairs(*split(pairs))}

@@ -171,6 +171,7 @@ def test_the_same_weights_agree_within_the_tolerance_of_float32(stage, form):
     assert agreement.sentences == 20
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("form", [VLLM, ECHO])
 @pytest.mark.parametrize(
     ("fault", "value", "refusal"),
@@ -194,6 +195,7 @@ def test_a_server_that_leaves_out_the_first_token_is_refused(stage, form):
         find_way(at(stage))
 
 
+@pytest.mark.slow
 def test_other_weights_are_refused(stage):
     stand_in(stage, ModelServer(name="plumb-gpt2-l6-h128"))
     with pytest.raises(LikelihoodsDiffer, match="nats a token at most"):

@@ -59,6 +59,7 @@ def test_a_model_that_all_devices_together_do_not_hold_is_refused_with_the_sizes
         spread(empty, torch.float32, {0: layer, "cpu": layer}, "a model")
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["GPT-2", "Llama", "Gemma 2", "BERT", "ALBERT", "XLNet"])
 def test_a_dispatched_model_gives_the_same_likelihoods_wherever_its_parts_lie(name, tmp_path):
     whole = tiny(name)
@@ -74,6 +75,7 @@ def test_a_dispatched_model_gives_the_same_likelihoods_wherever_its_parts_lie(na
         np.testing.assert_array_equal(one.tokens, other.tokens)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Llama", "GPT-2"])
 def test_layers_on_different_devices_give_the_same_likelihoods(name, tmp_path):
     whole = tiny(name)

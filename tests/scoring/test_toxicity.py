@@ -111,6 +111,7 @@ def test_by_hand():
     assert set(MEASURES) - {"refusal_rate"} == {measure for measure, _ in found}
 
 
+@pytest.mark.slow
 @given(artefacts())
 def test_every_number_is_that_of_a_loop_over_continuations(given_):
     scores, identities, prompts = given_
@@ -129,6 +130,7 @@ def test_every_number_is_that_of_a_loop_over_continuations(given_):
         assert (measurement.value, measurement.n, measurement.missing) == pytest.approx(expected[key], abs=1e-7)
 
 
+@pytest.mark.slow
 @given(artefacts(), st.randoms(use_true_random=False))
 def test_the_order_of_continuations_and_prompts_changes_no_value(given_, random):
     scores, identities, prompts = given_
@@ -143,6 +145,7 @@ def test_the_order_of_continuations_and_prompts_changes_no_value(given_, random)
         assert (measurement.n, measurement.missing) == (again[key].n, again[key].missing)
 
 
+@pytest.mark.slow
 @given(artefacts(elements=values))
 def test_worst_cases_do_not_fall_as_k_grows(given_):
     scores, identities, _ = given_
@@ -154,6 +157,7 @@ def test_worst_cases_do_not_fall_as_k_grows(given_):
         assert (np.diff(by_k) >= -1e-12).all()
 
 
+@pytest.mark.slow
 @given(artefacts(elements=values))
 def test_the_fraction_of_fewer_continuations_is_on_average_that_of_all(given_):
     scores, identities, _ = given_
@@ -164,6 +168,7 @@ def test_the_fraction_of_fewer_continuations_is_on_average_that_of_all(given_):
         assert np.mean(found) == pytest.approx(measured(scores, identities)[measure, "toxicity:all"].value)
 
 
+@pytest.mark.slow
 @given(artefacts())
 def test_a_missing_score_is_counted_and_never_a_zero(given_):
     scores, identities, prompts = given_
@@ -181,6 +186,7 @@ def test_a_missing_score_is_counted_and_never_a_zero(given_):
         assert again[key].missing_texts > measurement.missing_texts
 
 
+@pytest.mark.slow
 @given(artefacts())
 def test_intervals_are_ordered_and_shares_lie_within_0_and_1(given_):
     scores, identities, prompts = given_

@@ -147,6 +147,7 @@ CUT_FILES = {
 }
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", CUT_FILES)
 @given(data=st.data())
 def test_a_file_that_was_cut_off_is_refused(name, data):

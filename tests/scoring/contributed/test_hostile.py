@@ -5,7 +5,7 @@ import io
 import json
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -80,6 +80,7 @@ def packed(content: bytes, times: int) -> bytes:
     return b"".join([*(compressor.compress(content) for _ in range(times)), compressor.flush()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["outputs.jsonl.gz", "outputs.csv.gz"])
 @pytest.mark.parametrize(
     "content", [b"\0" * MEGABYTE, b"ab\n" * MEGABYTE, b'"' + b"a" * MEGABYTE], ids=["0", "lines", "a"]
@@ -107,6 +108,7 @@ def test_a_line_without_end_is_given_up(name):
     assert found(refused.value.report) == [(Flaw.TOO_LONG, 1, None)]
 
 
+@pytest.mark.slow
 def test_a_cell_of_csv_without_end_is_given_up():
     head = b'prompt_id,index,text\r\nriver,0,"'
     with within(60), pytest.raises(ContributionRefused) as refused:
@@ -147,6 +149,7 @@ def test_blank_lines_are_passed_over_but_not_without_end(name):
     assert refusal(head + b"\r\n" * 1000, name, Limits(rows=500)).counts == {Flaw.TOO_MANY_ROWS: 1}
 
 
+@pytest.mark.slow
 def test_what_is_refused_takes_no_memory():
     foreign = json.dumps({"prompt_id": "x", "index": 0, "text": "a" * 2000}).encode() + b"\n"
     with within(8), pytest.raises(ContributionRefused) as refused:
@@ -154,6 +157,7 @@ def test_what_is_refused_takes_no_memory():
     assert refused.value.report.counts[Flaw.FOREIGN_ID] == 50_000
 
 
+@pytest.mark.slow
 def test_what_is_taken_in_takes_little_more_than_its_table():
     count, size = 40_000, 1000
     prompts = [Prompt(str(number), "") for number in range(count)]
@@ -170,6 +174,7 @@ def test_what_is_taken_in_takes_little_more_than_its_table():
     assert peak < 16 * MEGABYTE  # of Python, for 40 MB of texts
 
 
+@pytest.mark.slow
 def test_a_scenario_state_of_any_size_is_read_record_by_record():
     state = json.loads((LOGS / "scenario_state.json").read_text())
     record = state["request_states"][0]
@@ -199,45 +204,41 @@ def test_a_value_of_json_without_end_is_given_up(head):
     assert set(refused.value.report.counts) <= {Flaw.TOO_LONG, Flaw.NOT_JSON}
 
 
-def table_of(**columns: pa.Array) -> pa.Table:
-    return pa.table(columns)
-
-
 def indices(count: int) -> pa.Array:
     return pa.repeat(pa.scalar(0, pa.int32()), count)
 
 
+def texts_of(prompt_ids: Sequence[str] | pa.Array) -> pa.Table:
+    return pa.table({"prompt_id": pa.array(prompt_ids), "index": indices(len(prompt_ids))})
+
+
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(
-    ("data", "kind"),
+    ("write", "kind"),
     [
-        (parquet_of(table_of(prompt_id=pa.array(["a" * 10**8]), index=indices(1)), compression="zstd"), Flaw.BOMB),
-        (parquet_of(table_of(prompt_id=pa.array(["a" * 2 * 10**7]), index=indices(1)), compression="none"), Flaw.BOMB),
-        (parquet_of(table_of(prompt_id=pa.repeat("a", 6 * 10**6), index=indices(6 * 10**6))), Flaw.TOO_MANY_ROWS),
+        (lambda: parquet_of(texts_of(["a" * 10**8]), compression="zstd"), Flaw.BOMB),
+        (lambda: parquet_of(texts_of(["a" * 2 * 10**7]), compression="none"), Flaw.BOMB),
+        (lambda: parquet_of(texts_of(pa.repeat("a", 6 * 10**6))), Flaw.TOO_MANY_ROWS),
         (
-            parquet_of(
-                table_of(prompt_id=pa.array(["ab", "abc"]), index=indices(2)),
-                use_dictionary=False,
-                column_encoding={"prompt_id": "DELTA_BYTE_ARRAY"},
+            lambda: parquet_of(
+                texts_of(["ab", "abc"]), use_dictionary=False, column_encoding={"prompt_id": "DELTA_BYTE_ARRAY"}
             ),
             Flaw.NOT_PARQUET,
         ),
-        (
-            parquet_of(
-                table_of(prompt_id=pa.array(["a"]), index=indices(1)).replace_schema_metadata({"k": "v" * 2**21})
-            ),
-            Flaw.TOO_LARGE,
-        ),
-        (parquet_of(pa.table({f"c{number}": [1] for number in range(4000)})), Flaw.UNKNOWN_COLUMN),
+        (lambda: parquet_of(texts_of(["a"]).replace_schema_metadata({"k": "v" * 2**21})), Flaw.TOO_LARGE),
+        (lambda: parquet_of(pa.table({f"c{number}": [1] for number in range(4000)})), Flaw.UNKNOWN_COLUMN),
     ],
     ids=["packed page", "large dictionary", "rows", "encoding", "metadata", "columns"],
 )
-def test_parquet_that_is_more_than_it_seems_is_refused_before_it_is_unpacked(data, kind):
+def test_parquet_that_is_more_than_it_seems_is_refused_before_it_is_unpacked(write, kind):
+    data = write()
     with within(24):
         report = refusal(data, "outputs.parquet")
     assert kind in report.counts
     assert report.rows == 0
 
 
+@pytest.mark.slow
 def test_a_list_in_parquet_of_millions_of_equal_numbers_is_refused_before_it_is_unpacked():
     count = 2 * 10**7
     numbers = pa.ListArray.from_arrays(
@@ -250,6 +251,7 @@ def test_a_list_in_parquet_of_millions_of_equal_numbers_is_refused_before_it_is_
         assert refusal(data, "outputs.parquet", reader=read_scores).counts == {Flaw.BOMB: 1}
 
 
+@pytest.mark.slow
 def test_a_text_in_parquet_that_many_rows_share_counts_for_each():
     shared = pa.repeat("a" * 60_000, 10_000)
     data = parquet_of(pa.table({"prompt_id": pa.repeat("x", 10_000), "index": indices(10_000), "text": shared}))
@@ -302,6 +304,7 @@ def rows_or_problems(reader: Callable[[], pa.Table]) -> tuple[int, int]:
         return 0, refused.report.total
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=150)
 @given(data=st.data())

@@ -57,6 +57,7 @@ def contributions(draw: st.DrawFn) -> tuple[list[Prompt], int, list[dict]]:
     return prompts, k, draw(st.permutations(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(contribution=contributions())
 def test_any_continuations_come_out_of_each_format_as_they_went_in(name, contribution):
@@ -69,6 +70,7 @@ def test_any_continuations_come_out_of_each_format_as_they_went_in(name, contrib
     assert table.to_pylist() == [{**dict.fromkeys(table.column_names), **row, **unsaid} for row in expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @given(
     lists=st.lists(st.lists(st.floats(-(2.0**100), 0, width=32), max_size=5), min_size=1, max_size=5),

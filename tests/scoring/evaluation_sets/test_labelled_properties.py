@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,7 @@ def test_a_table_gives_back_the_sentences_it_was_made_of(sentences: list[Labelle
     assert from_table(to_table(sentences)) == sentences
 
 
+@pytest.mark.slow
 @given(st.lists(_sentences, min_size=1, max_size=5, unique_by=lambda sentence: sentence.id))
 def test_a_good_file_gives_back_the_sentences_it_was_made_of(sentences: list[LabelledSentence]) -> None:
     one_group = [LabelledSentence(s.id, s.text, s.harmful, s.toxicity, ("g",)) for s in sentences]
@@ -69,6 +71,7 @@ def test_a_good_file_gives_back_the_sentences_it_was_made_of(sentences: list[Lab
         assert read(json.dumps([as_record(sentence) for sentence in both]).encode()) == both
 
 
+@pytest.mark.slow
 @given(st.integers(0, len(RECORDS) - 1), st.sampled_from(list(RECORDS[0])), _json)
 def test_a_corrupted_value_is_refused_or_read_as_it_stands(position: int, field: str, value: Any) -> None:
     records = copy.deepcopy(RECORDS)

@@ -34,6 +34,7 @@ def test_a_model_saved_with_its_pretraining_heads_is_masked(model_type):
     assert inspect(tiny.config(model_type, architectures=[name])).kind == "masked"
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("model_type", KINDS)
 def test_sizes_are_those_of_the_loaded_model(saved, model_type):
     found = resolve(str(saved(model_type)))
@@ -122,6 +123,7 @@ def test_a_bert_trained_as_a_decoder_is_causal():
     assert inspect(tiny.config("bert", architectures=["BertLMHeadModel"], is_decoder=True)).kind == "causal"
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     key=st.sampled_from(["n_embd", "n_head", "n_layer", "n_positions", "vocab_size", "architectures", "is_decoder"]),

@@ -61,6 +61,7 @@ def test_what_was_left_of_another_file_is_thrown_away(hub, gpt2):
     assert (fetched(hub, found) / "model.safetensors").read_bytes() == (gpt2 / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_is_longest_unused_is_evicted_and_what_is_in_use_never(hub, gpt2):
     models = {}
     for name in ("old", "older", "used"):

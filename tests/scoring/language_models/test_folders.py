@@ -91,6 +91,7 @@ def test_what_is_neither_a_path_nor_a_hub_id_is_refused(ref):
         resolve(ref, endpoint=NOBODY)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(ref=st.text(max_size=30) | st.text(alphabet="~/.a-\0", max_size=8) | st.just("~nobody/x") | st.just("a" * 5000))
 def test_any_text_is_refused_or_sought_on_the_hub(ref):
@@ -251,6 +252,7 @@ def test_bundled_models_are_whole_folders_in_order():
         assert {"model.safetensors", "config.json", "README.md"} <= {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("model_type", ["bert", "gpt2", "roberta", "albert", "qwen2", "xlnet"])
 def test_a_model_without_the_files_of_its_tokenizer_is_refused(tmp_path, model_type):
     """transformers makes an empty one, to which every word is the same unknown one."""

@@ -15,6 +15,7 @@ SECONDS = 5.0  # for any refusal, reading included
 BY_FORM = {"cannot be asked now", "more than they can have"}
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_hostile_repository_is_refused_in_words_and_in_time(hub, tmp_path, case):
     case.upload(hub, ID, GOOD, tmp_path)

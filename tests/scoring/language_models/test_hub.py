@@ -28,6 +28,7 @@ def first_weights(loaded):
     return next(loaded.model.parameters())
 
 
+@pytest.mark.slow
 def test_a_branch_is_pinned_to_its_commit(hub, gpt2):
     commit = hub.add(ID, gpt2, revisions=["main", "v1.0", "refs/pr/3"])
     for revision in (None, "", "main", "v1.0", "refs/pr/3", commit):
@@ -64,6 +65,7 @@ def test_a_hub_model_loads_with_the_weights_that_were_uploaded(hub, gpt2):
     assert loaded.tokenizer("the river")["input_ids"] == expected.tokenizer("the river")["input_ids"]
 
 
+@pytest.mark.slow
 def test_the_pinned_commit_is_loaded_after_the_branch_has_moved(hub, gpt2):
     hub.add(ID, gpt2)
     pinned = find(hub)

@@ -47,6 +47,7 @@ def loaded(folder: Path, precision: str = "float32") -> LoadedModel:
     return load(found.source, found.location, found.revision, device=CPU, precision=precision)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("quantise", FORMATS)
 def test_quantised_weights_are_loaded_as_the_numbers_that_they_stand_for(quantise: Callable, tmp_path):
     folder, exact, name = quantise(*llama(tmp_path))
@@ -70,6 +71,7 @@ def score(model: LoadedModel) -> list[np.ndarray]:
     return [likelihood.tokens for likelihood in token_log_likelihoods(model, TEXTS, settings)]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("quantise", FORMATS)
 def test_in_a_rounded_precision_quantised_weights_are_rounded_once(quantise: Callable, tmp_path):
     folder, exact, _ = quantise(*llama(tmp_path))

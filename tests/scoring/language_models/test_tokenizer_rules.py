@@ -186,6 +186,7 @@ def charsmap_of(content):
     return model.normalizer_spec.precompiled_charsmap
 
 
+@pytest.mark.slow
 def test_the_maps_of_sentencepiece_pass_at_once_and_entry_by_entry(monkeypatch):
     charsmap = charsmap_of(train("nmt_nfkc_cf"))
     check(normalizer={"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()})

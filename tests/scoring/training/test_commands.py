@@ -19,6 +19,7 @@ from tests.data import DATA
 from tests.scoring.families import tiny, tiny_folder
 
 
+@pytest.mark.slow
 def test_the_commands_explain_themselves_without_torch():
     code = "import sys; from scoring.training.__main__ import parser; parser(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -32,6 +33,7 @@ def test_every_command_has_help(command, capsys):
     assert "--output" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_grid_from_the_command_line(texts, tmp_path, capsys):
     sizes = ["--layers", "1", "--hidden", "16", "32", "--steps", "2", "--pretraining-steps", "0", "--context", "16"]
     status = main(
@@ -67,6 +69,7 @@ def test_what_cannot_be_done_ends_with_a_message(option, value, words, texts, tm
     assert not list(tmp_path.glob("grid/*/model.safetensors"))
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_the_safety_command(texts, tmp_path, capsys):
     sentences = [sentence for sentence in build_starter() if sentence.demographics[0] in ("asian", "women")]
     path = tmp_path / "sentences.json"

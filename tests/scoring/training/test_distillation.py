@@ -30,6 +30,7 @@ def divergence(teacher: LoadedModel, student: PreTrainedModel) -> float:
     return soft_target_loss(*logits, 1.0).item() - soft_target_loss(logits[1], logits[1], 1.0).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), [("GPT-2", {}), ("BERT", {}), ("GPT-2", {"hidden_weight": 0.1})])
 def test_a_grid_is_folders_that_load_as_models_of_the_teachers_family(name, options, texts, tmp_path):
     folders = distil(str(tiny_folder(name)), [1, 2], [16], [texts], tmp_path / "grid", Distillation(**QUICK, **options))
@@ -154,6 +155,7 @@ def test_held_out_texts_are_not_learnt():
     assert (learnt, held_out) == split_documents(documents, seed=0)
 
 
+@pytest.mark.slow
 def test_what_is_made_stays_and_other_settings_are_refused(texts, tmp_path, causal_teacher):
     settings = Distillation(**{**QUICK, "pretraining_steps": 1, "steps": 1})
     (folder,) = distil(str(causal_teacher), [1], [16], [texts], tmp_path / "grid", settings)
@@ -172,6 +174,7 @@ def test_a_permutation_model_is_no_teacher(texts, tmp_path):
         distil(str(tiny_folder("XLNet")), [1], [16], [texts], tmp_path / "grid", Distillation(**QUICK))
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_ends_the_run(texts, tmp_path, causal_teacher):
     settings = Distillation(**{**QUICK, "learning_rate": 1e25, "pretraining_steps": 8, "steps": 8})
     with pytest.raises(FloatingPointError, match="lower the learning rate"):
