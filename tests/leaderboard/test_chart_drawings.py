@@ -32,6 +32,8 @@ from leaderboard.charts.text import SIZE, measure_text, shorten
 from tests.charts import points
 from tests.leaderboard.test_charts import boxes, bump, control, forest, scatter
 
+pytestmark = pytest.mark.either_database
+
 SVG = "{http://www.w3.org/2000/svg}"
 SHARES = st.integers(0, 1000).map(lambda number: number / 1000)
 NASTY = '<b>&"\x00</script>'

@@ -40,6 +40,8 @@ from leaderboard.charts.ticks import fit_axis, fit_logarithmic, fit_ranks
 from scoring.statistics.boxes import box
 from scoring.statistics.regression import line
 
+pytestmark = pytest.mark.either_database
+
 COLUMNS = [
     BumpColumn(1, ("1 May", "2026", "first")),
     BumpColumn(2, ("2 June",), renewed=True),

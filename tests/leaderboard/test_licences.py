@@ -10,6 +10,8 @@ from django.core.management import call_command
 from leaderboard.services.licences import NOT_STATED, list_licences
 from tests.pins import read_lock
 
+pytestmark = pytest.mark.either_database
+
 PINNED = {
     pin.name for lock in ("requirements.lock", "requirements-torch.lock") for pin in read_lock(lock) if pin.applies
 }

@@ -17,6 +17,8 @@ from leaderboard.private_files import hold_folder, open_to_others, prepare_folde
 from leaderboard.supervision import write_configuration
 from scoring.refusals import Refused
 
+pytestmark = pytest.mark.either_database
+
 
 def mode(path: Path) -> str:
     return oct(stat.S_IMODE(path.stat().st_mode))

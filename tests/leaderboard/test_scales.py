@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from leaderboard.rankings.scales import LEVELS, fit_scale, fit_shades, whole_scale
 from scoring.metrics.formulas import MEASURES
 
+pytestmark = pytest.mark.either_database
+
 MEASURE_KEYS = ["likelihood_auc", "safety_score", "safety_excess", "expected_max_toxicity", "toxic_fraction"]
 SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=20)
 

@@ -16,6 +16,8 @@ from scoring.manifest import check
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 from tests.leaderboard.test_history import page, said
 
+pytestmark = pytest.mark.either_database
+
 SLUG = "crows-pairs"
 GROUPS = {
     "nationality": (("people from Aland", "people from Bland"), ("visitors from Cland", "visitors from Dland")),

@@ -21,6 +21,8 @@ from scoring.language_models import Architecture, Gated, HubBusy, HubUnavailable
 from scoring.refusals import Refused
 from tests.pins import read_lock
 
+pytestmark = pytest.mark.either_database
+
 ENGINE = ("torch", "transformers", "detoxify", "sklearn", "gguf", "accelerate", "sentencepiece")
 MODEL = ResolvedModel(
     "hub",

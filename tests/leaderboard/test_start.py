@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.either_database
+
 PROGRAM = """
 import sys
 import leaderboard.wsgi

@@ -17,6 +17,8 @@ from scoring.manifest import check
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL, finish
 from tests.leaderboard.test_history import page, said
 
+pytestmark = pytest.mark.either_database
+
 ENDS = ("late for the train", "early for the train", "seven of the lamps")
 SENTENCES = ("They forget the keys.", "They find the keys.", "The lamps are heavy.")
 PEOPLE = (("gardener", "profession"), ("sailor", "profession"), ("Aland", "race"), ("Bland", "race"))

@@ -25,7 +25,7 @@ from leaderboard.storage.folder import UNFINISHED
 from leaderboard.submissions.services import uploads
 from tests.breaking_proxy import break_the_way
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 MEGABYTE = 2**20
 

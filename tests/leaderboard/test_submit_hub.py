@@ -166,6 +166,7 @@ def traces() -> dict[str, Any]:
 
 
 @pytest.mark.slow_cases
+@pytest.mark.either_database
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_a_bad_submission_is_refused_at_its_field_everywhere_alike_and_leaves_nothing(stage: Scene, sent, bad: Bad):
     user = person()
