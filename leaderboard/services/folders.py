@@ -128,23 +128,3 @@ def _fetch(folder: StoredFolder, target: Path) -> None:
     if not _is_whole(folder, target):
         raise OSError(f"{target}: what was written there is not what was read back. Look at this host's disk")
     log.info("%s: fetched from the storage", folder)
-
-
-def keep_local_folders() -> list[StoredFolder]:
-    """Store files of scorers and operators' models that lie on this host, where the board does not keep them yet."""
-    stored_names = set(StoredFolder.objects.values_list("name", flat=True))
-    folders = []
-    for name, path in _local_folders():
-        if name not in stored_names and path.exists():
-            folders.append(store_folder(name, path))
-    return folders
-
-
-def _local_folders() -> list[tuple[str, Path]]:
-    from leaderboard.services.scorers import folder_of, scorers_in_use
-
-    models = LanguageModel.objects.filter(source=LanguageModel.Source.LOCAL).order_by("slug")
-    return [
-        *((name_of_scorer(scorer), folder_of(scorer)) for scorer in scorers_in_use()),
-        *((name_of_model(model), Path(model.location)) for model in models),
-    ]

@@ -6,14 +6,15 @@ from pathlib import Path
 
 from django.conf import settings
 
-from leaderboard.models import EvaluationSet, LanguageModel, Metric
+from leaderboard.models import EvaluationSet, LanguageModel, Metric, StoredFolder
 from leaderboard.services.devices import has_engine
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.evaluation_sets import declare, import_file, import_prompts, import_sentences, import_texts
-from leaderboard.services.folders import keep_local_folders
+from leaderboard.services.folders import name_of_model, name_of_scorer, store_folder
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.metrics import Declaration, declare_metric
 from leaderboard.services.published import seed_published
+from leaderboard.services.scorers import folder_of, scorers_in_use
 from leaderboard.services.upgrade import catch_up_all
 from scoring.evaluation_sets import (
     IDENTITY_MENTIONS,
@@ -98,3 +99,22 @@ def flagship(slug: str) -> EvaluationSet | None:
     first_version = EvaluationSet.objects.filter(slug=slug, version=1, artefact__isnull=False).first()
     path = settings.PLUMBLINE_DATA / get(slug).files[0].path
     return first_version or (import_file(slug, path)[0] if path.exists() else None)
+
+
+def keep_local_folders() -> list[StoredFolder]:
+    """Store files of scorers and operators' models that lie on this host, where the board does not keep them yet."""
+    stored_names = set(StoredFolder.objects.values_list("name", flat=True))
+    folders = []
+    for name, path in list_local_folders():
+        if name not in stored_names and path.exists():
+            folders.append(store_folder(name, path))
+    return folders
+
+
+def list_local_folders() -> list[tuple[str, Path]]:
+    """Where files of scorers in use and of operators' models lie on a host, each with the name to store them under."""
+    models = LanguageModel.objects.filter(source=LanguageModel.Source.LOCAL).order_by("slug")
+    return [
+        *((name_of_scorer(scorer), folder_of(scorer)) for scorer in scorers_in_use()),
+        *((name_of_model(model), Path(model.location)) for model in models),
+    ]

@@ -46,6 +46,7 @@ from leaderboard.services.checks import due_trigger, is_braked, perform, request
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.folders import HostLacks, fetch_folder, store_folder
 from leaderboard.services.policies import set_policy
+from leaderboard.services.seed import keep_local_folders
 from leaderboard.tasks import score_one, watch
 from scoring.refusals import Refused
 from scoring.scorers import LexiconError
@@ -143,8 +144,8 @@ def test_seed_keeps_what_lies_on_its_host_once(settings, tmp_path, db):
     settings.SCORERS = tmp_path / "scorers"
     lexicon_in(settings.SCORERS / "lexicon" / "own", "rain\n")
     small_metric(tmp_path, "of-own", "lexicon:own", "lexicon_frequency")
-    assert [folder.name for folder in folders.keep_local_folders()] == ["scorer lexicon:own"]
-    assert folders.keep_local_folders() == []
+    assert [folder.name for folder in keep_local_folders()] == ["scorer lexicon:own"]
+    assert keep_local_folders() == []
 
 
 def test_an_operators_model_is_fetched_by_a_host_without_its_folder(settings, tmp_path):

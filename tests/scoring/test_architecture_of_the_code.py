@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.health.code import list_circles
+
 ROOT = Path(__file__).parent.parent.parent
 MODULES = sorted((ROOT / "scoring").rglob("*.py"))
 
@@ -16,6 +18,10 @@ def test_the_engine_knows_nothing_of_the_site(path):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         assert not {name.split(".")[0] for name in names} & {"django", "leaderboard", "celery"}
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    assert list_circles() == []
 
 
 SITE = [*sorted((ROOT / "leaderboard").rglob("*.py")), *sorted((ROOT / "templates").rglob("*.html"))]
