@@ -17,7 +17,7 @@ from tests.leaderboard import exports_of_pages as pages
 from tests.leaderboard.exports import Export, build_board
 from tests.leaderboard.exports_of_commands import EXPORTS, SAY_WHAT_THEY_DID
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 
 OF_PAGES = (
     *(*pages.AGREEMENT, *pages.SCORERS, *pages.SCENARIOS, *pages.SUCCESSIONS),
