@@ -62,6 +62,7 @@ class Processes:
             "LEASE_SECONDS": "15",
             "ALLOWED_HOSTS": "127.0.0.1",
             "REQUESTS_A_MINUTE": "1000000",
+            "API_REQUESTS_A_MINUTE": "1000000",
             "OMP_NUM_THREADS": "1",
             "DJANGO_SETTINGS_MODULE": "leaderboard.settings",
         }
