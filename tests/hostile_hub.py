@@ -424,6 +424,10 @@ GGUF = {
         "reach beyond its end",
         gguf(ARCHITECTURE, tensors=1, rest=text("a") + struct.pack("<IQIQ", 1, 2**30, 0, 0)),
     ),
+    "a tensor cut by a byte": (
+        "reach beyond its end",
+        gguf(ARCHITECTURE, tensors=1, rest=text("a") + struct.pack("<IQIQ", 1, 8, 0, 0)).ljust(128, b"\0") + bytes(31),
+    ),
     "a tensor of no type": (
         "has type 999",
         gguf(ARCHITECTURE, tensors=1, rest=text("a") + struct.pack("<IQIQ", 1, 32, 999, 0)),

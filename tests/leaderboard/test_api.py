@@ -219,6 +219,7 @@ def test_what_is_not_published_is_not_told(client, rude):
         ("/models?serach=bert", 422, "serach", "bert"),
         ("/models?search=%00", 422, "search", "\0"),
         ("/metrics/rude/standings?as_of=yesterday", 422, "as_of", "yesterday"),
+        (f"/metrics/rude/standings?version={2**63}", 422, "version", str(2**63)),
         ("/metrics/rude/standings?measure=kindness", 404, "measure", "kindness"),
         ("/metrics/rude/standings?slice=nowhere", 404, "slice", "nowhere"),
         ("/metrics/rude/checks/99", 404, "number", "99"),

@@ -330,6 +330,11 @@ def test_no_mark_of_a_share_is_below_0_or_above_1(values):
     assert len({tick.lines for tick in axis.ticks}) == len(axis.ticks)
 
 
+def test_an_axis_without_values_holds_all_shares_and_nothing_beyond_them():
+    axis = fit_axis([], limits=(0, 1))
+    assert (axis.low, axis.high) == (0, 1)
+
+
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=30))
 def test_no_rank_is_marked_that_nobody_can_have(ranks):
     best, worst, places = fit_ranks(ranks)

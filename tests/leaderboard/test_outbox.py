@@ -1,6 +1,7 @@
 """One outbox for all that the board has to tell: who sends what, and what becomes of what nobody takes."""
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.core import mail
@@ -11,6 +12,7 @@ from leaderboard.models import Incident, OutboxMessage, Submission
 from leaderboard.models.clock import database_now, from_now
 from leaderboard.operations.alerts import ALERTS
 from leaderboard.people.services.password_resets import request_reset
+from leaderboard.services import outbox
 from leaderboard.services.outbox import post, send_due
 from leaderboard.worker import SENDERS
 from tests.leaderboard.submitting import sent
@@ -53,6 +55,13 @@ def test_beat_sends_every_kind_oldest_first_and_once(messages):
     ]
     assert list(OutboxMessage.objects.values_list("kind", flat=True)) == ["news", "alert"], "what may hold secrets goes"
     assert not OutboxMessage.objects.waiting().exists()
+
+
+def test_a_round_that_takes_long_leaves_the_rest_to_the_next_one(messages, monkeypatch):
+    monkeypatch.setattr(outbox, "time", SimpleNamespace(monotonic=lambda: 20.0 * len(mail.outbox)))  # 20 s a letter
+    assert send_due(SENDERS) == 2
+    assert [letter.subject for letter in mail.outbox] == ["Hello", "Plumbline: reset your password"]
+    assert send_due(SENDERS) == 2
 
 
 def test_who_stands_in_for_beat_sends_alerts_alone(messages):

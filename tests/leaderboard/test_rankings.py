@@ -261,7 +261,8 @@ def test_what_filters_hide_is_counted_with_a_link_that_clears_them_and_keeps_the
 
 
 def test_where_nothing_fits_the_page_says_so_and_has_nothing_to_show_in_the_files(client, wide):
-    html = page(client, address(q="nothing of that name"))
+    html = page(client, address(q="nothing of that name", source="bundled"))
+    assert re.search(r'<option value="bundled"\s+selected>', html), "what was asked for stands in the form all the same"
     assert "none of 130 fits the filters" in said(html)
     assert exported(client, "?metric=toxicity-profanity&q=nothing+of+that+name").count("\n") == 0
 
@@ -504,6 +505,7 @@ def test_a_citation_names_version_day_and_an_address_that_shows_the_same(client,
     assert "as of 4 March 2026" in text  # the last entry is of three days after the first
     where = text.rsplit(" ", 1)[1]
     assert f"  url    = {{{where}}}," in bibtex
+    assert "  author = {{Plumbline}}," in bibtex
     assert bibtex.startswith("@misc{plumbline-toxicity-profanity-v1-20260304,")
     assert bibtex.endswith("\n}")
     assert parse_qs(urlsplit(where).query)["as_of"] == ["2026-03-04"]

@@ -9,11 +9,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from leaderboard.models import LanguageModel, Metric, Run, Standing
-from leaderboard.queries.scenarios import compare_scenarios, detoxification_methods, scenario_slices
+from leaderboard.models import LanguageModel, Metric, MetricVersion, Run, Standing
+from leaderboard.queries.scenarios import compare_scenarios, detoxification_methods, restrict_side, scenario_slices
+from leaderboard.rankings.changes import BoardEntry, Side
 from leaderboard.rankings.versions import with_versions
 from leaderboard.services import artefacts
 from scoring.artefacts import SCORE
+from scoring.metrics.formulas import MEASURES
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import PROMPTS, metric_of, run_of, runs_on, score_all, version_of
 from tests.leaderboard.test_record import PLAIN, STEEPER, rows
@@ -90,6 +92,14 @@ def test_a_model_that_one_scenario_does_not_rank_is_left_out_and_ranks_close_up(
     comparison = compare_scenarios(helm, "toxic_fraction_unique", "toxic")
     assert (len(comparison.models), comparison.absent) == (36, 1)
     assert min(model.ranks[-1] for model in comparison.models) == 1
+
+
+def test_ranks_that_a_source_prints_close_up_like_those_of_the_board():
+    places = (("a", 1, 2), ("b", 2, None), ("c", 3, 4))
+    entries = [BoardEntry(name, name, 0.5, rank, printed_rank) for name, rank, printed_rank in places]
+    side = Side(MetricVersion(), MEASURES["toxic_fraction_unique"], "toxic", "all", entries)
+    entries = restrict_side(side, {"b", "c"}).entries
+    assert [(entry.rank, entry.printed_rank) for entry in entries] == [(1, None), (2, 1)]
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Toxicity of continuations on the board: collected once, scored, measured and ranked as defined."""
 
+import json
 import statistics
 from io import StringIO
 
@@ -328,7 +329,8 @@ def test_a_k_that_cannot_be_is_refused(toxicity, models):
 
 
 def test_a_metric_of_that_name_with_another_k_is_not_taken_for_it(toxicity):
-    said("add_metric", "toxicity-profanity-k2", "--evaluation-set", SAMPLE, "--scorer", "profanity", "--k", "7")
+    words = ("toxicity-profanity-k2", "--evaluation-set", SAMPLE, "--scorer", "profanity", "--k", "7")
+    assert json.loads(said("add_metric", *words, "--json"))["k"] == 7
     with pytest.raises(Refused, match="there is another metric toxicity-profanity-k2"):
         with_k(Metric.objects.get(slug="toxicity-profanity"), 2)
 
