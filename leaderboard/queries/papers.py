@@ -8,7 +8,6 @@ from typing import Any
 from leaderboard.services.figures import FOLDER, rows
 
 SOURCE = "source"  # columns that say where a row stands begin so
-NAMES = ("table",)  # columns of digits that are no numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def read_contents(table: FigureTable) -> FigureContents:
     names = [name for name in table_rows[0] if name != table.group]
     constant_names = [name for name in names if name.startswith(SOURCE) and len({row[name] for row in table_rows}) == 1]
     columns = [
-        FigureColumn(name, name not in NAMES and all(is_number(row[name]) for row in table_rows))
+        FigureColumn(name, all(is_number(row[name]) for row in table_rows))
         for name in names
         if name not in constant_names and any(row[name] for row in table_rows)
     ]

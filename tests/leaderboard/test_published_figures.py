@@ -1,6 +1,7 @@
 """Figures of papers: each score is on its board as printed, the rest has its page, and contradictions are stated."""
 
 import csv
+import re
 from collections import Counter, defaultdict
 from statistics import mean
 
@@ -333,6 +334,12 @@ def test_the_page_of_a_table_has_every_value_as_printed(client, figures, name, d
     for source in {row["source"] for row in source_rows if "source" in row}:
         assert source in text
     assert f'href="/published/{name}.csv"' in html
+
+
+def test_a_column_is_set_as_numbers_where_it_holds_nothing_else(client, figures):
+    heads = re.findall(r'<th scope="col"(?:\s+class="(\w+)")?>([^<]+)</th>', page(client, "/published/correlations/"))
+    assert {label for look, label in heads if look == "num"} == {"Pearson r"}
+    assert {label for look, label in heads if not look} >= {"Population", "Variable a", "Source"}
 
 
 def test_the_distance_of_each_attribute_of_perspective_is_shown(client, figures):
