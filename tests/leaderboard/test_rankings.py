@@ -254,6 +254,8 @@ def test_what_filters_hide_is_counted_with_a_link_that_clears_them_and_keeps_the
     html = page(client, address(family="Alder", q="model", sort="-value", columns="n"))
     wanted = expected({"family": "Alder"}, "-value")
     assert f"{len(wanted)} of 130; ranks are of all" in said(html)
+    looks = dict(re.findall(r'<th scope="col" class="col-(\w+)( num)?"', html))
+    assert looks == {"rank": " num", "model": "", "value": " num", "n": " num"}, "numbers stand under their headings"
     assert f"{130 - len(wanted)} hidden by filters" in html
     link = unescape(re.search(r'<p class="hidden-count">.*?href="([^"]+)"', html)[1])
     assert parse_qs(link[1:]) == {"metric": ["toxicity-profanity"], "sort": ["-value"], "columns": ["n"]}

@@ -136,6 +136,13 @@ def test_each_limit_is_kept_in_each_format(name, limits, kinds):
     assert set(counts) <= kinds
 
 
+def test_a_text_as_long_as_the_limit_is_read():
+    rows = [{**row, "text": "a" * 5} for row in valid_rows()]
+    file = io.BytesIO(written(rows, "outputs.jsonl"))
+    table = read_generations(file, "outputs.jsonl", PROMPTS, K, limits=Limits(text_characters=5))
+    assert set(table["text"].to_pylist()) == {"a" * 5}
+
+
 def test_the_rest_is_not_read_after_too_many_problems():
     report = refusal(json_lines([{"prompt_id": "x", "index": 0, "text": "a"}] * 50), limits=Limits(problems=30))
     assert (report.rows, report.total, report.complete) == (30, 30, False)
