@@ -54,6 +54,21 @@ def others() -> Iterator[Callable[[Callable[[], None]], Future[None]]]:
         yield do
 
 
+def read_until(others: Callable[[Callable[[], None]], Future[None]]) -> tuple[Future[None], threading.Event]:
+    """Have another connection read the first table, from now until the event is set."""
+    in_use, over = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with transaction.atomic():
+            execute(SHARED.format("first"))
+            in_use.set()
+            assert over.wait(60)
+
+    reader = others(read)
+    assert in_use.wait(60)
+    return reader, over
+
+
 def is_somebody_waiting(table: str) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass", [table])
@@ -79,16 +94,7 @@ def migrate_by(monkeypatch: pytest.MonkeyPatch, alter: Callable[[], None]) -> st
 
 
 def test_a_migration_gives_way_to_whoever_uses_a_table_and_is_tried_again(monkeypatch, others):
-    in_use, over = threading.Event(), threading.Event()
-
-    def read() -> None:
-        with transaction.atomic():
-            execute(SHARED.format("first"))
-            in_use.set()
-            assert over.wait(60)
-
-    reader = others(read)
-    assert in_use.wait(60)
+    reader, over = read_until(others)
     tries = []
 
     def alter() -> None:
@@ -138,16 +144,7 @@ def test_a_migration_and_a_reader_who_want_each_other_s_table_both_come_to_an_en
 def test_a_table_that_stays_in_use_ends_the_migration_with_what_to_do(monkeypatch, others):
     monkeypatch.setattr(migrate, "TRIES", 2)
     monkeypatch.setattr(migrate, "LOCK_SECONDS", 0.05)
-    in_use, over = threading.Event(), threading.Event()
-
-    def read() -> None:
-        with transaction.atomic():
-            execute(SHARED.format("first"))
-            in_use.set()
-            assert over.wait(60)
-
-    reader = others(read)
-    assert in_use.wait(60)
+    reader, over = read_until(others)
     try:
         with pytest.raises(CommandError, match="at each of 2 tries: look at pg_stat_activity"):
             migrate_by(monkeypatch, lambda: execute("ALTER TABLE first ADD COLUMN remark text"))
