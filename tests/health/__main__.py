@@ -91,9 +91,9 @@ def print_locks() -> None:
     if packages is None:
         print("locks        not measured: no package index can be asked")
         return
-    shown = [f"{name} {gap}" for name, gap in sorted(packages.items())[:MOST_PINS]]
+    pins = [f"{name} {gap}" for name, gap in sorted(packages.items())[:MOST_PINS]]
     rest = f" and {len(packages) - MOST_PINS} more: make upgrade" if len(packages) > MOST_PINS else ""
-    print(f"locks        {len(packages)} behind{': ' * bool(shown)}{', '.join(shown)}{rest}")
+    print(f"locks        {len(packages)} behind{': ' * bool(pins)}{', '.join(pins)}{rest}")
 
 
 def main() -> int:

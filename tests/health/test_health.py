@@ -208,11 +208,11 @@ class Index(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         name = self.path.strip("/").split("/")[-1]
-        known = name in ("pytest", "pip")
-        self.send_response(200 if known else 404)
+        is_listed = name in ("pytest", "pip")
+        self.send_response(200 if is_listed else 404)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
-        if known:
+        if is_listed:
             self.wfile.write(f'<a href="{name}-9999.0-py3-none-any.whl">{name}-9999.0-py3-none-any.whl</a>'.encode())
 
     def log_message(self, *_: object) -> None:

@@ -64,31 +64,31 @@ class Export:
     command would print, where it would have to do long work first.
     """
 
-    asked: str
+    target: str
     path: str = ""
     sources: tuple[Source, ...] = ()
     beside: Collection[str] = ()
     answer: Callable[[], Any] | None = None
 
     def __str__(self) -> str:
-        return f"{self.asked} {self.path}".strip()
+        return f"{self.target} {self.path}".strip()
 
     @property
     def place(self) -> str:
         """The name of its address, or its command."""
-        return str(resolve(self.asked.split("?")[0]).url_name) if self.asked[0] == "/" else self.asked.split()[0]
+        return str(resolve(self.target.split("?")[0]).url_name) if self.target[0] == "/" else self.target.split()[0]
 
     def read(self, client: Client) -> Names:
         """Its columns, or the keys of its rows."""
         if self.answer:
             return read_keys(self.answer(), self.path)
-        if self.asked[0] == "/":
-            response = client.get(self.asked)
+        if self.target[0] == "/":
+            response = client.get(self.target)
             text = response.content.decode()
             assert response.status_code == 200, text[:500]
         else:
-            text = run(*shlex.split(self.asked))
-        return read_header(text) if "csv" in self.asked else read_keys(json.loads(text), self.path)
+            text = run(*shlex.split(self.target))
+        return read_header(text) if "csv" in self.target else read_keys(json.loads(text), self.path)
 
 
 def run(*words: str) -> str:

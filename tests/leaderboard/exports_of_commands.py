@@ -54,8 +54,8 @@ def describe_fleet() -> object:
     """A queue and two workers, as `work` has them."""
     queue, worker = Queue("default", 1, 2, 3, 0, None, ["w"]), LiveWorker("w", ["default"], [])
     moment = timezone.now()
-    known = Worker(name="w", started_at=moment, beat_at=moment)
-    fleet = Fleet([queue], [worker], "", moment, [known], [known]).as_json()
+    member = Worker(name="w", started_at=moment, beat_at=moment)
+    fleet = Fleet([queue], [worker], "", moment, [member], [member]).as_json()
     return fleet | {"known": list(fleet["known"].values())}
 
 

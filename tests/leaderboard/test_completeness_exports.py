@@ -44,13 +44,13 @@ def board(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
 @pytest.mark.parametrize("export", [*OF_PAGES, *EXPORTS], ids=str)
 def test_each_field_is_a_column_or_has_a_reason(client, board, export):
     columns = export.read(client)
-    known = set().union(*(source.fields | source.columns for source in export.sources))
+    names = set().union(*(source.fields | source.columns for source in export.sources))
     for source in export.sources:
         unwritten = source.fields - columns - set(source.written)
         assert unwritten == set(source.left_out), f"{source.table.__name__}: write these fields, or say why not"
         assert source.columns <= columns, f"{source.table.__name__}: these columns are missing"
         assert set(source.written) <= source.fields, "these are no fields"
-    assert columns - known == set(export.beside) - known, "what is written beside the fields"
+    assert columns - names == set(export.beside) - names, "what is written beside the fields"
 
 
 def addresses(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, str]]:

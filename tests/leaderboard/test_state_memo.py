@@ -72,26 +72,26 @@ class TestPages:
 
 
 def test_an_answer_is_remembered_for_each_key_of_one_state(sharing):
-    asked = []
+    calls = []
 
     @once_a_state(lambda key: key)
     def answer(key):
-        asked.append(key)
+        calls.append(key)
 
     for state in ("one", "one", "two", "one"):
         with share_reading(state):
             answer("a"), answer("b"), answer("a")
-    assert asked == ["a", "b"] * 3
+    assert calls == ["a", "b"] * 3
 
 
 def test_what_is_remembered_is_read_again_after_some_minutes(sharing, monkeypatch):
-    asked = []
-    answer = once_a_state()(lambda: asked.append("the board"))
+    calls = []
+    answer = once_a_state()(lambda: calls.append("the board"))
     for passed in (0, 1, SECONDS):
         monkeypatch.setattr("leaderboard.state_memo.monotonic", lambda passed=passed: 10.0 * SECONDS + passed)
         with share_reading("one"):
             answer()
-    assert len(asked) == 2
+    assert len(calls) == 2
 
 
 def test_what_nobody_read_for_longest_goes_first():

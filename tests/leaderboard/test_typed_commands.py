@@ -32,8 +32,8 @@ def list_typed(text: str) -> Iterator[tuple[str, str, bool]]:
     lines = [(line.strip(), "") if line.startswith("    ") else ("", line) for line in text.splitlines()]
     blocks = re.sub(r"\\\n", " ", "\n".join(code for code, _ in lines)).splitlines()
     spans = [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", "\n".join(prose for _, prose in lines))]
-    for shown, is_whole in [*((line, True) for line in blocks), *((span, False) for span in spans)]:
-        match = TYPED.search(shown) if is_whole else TYPED.match(shown)
+    for example, is_whole in [*((line, True) for line in blocks), *((span, False) for span in spans)]:
+        match = TYPED.search(example) if is_whole else TYPED.match(example)
         if match:
             yield match[1], match[2].strip(), is_whole
 
@@ -101,7 +101,9 @@ def test_each_command_says_what_it_does(name, capsys):
         assert read_help(subparser, capsys).startswith(f"usage: manage.py {name} {word} ")
 
 
-@pytest.mark.parametrize(("program", "words", "is_whole"), SHOWN, ids=[f"{shown[0]} {shown[1]}" for shown in SHOWN])
+@pytest.mark.parametrize(
+    ("program", "words", "is_whole"), SHOWN, ids=[f"{example[0]} {example[1]}" for example in SHOWN]
+)
 def test_what_a_guide_shows_is_taken(program, words, is_whole):
     command = words.split()[0]
     if program == "manage.py":
