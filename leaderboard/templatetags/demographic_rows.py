@@ -8,8 +8,9 @@ from django.utils.safestring import SafeString
 
 from leaderboard.queries.demographics import Board, HeatMapCell, HeatRow, OwnRanking, Ranked
 from leaderboard.rankings.digits import print_value
-from leaderboard.templatetags.board import decimals, ends, nth, without_score
+from leaderboard.templatetags.board import decimals, ends, without_score
 from leaderboard.templatetags.cells import if_indifferent, whisker
+from leaderboard.templatetags.ranking_rows import LEADING, rank_range
 
 register = template.Library()
 
@@ -21,8 +22,6 @@ PLACE = (
     '<td class="num value">{value}{mark}{interval}{missing}{indifferent}</td>\n<td class="scale">{whisker}</td>\n'
     "<td>{kind}</td>{texts}{unscorable}</tr>\n"
 )
-RANGE = ' <span class="range" title="Anywhere from {} to {}, by paired tests">{}–{}</span>'  # noqa: RUF001 (a range)
-LEADING = ' <span class="tag leading" title="Cannot be told from the best">◆ leads</span>'
 
 
 @register.simple_tag
@@ -48,11 +47,10 @@ def places_of_slice(ranking: OwnRanking, board: Board) -> SafeString:
 def _place(row: Ranked, ranking: OwnRanking, board: Board) -> str:
     version, entry = board.version, row.entry
     leads, interval = bool(ranking.leading and row.rank_low == 1), ends(row, version)
-    is_ranged = row.rank_low is not None and row.rank_high is not None
     return PLACE.format(
         look=' class="leads"' if leads else "",
         rank=row.rank,
-        range=RANGE.format(nth(row.rank_low), nth(row.rank_high), row.rank_low, row.rank_high) if is_ranged else "",
+        range=rank_range(row.rank_low, row.rank_high),
         address=escape(reverse("model", args=[entry.slug])),
         name=escape(entry.name),
         leading=LEADING if leads else "",

@@ -68,7 +68,7 @@ def _row(row: Row, ranking: Ranking, size: str, marks_base: bool, names: list[st
         rank=row.rank,
         size=size,
         tie=TIED if row.tied else "",
-        range="" if row.rank_low is None or row.rank_high is None else _range(row.rank_low, row.rank_high),
+        range=rank_range(row.rank_low, row.rank_high),
         gained=gained(row, ranking),
         address=address,
         leading=LEADING if row.leads else "",
@@ -86,8 +86,9 @@ def _row(row: Row, ranking: Ranking, size: str, marks_base: bool, names: list[st
     )
 
 
-def _range(low: int, high: int) -> str:
-    return RANGE.format(nth(low), nth(high), low, high)
+def rank_range(low: int | None, high: int | None) -> str:
+    """The ranks that a model could have beside its own; empty where no tests were made."""
+    return "" if low is None or high is None else RANGE.format(nth(low), nth(high), low, high)
 
 
 def _tags(row: Row, address: str) -> str:
