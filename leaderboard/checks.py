@@ -133,7 +133,7 @@ def find_open_files() -> Iterator[CheckMessage]:
 
 def find_mail_problems() -> Iterator[CheckMessage]:
     """What is wrong with EMAIL_URL and DEFAULT_FROM_EMAIL."""
-    if settings.EMAIL_BACKEND == "django.core.mail.backends.console.EmailBackend":
+    if settings.EMAIL_BACKEND == "leaderboard.terminal_letters.TerminalLetters":
         yield Warning(
             "EMAIL_URL = console://: letters are written to the terminal, so nobody can confirm an address.",
             hint="Set EMAIL_URL to a mail server, as in submission://USER:PASSWORD@smtp.example.org:587.",

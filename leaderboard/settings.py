@@ -422,7 +422,9 @@ if huggingface := _client("HUGGINGFACE"):
 _email = env.dj_email_url("EMAIL_URL", "console://")
 if "EMAIL_BACKEND" not in _email:
     raise ImproperlyConfigured("EMAIL_URL: set it to console://, or as in submission://user:password@host:587")
-EMAIL_BACKEND = _email["EMAIL_BACKEND"]
+EMAIL_BACKEND = _email["EMAIL_BACKEND"].replace(
+    "django.core.mail.backends.console.EmailBackend", "leaderboard.terminal_letters.TerminalLetters"
+)
 EMAIL_HOST = _email["EMAIL_HOST"]
 EMAIL_PORT = _email["EMAIL_PORT"]
 EMAIL_HOST_USER = _email["EMAIL_HOST_USER"]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 from django.db import connection
 
@@ -99,10 +100,21 @@ def start(tmp_path: Path) -> Iterator:
         board.process.wait()
 
 
+def sign_up(board: Board) -> str:
+    """Sign up as a person does and open the link of the letter; the page that it leads to."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{board.port}", timeout=60, follow_redirects=True) as client:
+        client.get("/accounts/signup/")
+        form = {"username": "ada", "email": "ada@example.org", "password1": "a long passphrase"}
+        client.post("/accounts/signup/", data=form | {"csrfmiddlewaretoken": client.cookies["csrftoken"]})
+        board.wait_for("/accounts/confirm-email/", 120)
+        return client.get(re.search(r"\S*(/accounts/confirm-email/\S+)", board.log.read_text())[1]).text
+
+
 def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_data(start):
     board = start()
     board.wait_for("Plumbline is at", 300)
     assert "DistilRoBERTa" in board.page()  # published figures, in the first second
+    assert "ada@example.org" in sign_up(board)  # the address to confirm, by a letter in the terminal
     board.wait_for(": shard ", 300)  # progress, in the terminal
     under_way = re.search(r"(\S+) on \S+ v1: shard ", board.log.read_text())[1]
     os.kill(board.pid_of("celery", "gpu"), signal.SIGKILL)  # the supervisor starts another, which goes on

@@ -43,7 +43,7 @@ def test_a_board_as_it_should_be_has_no_problems(good):
 @pytest.mark.parametrize(
     ("name", "value", "identifier", "remedy"),
     [
-        ("EMAIL_BACKEND", "django.core.mail.backends.console.EmailBackend", "plumbline.W001", "Set EMAIL_URL to"),
+        ("EMAIL_BACKEND", "leaderboard.terminal_letters.TerminalLetters", "plumbline.W001", "Set EMAIL_URL to"),
         ("DEFAULT_FROM_EMAIL", "Plumbline <plumbline@localhost>", "plumbline.W002", "Set DEFAULT_FROM_EMAIL"),
         ("EMAIL_USE_TLS", False, "plumbline.W003", "submission://"),
         ("SITE_URL", "http://board.example.org", "plumbline.W021", "Set SITE_URL"),
