@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from leaderboard.services.artefacts import mark_storage
+from leaderboard.services.storage_marks import MARK
 from leaderboard.state_memo import large_answers, small_answers
 
 PICTURES = Path(os.environ.get("PLUMBLINE_PICTURES") or settings.BASE_DIR / "var" / "pictures")
@@ -88,3 +89,9 @@ def django_db_modify_db_settings(
 def django_db_keepdb() -> bool:
     """Take the database that is there, on SQLite: migrating it finds nothing to do."""
     return connection.vendor == "sqlite"
+
+
+@pytest.fixture(autouse=True)
+def _without_marks() -> None:
+    """The rows of the test before are gone, and with them the database that the storage was marked by."""
+    (Path(settings.MEDIA_ROOT) / MARK).unlink(missing_ok=True)

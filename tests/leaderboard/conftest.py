@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.core.management import call_command
 from django.db import transaction
 from django.db.models import Model
@@ -21,7 +20,6 @@ from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.language_models import add_bundled
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
-from leaderboard.services.storage_marks import MARK
 from scoring.evaluation_sets import build_starter, get
 from scoring.language_models import ResolvedModel
 from scoring.metrics import instruments
@@ -48,12 +46,6 @@ def quick_control_sets(patch: pytest.MonkeyPatch) -> None:
 def without_looks(patch: pytest.MonkeyPatch) -> None:
     """Keep heartbeats from looking whether work was cancelled: their connection sees nothing of a test's rows."""
     patch.setattr(leases, "LOOK_EVERY", 3600.0)
-
-
-@pytest.fixture(autouse=True)
-def _without_marks() -> None:
-    """The rows of the test before are gone, and with them the database that the storage was marked by."""
-    (Path(settings.MEDIA_ROOT) / MARK).unlink(missing_ok=True)
 
 
 @pytest.fixture(autouse=True)
