@@ -52,6 +52,14 @@ REFUSALS = (
     OSError,
 )
 
+MEANINGS = {
+    "bos": "none: the first token of a causal text is not scored; prepend: a token goes before it",
+    "variant": "original: one token is masked at a time; word_l2r: also those after it of the same word",
+    "mask_token": "tokenizer: the tokenizer's own; or an id, as in id:103",
+    "stride": "tokens between windows over a text longer than the context",
+    "precision": "of weights and activations: float32, bfloat16 or float16",
+}
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns 0, 1 where a check finds problems, or 2 after a message on standard error.
@@ -92,7 +100,12 @@ def parser() -> argparse.ArgumentParser:
         help="one text a line; or .jsonl with an object with text on each line; or .json with a list of such objects",
     )
     for field in fields(LikelihoodSettings):
-        perplexity.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
+        perplexity.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            type=type(field.default),
+            default=field.default,
+            help=f"{MEANINGS[field.name]} (default: %(default)s)",
+        )
     perplexity.set_defaults(run=run_perplexity)
     safety = commands.add_parser(
         "safety",
@@ -161,7 +174,7 @@ def parser() -> argparse.ArgumentParser:
         "resumable, into a folder for check-manifest.",
     )
     fetch_command.add_argument("url", metavar="URL", help="as in https://HOST/metrics/METRIC/versions/1/manifest.json")
-    fetch_command.add_argument("folder", type=Path, metavar="FOLDER")
+    fetch_command.add_argument("folder", type=Path, metavar="FOLDER", help="where the files go")
     fetch_command.set_defaults(run=run_fetch_manifest)
     check_command = commands.add_parser(
         "check-manifest",

@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         description="Write wikitext-valid.txt, wikitext-test.txt and bold-wikipedia.txt, one text a line.",
     )
     texts.add_argument("--data", required=True, type=Path, help="folder that holds wikitext-2/ and bold/wikipedia/")
-    texts.add_argument("--output", required=True, type=Path, metavar="FOLDER")
+    texts.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="where the files go")
     texts.set_defaults(run=run_texts)
     distill = commands.add_parser(
         "distill",
@@ -53,12 +53,12 @@ def parser() -> argparse.ArgumentParser:
     )
     distill.add_argument("--teacher", required=True, metavar="REF", help="a hub id, a folder or a GGUF file")
     distill.add_argument("--revision", help="commit, branch or tag of a hub model (default: main, as it is now)")
-    distill.add_argument("--layers", required=True, type=int, nargs="+", metavar="N")
-    distill.add_argument("--hidden", required=True, type=int, nargs="+", metavar="N", help="multiples of 64")
+    distill.add_argument("--layers", required=True, type=int, nargs="+", metavar="N", help="depths")
+    distill.add_argument("--hidden", required=True, type=int, nargs="+", metavar="N", help="widths, multiples of 64")
     distill.add_argument(
         "--texts", required=True, type=Path, nargs="+", metavar="FILE", help="one text a line, or .jsonl, or .json"
     )
-    distill.add_argument("--output", required=True, type=Path, metavar="FOLDER")
+    distill.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="where the students go")
     add_settings(distill, Distillation)
     distill.set_defaults(run=run_distill)
     measure = commands.add_parser(
@@ -67,7 +67,9 @@ def parser() -> argparse.ArgumentParser:
         description="Write a CSV with a row for each model, and print Spearman's correlations of depth, width and "
         "parameters with the safety scores and the perplexity, with 95% intervals.",
     )
-    measure.add_argument("--models", required=True, type=Path, nargs="+", metavar="FOLDER")
+    measure.add_argument(
+        "--models", required=True, type=Path, nargs="+", metavar="FOLDER", help="the students that `distill` made"
+    )
     measure.add_argument(
         "--sentences", required=True, type=Path, metavar="FILE", help="labelled sentences, as toxiGen.json"
     )
@@ -91,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     corpora.add_argument("--count", type=int, default=400, metavar="N", help="texts of a corpus (default: %(default)s)")
     corpora.add_argument("--shortest", type=int, default=100, help="characters of a text (default: %(default)s)")
     corpora.add_argument("--seed", type=int, default=0, help="of texts, terms and places (default: %(default)s)")
-    corpora.add_argument("--output", required=True, type=Path, metavar="FOLDER")
+    corpora.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="where the corpora go")
     corpora.set_defaults(run=run_corpora)
     finetune = commands.add_parser(
         "finetune",
@@ -104,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
     finetune.add_argument(
         "--corpus", required=True, type=Path, action="append", metavar="FILE", help="one text a line; give it twice"
     )
-    finetune.add_argument("--output", required=True, type=Path, metavar="FOLDER")
+    finetune.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="where models and report go")
     add_settings(finetune, FineTuning)
     finetune.set_defaults(run=run_finetune)
     return whole

@@ -145,9 +145,13 @@ def main() -> None:
     """Make what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds wikitext-2/ and bold/wikipedia/")
-    parser.add_argument("--out", type=Path, default=BUNDLED)
-    parser.add_argument("--only", nargs="+", choices=[spec.name for spec in MINIATURES], metavar="NAME")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--out", type=Path, default=BUNDLED, help="where the models go (default: among the bundled ones)"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=[spec.name for spec in MINIATURES], metavar="NAME", help="(default: all)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of weights and texts (default: %(default)s)")
     args = parser.parse_args()
     documents, held_out = load_corpus(args.data, args.seed)
     for spec in MINIATURES:

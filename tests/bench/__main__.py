@@ -37,7 +37,7 @@ TABLES = (
 def main() -> None:
     """Print the tables asked for, all by default."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", default=TABLES, metavar="TABLE")
+    parser.add_argument("tables", nargs="*", default=TABLES, metavar="TABLE", help="(default: all)")
     warnings.simplefilter("ignore")  # the references' own
     os.environ["SLOW_PRECISIONS"] = "bfloat16,float16"  # how slow they are is a figure of the tables
     for name in parser.parse_args().tables:

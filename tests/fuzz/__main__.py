@@ -22,7 +22,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parsers", nargs="*", metavar="PARSER", help=", ".join(PARSERS))
     arguments.add_argument("--runs", type=int, default=100_000, help="inputs of each parser")
-    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--seed", type=int, default=1, help="of the inputs (default: 1)")
     arguments.add_argument("--show", type=int, metavar="NUMBER", help="write this input of the parser instead")
     args = arguments.parse_args()
     if unknown := set(args.parsers) - PARSERS.keys():

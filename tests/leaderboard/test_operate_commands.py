@@ -5,7 +5,8 @@ from argparse import _SubParsersAction
 from io import StringIO
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, get_commands, load_command_class
+from django.core.management.base import CommandParser
 from django.core.management.commands.check import Command as Check
 
 from leaderboard.management.output import BoardCommand
@@ -120,15 +121,29 @@ def test_commands_that_were_there_speak_json_too(rescored, tmp_path):
     assert AuditEvent.objects.filter(verb="cancel rescoring").count() == 1
 
 
-def test_every_command_that_answers_has_json():
-    from django.core.management import get_commands, load_command_class
+def parsers_of(command: str) -> list[CommandParser]:
+    """The parser of a command, or those of its forms where it has several."""
+    parser = load_command_class("leaderboard", command).create_parser("manage.py", command)
+    several = [action.choices for action in parser._actions if isinstance(action, _SubParsersAction)]
+    return list(several[0].values()) if several else [parser]
 
+
+def test_every_command_that_answers_has_json():
     servers = {"demo_drift", "migrate", "seed", "seed_synthetic", "up"}  # and those that are Django's
     ours = {name for name, app in get_commands().items() if app == "leaderboard"} - servers
     assert len(ours) > 15
-    for name in ours:
-        parser = load_command_class("leaderboard", name).create_parser("manage.py", name)
-        several = [action.choices for action in parser._actions if isinstance(action, _SubParsersAction)]
-        for form in several[0].values() if several else [parser]:
-            assert "--json" in form.format_help(), form.prog
+    for form in (form for name in ours for form in parsers_of(name)):
+        assert "--json" in form.format_help(), form.prog
     assert not issubclass(Check, BoardCommand)
+
+
+def test_every_argument_of_every_command_says_what_it_is():
+    ours = [name for name, app in get_commands().items() if app == "leaderboard"]
+    silent = [
+        f"{form.prog} {action.dest}"
+        for name in ours
+        for form in parsers_of(name)
+        for action in form._actions
+        if not action.help
+    ]
+    assert silent == []

@@ -190,7 +190,7 @@ def main() -> None:
     """Print the tables asked for, all by default."""
     names = ("limit", "kept", "anew", "mixed", "peer", "growth")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", default=names, metavar="TABLE")
+    parser.add_argument("tables", nargs="*", default=names, metavar="TABLE", help="(default: all)")
     tables = parser.parse_args().tables
     environment = open_board(MODELS)
     print(HEAD + "\n|---|---|---|---|---|---|---|---|---|---|")

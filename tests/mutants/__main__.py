@@ -126,7 +126,7 @@ def print_results(mutants: list[Mutant], verdicts: dict[str, Verdict]) -> Counte
 def main() -> int:
     """Draw and try. Returns 1 where a mutant survives for which no reason is noted."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--count", type=int, default=100, help="how many are drawn")
     parser.add_argument("--minutes", type=float, default=28.0, help="begin none later; the next run goes on there")
     parser.add_argument("--show", type=int, metavar="NUMBER", help="print this mutant and the tests that touch it")

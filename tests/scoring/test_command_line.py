@@ -6,6 +6,8 @@ import math
 import shutil
 import subprocess
 import sys
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +15,10 @@ import pytest
 from scipy import stats
 
 import scoring
-from scoring.__main__ import main
+from scoring.__main__ import main, parser
 from scoring.language_models import BUNDLED
 from scoring.scorers import get_scorer
+from scoring.training.__main__ import parser as training_parser
 from tests.data import IMPLICIT_HATE, TOXIGEN, needs_implicit_hate, needs_toxigen
 from tests.scoring.conftest import loaded_miniature
 from tests.scoring.reference import causal_sentence, masked_sentence, perplexity
@@ -288,3 +291,17 @@ def test_pickled_weights_of_a_scorer_are_converted_once(tmp_path, capsys):
         code, _, err = run(capsys, "convert-scorer", *arguments)
         assert code != 0
         assert says in err
+
+
+def commands_of(whole: ArgumentParser) -> Iterator[ArgumentParser]:
+    """The parser of each command."""
+    for action in whole._actions:
+        if isinstance(action, _SubParsersAction):
+            yield from action.choices.values()
+
+
+@pytest.mark.parametrize("whole", [parser(), training_parser()], ids=["scoring", "training"])
+def test_every_argument_of_every_command_says_what_it_is(whole):
+    commands = list(commands_of(whole))
+    assert len(commands) >= 5
+    assert [f"{one.prog} {action.dest}" for one in commands for action in one._actions if not action.help] == []

@@ -15,7 +15,7 @@ class Command(BoardCommand):
     help = "Make a metric with its own ranking, from texts on the board, a protocol, a scorer and a formula."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("slug")
+        parser.add_argument("slug", help="what addresses and commands call it: small letters, digits and -")
         parser.add_argument("--title", help="what pages call it (default: the slug)")
         parser.add_argument("--evaluation-set", required=True, help="slug of imported texts")
         parser.add_argument(

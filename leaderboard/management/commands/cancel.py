@@ -13,7 +13,7 @@ class Command(BoardCommand):
     help = "Cancel runs or scorings that wait or run; `manage.py retry` queues them again."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("kind", choices=list(STEERED))
+        parser.add_argument("kind", choices=list(STEERED), help="what the numbers count")
         parser.add_argument("number", nargs="+", type=int, help="as `manage.py work` lists them")
 
     def handle(self, kind: str, number: list[int], **options: Any) -> None:

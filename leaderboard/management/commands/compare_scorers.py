@@ -18,7 +18,9 @@ class Command(RefusableCommand):
         parser.add_argument("a", help="a metric, or one of its versions as METRIC@VERSION")
         parser.add_argument("b", help="another one that scored the same runs")
         parser.add_argument("--texts", type=int, default=MOST_TEXTS, help=f"at most so many (default: {MOST_TEXTS})")
-        parser.add_argument("--format", default="table", choices=["table", "csv", "json"])
+        parser.add_argument(
+            "--format", default="table", choices=["table", "csv", "json"], help="how it is printed (default: table)"
+        )
         json_format(parser)
 
     def handle(self, a: str, b: str, **options: Any) -> None:

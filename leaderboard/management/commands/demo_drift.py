@@ -30,7 +30,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=int, default=8001)
+        parser.add_argument("--port", type=int, default=8001, help="of its web server (default: 8001)")
         parser.add_argument("--once", action="store_true", help="end when the board has put itself right")
 
     def handle(self, port: int, **options: Any) -> None:

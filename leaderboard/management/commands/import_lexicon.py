@@ -17,7 +17,7 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="small letters, digits and -, as in farrell")
-        parser.add_argument("folder", type=Path)
+        parser.add_argument("folder", type=Path, help="holds a text file for each category")
         parser.add_argument(
             "--replace", action="store_true", help="in place of one of that name: all entries are scored again with it"
         )

@@ -14,7 +14,7 @@ class Command(RefusableCommand):
     help = "Fill an empty board from a package that `export` wrote: the same standings and history."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("package", type=Path, metavar="FOLDER|FILE.zip")
+        parser.add_argument("package", type=Path, metavar="FOLDER|FILE.zip", help="as `export` wrote it")
         parser.add_argument("--json", action="store_true", help="print what was imported as JSON")
 
     def handle(self, package: Path, **options: Any) -> None:

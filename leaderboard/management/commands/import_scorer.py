@@ -16,7 +16,7 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="of the scorer, as in detoxify-original or classifier:ORG/NAME")
-        parser.add_argument("folder", type=Path)
+        parser.add_argument("folder", type=Path, help="holds its checkpoint")
 
     def handle(self, name: str, folder: Path, **options: Any) -> None:
         try:

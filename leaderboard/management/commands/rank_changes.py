@@ -39,7 +39,9 @@ class Command(RefusableCommand):
             choices=Standing.Population.values,
             help="among whom, where a metric ranks kinds apart (default: the first kind there is)",
         )
-        parser.add_argument("--format", default="table", choices=["table", "csv", "json"])
+        parser.add_argument(
+            "--format", default="table", choices=["table", "csv", "json"], help="how it is printed (default: table)"
+        )
         json_format(parser)
 
     def handle(self, metric: str, **options: Any) -> None:

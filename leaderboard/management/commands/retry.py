@@ -15,7 +15,7 @@ class Command(BoardCommand):
     help = "Queue failed or cancelled runs or scorings again: by number, or all that failed."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("kind", choices=list(STEERED))
+        parser.add_argument("kind", choices=list(STEERED), help="what the numbers count")
         parser.add_argument("number", nargs="*", type=int, help="as `manage.py work` lists them")
         parser.add_argument("--failed", action="store_true", help="all that failed, in place of numbers")
         parser.add_argument("--metric", default="", help="with --failed: of this metric only")

@@ -13,10 +13,12 @@ class Command(RefusableCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--models", type=int, default=1000)
+        parser.add_argument("--models", type=int, default=1000, help="models that the metric ranks (default: 1000)")
         parser.add_argument("--slices", type=int, default=14, help="of each measure, with the average among them")
-        parser.add_argument("--versions", type=int, default=20)
-        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--versions", type=int, default=20, help="versions of the metric (default: 20)")
+        parser.add_argument(
+            "--seed", type=int, default=0, help="of the random numbers: the same ones for the same seed (default: 0)"
+        )
 
     def handle(self, models: int, slices: int, versions: int, seed: int, **options: Any) -> None:
         metric = seed_synthetic(Size(models, slices, versions), seed, lambda line: self.stdout.write(line))

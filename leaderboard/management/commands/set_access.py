@@ -13,7 +13,7 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("model", help="slug of the model")
-        parser.add_argument("access", choices=LanguageModel.Access.values)
+        parser.add_argument("access", choices=LanguageModel.Access.values, help="who may use the model")
         parser.add_argument("--reason", required=True, help="why: stays in the change log for good")
 
     def handle(self, model: str, access: str, reason: str, **options: Any) -> None:

@@ -38,8 +38,20 @@ class Command(BoardCommand):
             parser.add_argument(
                 f"--{field.name.replace('_', '-')}", type=kind, default=..., metavar="N", help=help_text
             )
-        parser.add_argument("--outdated", dest=OUTDATED, default=..., choices=Metric.OutdatedPolicy.values)
-        parser.add_argument("--flagged", dest=FLAGGED, default=..., choices=Metric.FlagPolicy.values)
+        parser.add_argument(
+            "--outdated",
+            dest=OUTDATED,
+            default=...,
+            choices=Metric.OutdatedPolicy.values,
+            help="entries that cannot be scored again: keep them, flagged, or leave them out of the new version",
+        )
+        parser.add_argument(
+            "--flagged",
+            dest=FLAGGED,
+            default=...,
+            choices=Metric.FlagPolicy.values,
+            help="entries that people should look at first: held back until a moderator releases them, or marked",
+        )
         parser.add_argument("--reason", default="", help="why: stays in the change log for good")
 
     def handle(self, metric: str, reason: str, **options: Any) -> None:

@@ -12,7 +12,7 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="name or e-mail address")
-        parser.add_argument("role", choices=[role.name for role in ROLES])
+        parser.add_argument("role", choices=[role.name for role in ROLES], help="in place of the one before")
 
     def handle(self, user: str, role: str, **options: Any) -> None:
         account = user_called(user)

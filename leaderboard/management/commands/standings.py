@@ -30,7 +30,12 @@ class Command(RefusableCommand):
         moment = parser.add_mutually_exclusive_group()
         moment.add_argument("--as-of", type=day_called, metavar="DATE", help="as in 2026-11-21")
         moment.add_argument("--metric-version", type=int, metavar="V", help="number of a published version")
-        parser.add_argument("--format", default="table", choices=["table", "json", "csv", "latex", "markdown"])
+        parser.add_argument(
+            "--format",
+            default="table",
+            choices=["table", "json", "csv", "latex", "markdown"],
+            help="how it is printed (default: table)",
+        )
         json_format(parser)
 
     def handle(self, metric: str, **options: Any) -> None:

@@ -17,7 +17,11 @@ class Command(BoardCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("step", choices=["check", "move", "gc"])
+        parser.add_argument(
+            "step",
+            choices=["check", "move", "gc"],
+            help="look for missing and differing files, move to STORAGE_URL, or delete what nothing refers to",
+        )
         parser.add_argument("--from-start", action="store_true", help="check: do not go on with an interrupted check")
         parser.add_argument("--dry-run", action="store_true", help="gc: only list what would be deleted")
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.files import File
 from django.core.management.base import CommandError, CommandParser
+from django.forms import Field
 from tqdm import tqdm
 
 from leaderboard.card.form import FIELDS
@@ -14,6 +15,8 @@ from leaderboard.management.lookup import user_called
 from leaderboard.management.output import RefusableCommand
 from leaderboard.models import LanguageModel, Submission
 from leaderboard.submissions import intake
+from leaderboard.submissions.forms.hub import HubForm
+from leaderboard.submissions.forms.outputs import OutputsForm, ToolForm
 from leaderboard.submissions.queries.progress import SubmissionProgress, describe_submissions, submissions_by
 
 POLL_SECONDS = 0.5
@@ -41,10 +44,14 @@ class Command(RefusableCommand):
         tool.add_argument("file", type=Path, help="as the tool wrote it")
         tool.add_argument("--results", type=Path, help="results_*.json of lm-evaluation-harness")
         tool.add_argument("--leave-out-others", action="store_true", default=None, help="where it has other prompts")
-        for form, more in ((hub, OF_HUB), (outputs, OF_OUTPUTS), (tool, OF_TOOL)):
+        for form, fields, more in (
+            (hub, HubForm.base_fields, OF_HUB),
+            (outputs, OutputsForm.base_fields, OF_OUTPUTS),
+            (tool, ToolForm.base_fields, OF_TOOL),
+        ):
             form.add_argument("--metric", action="append", dest="metrics", metavar="SLUG", help="may be given again")
             for name in (*OF_ALL, *more):
-                form.add_argument(f"--{name.replace('_', '-')}")
+                form.add_argument(f"--{name.replace('_', '-')}", help=describe(fields[name]))
             form.add_argument("--as", dest="user", metavar="USER", help="whose submission it is")
             form.add_argument("--wait", action="store_true", help="show progress until it is ranked")
             form.add_argument("--json", action="store_true", help="say it as the API does")
@@ -99,6 +106,11 @@ class Command(RefusableCommand):
                 if progress.state == State.RANKED or progress.state in WAITS_FOR_SOMEBODY:
                     return
                 time.sleep(POLL_SECONDS)
+
+
+def describe(field: Field) -> str:
+    """What a field of a form says of itself, as help of an argument."""
+    return f"{field.label}. {field.help_text}".strip().replace("%", "%%")
 
 
 def in_words(progress: SubmissionProgress) -> str:

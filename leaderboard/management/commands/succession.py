@@ -24,7 +24,9 @@ class Command(RefusableCommand):
         parser.add_argument(
             "--begin", metavar="REASON", help="let the successor take over: all entries are scored by it"
         )
-        parser.add_argument("--format", default="table", choices=["table", "csv", "json"])
+        parser.add_argument(
+            "--format", default="table", choices=["table", "csv", "json"], help="how it is printed (default: table)"
+        )
         json_format(parser)
 
     def handle(self, metric: str, **options: Any) -> None:

@@ -23,8 +23,12 @@ class Command(RefusableCommand):
     help = "Everything on this machine: database, seed, web, workers and beat under one supervisor. Ctrl-C stops it."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1")
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument(
+            "--host",
+            default="127.0.0.1",
+            help="address that the web server listens on (default: 127.0.0.1, this machine only)",
+        )
+        parser.add_argument("--port", type=int, default=8000, help="of the web server (default: 8000)")
         parser.add_argument("--no-seed", action="store_true", help="leave the database as it is")
 
     def handle(self, host: str, port: int, no_seed: bool, **options: Any) -> None:

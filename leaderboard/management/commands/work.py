@@ -21,7 +21,9 @@ class Command(BoardCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("kind", nargs="?", choices=list(STEERED), help="list these (default: queues and workers)")
-        parser.add_argument("--state", default="", choices=list(STATES))
+        parser.add_argument(
+            "--state", default="", choices=list(STATES), help="list what is in this state (default: all)"
+        )
         parser.add_argument("--metric", default="", help="slug of the metric")
         parser.add_argument("--search", default="", metavar="WORDS", help="in the model's name or slug")
         parser.add_argument("--most", type=int, default=MOST, help=f"show at most so many (default: {MOST})")
