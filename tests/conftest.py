@@ -35,9 +35,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_configure() -> None:
     """Have each test load its own models and read its own board; processes of their own keep both, as on a board."""
     settings.KEPT_MODELS_GB = 0.0
-    small_answers.most = large_answers.most = (
-        0  # a test that is rolled back leaves the next one the same state with other rows
-    )
+    settings.PASSWORD_HASHERS = ["tests.passwords.QuickHasher"]
+    # A test that is rolled back leaves the next one the same state with other rows.
+    small_answers.most = large_answers.most = 0
 
 
 @pytest.hookimpl(tryfirst=True)

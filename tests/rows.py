@@ -23,6 +23,7 @@ from django.db import connection, models, transaction
 from leaderboard.models import Artefact, Release
 
 MOST_AGE = 3600.0  # seconds
+ROWS_A_STATEMENT = 500
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,15 @@ def read_rows(model: type[models.Model]) -> Rows:
 
 def load_board(board: Board) -> None:
     """Write the rows of `board` into the database, whose tables are empty."""
+    mark = "?" if connection.vendor == "sqlite" else "%s"
     with transaction.atomic(), connection.cursor() as cursor:
+        driver = connection.connection.cursor()  # Django's own looks at each of the marks
         for rows in board:
-            places = ", ".join(["%s"] * len(rows.columns))
-            table = _names([rows.model._meta.db_table])
-            statement = f"INSERT INTO {table} ({_names(rows.columns)}) VALUES "  # noqa: S608 (names of models)
-            if connection.vendor == "postgresql":
-                whole = b", ".join(cursor.mogrify(f"({places})", row) for row in rows.values)
-                cursor.execute(statement + whole.decode())
-            else:
-                cursor.executemany(f"{statement}({places})", rows.values)
+            statement = f"INSERT INTO {_names([rows.model._meta.db_table])} ({_names(rows.columns)}) VALUES "  # noqa: S608 (names of models)
+            place = f"({', '.join([mark] * len(rows.columns))})"
+            for first in range(0, len(rows.values), ROWS_A_STATEMENT):
+                few = rows.values[first : first + ROWS_A_STATEMENT]
+                driver.execute(statement + ", ".join([place] * len(few)), [value for row in few for value in row])
         for statement in connection.ops.sequence_reset_sql(no_style(), [rows.model for rows in board]):
             cursor.execute(statement)
 

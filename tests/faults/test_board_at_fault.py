@@ -53,11 +53,10 @@ from tests.leaderboard.living import (
     submit,
     waiting,
 )
-from tests.leaderboard.test_accounts import _quick_hashes
 from tests.leaderboard.test_submit_outputs import continued
 from tests.scoring.contributed.files import json_lines
 
-__all__ = ["_quick_hashes", "_without_looks", "prompts", "stage"]
+__all__ = ["_without_looks", "prompts", "stage"]
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db]
 

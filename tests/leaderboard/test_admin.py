@@ -14,9 +14,6 @@ from leaderboard.people.services.roles import role_of, set_role
 from leaderboard.people.services.tokens import make_token
 from leaderboard.services.outbox import post
 from tests.leaderboard.conftest import CAUSAL
-from tests.leaderboard.test_accounts import _quick_hashes
-
-__all__ = ["_quick_hashes"]
 
 pytestmark = pytest.mark.django_db
 

@@ -23,9 +23,7 @@ from leaderboard.rankings.changes import record_of
 from leaderboard.services.publish import publish_standings
 from tests.leaderboard.ranks import ranked
 from tests.leaderboard.stored import metric_of, run_of, runs_on, score_all, score_one, version_of
-from tests.leaderboard.test_accounts import _quick_hashes, person
-
-__all__ = ["_quick_hashes"]
+from tests.leaderboard.test_accounts import person
 
 pytestmark = pytest.mark.django_db
 

@@ -13,9 +13,9 @@ from leaderboard.submissions.services.moderation import decide
 from scoring.refusals import Refused
 from tests.leaderboard.living import SLUG
 from tests.leaderboard.submitting import ada, begun, page, person, ranked, sent, small, small_rows, stage
-from tests.leaderboard.test_accounts import _quick_hashes, posted
+from tests.leaderboard.test_accounts import posted
 
-__all__ = ["_quick_hashes", "ada", "small", "small_rows", "stage"]
+__all__ = ["ada", "small", "small_rows", "stage"]
 
 State = Submission.State
 

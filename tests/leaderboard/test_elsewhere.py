@@ -19,10 +19,8 @@ from leaderboard.models import Invitation
 from leaderboard.people.services.accounts import is_confirmed, may_submit
 from leaderboard.people.services.invitations import invite
 from tests.faults.worker import database_url
-from tests.leaderboard.test_accounts import _quick_hashes, person, signed_in
+from tests.leaderboard.test_accounts import person, signed_in
 from tests.loopback import QuietHandler, serving
-
-__all__ = ["_quick_hashes"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 

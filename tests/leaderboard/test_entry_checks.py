@@ -16,10 +16,8 @@ from leaderboard.submissions.services.entry_decisions import decide
 from leaderboard.submissions.services.evaluations import EvaluationStep, evaluations
 from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
-from tests.leaderboard.test_accounts import _quick_hashes, person
+from tests.leaderboard.test_accounts import person
 from tests.scoring.language_models import tiny
-
-__all__ = ["_quick_hashes"]
 
 pytestmark = pytest.mark.django_db
 

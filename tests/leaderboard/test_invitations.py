@@ -17,9 +17,7 @@ from leaderboard.models import AuditEvent, Invitation
 from leaderboard.people.services.credentials import digest
 from leaderboard.people.services.invitations import find_invitation, invite, revoke_invitation, use_invitation
 from scoring.refusals import Refused
-from tests.leaderboard.test_accounts import _quick_hashes, person, posted, sign_up
-
-__all__ = ["_quick_hashes"]
+from tests.leaderboard.test_accounts import person, posted, sign_up
 
 pytestmark = pytest.mark.django_db
 

@@ -16,9 +16,7 @@ from leaderboard.submissions.services.workspace import send_again
 from scoring.refusals import Refused
 from tests.leaderboard.living import SLUG, small_metric, standing_in
 from tests.leaderboard.submitting import entered_by_number, person, sent
-from tests.leaderboard.test_accounts import _quick_hashes, posted
-
-__all__ = ["_quick_hashes"]
+from tests.leaderboard.test_accounts import posted
 
 pytestmark = pytest.mark.django_db
 

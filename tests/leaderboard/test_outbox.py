@@ -16,9 +16,7 @@ from leaderboard.services import outbox
 from leaderboard.services.outbox import post, send_due
 from leaderboard.worker import SENDERS
 from tests.leaderboard.submitting import sent
-from tests.leaderboard.test_accounts import _quick_hashes, person
-
-__all__ = ["_quick_hashes"]
+from tests.leaderboard.test_accounts import person
 
 pytestmark = pytest.mark.django_db
 

@@ -18,9 +18,9 @@ from leaderboard.tasks import collect_one
 from scoring.language_models import BUNDLED, product_rates
 from scoring.language_models.product_rates import ProductRates
 from tests.leaderboard.conftest import CAUSAL
-from tests.leaderboard.test_submit_as_run import ID, _quick_hashes, person, refused, send, signed_in, stage
+from tests.leaderboard.test_submit_as_run import ID, person, refused, send, signed_in, stage
 
-__all__ = ["_quick_hashes", "stage"]
+__all__ = ["stage"]
 
 pytestmark = pytest.mark.django_db
 SLOW = ProductRates("alpha (a processor, 2 cores)", {"float32": 150.0, "bfloat16": 30.0, "float16": 15.0})

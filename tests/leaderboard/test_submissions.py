@@ -62,11 +62,11 @@ from tests.leaderboard.submitting import (
     stage,
     submit_of_the_board,
 )
-from tests.leaderboard.test_accounts import _quick_hashes, posted
+from tests.leaderboard.test_accounts import posted
 from tests.standin_hub import StandInHub
 from tests.tiny_classifiers import save_classifier
 
-__all__ = ["_quick_hashes", "ada", "small", "small_rows", "stage"]
+__all__ = ["ada", "small", "small_rows", "stage"]
 
 pytestmark = pytest.mark.django_db
 

@@ -25,9 +25,7 @@ from leaderboard.submissions.services.refusals import SubmissionRefused
 from scoring.evaluation_sets import get
 from tests.chatting import chat_model
 from tests.leaderboard.bad_submissions import ID, Scene, scene
-from tests.leaderboard.test_accounts import _quick_hashes, person
-
-__all__ = ["_quick_hashes"]
+from tests.leaderboard.test_accounts import person
 
 pytestmark = pytest.mark.django_db
 

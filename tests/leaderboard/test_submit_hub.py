@@ -50,9 +50,7 @@ from scoring.refusals import Refused
 from tests.leaderboard.bad_submissions import BAD, ID, Bad, Scene, scene
 from tests.leaderboard.conftest import CAUSAL, MASKED, finish, starter_metric
 from tests.leaderboard.living import fetch_files
-from tests.leaderboard.test_accounts import _quick_hashes, person
-
-__all__ = ["_quick_hashes"]
+from tests.leaderboard.test_accounts import person
 
 pytestmark = pytest.mark.django_db
 

@@ -49,11 +49,11 @@ from tests.leaderboard.contributing import (
     stored,
     uploaded,
 )
-from tests.leaderboard.test_accounts import _quick_hashes, person
+from tests.leaderboard.test_accounts import person
 from tests.scoring.contributed.files import NAMES, comma_separated, json_lines, parquet, written
 from tests.scoring.contributed.test_hostile import packed
 
-__all__ = ["_quick_hashes", "prompts", "stage"]
+__all__ = ["prompts", "stage"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 

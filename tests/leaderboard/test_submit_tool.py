@@ -14,11 +14,11 @@ from scoring.contributed import Flaw
 from scoring.evaluation_sets import Prompt, build_starter, get
 from tests.leaderboard import living
 from tests.leaderboard.contributing import nothing_is_left, numbers, rank, read_all, refused, send, stage, uploaded
-from tests.leaderboard.test_accounts import _quick_hashes, person
+from tests.leaderboard.test_accounts import person
 from tests.scoring.contributed.prompts import PROMPTS, K, continuation
 from tests.scoring.contributed.test_logs import RESULTS, SAMPLES, archive, inspect_log, log, samples, scenario_state
 
-__all__ = ["_quick_hashes", "stage"]
+__all__ = ["stage"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.either_database]
 

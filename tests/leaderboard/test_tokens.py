@@ -17,9 +17,7 @@ from leaderboard.people.services.credentials import digest
 from leaderboard.people.services.roles import set_role
 from leaderboard.people.services.tokens import MOST_TOKENS, TokenRefused, make_token, owner_of, revoke_token
 from scoring.refusals import Refused
-from tests.leaderboard.test_accounts import _quick_hashes, person
-
-__all__ = ["_quick_hashes"]
+from tests.leaderboard.test_accounts import person
 
 pytestmark = pytest.mark.django_db
 

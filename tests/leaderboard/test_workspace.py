@@ -30,9 +30,8 @@ from tests.leaderboard.submitting import (
     stage,
     submit_of_the_board,
 )
-from tests.leaderboard.test_accounts import _quick_hashes
 
-__all__ = ["_quick_hashes", "ada", "small", "small_rows", "stage"]
+__all__ = ["ada", "small", "small_rows", "stage"]
 
 pytestmark = pytest.mark.django_db
 
