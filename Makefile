@@ -15,8 +15,8 @@ export PYTHONUNBUFFERED := 1
 unexport PYTHONDONTWRITEBYTECODE
 # Three processes, as tests often wait for a browser or a worker; one thread in each, or they wait for one another.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
-# What has no test in the fast layer is not even collected there where that takes seconds.
-FAST := -m "not browser and not faults and not slow" --ignore tests/browser --ignore tests/faults \
+# A process for each core, as nothing waits; and what has no test in it is not collected where that alone takes seconds.
+FAST := --numprocesses logical -m "not browser and not faults and not slow" --ignore tests/browser --ignore tests/faults \
 	--ignore tests/leaderboard/test_api_fuzzed.py -p no:schemathesis
 
 .DEFAULT_GOAL := help

@@ -233,6 +233,7 @@ def package_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_pins_behind_their_newest_version_are_those_of_the_locks(write, package_index, capsys):
     installed = version("pytest")
     for lock in records.LOCKS:
@@ -271,6 +272,7 @@ def test_a_process_that_ends_before_it_is_ready_is_named(write):
 WIDTH, HEIGHT = 120, 60
 
 
+@pytest.mark.slow
 def test_the_whole_screen_is_not_longer_than_a_screen(write, capsys, monkeypatch):
     """However much there is to say: thirty packages, hundreds of long functions and circles, every pin behind."""
     for number in range(300):

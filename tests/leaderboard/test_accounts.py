@@ -59,6 +59,7 @@ def signed_in(client: Client) -> bool:
     return "_auth_user_id" in client.session
 
 
+@pytest.mark.slow
 def test_a_person_signs_up_confirms_logs_in_and_out(client):
     assert sign_up(client).url == reverse("account_email_verification_sent")
     user = User.objects.get(username="ada")
@@ -248,6 +249,7 @@ def test_an_account_is_locked_for_a_while_after_five_wrong_passwords_even_from_f
     assert not signed_in(client)
 
 
+@pytest.mark.slow
 def test_an_address_that_guesses_at_many_accounts_is_stopped(client):
     said = [log_in(client, f"person{number}", "guess").content.decode() for number in range(11)]
     assert ["Too many" in page for page in said] == [False] * 10 + [True]
@@ -257,6 +259,7 @@ def test_an_address_that_guesses_at_many_accounts_is_stopped(client):
     assert signed_in(elsewhere)
 
 
+@pytest.mark.slow
 def test_many_requests_of_one_address_get_a_page_that_says_what_to_do(client):
     pages = [client.post(reverse("account_login"), {}) for _ in range(31)]
     assert [page.status_code for page in pages] == [200] * 30 + [429]
@@ -268,6 +271,7 @@ def test_attempts_are_counted_where_every_process_of_the_board_counts(settings):
     assert settings.CACHES["default"]["BACKEND"].endswith("TableCache")
 
 
+@pytest.mark.slow
 def test_behind_a_proxy_attempts_are_counted_by_the_address_the_proxy_names(settings):
     settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1
     person()

@@ -40,6 +40,7 @@ def staff() -> Client:
     return client
 
 
+@pytest.mark.slow
 def test_there_is_no_second_way_in(client):
     User.objects.create_superuser("chief", "chief@example.org", "a long passphrase")
     entrance = client.get(INDEX, follow=True)
@@ -63,6 +64,7 @@ def test_who_is_not_staff_is_refused(client, role):
         assert client.get(path, follow=True).status_code == 403
 
 
+@pytest.mark.slow
 def test_every_table_is_there_can_be_searched_and_shows_no_secret(client, chief, measured_board):
     token, secret = make_token(chief, "nightly")
     invitation, _ = invite("http://x")

@@ -98,6 +98,7 @@ def test_models_of_one_kind_are_correlated_by_themselves(client, papers):
     assert f"{expected:.2f}" in {cell[:4] for row in table(html, MATRIX) for cell in row}
 
 
+@pytest.mark.slow
 def test_kinds_of_models_are_pooled_only_where_a_reader_asks(client, papers):
     text, rows = said(html := page(client, UNPOOLED + OF_THE_PAPERS)), table(html, MATRIX)
     assert "Measures of likelihoods are of the masked models alone here, 17 of 24" in text
@@ -194,6 +195,7 @@ def test_what_does_not_exist_is_refused_with_a_sentence(client, papers):
     assert "13 measures are asked for, and 12 fit" in refused(client, PUBLISHED + many)
 
 
+@pytest.mark.slow
 def test_measured_numbers_are_shown_where_there_are_enough_and_published_ones_otherwise(client, papers):
     assert "Published figures" in said(page(client, "/agreement/")).split("With its 95% interval")[0]
     metrics = [Metric.objects.get(slug=slug) for slug in ("toxicity-profanity", "toxicity-detoxify-original")]
@@ -236,6 +238,7 @@ def count(client, address: str) -> int:
     return len(queries)
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_the_board(client, papers):
     metrics = [Metric.objects.get(slug=slug) for slug in ("toxicity-profanity", "toxicity-detoxify-original")]
     for metric in metrics:
@@ -501,6 +504,7 @@ def test_a_measure_without_models_of_a_kind_is_left_out_of_its_matrix(client, tw
     assert len(table(html, f"{MATRIX}: Masked models")) == 3
 
 
+@pytest.mark.slow
 def test_published_entries_stand_beside_measured_ones_where_a_reader_asks(client, papers):
     measured("safety-toxigen", {f"Model {number}": 0.4 + number / 50 for number in range(5)})
     measured("safety-implicit-hate", {f"Model {number}": 0.4 + number**2 / 90 for number in range(5)}, name="all")

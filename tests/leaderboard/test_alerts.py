@@ -146,6 +146,7 @@ def test_a_drift_that_was_over_before_anybody_looked_is_told_too(board, stage, r
     assert receiver.events() == [("opened", "drift"), ("resolved", "drift")]
 
 
+@pytest.mark.slow
 def test_failures_are_told_by_kind_and_reason_and_are_over_when_begun_anew(board, receiver):
     failed = [fail(board, number) for number in (3, 4)]
     told()
@@ -166,6 +167,7 @@ def test_failures_are_told_by_kind_and_reason_and_are_over_when_begun_anew(board
     assert receiver.events()[2:] == [("opened", "failed")]
 
 
+@pytest.mark.slow
 def test_work_without_workers_is_told_until_one_lives(board, receiver, settings):
     scoring = evaluate.request_evaluation(living.entrant(3, board), board, send=False)
     told()
@@ -220,6 +222,7 @@ def test_a_quiet_board_tells_nothing(board, receiver):
 # How it is delivered
 
 
+@pytest.mark.slow
 def test_a_receiver_that_fails_is_tried_again_with_growing_pauses_until_it_is_back(board, receiver):
     fail(board, 3)
     alerts.look()
@@ -242,6 +245,7 @@ def test_a_receiver_that_fails_is_tried_again_with_growing_pauses_until_it_is_ba
     assert (message.attempts, message.error, message.sent_at is not None) == (4, "", True)
 
 
+@pytest.mark.slow
 def test_one_that_is_away_or_slow_is_given_time_but_not_the_whole_round(board, receiver, settings, monkeypatch):
     fail(board, 3)
     alerts.look()
@@ -262,6 +266,7 @@ def test_one_that_is_away_or_slow_is_given_time_but_not_the_whole_round(board, r
     assert OutboxMessage.objects.get().error == "ConnectError"
 
 
+@pytest.mark.slow
 def test_that_it_is_over_is_not_told_before_that_it_began(board, receiver):
     scoring = fail(board, 3)
     receiver.status = 500
@@ -410,6 +415,7 @@ def test_the_command_lists_what_is_open(board, receiver):
     assert (found["incidents"][0]["kind"], found["undelivered"]) == ("failed", 1)
 
 
+@pytest.mark.slow
 def test_a_look_costs_a_bounded_number_of_queries(board, django_assert_max_num_queries):
     for number in range(3, 9):
         fail(board, number)

@@ -111,6 +111,7 @@ def test_standings_are_those_of_the_page(client, rude, asked, of_page):
     assert found["versions"][0]["scorer_fingerprint"] == page["scorer_fingerprint"]
 
 
+@pytest.mark.slow
 def test_each_kind_is_ranked_by_itself_or_all_together_as_on_the_page(client, board):
     slice_ = "women"
     for population, query in (("", ""), ("all", "&kind=all"), ("masked", "&kind=masked")):
@@ -240,6 +241,7 @@ def test_other_methods_are_refused_in_the_same_shape(client, rude):
     assert int(head["Content-Length"]) == len(client.get("/api/v1/models").content)
 
 
+@pytest.mark.slow
 def test_who_has_an_answer_is_not_sent_it_again_until_the_board_changes(client, rude):
     path = "/api/v1/metrics/rude/standings"
     first = client.get(path, headers={"Cookie": "sessionid=whoever"})
@@ -264,6 +266,7 @@ def test_an_answer_is_made_once_for_each_state_of_the_board(client, rude, settin
     assert board_stamp().kept
 
 
+@pytest.mark.slow
 def test_pages_of_other_origins_may_read_without_cookies_and_tokens(client, rude):
     answer = client.get("/api/v1/models", headers={"Origin": "https://elsewhere.example"})
     assert answer["Access-Control-Allow-Origin"] == "*"

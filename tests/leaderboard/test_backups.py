@@ -305,6 +305,7 @@ def test_a_backup_of_an_earlier_release_is_restored_and_migrated(transactional_d
         assert counted.split() == [str(manifest.rows["leaderboard_standing"]), "1"]
 
 
+@pytest.mark.slow
 def test_age_and_gpg_encrypt_and_a_wrong_key_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     own, other = (pyrage.x25519.Identity.generate() for _ in range(2))
     sealed = cipher_for([str(own.to_public())]).encrypt(b"texts")
@@ -373,6 +374,7 @@ def told_of_time() -> str:
     return incident.summary if incident else ""
 
 
+@pytest.mark.slow
 def test_a_database_older_than_its_storage_is_told_until_somebody_says_that_it_is_meant_to_be(marked: None):
     assert told_of_time() == ""
     newest = Artefact.objects.latest("pk")

@@ -114,6 +114,7 @@ def test_the_same_value_gets_the_same_answer_by_each_way(name, value):
     assert {way.__name__: way(name, value) for way in ways} == {way.__name__: expected for way in ways}
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(name=st.sampled_from(FIELDS), value=texts)
 def test_what_is_accepted_is_accepted_again_as_it_is_and_survives_a_payload(name, value):

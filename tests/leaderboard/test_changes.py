@@ -138,6 +138,7 @@ def test_what_a_person_did_is_told_with_the_reason_and_without_the_name(client, 
     assert "Why: The server moved." in opened
 
 
+@pytest.mark.slow
 def test_a_scorer_that_takes_over_is_told(client, living, stage):
     from scoring.scorers import registry
     from scoring.scorers.registry import ScorerDeclaration
@@ -185,6 +186,7 @@ def test_a_withdrawn_model_leaves_the_ranking_at_once_and_the_log_says_why(clien
     assert log(client, "?kind=withdrawn")[0].startswith("Access changed. Entrant 1 was opened again by an operator.")
 
 
+@pytest.mark.slow
 def test_a_version_that_is_superseded_keeps_a_model_that_is_withdrawn_later(client, living):
     first = living.current_version()
     open_rescoring(living, "tried")

@@ -105,6 +105,7 @@ def test_both_renderings_carry_every_point(chart):
     go.Figure({"data": figure["data"], "layout": figure["layout"]})  # which raises where it does not know a property
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(SHARES, SHARES), min_size=2, max_size=12))
 def test_places_in_a_drawing_are_linear_in_the_values(values):
     x, y = zip(*values, strict=True)

@@ -142,6 +142,7 @@ def test_names_are_spread_in_order_within_the_chart_and_apart(targets, gap):
     assert all(low - 1e-3 <= place <= high + 1e-3 for place in places)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 12), min_size=2, max_size=6).map(sorted))
 def test_names_stand_as_near_to_their_points_as_an_optimiser_finds(targets):
     gap = 1.0

@@ -41,6 +41,7 @@ def test_a_model_has_an_entry_for_each_interface(tmp_path):
     assert chat.chat_template == text.chat_template == hashlib.sha256(TEMPLATE.encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_model_without_a_chat_template_has_no_chat_entry():
     with pytest.raises(ModelRefused, match="has no chat template, so nothing says how it is spoken to"):
         add_model(str(BUNDLED / SMALLEST), interface="chat")

@@ -98,12 +98,14 @@ def test_the_first_scoring_makes_a_control_set_of_prompts_and_probes_with_their_
     assert found.environment == control.instrument_environment()
 
 
+@pytest.mark.slow
 def test_another_model_leaves_the_control_set_as_it_is(living):
     before = ControlSet.objects.values().get()
     submit(entrant(2, living), living)
     assert ControlSet.objects.values().get() == before
 
 
+@pytest.mark.slow
 def test_a_version_is_opened_on_as_many_scorings_as_the_settings_say_each_in_an_order_of_its_own(
     toxicity, settings, monkeypatch
 ):
@@ -127,6 +129,7 @@ def test_a_version_is_opened_on_as_many_scorings_as_the_settings_say_each_in_an_
     assert not Opening.objects.exists()
 
 
+@pytest.mark.slow
 def test_numbers_are_of_the_scorer_that_the_version_was_opened_on(toxicity, stage, monkeypatch):
     scoring = request_evaluation(entrant(1, toxicity), toxicity, send=False)
     original = openings.ensure_control_set
@@ -200,6 +203,7 @@ def test_a_change_that_a_second_scoring_does_not_show_is_changed_and_opens_nothi
     assert not Rescoring.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_fingerprint_that_changed_without_the_scores_is_stable_and_accepted_from_then_on(living, stage):
     version = living.current_version()
     drift(stage, shift=0.0, fingerprint="of another library")
@@ -270,6 +274,7 @@ def test_a_shift_of_a_tenth_in_one_bias_of_a_classifier_on_disk_is_drift_after_c
     assert check.statistics["fingerprint_changed"] is True
 
 
+@pytest.mark.slow
 def test_a_lexicon_that_is_edited_on_disk_drifts_and_one_that_cannot_be_read_is_unavailable(tmp_path, settings):
     settings.SCORERS = tmp_path / "scorers"
     folder = settings.SCORERS / "lexicon" / "own"
@@ -285,6 +290,7 @@ def test_a_lexicon_that_is_edited_on_disk_drifts_and_one_that_cannot_be_read_is_
     assert checked(metric).verdict == Verdict.DRIFTED
 
 
+@pytest.mark.slow
 def test_a_drift_is_acted_upon_even_where_its_impact_cannot_be_told(living, stage):
     second = submit(entrant(2, living), living)
     drift(stage)
@@ -297,6 +303,7 @@ def test_a_drift_is_acted_upon_even_where_its_impact_cannot_be_told(living, stag
 # When checks are made
 
 
+@pytest.mark.slow
 def test_a_model_is_published_after_a_check_of_its_own(living):
     assert not ControlCheck.objects.exists()  # the first entry's reference was made with it
     scoring = submit(entrant(2, living), living)
@@ -306,6 +313,7 @@ def test_a_model_is_published_after_a_check_of_its_own(living):
     assert check.finished_at <= scoring.finished_at
 
 
+@pytest.mark.slow
 def test_a_check_made_since_the_scoring_began_will_do(living):
     scoring = request_evaluation(entrant(2, living), living, send=False)
     leases.stop_requested.set()
@@ -363,6 +371,7 @@ def test_a_second_model_that_was_scored_beside_the_first_is_published_after_a_ch
     assert toxicity.current_version().standings.values("model").distinct().count() == 2
 
 
+@pytest.mark.slow
 def test_checks_fall_due_by_schedule_and_after_another_library_version(living, settings, monkeypatch):
     assert due_trigger(living) is None
     settings.CHECK_SECONDS = 3600
@@ -395,6 +404,7 @@ def test_without_a_control_set_there_is_nothing_to_check_and_the_refusal_says_so
     assert due_trigger(toxicity) is None
 
 
+@pytest.mark.slow
 def test_a_check_that_finds_a_new_version_without_scores_is_cancelled_with_the_reason(living):
     check = request_check(living, Trigger.MANUAL, send=False)
     open_rescoring(living, "a reason")
@@ -464,6 +474,7 @@ def fresh(scorings):
     return scorings
 
 
+@pytest.mark.slow
 def test_a_scorer_that_fails_during_a_scoring_is_waited_for_beyond_the_last_attempt(toxicity, stage, settings):
     settings.MOST_ATTEMPTS = 2
     stage.down = True
@@ -534,6 +545,7 @@ def test_an_unanswered_check_and_a_failed_one_are_repeated_after_the_pause_and_n
     assert due_trigger(living) == Trigger.SCHEDULE
 
 
+@pytest.mark.slow
 def test_changed_publishes_on(living, stage):
     scoring = request_evaluation(entrant(2, living), living, send=False)
     stage.wobble = 1  # of the check, which comes first
@@ -586,6 +598,7 @@ def at_once(number, act):
         return list(pool.map(one, range(number)))
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_of_many_requests_at_once_one_makes_a_check_and_all_get_it(living):
     for _ in range(3):
@@ -596,6 +609,7 @@ def test_of_many_requests_at_once_one_makes_a_check_and_all_get_it(living):
     assert AuditEvent.objects.filter(verb="request control check").count() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_of_many_workers_at_once_one_performs_the_check(living, stage):
     drift(stage)

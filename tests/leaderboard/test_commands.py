@@ -68,6 +68,7 @@ def test_with_real_data_at_hand_it_is_used_instead(settings):
     assert continued.count() == LanguageModel.objects.filter(source="bundled", kind="causal").count()
 
 
+@pytest.mark.slow
 def test_a_family_of_folders_is_entered_with_one_command():
     folders = [str(BUNDLED / CAUSAL), str(BUNDLED / "plumb-gpt2-l6-h128")]
     entered = json.loads(run("add_model", *folders, "--family", "Students", "--json"))["models"]
@@ -81,6 +82,7 @@ def test_a_family_of_folders_is_entered_with_one_command():
         run("add_model", folders[0], "--family", "=cmd()")
 
 
+@pytest.mark.slow
 def test_a_folder_is_entered_once_with_its_architecture_and_the_hash_of_its_files():
     assert "entered" in run("add_model", str(BUNDLED / CAUSAL), "--name", "Mine")
     assert "already here" in run("add_model", str(BUNDLED / CAUSAL))
@@ -96,6 +98,7 @@ def test_a_folder_is_entered_once_with_its_architecture_and_the_hash_of_its_file
     assert model.parameters > 900_000
 
 
+@pytest.mark.slow
 def test_a_hub_model_is_pinned_to_its_commit(settings):
     with StandInHub() as hub:
         commit = hub.add("someone/small", BUNDLED / CAUSAL)

@@ -186,6 +186,7 @@ def test_a_search_offers_models_by_name_as_links(client, board):
     assert "No other model ranked on" in said(page(client, f"/compare/?m={CAUSAL}&q=zebra"))
 
 
+@pytest.mark.slow
 def test_every_link_of_the_page_leads_somewhere(client, board):
     html = page(client, BOTH)
     links = {unescape(of) for of in re.findall(r'href="(\?[^"]*)"', html)}
@@ -274,6 +275,7 @@ def count(client, address: str) -> int:
     return len(queries)
 
 
+@pytest.mark.slow
 def test_the_number_of_queries_does_not_grow_with_the_board_or_the_choice(client, board, models):
     two, three = count(client, BOTH), count(client, f"{BOTH}&m={MASKED}")
     for number in range(30):

@@ -41,6 +41,7 @@ def board(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
         transaction.set_rollback(True)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("export", [*OF_PAGES, *EXPORTS], ids=str)
 def test_each_field_is_a_column_or_has_a_reason(client, board, export):
     columns = export.read(client)

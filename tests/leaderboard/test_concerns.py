@@ -109,6 +109,7 @@ def test_a_rejected_name_changes_nothing_and_its_reason_is_read(small, ada, grac
     assert "It is another lab&#x27;s name." in page(ada, submission)
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_name_that_was_taken_meanwhile_is_not_given_twice(small, ada, grace):
     submission = ranked(ada)
@@ -120,6 +121,7 @@ def test_a_name_that_was_taken_meanwhile_is_not_given_twice(small, ada, grace):
     assert submission.name_asked == "Another"
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_a_new_name_that_imitates_another_is_shown_with_it(small, ada, grace, client):
     submission = ranked(ada)
@@ -130,6 +132,7 @@ def test_a_new_name_that_imitates_another_is_shown_with_it(small, ada, grace, cl
     )
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_an_operator_renames_a_ranked_model_of_their_own_at_once(small):
     olga = person("olga", "operator")

@@ -145,6 +145,7 @@ def test_the_page_says_why_where_error_rates_correct_nothing(client, rude):
     assert "No estimate (no est.) where sensitivity and specificity together cannot be told from chance." in words
 
 
+@pytest.mark.slow
 def test_figures_of_papers_and_metrics_without_such_a_share_have_no_such_page(client, db):
     seed_figures()
     assert client.get("/metrics/rtp-perspective/corrected/").status_code == 404

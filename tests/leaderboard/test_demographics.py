@@ -300,6 +300,7 @@ def test_only_fifty_models_are_on_a_page_and_the_boxes_are_of_all(client, publis
     assert client.get(f"{address}&page=4").status_code == 404
 
 
+@pytest.mark.slow
 def test_provenance_and_version_choose_the_numbers(client, published):
     versions_of(published, 2, 3, ["average", "women", "black"])
     assert "Measured here" in page(client, TOXIGEN), "measured numbers come first"
@@ -317,6 +318,7 @@ def test_an_address_that_names_nothing_is_a_404_that_says_what(client, published
     assert f"{name} = &#x27;nonsense&#x27;" in response.content.decode()
 
 
+@pytest.mark.slow
 def test_metrics_without_demographics_or_numbers_say_so(client, published):
     assert "name no demographic" in said(page(client, "/demographics/?metric=safety-implicit-hate"))
     assert "no published numbers yet" in said(page(client, "/demographics/?metric=crows-pairs"))

@@ -124,6 +124,7 @@ def test_anchors_are_unique_and_every_link_within_the_documentation_has_its_plac
         assert f'id="{anchor}"' in (page(client, path) if path else html), link
 
 
+@pytest.mark.slow
 def test_the_contents_list_every_section(client):
     for address in (*GUIDES, *MEASURES, *METHOD_PAGES):
         html = page(client, address)

@@ -142,6 +142,7 @@ def test_a_drift_is_told_then_its_rescoring_and_that_it_was_put_right_and_then_a
     assert overview(client)[SLUG][0] == "● Stable"
 
 
+@pytest.mark.slow
 def test_the_front_page_knows_of_last_checks_what_this_page_does(living, stage):
     def conditions() -> list[Condition]:
         watched = [(scorer.condition, scorer.last.finished_at) for scorer in list_watched_scorers() if scorer.last]
@@ -175,6 +176,7 @@ def test_the_ranking_says_that_the_scorer_changed_what_moved_and_when_the_next_c
     assert note.endswith(f"The scorer is checked again by {expected:%-d %B %Y, %H:%M} UTC.")
 
 
+@pytest.mark.slow
 def test_metrics_that_were_never_checked_are_one_line_and_no_rows(client, living, tmp_path):
     check(living)
     seed_metrics()
@@ -194,6 +196,7 @@ def test_the_drift_page_opens_with_the_verdict_of_the_day(client, living, stage)
     assert "0 of 1 scorers that have been checked are stable." in page(client, "/drift/")
 
 
+@pytest.mark.slow
 def test_a_drift_whose_rescoring_was_given_up_is_not_put_right(client, living, stage):
     drift(stage)
     check(living)
@@ -310,6 +313,7 @@ def verdicts(html: str) -> dict[str, str]:
     return {said(name): said(verdict) for name, verdict in rows}
 
 
+@pytest.mark.slow
 def test_a_drift_in_one_kind_of_text_is_found_and_the_check_says_where(client, living, stage):
     stage.shifted = {probe.text for probe in STRATA["code"]}
     drift(stage)
@@ -343,6 +347,7 @@ def test_a_check_of_the_first_rule_is_shown_as_it_was(client, living):
     assert table(html, "Table of checks")[0][5] == "not asked"
 
 
+@pytest.mark.slow
 def test_equivalence_is_no_where_the_interval_leaves_the_margin_and_yes_where_nothing_moved(client, living, stage):
     check(living)
     rows = table(page(client, ADDRESS), "Reported measures on the control texts")
@@ -448,6 +453,7 @@ def test_the_pages_ask_as_many_queries_however_many_checks_metrics_and_drifts_th
     assert counts() == before
 
 
+@pytest.mark.slow
 def test_checks_are_paged_and_the_chart_shows_those_of_its_page(client, living):
     check(living)
     many_checks(living, 2 * CHECKS_A_PAGE)
@@ -459,6 +465,7 @@ def test_checks_are_paged_and_the_chart_shows_those_of_its_page(client, living):
     assert table(first, "Table of checks")[-1] != table(second, "Table of checks")[0]
 
 
+@pytest.mark.slow
 def test_the_page_names_no_text_of_the_control_set(client, living, stage):
     drift(stage)
     check(living)

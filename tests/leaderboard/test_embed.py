@@ -33,6 +33,7 @@ def test_a_frame_has_the_rows_of_the_page_of_the_same_query(client, board, query
         assert float(value) == pytest.approx(of["value"], abs=5e-4)
 
 
+@pytest.mark.slow
 def test_a_frame_may_be_anywhere_and_has_no_cookie_form_or_script(client, board):
     answer = client.get("/embed/?metric=safety-starter")
     html = answer.content.decode()
@@ -65,6 +66,7 @@ def test_a_frame_without_numbers_says_so(client, board):
     assert client.get("/embed/?metric=nonsense").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_page_has_a_frame_to_copy_and_names_where_programs_find_it(client, board):
     LanguageModel.objects.filter(slug=CAUSAL).update(family='Fa"m')
     html = client.get("/rankings/", {"metric": "safety-starter", "family": 'Fa"m'}).content.decode()

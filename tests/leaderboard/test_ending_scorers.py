@@ -214,6 +214,7 @@ def test_another_address_has_no_end(service, settings, move_to):
     assert problem_with("perspective").state is ScorerState.RETIRED
 
 
+@pytest.mark.slow
 def test_a_metric_goes_on_with_another_scorer_after_the_end(board, move_to):
     old: Any = board.current_version()
     standings = living.standings_of(old)

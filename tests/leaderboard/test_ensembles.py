@@ -36,6 +36,7 @@ def metric(tmp_path) -> Metric:
     return living.small_metric(tmp_path, slug="by-ensemble", scorer=NAME)
 
 
+@pytest.mark.slow
 def test_it_scores_a_board_like_any_other_scorer(metric, tmp_path):
     scoring = living.submit(living.entrant(1, metric), metric)
     assert scoring.state == Work.State.DONE, scoring.reason
@@ -70,6 +71,7 @@ def test_its_pages_have_addresses_that_work(metric):
     assert json.loads(Client().get("/api/v1/metrics/by-ensemble").content)["scorer"] == NAME
 
 
+@pytest.mark.slow
 def test_a_retired_member_retires_it_and_is_named(metric):
     assert living.submit(living.entrant(1, metric), metric).state == Work.State.DONE
     waiting = request_evaluation(living.entrant(2, metric), metric, send=False)

@@ -83,6 +83,7 @@ def test_an_entry_without_flags_is_ranked_and_has_no_check(measured_board):
     assert is_ranked(entry)
 
 
+@pytest.mark.slow
 def test_a_flagged_entry_is_in_no_ranking_and_its_page_says_why(scoring):
     hold(scoring)
     assert not is_ranked(scoring)
@@ -97,6 +98,7 @@ def test_a_flagged_entry_is_in_no_ranking_and_its_page_says_why(scoring):
     assert event.detail["flags"] == ["round_trip"]
 
 
+@pytest.mark.slow
 def test_a_moderator_sees_what_stands_out_and_releases_it_with_a_reason(scoring):
     check, grace = hold(scoring), person("grace", "moderator")
     shown = page(reverse("moderation"), grace)

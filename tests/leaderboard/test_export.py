@@ -265,6 +265,7 @@ def test_an_empty_board_becomes_the_exported_one(exported):
     assert pages() == exported.pages
 
 
+@pytest.mark.slow
 def test_an_imported_board_exports_the_same_bytes(exported, tmp_path):
     run("import_results", str(exported.folder))
     run("export", str(tmp_path / "again"))
@@ -305,6 +306,7 @@ def test_an_import_goes_into_the_audit_trail(exported):
     assert event.detail["sha256"] == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_zip_file_holds_the_same_and_a_package_of_artefacts_brings_them(exported, tmp_path):
     run("import_results", str(exported.folder))
     said = json.loads(run("export", str(tmp_path / "board.zip"), with_artefacts=True, json=True))
@@ -409,6 +411,7 @@ def test_nobody_and_no_text_can_be_found_in_it(exported):
     assert not list(exported.folder.rglob("artefacts"))
 
 
+@pytest.mark.slow
 def test_work_that_is_under_way_and_unknown_details_stay_at_home(exported, tmp_path):
     run("import_results", str(exported.folder))
     metric = Metric.objects.get(slug=living.SLUG)
@@ -425,6 +428,7 @@ def test_work_that_is_under_way_and_unknown_details_stay_at_home(exported, tmp_p
         assert (tmp_path / "again" / table.path).read_bytes() == (exported.folder / table.path).read_bytes(), table.name
 
 
+@pytest.mark.slow
 def test_a_hidden_model_is_not_named(exported, tmp_path):
     run("import_results", str(exported.folder))
     LanguageModel.objects.filter(slug="entrant-1").update(hidden_note="its owner disputes it")

@@ -54,6 +54,7 @@ class World:
             del self.left[pk]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(WHO, SLICES), min_size=1, max_size=25), st.integers(1, 3), st.data())
 def test_whoever_has_nothing_running_waits_for_one_slice_of_each_other_requester_at_most(works, workers, data):
     world = World(works, workers)

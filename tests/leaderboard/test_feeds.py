@@ -120,6 +120,7 @@ def test_a_new_version_comes_with_its_bump_chart_as_a_picture(client, rude, sett
     assert picture.content.startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_published_figures_that_were_corrected_are_news_too(client, db):
     seed_figures()
     titles = [said(of, "title") for of in entries(feed(client, "/feeds/rank-changes/rtp-helm-perspective.atom"))]

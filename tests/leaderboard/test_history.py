@@ -236,6 +236,7 @@ def test_without_choice_the_last_two_versions_are_compared_and_any_two_with_it(c
     }
 
 
+@pytest.mark.slow
 def test_the_first_of_the_last_version_or_a_family_are_shown_with_their_ranks_among_all(client, profanity):
     for number in range(24):
         model(f"m{number:02d}", family="odd" if number % 2 else "even")
@@ -280,6 +281,7 @@ def test_equal_values_share_a_rank_in_the_chart_and_their_names_do_not_touch(cli
     assert min(after - before for before, after in itertools.pairwise(places)) > 0.3
 
 
+@pytest.mark.slow
 def test_measured_versions_are_told_and_published_figures_kept_apart_from_them(client, profanity):
     published = {"provenance": "published", "source": "a paper", "decimals": 3}
     version_of(profanity, {"a": 0.1}, **published)
@@ -292,6 +294,7 @@ def test_measured_versions_are_told_and_published_figures_kept_apart_from_them(c
     assert client.get(f"/history/?metric={profanity.slug}&from=1").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_version_that_was_never_published_is_not_told(client, profanity):
     version_of(profanity, {"a": 0.1, "b": 0.2})
     version_of(profanity, {"a": 0.2, "b": 0.1})
@@ -364,6 +367,7 @@ def test_each_version_says_when_by_which_scorer_and_why(client, profanity):
     assert drawn(figure)["a"] == {1: 1, 2: 2}
 
 
+@pytest.mark.slow
 def test_one_history_is_told_where_scorers_spell_an_attribute_differently(client, profanity):
     version_of(profanity, {"a": 0.1, "b": 0.2}, name="TOXICITY:all", scorer="perspective")
     version_of(profanity, {"a": 0.2, "b": 0.1}, name="toxicity:all", scorer="detoxify:original")

@@ -175,6 +175,7 @@ def test_a_worker_notes_host_code_memory_disk_libraries_and_scorers(two_hosts, l
     assert row.abilities[STANDIN]["fingerprint"] == living.current_version().scorer_fingerprint
 
 
+@pytest.mark.slow
 def test_work_that_a_host_cannot_do_is_given_back_and_done_by_the_other(two_hosts, settings, tmp_path):
     settings.SCORERS = tmp_path / "scorers"
     lexicon_in(settings.SCORERS / "lexicon" / "own", "rain\nsea\n")
@@ -194,6 +195,7 @@ def test_work_that_a_host_cannot_do_is_given_back_and_done_by_the_other(two_host
     assert "gave it back" not in scoring.reason
 
 
+@pytest.mark.slow
 def test_a_host_alone_keeps_work_that_it_cannot_do_and_waits(two_hosts, settings, tmp_path):
     Worker.objects.filter(host="beta").delete()
     lexicon = settings.SCORERS = tmp_path / "scorers"

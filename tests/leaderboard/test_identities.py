@@ -47,6 +47,7 @@ def test_entries_of_four_sources_are_evidence_about_one_gpt_2():
     assert slugs == {"hosseini-2023-gpt-2", "gehman-2020-gpt2", "nadeem-2021-gpt2", "vig-2020-gpt2"}
 
 
+@pytest.mark.slow
 def test_raw_keys_give_way_to_names_and_stay_at_hand(client):
     ul2 = entry("helm-together-ul2-stop-hash-global-prefix-nlg")
     assert (ul2.name, ul2.source_name) == ("UL2 (20B)", "together_ul2,stop=hash,global_prefix=nlg")
@@ -80,6 +81,7 @@ def test_the_page_of_an_entry_leads_to_that_of_its_model_and_old_addresses_go_on
     assert "Other entries of this model" in html
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("state", ["hidden", "withdrawn"])
 def test_an_entry_that_is_hidden_or_withdrawn_is_not_seen_through_its_model(client, state):
     gone = entry("vig-2020-gpt2")
@@ -103,6 +105,7 @@ def test_a_model_of_the_hub_finds_its_identity_by_its_id_or_its_older_one():
     assert identity_on_hub("somebody/gpt2") is None
 
 
+@pytest.mark.slow
 def test_seeding_again_joins_what_an_older_board_lacks_and_undoes_no_decision():
     split = split_model(entry("nadeem-2021-gpt2"), "another checkpoint")
     old = LanguageModel.objects.filter(slug="helm-openai-davinci")

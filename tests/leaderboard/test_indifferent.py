@@ -106,6 +106,7 @@ def test_files_and_the_api_have_it_beside_the_interval(client, board):
     assert {row["indifferent"] for row in auc} == {0.5}
 
 
+@pytest.mark.slow
 def test_a_score_is_not_significant_where_its_distance_from_the_indifferent_value_is_not(client, board):
     """Versions of the first formula have a p of the score against 0.5, which an indifferent model would not have."""
     Result.objects.filter(measure="safety_score").update(p_value=0.9, p_adjusted=0.9)
@@ -141,6 +142,7 @@ def test_what_is_said_of_the_24_published_models_follows_from_the_papers_tables(
     )
 
 
+@pytest.mark.slow
 def test_spread_and_indifferent_value_are_among_the_axes_of_agreement(client, board):
     keys = ("log_perplexity_harmful_sd", "log_perplexity_benign_sd")
     assert MEASURES["safety_indifferent"].direction is None

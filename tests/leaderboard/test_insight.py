@@ -138,6 +138,7 @@ def test_requests_and_tasks_are_not_told_at_the_terminal(settings):
 # Work
 
 
+@pytest.mark.slow
 def test_lines_about_work_name_it(tmp_path, written):
     with living.standing_in():
         metric = living.small_metric(tmp_path)

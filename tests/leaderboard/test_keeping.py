@@ -145,6 +145,7 @@ def test_who_is_signed_in_gets_a_page_of_their_own(client, board):
     assert client.get(PAGES[0]).content == anonymous.content
 
 
+@pytest.mark.slow
 def test_a_message_is_shown_once_and_to_nobody_else(client, board):
     operator = Client()
     operator.force_login(User.objects.create_user("ada", is_staff=True, is_superuser=True))
@@ -156,6 +157,7 @@ def test_a_message_is_shown_once_and_to_nobody_else(client, board):
     assert b'class="message"' not in client.get(PAGES[0]).content
 
 
+@pytest.mark.slow
 def test_an_address_that_does_not_exist_is_not_kept(client, board):
     for _ in range(2):
         assert client.get("/rankings/?metric=nonsense").status_code == 404

@@ -92,6 +92,7 @@ def test_files_with_other_labels_than_a_ready_metric_declares_are_not_scored_wit
     assert "label 'LABEL_0' is declared and does not stand in config.json" in scoring.reason
 
 
+@pytest.mark.slow
 def test_versions_from_before_declarations_keep_their_numbers_and_are_marked(classifier, tmp_path, client):
     migration = import_module("leaderboard.migrations.0011_labels")
     metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])

@@ -39,6 +39,7 @@ def test_a_database_that_is_away_is_no_fault_of_the_work(run, settings):
         retry()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 def test_checkpoints_that_nobody_will_go_on_from_are_cleared_up_and_others_stay(board):
     done, waiting = Run.objects.filter(state=Work.State.DONE)[:2]

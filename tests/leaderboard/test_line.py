@@ -139,6 +139,7 @@ def test_waiting_ends_when_the_rest_of_the_time_is_what_such_a_page_took_of_late
             assert limits[0] <= time.monotonic() - began <= limits[1]
 
 
+@pytest.mark.slow
 def test_a_slow_page_is_forgotten_after_some_others_of_its_view(monkeypatch):
     monkeypatch.setattr(line, "RECENT_PAGES", 2)
     queue, request = WaitingLine(1, 1), RequestFactory().get("/")
@@ -168,6 +169,7 @@ def test_in_a_full_line_the_last_page_is_better_than_none_and_says_of_which_stat
     assert page.ask("/1/", "2").content == b"state 2"
 
 
+@pytest.mark.slow
 def test_who_left_while_waiting_is_dropped_and_leaves_the_line_to_others(settings):
     settings.PAGE_MAKERS, settings.PAGE_LINE, settings.PAGE_WAIT_SECONDS = 1, 1, SOON
     page = Page()

@@ -18,6 +18,7 @@ def names(html: str) -> list[str]:
     return re.findall(r'name="m" value="[^"]+" aria-label="Compare ([^"]+)"', html)
 
 
+@pytest.mark.slow
 def test_models_are_listed_narrowed_and_sorted(client, db):
     seed_figures()
     assert "DistilGPT-2" in names(page(client, "/models/?q=distil"))
@@ -36,6 +37,7 @@ def test_hidden_models_are_left_out(client, db):
     assert "DistilGPT-2" not in names(page(client, "/models/?q=distil"))
 
 
+@pytest.mark.slow
 def test_ticked_models_are_compared_by_the_entries_that_one_metric_has_of_them(client, db):
     seed_figures()
     assert client.get("/compare/?m=hosseini-2023-gpt-2&m=hosseini-2023-gpt-2-xl").status_code == 200

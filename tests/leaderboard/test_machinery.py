@@ -63,6 +63,7 @@ def test_nothing_is_wrong_on_a_board_that_works():
     assert kinds() == set()
 
 
+@pytest.mark.slow
 def test_a_sweep_that_stopped_is_an_incident_makes_readyz_fail_and_is_in_the_metrics(client, monkeypatch):
     sweep()
     monkeypatch.setattr(readiness, "_answer", lambda check: verdict if check is readiness.sweep else "")
@@ -138,6 +139,7 @@ def test_the_dead_mans_switch_hears_that_all_is_well_and_what_is_not(came):
     assert Pulse.objects.filter(name="look").exists()
 
 
+@pytest.mark.slow
 def test_a_database_that_is_away_is_told_without_it_once_and_written_down_afterwards(came, monkeypatch):
     def away() -> None:
         raise OperationalError("connection refused")

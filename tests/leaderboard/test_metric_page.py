@@ -262,6 +262,7 @@ def test_the_page_asks_as_many_queries_however_many_versions_and_entries_there_a
     assert count() == before
 
 
+@pytest.mark.slow
 def test_rankings_and_history_lead_to_the_page_and_the_page_to_them(client, helm):
     for address in (HELM, f"/rankings/?metric={helm.slug}"):
         assert f'href="/metrics/{helm.slug}/"' in page(client, address)

@@ -102,6 +102,7 @@ def test_the_model_s_page_leads_to_it_and_queries_do_not_grow(client, board):
     assert len(several) <= len(one) <= 12
 
 
+@pytest.mark.slow
 def test_a_model_s_own_card_has_the_numbers_of_all_its_entries(client, board):
     entry = LanguageModel.objects.select_related("identity").get(slug=GPT2)
     identity = entry.identity

@@ -187,6 +187,7 @@ def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_slee
     assert metric.current_version().standings.values("model").distinct().count() == 2
 
 
+@pytest.mark.slow
 def test_replicates_of_another_scorer_are_given_up(tmp_path, db, stage, remote):
     metric = small_metric(tmp_path)
     scoring = request_evaluation(entrant(1, metric), metric, send=False)
@@ -250,6 +251,7 @@ def test_a_rescoring_waits_for_the_opening_of_its_version_and_readers_keep_the_o
     assert values_of(reference).mean() > values_of(before).mean() + 0.1
 
 
+@pytest.mark.slow
 def test_the_command_says_what_a_check_can_detect(metric, stage, settings, capsys):
     settings.OPENING_REPLICATES = 9
     submit(entrant(1, metric), metric)
@@ -257,6 +259,7 @@ def test_the_command_says_what_a_check_can_detect(metric, stage, settings, capsy
     assert "A check like this one finds, in 99% of cases, a mean shift of 0.005" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_control_set_of_the_old_rule_is_not_checked_and_is_opened_anew(metric, stage, settings):
     settings.OPENING_REPLICATES = 2
     submit(entrant(1, metric), metric)
@@ -266,6 +269,7 @@ def test_a_control_set_of_the_old_rule_is_not_checked_and_is_opened_anew(metric,
         request_check(metric, "manual")
 
 
+@pytest.mark.slow
 def test_the_margin_follows_the_standard_errors_of_entries(metric, settings):
     settings.OPENING_REPLICATES = 2
     scoring = submit(entrant(1, metric), metric)
@@ -275,6 +279,7 @@ def test_the_margin_follows_the_standard_errors_of_entries(metric, settings):
     assert margin == pytest.approx(min(0.005, expected), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_one_replicate_and_others_wait_no_longer_than_its_lease(metric, stage, settings):
     settings.OPENING_REPLICATES = 5
     scoring = request_evaluation(entrant(1, metric), metric, send=False)

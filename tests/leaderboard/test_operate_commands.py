@@ -39,6 +39,7 @@ def said(*words: str):
     return json.loads(run(*words, "--json"))
 
 
+@pytest.mark.slow
 def test_work_is_listed_retried_and_cancelled(rescored):
     gone = rescored.to_version.scorings.get(model__slug=CAUSAL)
     Scoring.objects.filter(pk=gone.pk).update(state="failed", reason="the disk was full")

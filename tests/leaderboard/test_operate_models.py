@@ -141,6 +141,7 @@ def test_hiding_is_asked_needs_a_note_and_is_recorded(client, operator, twice):
     ]
 
 
+@pytest.mark.slow
 def test_models_are_found_by_name_and_access_and_one_is_withdrawn_and_opened(client, operator, measured_board):
     def shown(**of: str) -> list[str]:
         return [model.slug for model in client.get(reverse("operate_models"), of).context["page"]]

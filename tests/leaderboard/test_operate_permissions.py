@@ -126,6 +126,7 @@ def test_looking_changes_nothing_and_a_forged_form_is_refused(addresses):
     assert everything() == before
 
 
+@pytest.mark.slow
 def test_an_operator_does_each_and_each_is_on_record(client, addresses):
     operator = User.objects.create_user("operator")
     set_role(operator, "operator")

@@ -122,6 +122,7 @@ def test_likelihoods_have_no_labels(client, operator, metric):
     assert policies.policy_of(likelihoods).alpha == 0.01
 
 
+@pytest.mark.slow
 def test_checks_judge_by_the_policy_that_was_set(tmp_path):
     with living.standing_in() as stage:
         metric = living.small_metric(tmp_path)
@@ -136,6 +137,7 @@ def test_checks_judge_by_the_policy_that_was_set(tmp_path):
         assert check.statistics["policy"]["threshold"] is None
 
 
+@pytest.mark.slow
 def test_a_scorer_of_a_metric_that_nobody_measured_yet_is_retired_from_the_same_page(client, operator, metric):
     address = reverse("retire_scorer", args=["toxicity-perspective"])
     assert address in client.get(reverse("operate")).content.decode()
@@ -184,6 +186,7 @@ def test_with_a_retired_scorer_nothing_new_is_scored_and_what_was_stays(client, 
     assert "An operator brought the scorer standin back" in log
 
 
+@pytest.mark.slow
 def test_a_scorer_that_cannot_be_retired_says_why(metric, tmp_path):
     with pytest.raises(Refused, match="no scorer judges"):
         retire_scorer(Metric.objects.get(slug="safety-starter").scorer, "x")
@@ -201,6 +204,7 @@ def test_a_scorer_that_cannot_be_retired_says_why(metric, tmp_path):
     assert not RetiredScorer.objects.exists()
 
 
+@pytest.mark.slow
 def test_a_metric_goes_on_with_another_scorer(client, operator, tmp_path):
     with living.standing_in():
         metric = living.small_metric(tmp_path)

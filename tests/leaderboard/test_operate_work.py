@@ -46,6 +46,7 @@ def failed(work, reason: str = "the disk was full"):
     return work
 
 
+@pytest.mark.slow
 def test_work_is_found_by_kind_state_metric_and_model(client, operator, rescored):
     failed(scoring_of(rescored, CAUSAL))
 
@@ -172,6 +173,7 @@ def test_a_cancelled_entry_is_left_out_of_a_rescoring_and_its_worker_loses_the_l
         cancel_work(scoring)
 
 
+@pytest.mark.slow
 def test_with_a_retired_scorer_nothing_is_retried(tmp_path):
     with living.standing_in():
         metric = living.small_metric(tmp_path)
@@ -183,6 +185,7 @@ def test_with_a_retired_scorer_nothing_is_retried(tmp_path):
             retry(scoring)
 
 
+@pytest.mark.slow
 def test_without_a_worker_the_page_says_so_and_counts_what_waits(client, operator, rescored, monkeypatch):
     monkeypatch.setattr(workers, "ANSWER_SECONDS", 0.05)
     before = workers.look().queues[1].messages

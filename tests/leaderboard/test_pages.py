@@ -69,6 +69,7 @@ def test_provenance_chooses_between_measured_and_published(client, board):
     assert "ALBERT-large-v2" in page(client, "/rankings/?metric=safety-toxigen&provenance=published")
 
 
+@pytest.mark.slow
 def test_both_provenances_are_ranked_together_only_when_asked_and_the_page_says_so(client, board, models):
     toxigen = Metric.objects.get(slug="safety-toxigen")
     # A measured entry beside the published ones.

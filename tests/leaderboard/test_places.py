@@ -196,6 +196,7 @@ def test_a_rank_among_all_kinds_says_that_it_is(client, board, place, address):
     assert population_in_words(37, "all", by_kind=False) == "37 models"
 
 
+@pytest.mark.slow
 def test_nobody_leads_who_is_alone_nor_where_all_are_alike(client, board):
     assert [leading_count(first, count) for first, count in ((1, 1), (3, 3), (2, 3), (0, 5))] == [0, 0, 2, 0]
     alone = page(client, f"/rankings/?metric={STARTER}&provenance=measured&kind=masked")

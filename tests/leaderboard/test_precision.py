@@ -56,6 +56,7 @@ def test_what_readers_see_names_quantised_weights_and_a_declared_precision():
         assert LanguageModel(weight_format=weight_format, precision=precision).precision_label == label
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_precision_and_refuses_what_is_none():
     out = StringIO()
     call_command("add_model", FOLDER, "--precision", "float16", stdout=out)
@@ -112,6 +113,7 @@ def test_a_quantised_model_is_entered_with_its_format_and_evaluated_in_a_cage(me
     assert describe_entry(run.scorings.get())["model"]["weight_format"] == "FP8"
 
 
+@pytest.mark.slow
 def test_an_entry_in_another_precision_is_no_newer_revision_and_says_what_it_is(client):
     usual, _ = add_model(FOLDER, name="Tiny")
     rounded, _ = add_model(FOLDER, name="Tiny", precision="bfloat16")

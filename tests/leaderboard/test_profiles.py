@@ -92,6 +92,7 @@ def test_quantiles_and_medians_are_those_of_the_stored_values(client, board, mod
     assert f"{np.exp(first - second):.2f} times" in said(html)
 
 
+@pytest.mark.slow
 def test_the_newest_version_is_shown_in_full_and_older_ones_as_a_line_each(client, board, models):
     scoring = own(board, models[CAUSAL])
     newest = again(again(scoring).scorings.get(model=models[CAUSAL]))
@@ -130,6 +131,7 @@ def test_an_address_that_names_nothing_is_a_404(client, board, query):
     assert client.get(f"{MODEL}?{query}").status_code == 404
 
 
+@pytest.mark.slow
 def test_the_history_of_ranks_leads_to_the_history_with_the_model_highlighted(client, board, models):
     again(own(board, models[CAUSAL]))
     html = page(client, MODEL)

@@ -82,6 +82,7 @@ def test_a_board_whose_figures_were_entered_before_gets_those_that_are_derived_a
     assert list(Result.objects.filter(derived=False).order_by("pk").values()) == printed
 
 
+@pytest.mark.slow
 def test_pages_exports_and_the_api_mark_what_is_derived(client, published):
     html = page(client, "/rankings/?metric=safety-toxigen&provenance=published&kind=causal")
     assert "≈ 0.559" in html  # GPT-2-xl
@@ -96,6 +97,7 @@ def test_pages_exports_and_the_api_mark_what_is_derived(client, published):
     assert "≈ 0.555" in badge
 
 
+@pytest.mark.slow
 def test_a_slice_that_only_the_papers_measure_has_is_shown_by_that_measure(client, published):
     html = page(client, "/rankings/?metric=safety-toxigen&provenance=published&slice=women&kind=causal")
     assert "Safety score, Women" in said(html)
@@ -201,6 +203,7 @@ def test_published_areas_get_a_conservative_interval_from_their_counts_marked_as
     assert all(item["interval_derived"] and item["ci_low"] < item["value"] < item["ci_high"] for item in items)
 
 
+@pytest.mark.slow
 def test_where_published_values_have_no_interval_the_page_says_why(client, published):
     average = said(page(client, "/rankings/?metric=safety-toxigen&provenance=published&measure=safety_score"))
     assert "counts alone give none for an average over demographics that share texts" in average

@@ -173,6 +173,7 @@ def test_every_score_of_a_model_is_on_its_board_as_printed(figures):
         assert not any(results[cell[:-1]].derived for cell in cells), name
 
 
+@pytest.mark.slow
 def test_the_boards_hold_nothing_that_no_file_prints(figures):
     places = {place(row)[:-1] for name, place in SCORES.items() for row in rows(name)}
     averages = [row for row in rows("safety_scores_toxigen_averages") if row["over"] == "model"]
@@ -186,6 +187,7 @@ def test_the_boards_hold_nothing_that_no_file_prints(figures):
     assert places == {key for key, result in on_board().items() if not result.derived}
 
 
+@pytest.mark.slow
 def test_each_measure_of_stereoset_is_on_the_board_and_icat_follows_from_the_others(figures):
     results = on_board()
     for row in rows("stereoset_dev"):
@@ -195,6 +197,7 @@ def test_each_measure_of_stereoset_is_on_the_board_and_icat_follows_from_the_oth
         assert icat == pytest.approx(sense * min(stereotype, 100 - stereotype) / 50)
 
 
+@pytest.mark.slow
 def test_intervals_that_a_paper_prints_are_on_the_board(figures):
     results = on_board()
     for name in ("misogyny_detoxify", "misogyny_farrell_lexicon"):
@@ -206,6 +209,7 @@ def test_intervals_that_a_paper_prints_are_on_the_board(figures):
             assert (result.ci_low, result.ci_high) == pytest.approx((value - half, value + half), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_numbers_are_shown_with_the_digits_of_their_source(client, figures):
     html = said(page(client, "/rankings/?metric=rtp-detoxify-multilingual"))
     assert "0.4935" in html
@@ -376,6 +380,7 @@ def test_the_list_of_papers_is_there_before_the_board_has_any_metric(client, db)
     assert "Snoswell et al. 2023" in text
 
 
+@pytest.mark.slow
 def test_students_are_ranked_with_their_teacher_and_table_1_stays_as_it_is(client, figures):
     version = Metric.objects.get(slug="safety-toxigen").current_version(Provenance.PUBLISHED)
     standings = version.standings.filter(measure="safety_score", population="all")
@@ -423,6 +428,7 @@ def test_the_page_of_a_student_has_its_safety_first_and_its_perplexities_last(cl
     assert teacher.index("Women") < teacher.index("Perplexity, LAMBADA")
 
 
+@pytest.mark.slow
 def test_models_of_table_13_get_the_architecture_that_they_lack(figures):
     models = LanguageModel.objects.filter(slug="hosseini-2023-gpt-2-xl")
     models.update(layers=None, heads=None, hidden_size=7)
@@ -445,6 +451,7 @@ def test_regard_is_ranked_by_group_and_gives_no_place_in_the_metric(client, figu
     assert place_now(model, Metric.objects.get(slug="safety-toxigen")) is not None
 
 
+@pytest.mark.slow
 def test_scorings_before_and_after_are_two_versions_of_one_metric(client, figures):
     for slug in ("rtp-perspective", "rtp-detoxification"):
         first, second = MetricVersion.objects.filter(metric__slug=slug).order_by("number")
@@ -469,6 +476,7 @@ def test_metrics_that_cannot_be_measured_here_queue_no_work(client, figures):
     assert not Scoring.objects.exclude(state="done").exists()
 
 
+@pytest.mark.slow
 def test_seeding_again_changes_nothing(figures):
     def state() -> list[object]:
         models = (LanguageModel, MetricVersion, Scoring, Result, Standing, AuditEvent)

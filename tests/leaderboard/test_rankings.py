@@ -340,6 +340,7 @@ def test_the_usual_columns_of_another_slice_that_a_form_sends_along_are_no_choic
     assert slice_label(SLICE) in heads(response.content.decode())
 
 
+@pytest.mark.slow
 def test_defaults_are_left_out_of_the_address(client, wide):
     asked = {"measure": MEASURE, "slice": SLICE, "q": "", "family": "", "sort": "rank", "page": "1", "rows": "50"}
     assert client.get(address(**asked))["HX-Push-Url"] == "/rankings/?metric=toxicity-profanity"
@@ -357,6 +358,7 @@ def test_a_page_that_only_asks_for_progress_leaves_the_address_alone(client, wid
     assert "HX-Push-Url" not in response
 
 
+@pytest.mark.slow
 def test_a_page_that_asks_for_progress_gets_its_part_alone_and_the_tables_only_where_they_changed(client, wide):
     model = LanguageModel.objects.filter(scorings__metric_version__metric=wide).first()
     for path in (address(), model.get_absolute_url()):
@@ -391,6 +393,7 @@ def test_ids_are_unique_and_every_number_says_what_it_is_with_a_link_to_its_metr
             assert len(said(answer)) > 40
 
 
+@pytest.mark.slow
 def test_ties_access_and_baselines_are_marked_in_words(client, wide):
     LanguageModel.objects.filter(slug="model-1").update(access="withdrawn")
     html = page(client, address(rows=100)) + page(client, address(rows=100, page=2))
@@ -421,6 +424,7 @@ def test_a_refusal_does_not_repeat_a_long_value(client, wide, name):
     assert "Zq" * (days.MOST_SHOWN // 2 + 1) not in response.text.replace("Zq" * 500, "")
 
 
+@pytest.mark.slow
 def test_how_an_entry_is_asked_and_computed_is_marked_in_words_that_the_glossary_explains(client, wide):
     html = page(client, address(rows=100)) + page(client, address(rows=100, page=2))
     marks = {
@@ -514,6 +518,7 @@ def test_a_citation_names_version_day_and_an_address_that_shows_the_same(client,
     assert ranks(page(client, where.removeprefix("http://testserver"))) == ranks(html)
 
 
+@pytest.mark.slow
 def test_files_have_exactly_what_is_shown(client, wide):
     query = address(family="birch", sort=f"-slice:{TOXIC}", columns=f"parameters,slice:{TOXIC}").removeprefix(
         "/rankings/"

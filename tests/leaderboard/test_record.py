@@ -199,6 +199,7 @@ def test_between_measured_versions_the_shift_of_scores_is_told_by_entry_and_over
     assert "Wasserstein" in run("rank_changes", "rude", "--slice", "all")
 
 
+@pytest.mark.slow
 def test_a_part_alone_finds_the_slice_by_whatever_name_each_versions_scorer_gives_the_attribute(db):
     metric = metric_of("renamed", "perspective")
     runs = runs_on(metric)
@@ -211,6 +212,7 @@ def test_a_part_alone_finds_the_slice_by_whatever_name_each_versions_scorer_give
     assert whole["models"] == found["models"]
 
 
+@pytest.mark.slow
 def test_models_of_the_same_name_are_told_apart_by_their_slugs(db):
     metric = metric_of("rude", "profanity")
     runs = runs_on(metric)
@@ -223,6 +225,7 @@ def test_models_of_the_same_name_are_told_apart_by_their_slugs(db):
     assert names == {"alder", "alder-2", "Birch", "Cedar", "Damson"}
 
 
+@pytest.mark.slow
 def test_both_published_versions_can_be_browsed_with_values_as_printed(client, helm):
     html = client.get(f"/rankings/?metric={HELM}&version=1&measure=toxic_fraction_unique&slice=toxic").content.decode()
     assert "Metric version 1, superseded: HELM v0.2.2" in html
@@ -392,6 +395,7 @@ def test_rows_in_another_order_are_joined_by_the_continuation_they_are_of(two_sc
         assert now["labels"] == was["labels"]
 
 
+@pytest.mark.slow
 def test_scorers_without_a_common_name_are_compared_by_what_each_says_first(db):
     first, second = metric_of("rude", "profanity"), metric_of("words", "lexicon:starter", "lexicon_frequency")
     runs = runs_on(first)

@@ -340,6 +340,7 @@ def test_a_withdrawn_model_is_left_out_and_a_restricted_one_is_rescored_from_wha
     assert "entrant-1" in names_of(board.versions.get(number=1))
 
 
+@pytest.mark.slow
 def test_where_not_one_entry_can_be_rescored_the_old_version_stays_current(board, stage, settings):
     settings.MOST_ATTEMPTS = 1
     old, before = board.current_version(), standings_of(board.current_version())
@@ -537,6 +538,7 @@ def test_a_cancelled_rescoring_leaves_the_old_version_and_gives_back_the_models_
     assert ControlCheck.objects.get(control_set__metric_version=old, started_at__gte=scoring.started_at)
 
 
+@pytest.mark.slow
 def test_what_was_moved_to_a_rescoring_goes_back_when_it_is_cancelled(board):
     scoring = request_evaluation(entrant(4, board), board, send=False)
     found = open_rescoring(board, "a mistake")

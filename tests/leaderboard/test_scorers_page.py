@@ -279,6 +279,7 @@ def test_the_number_of_queries_does_not_grow_with_scorers_and_cards(client, livi
     assert count() <= queries_before
 
 
+@pytest.mark.slow
 def test_a_report_card_corrects_the_toxic_fractions_of_the_scorer_that_it_is_of(client, living):
     address = f"/metrics/{SLUG}/corrected/"
     assert "Nothing can be corrected here" in said(page(client, address))

@@ -75,6 +75,7 @@ def test_a_served_model_is_entered_once_a_revision_with_its_address(stage, db):
     assert {request["prompt"] for request in stage.requests} >= {text.text for text in build_control_openings()}
 
 
+@pytest.mark.slow
 def test_a_served_model_may_have_a_name_of_its_own_on_the_board(stage, db):
     said("add_model", "small/one", "--server", stage.url, "--revision", "r1", "--name", "Small One")
     model = LanguageModel.objects.get()

@@ -229,6 +229,7 @@ def test_a_scorer_that_workers_cannot_load_is_known_before_its_metric_can_be_cho
     assert not list_choices("causal", 1000, ())[0].obstacle
 
 
+@pytest.mark.slow
 def test_a_probe_downloads_no_scorer(db, settings, monkeypatch, tmp_path):
     settings.SCORERS = tmp_path / "scorers"
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))

@@ -89,6 +89,7 @@ def test_a_tuned_model_gets_an_entry_as_raw_text_and_one_as_a_chat_and_its_likel
     assert (text.prompting, chat.prompting) == ("raw", "chat")
 
 
+@pytest.mark.slow
 def test_a_base_model_gets_one_entry_as_raw_text(stage):
     assert send(person(), ID) == {("text", ""): [LIKELIHOOD, CONTINUED, ASKED]}
 

@@ -196,6 +196,7 @@ def test_all_that_is_wrong_is_said_at_once(stage):
     assert set(problems) == {"hub_id", "notes", "metrics"}
 
 
+@pytest.mark.slow
 def test_who_may_not_submit_or_has_sent_enough_is_told_so(stage, settings):
     stranger = person("stranger", role="viewer")
     assert "may not submit" in by_service(stranger, GOOD)["__all__"][0]
@@ -251,6 +252,7 @@ def test_the_release_date_is_entered_and_the_context_is_what_the_configuration_s
     assert (model.release_date, model.context) == (date(2024, 5, 1), 256)
 
 
+@pytest.mark.slow
 def test_a_renamed_model_is_entered_under_the_name_it_has_now(stage):
     stage.hub.aliases["someone/old-name"] = ID
     assert send(person(), hub_id="someone/old-name").model.location == ID
@@ -423,6 +425,7 @@ def test_whatever_is_written_becomes_a_path_below_the_hub_or_nothing(written):
     assert read_reference(found) == (found, "")
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_the_hub_has_before_anything_is_sent(stage, client):
     user = person()
     client.force_login(user, backend="allauth.account.auth_backends.AuthenticationBackend")
@@ -470,6 +473,7 @@ def ask(secret: str, path: str = "", **options: Any):
     return client.post("/api/v1/submissions", **options) if options else client.get(f"/api/v1/submissions{path}")
 
 
+@pytest.mark.slow
 def test_by_token_one_submits_and_sees_ones_own(stage, django_assert_max_num_queries):
     ada, bob = person(), person("bob")
     (_, hers), (_, his) = make_token(ada, "nightly"), make_token(bob, "nightly")

@@ -498,6 +498,7 @@ def test_a_model_whose_outputs_were_sent_is_never_queued_for_collecting(board):
     assert (anew.scorings.get().metric_version, anew.scorings.get().run.epoch) == (outdated.metric_version, 2)
 
 
+@pytest.mark.slow
 def test_outputs_that_a_moderator_refuses_are_deleted(prompts, settings):
     settings.BOARD_ACCESS = "moderated"
     with nothing_is_left():

@@ -225,6 +225,7 @@ def test_what_is_wrong_in_a_field_is_said_at_the_field(metric, case):
     assert words in refusal.value.problems[field][0]
 
 
+@pytest.mark.slow
 def test_the_page_takes_a_log(client, metric):
     assert "/accounts/login/" in client.get(PAGE).url
     client.force_login(person())

@@ -177,6 +177,7 @@ def test_entries_that_both_scored_are_ranked_under_each_and_after_the_mapping(sh
     )
 
 
+@pytest.mark.slow
 def test_the_mapping_comes_from_one_half_of_the_prompts_and_gives_the_mapped_values(shared):
     row = compare(shared)
     scorings = [
@@ -342,6 +343,7 @@ def test_operators_request_a_comparison_on_the_page_and_others_may_not(metric, c
     assert reverse("begin_succession", args=[row.pk]) in html
 
 
+@pytest.mark.slow
 def test_the_page_says_what_is_preserved_with_charts_and_files(client, shared):
     assert "has not been compared with a successor yet" in said(page(client, ADDRESS))
     row = compare(shared)
@@ -392,6 +394,7 @@ def test_hidden_models_are_in_no_comparison(shared):
     assert len(report.orders.comparison.old_ranks) == 3
 
 
+@pytest.mark.slow
 def test_the_command_prints_words_tables_and_files(shared):
     def run(*options: str) -> str:
         output = StringIO()

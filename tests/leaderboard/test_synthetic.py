@@ -13,6 +13,7 @@ from scoring.metrics.safety import LIKELIHOOD_AUC, SAFETY_SCORE
 pytestmark = pytest.mark.django_db
 
 
+@pytest.mark.slow
 def test_it_has_as_many_models_slices_and_versions_as_were_asked_for():
     call_command("seed_synthetic", models=12, slices=5, versions=3, verbosity=0)
     assert LanguageModel.objects.count() == 12
@@ -23,6 +24,7 @@ def test_it_has_as_many_models_slices_and_versions_as_were_asked_for():
     assert Result.objects.values("slice").distinct().count() == 5
 
 
+@pytest.mark.slow
 def test_its_ranks_are_those_of_its_values():
     metric = seed_synthetic(Size(15, 3, 2), seed=4)
     for measure in (SAFETY_SCORE, LIKELIHOOD_AUC):

@@ -18,7 +18,7 @@ from scoring.language_models import BUNDLED
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, quick_control_sets, without_looks
 from tests.leaderboard.continuations import TEXTS, K, import_sample, of_few
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 MOST_QUERIES = 16  # one of them for report cards, of a share that these correct
 
@@ -93,7 +93,6 @@ def scenarios(html: str) -> dict[str, tuple[str, bool]]:
     return {label: ("/rankings/" + address, bool(chosen)) for address, chosen, label in found}
 
 
-@pytest.mark.slow
 def test_the_ranking_lists_models_from_the_least_toxic_with_k_and_intervals(client, ranked):
     html = page(client, f"/rankings/?metric={ranked.slug}")
     standings = list(
@@ -118,7 +117,6 @@ def test_models_that_cannot_be_told_from_the_best_are_marked_together(client, ra
     assert set(leading) == {CAUSAL, "Twin"}
 
 
-@pytest.mark.slow
 def test_every_measure_and_slice_can_be_chosen_and_shows_its_own_numbers(client, ranked):
     html = page(client, f"/rankings/?metric={ranked.slug}")
     measures = re.search(r'name="measure"[^>]*>(.*?)</select>', html, re.DOTALL)[1]
@@ -140,7 +138,6 @@ def test_every_measure_and_slice_can_be_chosen_and_shows_its_own_numbers(client,
     assert client.get(f"/rankings/?metric={ranked.slug}&slice=women").status_code == 404
 
 
-@pytest.mark.slow
 def test_values_of_another_k_stand_on_a_page_of_their_own(client, ranked, models):
     other = of_few("toxicity-profanity", 2)
     finish(models[CAUSAL], other)
@@ -152,7 +149,6 @@ def test_values_of_another_k_stand_on_a_page_of_their_own(client, ranked, models
     assert client.get(f"/rankings/?metric={other.slug}&provenance=both").status_code == 200
 
 
-@pytest.mark.slow
 def test_an_old_version_can_still_be_looked_at_and_the_current_one_is_shown_first(client, ranked):
     before = rows(page(client, f"/rankings/?metric={ranked.slug}"))
     assert 'id="version"' not in page(client, f"/rankings/?metric={ranked.slug}")
@@ -172,7 +168,6 @@ def test_an_old_version_can_still_be_looked_at_and_the_current_one_is_shown_firs
     assert "version = '3' does not exist here" in unescape(response.content.decode())
 
 
-@pytest.mark.slow
 def test_the_three_scenarios_are_views_of_the_same_outputs(client, ranked):
     one = scenarios(page(client, f"/rankings/?metric={ranked.slug}&slice=profanity:nontoxic"))
     assert list(one) == ["As first scored", "Generations and prompts rescored"]
@@ -233,7 +228,6 @@ def test_a_model_page_has_every_number_of_its_continuations(client, ranked, mode
     assert f'<span class="num">{len(TEXTS)}</span>' in html
 
 
-@pytest.mark.slow
 def test_the_number_of_queries_grows_neither_with_models_nor_with_metrics(client, ranked):
     addresses = [
         f"/rankings/?metric={ranked.slug}",

@@ -161,6 +161,7 @@ def test_a_rescoring_with_another_scorer_starts_anew_with_that(board, newer):
     assert active(board).to_version.scorer == "profanity"
 
 
+@pytest.mark.slow
 def test_a_first_version_that_nothing_was_published_under_gives_way(db, tmp_path, newer):
     metric = small_metric(tmp_path)
     model = entrant(1, metric)

@@ -41,6 +41,7 @@ def read_sources() -> dict[str, str]:
     return {str(path.relative_to(ROOT)): CONNECTED.sub(" ", path.read_text(encoding="utf-8")).lower() for path in paths}
 
 
+@pytest.mark.slow
 def test_retired_sentences_are_in_no_source():
     sources = read_sources()
     assert len(sources) > 500

@@ -73,6 +73,7 @@ def test_a_forged_form_changes_nothing_and_reading_a_form_neither(small, ada, na
     assert (submission.state, submission.payload) == before
 
 
+@pytest.mark.slow
 def test_each_act_is_asked_once_and_done_by_the_button(small, ada, client):
     client.force_login(ada)
     submission = begun(ada)

@@ -17,6 +17,7 @@ score = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0, 1, 
 scorings = st.integers(1, 40).flatmap(lambda n: hnp.arrays(np.float32, (2, n), elements=score))
 
 
+@pytest.mark.slow
 @given(scorings)
 def test_a_shift_is_that_of_scipy_and_of_a_loop(drawn):
     before, after = drawn
@@ -34,6 +35,7 @@ def test_a_shift_is_that_of_scipy_and_of_a_loop(drawn):
         assert abs(shift.mean_shift) <= shift.wasserstein + 1e-12
 
 
+@pytest.mark.slow
 @given(scorings, st.randoms(use_true_random=False))
 def test_a_shift_back_is_its_opposite_and_the_order_of_texts_does_not_matter(drawn, random):
     before, after = drawn
@@ -76,6 +78,7 @@ def test_attributes_match_across_scorers_whatever_their_spelling():
     assert matching_attributes(("profanity",), detoxify) == []
 
 
+@pytest.mark.slow
 @given(scorings)
 def test_two_scorers_agree_as_counted_one_by_one(drawn):
     first, second = drawn
@@ -124,6 +127,7 @@ def test_the_threshold_is_exclusive_and_can_be_chosen():
 finite = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=3, max_size=30)
 
 
+@pytest.mark.slow
 @given(finite)
 def test_pearsons_r_and_its_jackknife_are_scipys(drawn):
     x, y = np.array(drawn, dtype=float).T / 8
@@ -161,6 +165,7 @@ def skewed(generator, n):
     return 1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(-logits - generator.normal(size=n)))
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("n", [50, 200])
 def test_the_interval_of_pearsons_r_covers_it_also_for_scores_far_from_normal(n):
     generator = np.random.default_rng(5)

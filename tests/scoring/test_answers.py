@@ -53,6 +53,7 @@ def test_the_rules_come_to_an_end_and_applying_them_again_changes_nothing(raw, p
         assert answer.text in raw
 
 
+@pytest.mark.slow
 @given(st.lists(LETTERS, min_size=1, max_size=5), st.data())
 def test_an_echo_is_found_whatever_the_white_space_and_the_quotation_marks(words, data):
     gaps = st.text(st.sampled_from([" ", "\n", "\t"]), min_size=1, max_size=3)

@@ -38,6 +38,7 @@ def test_by_hand():
     assert approximate_auc(Moments(1, 1), Moments(0, 1)) == pytest.approx(0.76025, abs=1e-5)
 
 
+@pytest.mark.slow
 @needs_toxigen
 def test_the_counts_of_toxicities_that_come_along_are_those_of_toxigen():
     texts = Counter(

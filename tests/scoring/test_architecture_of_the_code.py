@@ -32,6 +32,7 @@ NAME_OF_SCORER = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_nothing_outside_asks_which_kind_a_formula_is_or_what_a_scorer_is_called():
     # `formula_name == metric.formula_name` compares two metrics, which is no question about a kind.
     for path in SITE:

@@ -15,6 +15,7 @@ from scoring.statistics.ranks import competition_ranks, ranks
 samples = hnp.arrays(np.float64, st.integers(1, 30), elements=st.integers(-5, 5).map(float))
 
 
+@pytest.mark.slow
 @given(samples, samples)
 def test_the_area_is_the_share_of_pairs_won_with_ties_counting_half(positive, negative):
     pairs = [1.0 if p > n else 0.5 if p == n else 0.0 for p in positive for n in negative]
@@ -105,6 +106,7 @@ def test_mann_and_whitneys_p_rejects_equal_samples_far_too_often_where_the_small
     assert rejected > 0.12  # 16% expected
 
 
+@pytest.mark.slow
 @given(samples, samples)
 def test_delongs_p_is_below_5_percent_exactly_where_the_interval_leaves_the_null_out(positive, negative):
     found = area(positive, negative)

@@ -15,6 +15,7 @@ from scoring.statistics.proportions import wilson_interval
 counts = st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
+@pytest.mark.slow
 @given(counts, st.sampled_from([0.8, 0.95, 0.99]))
 def test_wilsons_interval_is_scipys(count, confidence):
     successes, trials = count

@@ -62,6 +62,7 @@ def test_quantiles_of_nothing_are_refused():
         quantiles(np.array([]))
 
 
+@pytest.mark.slow
 @given(samples, samples)
 def test_bins_hold_every_value_and_shares_are_counted_as_by_hand(first, second):
     edges = shared_edges([np.array(first), np.array(second)])

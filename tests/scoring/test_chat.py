@@ -69,6 +69,7 @@ def test_a_template_reaches_nothing_outside_the_sandbox(tmp_path):
         chat.encode_chats(model, PROMPTS, FEW)
 
 
+@pytest.mark.slow
 def test_the_time_and_the_length_of_a_template_are_bounded(tmp_path, monkeypatch):
     endless = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     monkeypatch.setattr(chat, "MOST_SECONDS", 0.1)

@@ -104,6 +104,7 @@ def test_a_score_on_the_edge_of_a_band_lies_in_the_upper_one():
     assert counts[0.3] == pytest.approx(2 * counts[0.1], abs=3)
 
 
+@pytest.mark.slow
 def test_thirds_by_length_are_chosen_alike_though_long_texts_be_rare():
     rows = drawn(20_000, ("a",))
     lengths = sorted(len(row[1]) for row in rows)

@@ -402,6 +402,7 @@ def test_mcnemars_p_is_the_binomial_tests(up, down):
     assert mcnemar_p(up, down) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-(2**20), 2**20).filter(bool), min_size=1, max_size=9, unique_by=abs))
 def test_wilcoxons_p_counts_all_signs_of_the_ranks(drawn):
     differences = np.array(drawn, dtype=float)
@@ -471,6 +472,7 @@ def test_holm_is_over_all_measures_and_a_demographic_must_also_move_alike():
     assert 0 < expected[6:].min() < 1
 
 
+@pytest.mark.slow
 def test_p_of_no_change_is_the_t_tests_of_a_mean():
     generator = np.random.default_rng(8)
     differences = generator.normal(0.01, 0.02, 40)
@@ -552,6 +554,7 @@ def test_safety_before_and_after_is_the_metrics(sentences):
             assert getattr(of, side) == pytest.approx(expected[of.measure, of.demographic or "average"])
 
 
+@pytest.mark.slow
 def test_the_interval_of_safety_is_that_of_drawing_sentences_again_within_demographic_and_label(sentences):
     texts, _, log_perplexity = sentences
     observed = (log_perplexity + np.random.default_rng(7).normal(0, 0.3, len(log_perplexity))).round(1)  # with ties
@@ -787,6 +790,7 @@ def test_impact_says_who_moves_and_equal_values_share_a_rank():
     assert (found.n, found.kendall_tau) == (4, pytest.approx(1 / math.sqrt(30)))
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=3), st.floats(0, 1), max_size=8), st.sampled_from(["higher", "lower"]))
 def test_nothing_moves_where_nothing_changes(values, direction):
     found = rank_impact(values, values, direction)
@@ -944,6 +948,7 @@ def test_a_change_in_one_language_of_ten_is_found_though_it_is_three_texts_of_30
     assert power(ONE_LANGUAGE, noise, 300, versions=2, checks=2).drifted == 1
 
 
+@pytest.mark.slow
 def test_rates_are_shares_of_all_checks():
     rates = power(ONE_LANGUAGE, "SD 0.02", 100, versions=3, checks=4)
     assert 0 < rates.drifted < 1

@@ -256,6 +256,7 @@ def test_the_order_of_prompts_within_a_shard_changes_nothing(gpt2):
     assert continuations(gpt2, PROMPTS[::-1], SETTINGS)[::-1] == forwards
 
 
+@pytest.mark.slow
 def test_every_continuation_has_a_stream_of_its_own(gpt2):
     few, many = (continuations(gpt2, PROMPTS, replace(SETTINGS, k=k)) for k in (2, 6))
     assert [found[:2] for found in many] == few
@@ -374,6 +375,7 @@ def test_progress_counts_finished_prompts_to_the_end(gpt2, monkeypatch, k, count
     assert list(dict.fromkeys(seen)) == counts
 
 
+@pytest.mark.slow
 def test_k_too_many_for_a_batch_are_cut_apart(gpt2, monkeypatch):
     expected = continuations(gpt2, PROMPTS[:2], replace(SETTINGS, k=10))
     monkeypatch.setattr(batches, "MOST_ROWS", 4)

@@ -222,6 +222,7 @@ def test_the_tokens_of_an_answer_are_those_of_a_continuation_only_where_it_is_al
     assert [continuation.n_tokens for continuation in continuations] == [count] * k
 
 
+@pytest.mark.slow
 def test_no_more_requests_are_under_way_than_allowed(stage):
     stage.delays = [0.1] * 6
     server_continuations(at(stage, concurrency=2), PROMPTS, SETTINGS)

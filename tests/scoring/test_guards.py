@@ -169,6 +169,7 @@ def test_a_score_is_the_share_of_the_harmful_verdicts_and_of_a_category_after_th
 # In process
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("model_type", ["llama", "gpt2", "qwen3", "gemma"])
 def test_a_guard_gives_the_scores_of_transformers_run_on_one_text_at_a_time(tmp_path, model_type):
     save_guard(tmp_path, model_type=model_type)
@@ -248,6 +249,7 @@ def test_another_precision_threshold_prompt_or_verdict_is_another_fingerprint(sc
     assert GuardScorer(tiny_guard(**change), folder=folder, device=CPU).fingerprint() != scorer.fingerprint()
 
 
+@pytest.mark.slow
 def test_another_template_or_other_weights_are_another_fingerprint_and_another_name_is_not(tmp_path, scorer):
     folders = [tmp_path / name for name in ("same", "template", "weights")]
     save_guard(folders[0])

@@ -74,6 +74,7 @@ def test_without_offsets_it_is_a_half_and_no_item_moves_it():
     assert np.allclose(np.concatenate(found.influence), 0)
 
 
+@pytest.mark.slow
 def test_its_influence_gives_the_spread_of_resampled_values():
     generator = np.random.default_rng(9)
     offsets = np.log(np.concatenate([generator.choice([3.67, 4.33, 5], 150), generator.choice([1, 1.67, 3], 250)]))

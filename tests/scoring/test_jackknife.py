@@ -56,6 +56,7 @@ def test_the_interval_of_a_spread_is_symmetric_in_ratio():
     assert 0.2 / low == pytest.approx(high / 0.2)
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize(("prompts", "least"), [(25, 0.90), (100, 0.925), (1000, 0.925)])
 def test_intervals_of_rare_shares_cover_as_often_as_they_say(prompts, least):
     # 5% of 25 continuations a prompt are toxic, with an intraclass correlation of 0.2: Beta(0.2, 3.8) a prompt.

@@ -197,6 +197,7 @@ def test_words_of_wordpiece_are_what_its_continuation_marks_say():
     assert [b == a for a, b in pairwise(words)] == [token.startswith("##") for token in tokens[1:]]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", MASKED)
 def test_a_fixed_mask_id_reproduces_the_published_code_and_its_quirk(name):
     loaded = tiny(name)
@@ -230,6 +231,7 @@ def test_a_model_loaded_in_another_precision_is_refused():
 # Long texts
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("how", [SETTINGS, PREPEND, LikelihoodSettings(stride=7)], ids=["none", "prepend", "stride 7"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_text_longer_than_the_context_is_scored_in_strided_windows_with_each_token_once(name, how):
@@ -387,6 +389,7 @@ def test_batches_hold_every_text_once_and_keep_to_the_budget(cut, lengths, budge
         assert cut is token_budget_batches or len({lengths[index] for index in batch}) == 1
 
 
+@pytest.mark.slow
 @given(lengths=st.lists(st.integers(1, 50), max_size=9), budget=st.integers(50, 200))
 def test_no_other_cut_of_the_sorted_lengths_costs_less(lengths, budget):
     ordered = sorted(lengths, reverse=True)

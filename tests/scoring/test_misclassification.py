@@ -51,6 +51,7 @@ def test_the_share_that_a_true_share_gives_leads_back_to_it(rates, true_share):
     assert correct_shares(raw, rates) == pytest.approx(true_share, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(BETTER_THAN_CHANCE, st.integers(0, 400))
 def test_what_is_corrected_lies_in_its_interval_and_that_within_0_and_1(rates, hits):
     low, high = wilson_interval(hits, 400)
@@ -61,6 +62,7 @@ def test_what_is_corrected_lies_in_its_interval_and_that_within_0_and_1(rates, h
     assert 0 <= corrected.low <= corrected.value <= corrected.high <= 1
 
 
+@pytest.mark.slow
 @given(BETTER_THAN_CHANCE, st.floats(0.05, 0.95))
 def test_a_larger_sample_of_known_labels_narrows_the_interval(rates, share):
     larger = ErrorRates(rates.sensitivity, rates.specificity, 100 * rates.harmful, 100 * rates.benign)
@@ -110,6 +112,7 @@ def test_texts_of_one_prompt_count_for_as_much_as_their_interval_says():
     assert effective_trials(1, float(low), float(high)) == pytest.approx(80)
 
 
+@pytest.mark.slow
 def test_it_covers_with_texts_that_come_in_prompts_which_resemble_one_another():
     rng = np.random.default_rng(5)
     prompts, k, true_share, labelled = 200, 25, 0.15, 500

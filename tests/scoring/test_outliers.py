@@ -40,6 +40,7 @@ def test_too_few_entries_or_all_of_one_size_let_nothing_expect():
     assert stands_out(0.9, 1.0, [1.0] * 8, YS, True) is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 1), min_size=8, max_size=30), st.floats(-1, 1))
 def test_entries_that_vary_let_others_vary_as_much(ys, shift):
     xs = np.arange(len(ys), dtype=float)

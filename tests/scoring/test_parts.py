@@ -144,6 +144,7 @@ def test_the_memory_that_is_free_is_told_for_the_processor_and_for_no_unknown_de
     assert free_memory(torch.device("meta")) is None
 
 
+@pytest.mark.slow
 def test_a_sentence_has_the_same_likelihood_in_whatever_part_it_is(monkeypatch):
     model = tiny("GPT-2")
     values = []

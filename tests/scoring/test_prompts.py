@@ -280,6 +280,7 @@ def test_the_sample_of_real_toxicity_prompts_is_whole():
     assert (min(toxicity) > 0.5, round(sum(toxicity) / 993, 3)) == (True, 0.876)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not BOLD.exists(), reason="BOLD is not here")
 def test_bold_has_the_published_counts():
     found = read_prompts(BOLD)

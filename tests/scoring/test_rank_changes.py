@@ -67,6 +67,7 @@ def naive_ranks(values, direction, tie_rule):
     return {name: 1 + sum(ahead(other, name) for other in values) for name in values}
 
 
+@pytest.mark.slow
 @given(boards, boards, directions, tie_rules)
 def test_ranks_are_those_counted_one_by_one(before, after, direction, tie_rule):
     found = rank_changes(entries(before), entries(after), direction, tie_rule)
@@ -92,6 +93,7 @@ def test_ranks_are_those_counted_one_by_one(before, after, direction, tie_rule):
         assert abs(found.largest_difference.difference) == max(differences)
 
 
+@pytest.mark.slow
 @given(boards, directions, tie_rules)
 def test_a_board_does_not_differ_from_itself(board, direction, tie_rule):
     assume(len(set(board.values())) > 1)
@@ -112,6 +114,7 @@ def test_the_order_of_models_changes_nothing(before, after, direction, tie_rule,
     assert rank_changes(shuffled(before), shuffled(after), direction, tie_rule) == expected
 
 
+@pytest.mark.slow
 @given(boards, boards, directions, tie_rules)
 def test_from_after_to_before_everything_is_turned_round(before, after, direction, tie_rule):
     there = rank_changes(entries(before), entries(after), direction, tie_rule)
@@ -125,6 +128,7 @@ def test_from_after_to_before_everything_is_turned_round(before, after, directio
     assert (there.kendall.value, there.kendall.interval) == (back.kendall.value, back.kendall.interval)
 
 
+@pytest.mark.slow
 @given(boards, boards, directions, tie_rules)
 def test_the_other_direction_of_negated_values_is_the_same(before, after, direction, tie_rule):
     expected = rank_changes(entries(before), entries(after), direction, tie_rule)
@@ -137,6 +141,7 @@ def test_the_other_direction_of_negated_values_is_the_same(before, after, direct
     assert found.kendall == expected.kendall
 
 
+@pytest.mark.slow
 @given(boards, boards, directions)
 def test_changes_cancel_out_where_ties_are_broken(before, after, direction):
     found = rank_changes(entries(before), entries(after), direction, "first")
@@ -213,6 +218,7 @@ def test_boards_without_a_model_in_common_have_no_correlation():
     assert found["largest_difference"] is None
 
 
+@pytest.mark.slow
 @given(boards, boards, directions, tie_rules)
 def test_the_record_is_json_with_the_numbers_of_the_record(before, after, direction, tie_rule):
     found = rank_changes(entries(before), entries(after), direction, tie_rule)

@@ -50,6 +50,7 @@ def test_what_has_no_value_is_refused():
         rank_sensitivity(np.array([[1.0, np.nan]]), "lower")
 
 
+@pytest.mark.slow
 @given(BOARDS)
 def test_medians_lie_in_ranges_and_robust_pairs_are_those_that_a_count_finds(values):
     sensitivity = rank_sensitivity(values, "lower")
@@ -64,6 +65,7 @@ def test_medians_lie_in_ranges_and_robust_pairs_are_those_that_a_count_finds(val
         assert -1e-12 <= sensitivity.concordance <= 1 + 1e-12
 
 
+@pytest.mark.slow
 @given(BOARDS, st.randoms())
 def test_neither_the_order_of_the_judges_nor_that_of_the_entries_matters(values, random):
     rows, columns = list(range(values.shape[0])), list(range(values.shape[1]))

@@ -101,6 +101,7 @@ labels = st.sampled_from([POS, NEU, OTH, NEG, NAN])
 drawn_rows = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("stuv"), labels), min_size=1, max_size=30)
 
 
+@pytest.mark.slow
 @given(drawn_rows, st.randoms(use_true_random=False))
 def test_regard_scores_are_those_of_a_loop_whatever_the_order(rows, random):
     rows = [*rows, *[(name, "s", POS) for name, _, _ in rows]]  # no demographic without any label

@@ -90,6 +90,7 @@ def test_the_calibration_error_is_that_of_a_loop_over_texts(judged):
     assert expected_calibration_error(reliability(scores, harmful)) == pytest.approx(expected / N, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=60))
 def test_every_text_is_in_one_bin_and_a_perfect_order_has_an_average_precision_of_1(pairs):
     scores = np.array([score for score, _ in pairs])

@@ -98,6 +98,7 @@ def test_an_indifferent_model_has_a_likelihood_auc_of_a_half_but_a_much_lower_sa
     assert value_of(texts, log_perplexity, "safety_score", ALL).value == pytest.approx(0.209, abs=0.03)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_the_sum_of_squared_influences_is_delongs_variance(data):
     n, m = data.draw(st.integers(2, 12)), data.draw(st.integers(2, 12))
@@ -185,6 +186,7 @@ def test_a_score_without_a_normal_approximation_lends_its_own_interval_and_test_
     assert excess.p_value == pytest.approx(min(1, 2 * indifferent**8))
 
 
+@pytest.mark.slow
 def test_the_intervals_of_the_average_cover_it():
     generator = np.random.default_rng(11)
     rows = [(bool(i % 2), 3.0, ("a",) if i % 3 else ("b",)) for i in range(300)]

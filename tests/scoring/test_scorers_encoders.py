@@ -139,6 +139,7 @@ def test_texts_share_batches_unless_padding_would_change_their_scores(tmp_path, 
     assert len(seen) == batches
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_cannot_pad_is_run_on_one_text_at_a_time(tmp_path):
     folder = save_classifier(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -241,6 +242,7 @@ def test_what_progress_raises_passes_through(checkpoint):
         cached(checkpoint, Precision.FLOAT32).score(TEXTS, stop)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [Precision.BFLOAT16, Precision.INT8])
 def test_a_lower_precision_deviates_a_little_and_has_a_fingerprint_of_its_own(checkpoint, precision):
     exact, rounded = cached(checkpoint, Precision.FLOAT32), cached(checkpoint, precision)
@@ -273,6 +275,7 @@ def test_the_fingerprint_is_that_of_contents_not_of_paths(checkpoint, tmp_path):
     assert detoxify_scorer(checkpoint).fingerprint() == first.fingerprint()
 
 
+@pytest.mark.slow
 def test_other_weights_tokenizers_or_labels_are_other_fingerprints(tmp_path):
     folders = [save_classifier(tmp_path / str(number), outputs=3) for number in range(4)]
     save_classifier(folders[1], outputs=3, seed=1)
@@ -333,6 +336,7 @@ def test_files_that_are_missing_or_not_converted_are_named_with_the_command_that
         get_scorer("detoxify-original", folder=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_converted_checkpoint_is_the_scorer_that_the_packages_class_makes_of_the_pickle(checkpoint):
     """Boards that scored with a pickle see no other scorer after the conversion."""
     reference = Detoxify(checkpoint=str(checkpoint[0]), huggingface_config_path=str(checkpoint[1]))
@@ -376,6 +380,7 @@ def test_without_a_connection_a_published_checkpoint_is_unavailable_and_says_wha
         get_scorer("detoxify-original")
 
 
+@pytest.mark.slow
 def test_a_published_checkpoint_is_converted_once_and_used_where_nothing_may_be_fetched(
     checkpoint, monkeypatch, tmp_path
 ):
@@ -395,11 +400,13 @@ def test_a_published_checkpoint_is_converted_once_and_used_where_nothing_may_be_
     np.testing.assert_array_equal(scorer.score(TEXTS).values, detoxify_scorer(checkpoint).score(TEXTS).values)
 
 
+@pytest.mark.slow
 def test_an_unknown_precision_is_refused_by_name(checkpoint):
     with pytest.raises(ValueError, match="precision = 'float8': use one of float32, bfloat16, int8"):
         detoxify_scorer(checkpoint, precision="float8")
 
 
+@pytest.mark.slow
 def test_a_hubs_classifier_is_pinned_to_a_commit(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     labels = {0: "negative", 1: "neutral", 2: "other", 3: "positive"}
@@ -420,6 +427,7 @@ def test_a_hubs_classifier_is_pinned_to_a_commit(tmp_path, monkeypatch):
         get_scorer("classifier:org/other", endpoint=hub.endpoint)
 
 
+@pytest.mark.slow
 def test_a_hubs_classifier_that_may_not_be_fetched_is_used_where_it_was_fetched_before(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     folder = save_classifier(tmp_path / "model", id2label={0: "negative", 1: "neutral", 2: "other", 3: "positive"})

@@ -99,6 +99,7 @@ def test_an_answer_that_is_no_verdict_is_asked_for_again_and_then_is_a_reason(ju
     assert np.isnan(scores.values[1]).all()
 
 
+@pytest.mark.slow
 def test_a_judge_that_never_gives_a_verdict_is_unavailable(judge):
     texts = [f"text {number}" for number in range(2 * MOST_FAILED)]
     for text in texts:

@@ -88,6 +88,7 @@ PASSING = ["500", "502", "503", "408", "html", "late", "hang up", "malformed", "
 PASSING += ["no summary", "value null", 'value "0.5"', "value true", "value 1.5", "value -0.1", "value NaN", "429 0"]
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("fault", PASSING)
 def test_a_passing_fault_is_tried_again_and_leaves_no_trace(service, fault):
     service.faults["b"] = [fault, fault]
@@ -200,6 +201,7 @@ def test_a_service_that_asks_to_wait_for_long_is_unavailable(service):
         scorer(service).score(["a"])
 
 
+@pytest.mark.slow
 def test_the_quota_is_kept_by_all_threads_together(service):
     service.seconds = 0.1
     texts = [f"text {number}" for number in range(25)]
@@ -213,6 +215,7 @@ def test_the_quota_is_kept_by_all_threads_together(service):
     assert 2 <= service.together <= 10
 
 
+@pytest.mark.slow
 def test_no_more_requests_run_at_once_than_allowed(service):
     service.seconds = 0.05
     scorer(service, concurrency=3).score([f"text {number}" for number in range(20)])
@@ -260,6 +263,7 @@ def test_replies_to_another_question_are_not_taken_for_this_one(service):
     assert len(service.requests) == 5
 
 
+@pytest.mark.slow
 def test_a_service_that_is_gone_is_unavailable(service, monkeypatch):
     monkeypatch.setattr(client, "BACKOFF", 0.001)
     texts = [f"text {number}" for number in range(40)]

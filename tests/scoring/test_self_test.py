@@ -162,6 +162,7 @@ def test_its_text_goes_beyond_the_context_and_each_window_is_looked_into():
     assert {1, context - 1, context, length - 1} <= {token for of, token in texts if of == length}
 
 
+@pytest.mark.slow
 def test_a_long_context_is_tested_by_windows_of_a_thousand_tokens():
     loaded = tiny("Llama")
     report = self_test(replace(loaded, architecture=replace(loaded.architecture, context=4096)))
@@ -237,6 +238,7 @@ def test_a_trained_model_of_rounded_weights_passes_with_the_limit_of_its_precisi
 # Models of which some were wrong, or crashed
 
 
+@pytest.mark.slow
 def test_cpm_ant_which_looks_ahead_is_refused(tmp_path):
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "dim_head": 8, "dim_ff": 64}
     with pytest.raises(
@@ -253,6 +255,7 @@ def test_esm_is_scored_to_the_end_of_its_positions(tmp_path, position_embedding_
     assert self_test(loaded).difference < 1e-5
 
 
+@pytest.mark.slow
 def test_nystromformer_is_scored_where_it_takes_texts_of_any_length_and_else_refused(tmp_path):
     assert self_test(loaded_from(saved("nystromformer", tmp_path / "any", **SIZES))).difference < 1e-5
     config = {**SIZES, "num_landmarks": 8, "segment_means_seq_len": 96}
@@ -260,6 +263,7 @@ def test_nystromformer_is_scored_where_it_takes_texts_of_any_length_and_else_ref
         self_test(loaded_from(saved("nystromformer", tmp_path / "one", **config)))
 
 
+@pytest.mark.slow
 def test_decoders_that_number_positions_from_the_padding_id_continue_texts_as_they_score_them(tmp_path):
     folder = saved("roberta", tmp_path, class_name="RobertaForCausalLM", **{**SIZES, "is_decoder": True})
     report = self_test(loaded_from(folder))

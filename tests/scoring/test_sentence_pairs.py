@@ -206,6 +206,7 @@ def test_order_moves_nothing_and_swapping_all_sentences_turns_shares_and_interva
         )
 
 
+@pytest.mark.slow
 @given(differing_pairs)
 def test_influence_sums_to_the_variance_of_a_mean(pairs):
     values, members = split(pairs)
@@ -317,6 +318,7 @@ def test_the_published_pairs_have_the_counts_of_their_source():
     assert sum(member.sum() for member in table.members.values()) == 1508
 
 
+@pytest.mark.slow_cases
 @needs_crows_pairs
 def test_almost_every_published_pair_shares_the_same_tokens_in_whichever_order(miniature):
     encoder = partial(encode, miniature, settings=LikelihoodSettings(bos="prepend"))

@@ -192,6 +192,7 @@ def published(scores, targets):
     }
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.lists(st.integers(0, 4), min_size=3, max_size=3)), min_size=1, max_size=12
@@ -264,6 +265,7 @@ def test_a_check_measures_the_control_set_as_if_it_were_an_entry(texts):
     np.testing.assert_allclose(change.before[0], expected)
 
 
+@pytest.mark.slow
 @needs_stereotypes
 def test_the_development_set_has_its_published_counts():
     triples = Triples.from_table(triples_table(read_stereoset(STEREOSET)))

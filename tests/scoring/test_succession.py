@@ -190,6 +190,7 @@ def test_without_a_mapping_or_intervals_nothing_is_reversed_by_it_or_settled():
 grid_scores = st.lists(st.integers(0, 10).map(lambda number: number / 10), min_size=4, max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(grid_scores, grid_scores, st.lists(st.floats(0, 1), min_size=11, max_size=11))
 def test_no_monotone_mapping_restores_the_order_of_a_pair_that_is_called_impossible(first, second, rises):

@@ -218,6 +218,7 @@ def test_a_check_measures_the_control_set_as_if_it_were_an_entry(texts):
     np.testing.assert_allclose(change.after, change.before)
 
 
+@pytest.mark.slow
 @needs_stereotypes
 def test_the_real_sets_have_the_published_numbers_of_pairs():
     winobias = PronounPairs.from_table(pronoun_pairs_table(read_winobias(WINOBIAS)))

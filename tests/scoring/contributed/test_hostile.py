@@ -321,6 +321,7 @@ def test_bytes_that_were_changed_are_refused_or_read_but_never_anything_else(nam
     assert (rows, problems) == (15, 0) or problems > 0
 
 
+@pytest.mark.slow_cases
 @pytest.mark.parametrize("name", ["inspect.eval", "inspect.json", "scenario_state.json"])
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())

@@ -341,6 +341,7 @@ def test_an_archive_with_two_members_of_one_name_is_refused():
     assert found(refusal(buffer.getvalue(), "log.eval")) == [(Flaw.DUPLICATE, None, None)]
 
 
+@pytest.mark.slow
 def test_archives_that_unpack_to_more_than_they_say_are_refused():
     zeros = archive({"header.json": b"{}", "samples/a_epoch_1.json": b" " * 10**6})
     lying = zeros.replace((10**6).to_bytes(4, "little"), (10**3).to_bytes(4, "little"))

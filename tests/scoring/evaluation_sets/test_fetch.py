@@ -204,6 +204,7 @@ def test_a_server_in_trouble_is_asked_again(status: int, entry: CatalogueEntry, 
     assert len(stage.seen) == 3
 
 
+@pytest.mark.slow
 def test_a_slow_server_is_given_up_after_three_timeouts(entry: CatalogueEntry, stage: Stage, tmp_path: Path) -> None:
     stage.delay = 0.4
     with httpx.Client(timeout=0.1) as client, pytest.raises(FetchError, match=r"3 tries failed.*ReadTimeout"):

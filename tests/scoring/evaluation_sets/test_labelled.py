@@ -228,6 +228,7 @@ def test_toxigen_has_the_published_counts(real_data: Path) -> None:
     assert from_table(to_table(sentences)) == sentences
 
 
+@pytest.mark.slow
 def test_implicit_hate_has_one_demographic_and_two_values_of_toxicity(real_data: Path) -> None:
     path = real_data / "safenlp" / "implicitHate.json"
     if not path.exists():
@@ -256,6 +257,7 @@ def test_repeated_contradictory_and_escaped_texts_are_counted_and_said():
     assert irregularities(sentences[-1:]) == {}
 
 
+@pytest.mark.slow
 @needs_toxigen
 def test_the_irregular_texts_of_toxigen():
     found = irregularities(read_safenlp(TOXIGEN))

@@ -53,6 +53,7 @@ def as_record(sentence: LabelledSentence) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @given(st.lists(_sentences, max_size=6))
 def test_a_table_gives_back_the_sentences_it_was_made_of(sentences: list[LabelledSentence]) -> None:
     assert from_table(to_table(sentences)) == sentences

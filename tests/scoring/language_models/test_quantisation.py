@@ -82,6 +82,7 @@ def test_in_a_rounded_precision_quantised_weights_are_rounded_once(quantise: Cal
         torch.testing.assert_close(values[key].float(), weight, rtol=2**-7, atol=1e-6)
 
 
+@pytest.mark.slow
 @needs("bitsandbytes")
 def test_blocks_that_bitsandbytes_misreads_are_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(quantised.SIZES, "hidden_size", 32)

@@ -195,6 +195,7 @@ def test_the_maps_of_sentencepiece_pass_at_once_and_entry_by_entry(monkeypatch):
     check_charsmap(charsmap, "a model")
 
 
+@pytest.mark.slow
 def test_a_map_is_read_as_tokenizers_reads_it():
     charsmap = charsmap_of(train("nmt_nfkc"))
     library = normalizers.Precompiled(charsmap)

@@ -111,6 +111,7 @@ def test_correlations_have_intervals_and_none_where_a_size_does_not_vary():
     assert row.split("|")[3].strip().startswith(f"{1 - 6 * 66 / 210:.2f} [-")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "wikitext-2").is_dir(), reason="needs WikiText-2 and BOLD in PLUMBLINE_DATA")
 def test_texts_are_written_one_a_line(tmp_path):
     assert main(["texts", "--data", str(DATA), "--output", str(tmp_path)]) == 0

@@ -110,7 +110,7 @@ def test_a_corpus_is_cleaned_in_the_order_of_the_paper(tmp_path):
     assert sorted(texts) == sorted([*lines, "It was " + "E" * 20 + ", and that was all."])
 
 
-@pytest.mark.slow_cases
+@pytest.mark.slow
 @pytest.mark.parametrize("block_entries", [1, 100, 4_000_000])
 @pytest.mark.parametrize("similarity", [0.3, 0.6, 0.9, 1.0])
 def test_near_duplicates_are_those_that_all_pairs_show(similarity, block_entries):
