@@ -34,7 +34,7 @@ from leaderboard.rankings.ranking import Choices, PopulationRows, Ranking, Row, 
 from leaderboard.rankings.scales import fit_scale, fit_shades
 from leaderboard.rankings.selection import Selection, key_of_all
 from leaderboard.rankings.versions import NoRanking
-from leaderboard.rankings.view import View
+from leaderboard.rankings.view import Filters, View
 from leaderboard.state_memo import once_a_state
 from scoring.artefacts import ArtefactError
 from scoring.metrics.measures import Measure
@@ -65,11 +65,9 @@ def read_rankings(selections: list[Selection], view: View) -> list[Ranking]:
     """
     if not selections:
         return []
-    condition = Q(pk__in=[])
-    for selection in selections:
-        condition |= entries(selection)
+    condition = entries_of_all(selections)
     new_ranks = ranks_anew(selections[0]) if len(selections) == 1 else None
-    overview_rows = overview(condition, view)
+    overview_rows = overview(selections, view.filters)
     visible_rows = [row for row in overview_rows if not row["model__hidden_note"]]
     sizes = Counter[tuple[int, str]]()
     for row in overview_rows:
@@ -105,6 +103,14 @@ def read_rankings(selections: list[Selection], view: View) -> list[Ranking]:
             )
         )
     return rankings
+
+
+def entries_of_all(selections: list[Selection]) -> Q:
+    """The condition of the standings of several rankings."""
+    condition = Q(pk__in=[])
+    for selection in selections:
+        condition |= entries(selection)
+    return condition
 
 
 def entries(selection: Selection) -> Q:
@@ -148,15 +154,16 @@ def ranks_anew(selection: Selection) -> Ranks | None:
     return {(row.population, row.result_id): Rank(row.rank, row.rank_low, row.rank_high) for row in new_standings}
 
 
-def overview(condition: Q, view: View) -> list[dict[str, Any]]:
+@once_a_state(lambda selections, filters: (key_of_all(selections), filters))
+def overview(selections: list[Selection], filters: Filters) -> list[dict[str, Any]]:
     """How many entries exist and fit the filters, by version, population and the values of filters."""
     groups = (
-        Standing.objects.filter(condition)
+        Standing.objects.filter(entries_of_all(selections))
         .order_by()
         .values("metric_version_id", "population", *(f"model__{name}" for name in GROUPED))
         .annotate(
             entries=Count("pk"),
-            fitting=Count("pk", filter=view.filters.condition) if view.filters.active else Count("pk"),
+            fitting=Count("pk", filter=filters.condition) if filters.active else Count("pk"),
             first_ones=Count("pk", filter=Q(rank_low=1)),
             parameters=Count("model__parameters"),
             context=Count("model__context"),

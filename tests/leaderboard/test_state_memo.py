@@ -13,6 +13,7 @@ from leaderboard.services.audit import record
 from leaderboard.state_memo import SECONDS, StateMemo, large_answers, once_a_state, share_reading, small_answers
 
 HISTORY, DEMOGRAPHICS = "/history/?metric=safety-starter", "/demographics/?metric=safety-starter"
+RANKINGS = "/rankings/?metric=safety-starter"
 
 
 @pytest.fixture
@@ -29,9 +30,7 @@ def sharing(monkeypatch):
 
 def queries_of(client, path):
     """The queries of a page that is made anew: tests keep none."""
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    with CaptureQueriesContext(connection) as queries:
         assert client.get(path).status_code == 200
     return [query["sql"] for query in queries.captured_queries]
 
@@ -46,6 +45,15 @@ class TestPages:
     def test_the_next_page_of_the_same_state_asks_for_no_metrics_again(self, client, board):
         assert asks_for_metrics(queries_of(client, HISTORY))
         assert not asks_for_metrics(queries_of(client, DEMOGRAPHICS))
+
+    def test_entries_are_counted_once_whatever_the_order_and_again_for_other_filters(self, client, board):
+        def counts_entries(parameters):
+            return any(
+                "GROUP BY" in query and '"entries"' in query for query in queries_of(client, RANKINGS + parameters)
+            )
+
+        asked = [counts_entries(parameters) for parameters in ("", "&sort=model", "&family=GPT-2", "&sort=-value")]
+        assert asked == [True, False, True, False]
 
     def test_a_page_says_the_same_whether_it_asked_or_not(self, client, board):
         first, second = (client.get(HISTORY) for _ in range(2))
