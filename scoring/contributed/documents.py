@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NoReturn
 
 from scoring.contributed import stream
-from scoring.contributed.report import Flaw, Problems
+from scoring.contributed.report import Flaw, Problems, shown_member
 
 _DECODER = json.JSONDecoder()
 _NEAR = 16  # characters: what follows may resolve an error so near to the end of what was read
@@ -29,7 +29,7 @@ def members(file: BinaryIO, is_gzip: bool, problems: Problems) -> Iterator[tuple
         if document.next() == "[":
             yield from _elements(document, name)
         else:
-            yield name, None, document.value(name)
+            yield name, None, document.value(shown_member(name))
         if document.next() == "}":
             document.take("}")
             document.end()
@@ -45,7 +45,7 @@ def _elements(document: "_Document", name: str) -> Iterator[tuple[str, int, Any]
             document.take(",")
         number += 1
         document.next()
-        yield name, number, document.value(f"{name}, element {number:,}")
+        yield name, number, document.value(f"{shown_member(name)}, element {number:,}")
     document.take("]")
 
 

@@ -191,6 +191,11 @@ def shown_name(name: object) -> str:
     return repr(name) if isinstance(name, str) and _NAME.fullmatch(name) else describe_value(name)
 
 
+def shown_member(name: str) -> str:
+    """The name of a member of JSON, where it looks like one."""
+    return name if _NAME.fullmatch(name) else describe_value(name)
+
+
 def shown_id(identifier: str) -> str:
     """An id of ours, escaped and shortened."""
     text = ascii(identifier)

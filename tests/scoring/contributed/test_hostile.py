@@ -18,6 +18,7 @@ from scoring.contributed import ContributionRefused, Flaw, Limits, read_generati
 from scoring.contributed.pages import chunks, pages
 from scoring.contributed.thrift import ThriftError
 from scoring.contributed.tools import read_log
+from scoring.contributed.tools.harness import results_of
 from tests.scoring.contributed.files import (
     NAMES,
     found,
@@ -209,6 +210,19 @@ def test_a_value_of_json_without_end_is_given_up(head):
     with within(60), pytest.raises(ContributionRefused) as refused:
         read_log(Stream(head, lambda _: filler * MEGABYTE, 10**5), "log.json", PROMPTS, K)
     assert set(refused.value.report.counts) <= {Flaw.TOO_LONG, Flaw.NOT_JSON}
+
+
+@pytest.mark.parametrize("rest", ["{", "[{"], ids=["a value", "an element"])
+def test_a_member_is_named_only_where_its_name_looks_like_one(rest):
+    def message(name: str) -> str:
+        with pytest.raises(ContributionRefused) as refused:
+            results_of(io.BytesIO(f'{{"{name}": {rest}'.encode()))
+        return str(refused.value)
+
+    assert "results" in message("results")
+    for name in ("res\ufeffults", "what somebody wrote there", "long" * 100):
+        assert name not in message(name)
+        assert f"a string of {len(name)} characters" in message(name)
 
 
 def indices(count: int) -> pa.Array:
