@@ -42,7 +42,7 @@ def find_quantisation(content: dict[str, Any], name: str) -> dict[str, Any]:
     if quantisation is None:
         return {}
     method = quantisation.get("quant_method") if isinstance(quantisation, dict) else None
-    if not isinstance(quantisation, dict) or method not in PACKAGES:
+    if not isinstance(quantisation, dict) or not isinstance(method, str) or method not in PACKAGES:
         raise ModelRefused(
             f"{name} is quantised in a way that is not read here (quant_method = {str(method)[:40]!a}): {REMEDY}"
         )
@@ -68,7 +68,8 @@ def name_format(quantisation: dict[str, Any]) -> str:
         detail = str(quantisation.get("bnb_4bit_quant_type", "fp4")).upper() if _is_4bit(quantisation) else "int8"
     elif method == COMPRESSED:
         groups = quantisation.get("config_groups")
-        weights = [group.get("weights") for group in groups.values()] if isinstance(groups, dict) else []
+        schemes = groups.values() if isinstance(groups, dict) else ()
+        weights = [scheme.get("weights") for scheme in schemes if isinstance(scheme, dict)]
         kinds = {f"{args.get('type', 'int')}{args.get('num_bits', '')}" for args in weights if isinstance(args, dict)}
         detail = "+".join(sorted(kinds))
     else:

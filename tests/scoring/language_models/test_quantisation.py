@@ -124,6 +124,7 @@ def test_gguf_weights_are_loaded_as_gguf_s_own_reader_multiplies_them_out(tmp_pa
         ({"quant_method": "gptq", "bits": 4}, "quant_method = 'gptq'"),
         ({"bits": 4}, "quant_method = 'None'"),
         ("yes", "quant_method = 'None'"),
+        ({"quant_method": [[]]}, r"quant_method = '\[\[\]\]'"),
     ],
 )
 def test_a_method_that_is_not_read_is_refused_with_those_that_are(change, words, tmp_path):
@@ -156,3 +157,11 @@ def test_a_loader_whose_package_is_absent_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(quantisation, "find_spec", lambda _name: None)
     with pytest.raises(ModelRefused, match=r"needs the package bitsandbytes .* install plumbline\[quantised\]"):
         resolve(str(folder))
+
+
+def test_a_format_is_named_however_odd_its_groups_are():
+    groups = {"one": {"weights": {"type": "int", "num_bits": 8}}, "two": None, "three": {"weights": ["int"]}}
+    assert (
+        quantisation.name_format({"quant_method": "compressed-tensors", "config_groups": groups})
+        == "compressed-tensors int8"
+    )
