@@ -146,7 +146,7 @@ def _check_normalizer(normalizer: Component, name: str) -> None:
     if kind in NORMALIZERS:
         return
     if kind == "Replace":
-        replacement = (*_pattern(normalizer, name), normalizer.get("content"))
+        replacement = (*_pattern(normalizer, name), _text(normalizer, "content"))
         if (
             replacement[0],
             escape_breaks(replacement[1]),
@@ -158,7 +158,7 @@ def _check_normalizer(normalizer: Component, name: str) -> None:
             f"replaces {_show(replacement[1])} by {_show(str(replacement[2]))} in every text (normalizer Replace)",
             f"take it out; {REVIEWED}",
         )
-    if kind == "Prepend" and normalizer.get("prepend") in PREPENDED:
+    if kind == "Prepend" and _text(normalizer, "prepend") in PREPENDED:
         return
     if kind == "Precompiled":
         check_charsmap(_decode(normalizer.get("precompiled_charsmap"), name), name)
@@ -168,7 +168,7 @@ def _check_normalizer(normalizer: Component, name: str) -> None:
 
 def _check_pre_tokenizer(pre_tokenizer: Component, name: str) -> None:
     kind = pre_tokenizer["type"]
-    if kind in PRE_TOKENIZERS and pre_tokenizer.get("behavior", "Isolated") in KEEPING:
+    if kind in PRE_TOKENIZERS and ("behavior" not in pre_tokenizer or _text(pre_tokenizer, "behavior") in KEEPING):
         return
     if kind == "Metaspace" and pre_tokenizer.get("replacement") == "▁":
         return
@@ -177,7 +177,7 @@ def _check_pre_tokenizer(pre_tokenizer: Component, name: str) -> None:
     if kind == "Split":
         form, pattern = _pattern(pre_tokenizer, name)
         is_known = pattern in LITERALS if form == "String" else escape_breaks(pattern) in PATTERNS
-        if is_known and pre_tokenizer.get("behavior") in KEEPING:
+        if is_known and _text(pre_tokenizer, "behavior") in KEEPING:
             return
         cut_out = pre_tokenizer.get("behavior") == "Removed"
         if cut_out and pre_tokenizer.get("invert") is True and form == "Regex" and pattern in KEPT | PATTERNS:
@@ -235,6 +235,12 @@ def _check_added_tokens(tokens: object, name: str) -> None:
             raise _refusal(
                 name, f"adds a token that has not 1 to {LONGEST_ADDED_TOKEN} characters", "leave such tokens out"
             )
+
+
+def _text(component: Component, key: str) -> str | None:
+    """A text of a component; None where there is none, or something else: a list is in no set."""
+    text = component.get(key)
+    return text if isinstance(text, str) else None
 
 
 def _pattern(component: Component, name: str) -> tuple[str, str]:

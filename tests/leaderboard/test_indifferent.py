@@ -41,6 +41,10 @@ def test_the_ranking_has_it_beneath_the_value_and_as_a_tick_in_the_whisker(clien
         start, end = map(float, re.search(r"<span>([\d.]+)</span>.*? to .*?<span>([\d.]+)</span>", html).groups())
         tick = float(re.search(r'whisker-neutral" x1="([\d.]+)"', row)[1])
         assert tick == pytest.approx(100 * (own(name) - start) / (end - start), abs=0.06)
+        value = float(re.search(r'class="num value">([\d.]+)', row)[1])
+        assert float(re.search(r'whisker-value" x1="([\d.]+)"', row)[1]) == pytest.approx(
+            100 * (value - start) / (end - start), abs=100 * 0.0006 / (end - start)
+        ), "the value's own mark, where its digits say"
     assert "as a tick in its whisker" in said(html)
     assert "if indifferent" not in page(client, SCORE.replace("safety_score", "likelihood_auc"))
 

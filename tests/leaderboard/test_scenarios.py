@@ -141,7 +141,9 @@ def test_the_pages_of_the_metric_and_its_history_link_to_it_and_those_of_others_
 def test_what_does_not_exist_is_a_404_and_a_metric_without_scenarios_says_so(client, helm):
     assert client.get("/metrics/nothing/scenarios/").status_code == 404
     assert client.get(PAGE + "?slice=nothing").status_code == 404
-    assert client.get("/metrics/safety-toxigen/scenarios.json").status_code == 404
+    refusal = client.get("/metrics/safety-toxigen/scenarios.json")
+    assert refusal.status_code == 404
+    assert "has no scenarios to export" in refusal.content.decode()
     assert "This measure has no scenarios" in client.get("/metrics/safety-toxigen/scenarios/").content.decode()
     assert client.post(PAGE).status_code == 405
 
