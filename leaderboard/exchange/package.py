@@ -24,6 +24,7 @@ MOST_DESCRIPTION = 64 * 2**20  # bytes of datapackage.json
 MOST_BYTES = 2**34  # of a file in the package
 LONGEST_SHOWN = 80  # of a value in a message
 MOST_ROWS = 50_000_000  # of a table
+MOST_SHOWN = 80  # characters of a type that a message repeats
 ARTEFACT = re.compile(r"artefacts/([0-9a-f]{64})\.parquet")
 AGAIN = "the package is damaged or was edited; download or export it again"
 FOREIGN = "this is no package of a Plumbline board: make one with `manage.py export`"
@@ -188,7 +189,7 @@ def verify_columns(folder: Path, table: PackageTable) -> None:
     try:
         with pq.ParquetFile(folder / table.path) as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: of a name that is not UTF-8
         raise Refused(f"{table.path}: is no Parquet file; {AGAIN}") from error
     if rows > MOST_ROWS:
         raise Refused(f"{table.path}: has {rows:,} rows, more than {MOST_ROWS:,}")
@@ -198,5 +199,5 @@ def verify_columns(folder: Path, table: PackageTable) -> None:
                 continue
             raise Refused(f"{table.path}, field {field.name}: is missing; {AGAIN}")
         if schema.field(field.name).type != field.type:
-            other = schema.field(field.name).type
+            other = ascii(str(schema.field(field.name).type)[:MOST_SHOWN])[1:-1]  # it may hold any words
             raise Refused(f"{table.path}, field {field.name}: is of type {other}, not {field.type}; {AGAIN}")

@@ -600,6 +600,17 @@ def test_a_column_that_is_missing_or_of_another_type_is_named(package):
     place = whole.column_names.index("layers")
     pq.write_table(whole.set_column(place, "layers", whole["layers"].cast(pa.string())), path)
     assert "field layers: is of type string, not int64" in refused(edit(package, "models", None))
+    hours = pa.nulls(whole.num_rows, pa.timestamp("us", tz="somewhere\ufeff" + "else" * 100))
+    pq.write_table(whole.set_column(place, "layers", hours), path)
+    told = refused(edit(package, "models", None))
+    assert r"field layers: is of type timestamp[us, tz=somewhere\ufeff" in told
+    assert "else" * 50 not in told
+
+
+def test_a_table_with_a_name_that_is_no_text_is_refused(package):
+    path = package / "tables" / "models.parquet"
+    path.write_bytes(path.read_bytes().replace(b"family", b"famil\xec"))
+    assert "tables/models.parquet: is no Parquet file" in refused(edit(package, "models", None))
 
 
 def test_a_package_of_older_code_lacks_what_was_added_since_and_is_read(package):
