@@ -13,6 +13,7 @@ from csp.constants import SELF
 from csp.middleware import CSPMiddleware, PolicyParts
 from django.conf import settings
 from django.core.cache import caches
+from django.core.exceptions import TooManyFieldsSent
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -111,6 +112,30 @@ def limit_visits(get_response: Answer) -> Answer:
 def too_many_page() -> str:
     """What a person reads who asks too often. Rendered once: it has to cost less than what is refused."""
     return render_to_string("429.html", {"visits": True})
+
+
+def refuse_many_parameters(get_response: Answer) -> Answer:
+    """Middleware: an address with more parameters than DATA_UPLOAD_MAX_NUMBER_FIELDS gets an answer that reads none.
+
+    Whatever reads them would fail, and so would the page that tells of that.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        try:
+            len(request.GET)
+        except TooManyFieldsSent:
+            if request.path_info.startswith(front.ROOT):
+                return front.readable_anywhere(front.many_parameters())
+            return HttpResponse(many_parameters_page(), status=400)
+        return get_response(request)
+
+    return answer
+
+
+@cache
+def many_parameters_page() -> str:
+    """What a person reads whose address has too many parameters."""
+    return render_to_string("400.html", {"problem": " ".join(front.MANY_PARAMETERS)})
 
 
 def refuse_nul(get_response: Answer) -> Answer:

@@ -87,6 +87,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "leaderboard.middleware.ContentPolicy",
     "leaderboard.middleware.limit_visits",
+    "leaderboard.middleware.refuse_many_parameters",
     "leaderboard.compression.CompressPages",
     "leaderboard.api.front.front",
     "leaderboard.middleware.refuse_nul",

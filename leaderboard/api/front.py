@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
@@ -15,6 +16,10 @@ ROOT = "/api/v1/"
 JSON = "application/json"
 READABLE = "ETag, Content-Range, Accept-Ranges, Retry-After"  # of other headers, scripts of other pages see nothing
 KEPT = ("Allow", "Content-Range", "Accept-Ranges", "ETag", "Retry-After")  # headers of errors
+MANY_PARAMETERS = (
+    f"The address has more than {settings.DATA_UPLOAD_MAX_NUMBER_FIELDS:,} parameters.",
+    "Leave out those that nothing here reads.",
+)
 Answer = Callable[[HttpRequest], HttpResponseBase]
 
 
@@ -74,6 +79,12 @@ def too_many(seconds: int) -> HttpResponse:
     response = problem(429, Fault(field=None, value=None, message=message, remedy=remedy))
     response["Retry-After"] = str(seconds)
     return response
+
+
+def many_parameters() -> HttpResponse:
+    """The answer to an address with more parameters than are read."""
+    message, remedy = MANY_PARAMETERS
+    return problem(400, Fault(field=None, value=None, message=message, remedy=remedy))
 
 
 def complete(request: HttpRequest, get_response: Answer) -> HttpResponseBase:

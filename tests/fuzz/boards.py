@@ -14,6 +14,7 @@ import django
 import pyarrow.parquet as pq
 from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import TooManyFieldsSent
 from django.core.management import call_command
 from django.db import connection
 from django.http import Http404
@@ -38,7 +39,7 @@ from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
 from leaderboard.views.ranking_address import PARAMETERS, parse
 
-NOT_FOUND = (Http404,)
+NOT_FOUND = (Http404, TooManyFieldsSent)  # the latter is answered before any page: leaderboard.middleware
 
 
 def read_board_package(path: Path) -> None:

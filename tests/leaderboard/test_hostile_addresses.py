@@ -91,3 +91,19 @@ def test_a_nul_character_is_refused_on_every_page_by_the_name_of_its_parameter(c
         answer = client.get(f"{path}?q=a%00b")
         assert answer.status_code == 400
         assert "q: it contains a NUL character" in answer.content.decode()
+
+
+@pytest.mark.parametrize("path", ["/", "/rankings/", "/admin/auth/user/", "/accounts/login/", "/nothing/"])
+def test_more_parameters_than_are_read_are_refused_on_every_page(client, path):
+    answer = client.get(path + "?" + "&".join(f"q{number}=1" for number in range(1500)))
+    assert answer.status_code == 400
+    assert "The address has more than 1,000 parameters. Leave out those" in answer.content.decode()
+    form = {f"q{number}": "1" for number in range(1500)}
+    assert client.post(path, form).status_code < 500
+
+
+def test_the_api_refuses_more_parameters_than_it_reads_in_its_own_shape(client):
+    answer = client.get("/api/v1/metrics?" + "&".join(f"q{number}=1" for number in range(1500)))
+    assert answer.status_code == 400
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert answer.json()["errors"][0]["message"] == "The address has more than 1,000 parameters."
