@@ -602,9 +602,9 @@ def test_a_column_that_is_missing_or_of_another_type_is_named(package):
     assert "field layers: is of type string, not int64" in refused(edit(package, "models", None))
     hours = pa.nulls(whole.num_rows, pa.timestamp("us", tz="somewhere\ufeff" + "else" * 100))
     pq.write_table(whole.set_column(place, "layers", hours), path)
-    told = refused(edit(package, "models", None))
-    assert r"field layers: is of type timestamp[us, tz=somewhere\ufeff" in told
-    assert "else" * 50 not in told
+    refusal = refused(edit(package, "models", None))
+    assert r"field layers: is of type timestamp[us, tz=somewhere\ufeff" in refusal
+    assert "else" * 50 not in refusal
 
 
 def test_a_table_with_a_name_that_is_no_text_is_refused(package):

@@ -52,8 +52,8 @@ class TestPages:
                 "GROUP BY" in query and '"entries"' in query for query in queries_of(client, RANKINGS + parameters)
             )
 
-        asked = [counts_entries(parameters) for parameters in ("", "&sort=model", "&family=GPT-2", "&sort=-value")]
-        assert asked == [True, False, True, False]
+        counted = [counts_entries(parameters) for parameters in ("", "&sort=model", "&family=GPT-2", "&sort=-value")]
+        assert counted == [True, False, True, False]
 
     def test_a_page_says_the_same_whether_it_asked_or_not(self, client, board):
         first, second = (client.get(HISTORY) for _ in range(2))
