@@ -1,14 +1,16 @@
 """What `make mutants` may change in a module, which changes it draws, and which tests it chooses for them."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from coverage import CoverageData
 
+from tests.mutants import touching
 from tests.mutants.operators import Mutant, list_mutants
 from tests.mutants.sample import share_out
-from tests.mutants.touching import BUDGET, LineMap
+from tests.mutants.touching import BUDGET, LineMap, MeasuringEnded, hash_code, measure_lines
 from tests.mutants.trial import Bench
 
 
@@ -89,6 +91,17 @@ def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(tmp_pat
     line_map = make_map(tmp_path, {"much": 1.0, "little": 1.0}, {"much": [3, 4], "little": [4]})
     tests, _ = line_map.choose_tests(Mutant("module.py", "", "constant", 1, 1, 1, 0, 1, "2"))
     assert tests == ["tests/test_a.py::much", "tests/test_a.py::little"]
+
+
+def test_a_run_that_was_ended_leaves_no_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest_that_is_killed = tmp_path / "killed"
+    pytest_that_is_killed.write_text("#!/bin/sh\nkill -KILL $$\n")
+    pytest_that_is_killed.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(pytest_that_is_killed))
+    monkeypatch.setattr(touching, "CACHE", tmp_path / "maps")
+    with pytest.raises(MeasuringEnded, match="-9"):
+        measure_lines()
+    assert LineMap(tmp_path / "maps" / hash_code()).list_outdated() == sorted(touching.hash_tests())
 
 
 def test_a_trial_leaves_the_tree_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from tests.mutants.operators import Mutant
 PACKAGES = ("leaderboard", "scoring")
 CACHE = Path(".pytest_cache/mutants")
 BUDGET = 60.0  # seconds of undisturbed tests that a mutant may cost
+PASSED, FAILED = 0, 1  # what pytest returns when it has run every test
 
 
 def hash_code() -> str:
@@ -139,8 +140,15 @@ class LineMap:
         return selection, len(order)
 
 
+class MeasuringEnded(Exception):
+    """The run that measures lines ended before its last test, and has left no part of a map."""
+
+
 def measure_lines() -> LineMap:
-    """The map of the code as it is; runs the test modules that it lacks, which takes long when that is all of them."""
+    """The map of the code as it is; runs the test modules that it lacks, which takes long when that is all of them.
+
+    Raises MeasuringEnded.
+    """
     folder = CACHE / hash_code()
     modules = LineMap(folder).list_outdated()
     if modules:
@@ -154,8 +162,11 @@ def measure_lines() -> LineMap:
         options += [f"--junitxml={(run / 'tests.xml').resolve()}", "-o", f"cache_dir={CACHE.parent.resolve()}"]
         variables = os.environ | {"COVERAGE_FILE": str((run / "coverage").resolve()), "OMP_NUM_THREADS": "1"}
         # A test that fails tells nothing of mutants: those that passed are chosen from.
-        subprocess.run([sys.executable, "-m", "pytest", *options, *modules], cwd=tree, env=variables, check=False)
+        command = [sys.executable, "-m", "pytest", *options, *modules]
+        code = subprocess.run(command, cwd=tree, env=variables, check=False).returncode
         shutil.rmtree(tree)
+        if code not in (PASSED, FAILED):
+            raise MeasuringEnded(f"pytest ended with {code} before its last test: nothing is known of lines")
         hashes = hash_tests()
         (run / "modules.json").write_text(json.dumps({path: hashes[path] for path in modules}))
     return LineMap(folder)
