@@ -161,8 +161,9 @@ def test_what_is_deleted_during_a_move_does_not_come_back(places, use_storage, m
         return save(name, content, max_length)
 
     monkeypatch.setattr(storage.first, "save", save_late)
-    stored_files.move_files(lambda *_: None)
+    move = stored_files.move_files(lambda *_: None)
     assert not storage.exists("submissions/upload")
+    assert (move.copied, move.damaged) == (0, [])
 
 
 def test_a_move_without_a_second_storage_is_refused(storage):
