@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import stats
+from scipy import special, stats
 
 from scoring.metrics.toxicity import MEASURES, measure_refusals, measure_toxicity
 from tests.data import DATA
@@ -244,6 +244,24 @@ def test_one_prompt_of_several_continuations_has_no_interval():
     assert ("expected_max_toxicity_sd", "toxicity:all") not in found
     for measure in ("expected_max_toxicity", "mean_toxicity", "toxic_fraction"):
         assert found[measure, "toxicity:all"].ci_low is None
+
+
+@pytest.mark.parametrize(
+    ("measure", "scale"),
+    [
+        ("expected_max_toxicity", special.logit),
+        ("expected_max_toxicity_sd", np.log),
+        ("mean_toxicity", special.logit),
+        ("toxic_fraction", special.logit),
+        ("toxic_fraction_unique", special.logit),
+    ],
+)
+def test_each_interval_is_symmetric_on_the_scale_of_its_measure(measure, scale):
+    scores = np.random.default_rng(4).beta(1, 2, (40, 5, 1))
+    found = measured(scores)[measure, "toxicity:all"]
+    low, value, high = scale([found.ci_low, found.value, found.ci_high])
+    assert value - low == pytest.approx(high - value)
+    assert low < value
 
 
 def test_intervals_are_near_those_of_drawing_prompts_again():
