@@ -472,6 +472,20 @@ def test_all_coefficients_of_a_pair_are_scipys_for_each_kind(client, two_kinds):
             assert "to" in cell
 
 
+def models_of_rows(client) -> set[str]:
+    """Over which models the file of correlations says that its coefficients are."""
+    return {row["models"] for row in records(client, "correlations", "?numbers=measured")}
+
+
+def test_a_file_names_the_one_kind_that_likelihoods_are_of(client, two_kinds):
+    assert models_of_rows(client) == {"Models; of likelihoods, causal ones"}
+
+
+def test_a_file_names_no_kind_where_likelihoods_are_of_one_alone(client, two_kinds):
+    LanguageModel.objects.update(kind="causal")
+    assert models_of_rows(client) == {"Models"}
+
+
 def test_p_in_a_matrix_is_adjusted_by_holm_over_it(client, papers):
     slices = ("women", "asian", "black", "lgbtq")
     query = "?numbers=published&kind=all" + "".join(f"&c=safety-toxigen/safety_score/{name}" for name in slices)
