@@ -40,7 +40,6 @@ class Upload(forms.FileField):
         messages = {
             "required": "Choose the file to send.",
             "empty": "The file is empty: send one with the outputs of every text.",
-            "invalid": "No file arrived: choose it again.",
         }
         super().__init__(required=required, error_messages=messages, **options)
         self.widget.attrs["accept"] = ",".join(dict.fromkeys(f".{ending.rpartition('.')[2]}" for ending in endings))
