@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from leaderboard.glossary import TERMS
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing
 from leaderboard.rankings import days
+from leaderboard.rankings.ranking import PopulationRows
 from leaderboard.rankings.view import SIZES
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
@@ -260,6 +261,21 @@ def test_what_filters_hide_is_counted_with_a_link_that_clears_them_and_keeps_the
     link = unescape(re.search(r'<p class="hidden-count">.*?href="([^"]+)"', html)[1])
     assert parse_qs(link[1:]) == {"metric": ["toxicity-profanity"], "sort": ["-value"], "columns": ["n"]}
     assert "hidden by filters" not in page(client, f"/rankings/{link}")
+
+
+@pytest.mark.parametrize(
+    ("page", "pages", "neighbours"),
+    [
+        (1, 1, [1]),
+        (1, 4, [1, 2, 3, 4]),
+        (1, 9, [1, 2, 3, None, 9]),
+        (4, 7, [1, 2, 3, 4, 5, 6, 7]),
+        (5, 9, [1, None, 3, 4, 5, 6, 7, None, 9]),
+    ],
+)
+def test_links_lead_to_pages_nearby_and_to_both_ends_with_a_gap_where_pages_are_left_out(page, pages, neighbours):
+    rows = PopulationRows("all", False, [], 0, 0, 0, 0, page, pages, 1)
+    assert rows.neighbours == neighbours
 
 
 def test_where_nothing_fits_the_page_says_so_and_has_nothing_to_show_in_the_files(client, wide):

@@ -33,6 +33,23 @@ def test_every_command_has_help(command, capsys):
     assert "--output" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("texts", ["--data", "--output"]),
+        ("distill", ["--teacher", "--layers", "--hidden", "--texts", "--output"]),
+        ("measure", ["--models", "--sentences", "--texts", "--output"]),
+        ("corpora", ["--texts", "--category", "--output"]),
+        ("finetune", ["--model", "--corpus", "--output"]),
+    ],
+)
+def test_a_command_without_what_it_needs_names_all_of_it(command, options, capsys):
+    with pytest.raises(SystemExit) as ending:
+        main([command])
+    assert ending.value.code == 2
+    assert capsys.readouterr().err.rstrip().endswith(f"the following arguments are required: {', '.join(options)}")
+
+
 @pytest.mark.slow
 def test_a_grid_from_the_command_line(texts, tmp_path, capsys):
     sizes = ["--layers", "1", "--hidden", "16", "32", "--steps", "2", "--pretraining-steps", "0", "--context", "16"]
