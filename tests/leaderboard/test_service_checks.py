@@ -188,6 +188,11 @@ def test_texts_that_flicker_by_themselves_raise_no_alarm(stage, server):
     assert check(model).verdict == ServiceCheck.Verdict.STABLE
 
 
+def test_a_baseline_without_an_opening_keeps_the_others_and_what_else_it_knows():
+    baseline = watch.Baseline({"o01": "one", "o02": "two"}, ["o03"], {"s01": -1.5}, 0.25)
+    assert baseline.without(["o02"]) == watch.Baseline({"o01": "one"}, ["o03", "o02"], {"s01": -1.5}, 0.25)
+
+
 @pytest.mark.slow
 def test_an_opening_that_flickers_later_is_left_out_from_then_on(served, server):
     server.flickering_texts = {OPENINGS[4]}

@@ -231,6 +231,30 @@ def test_configurations_of_known_models_are_within_bounds(content):
     check_numbers(content, "config.json", "a model")
 
 
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        ("num_labels", 0, 10_000),
+        ("vocab_size", 1, 2**22),
+        ("num_hidden_layers", 1, 1000),
+        ("encoder_layers", 0, 1000),
+        ("num_attention_heads", 0, 4096),
+        ("num_key_value_heads", -1, 4096),
+        ("num_local_experts", 0, 4096),
+        ("n_positions", -1, 2**24),
+        ("intermediate_size", -1, 2**20),
+        ("hidden_size", 1, 2**20),
+        ("head_dim", -1, 2**22),
+    ],
+)
+def test_each_size_has_a_least_and_a_most(key, low, high):
+    for value in (low, high):
+        check_numbers({key: value}, "config.json", "a model")
+    for value in (low - 1, high + 1):
+        with pytest.raises(ModelRefused, match=f"gives {key} = {value:,}, and {low:,} to {high:,} are accepted"):
+            check_numbers({key: value}, "config.json", "a model")
+
+
 def test_a_file_longer_than_its_limit_is_refused_by_name(gpt2):
     (gpt2 / "special_tokens_map.json").write_text(json.dumps({"a": "x" * 2**21}))
     with pytest.raises(ModelRefused, match=r"special_tokens_map\.json of .* at most 2,097,152 are read"):
