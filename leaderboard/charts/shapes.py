@@ -23,8 +23,8 @@ class Polygon(NamedTuple):
 
     places: tuple[Place, ...]
     fill: Ink | None
-    outline: Ink | None = None
-    opacity: float = 1.0
+    outline: Ink | None
+    opacity: float
     title: str = ""
     key: str = ""
     link: str = ""

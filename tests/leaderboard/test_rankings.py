@@ -19,13 +19,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leaderboard.glossary import TERMS
-from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing
+from leaderboard.models import (
+    LanguageModel,
+    Metric,
+    MetricVersion,
+    OutdatedEntry,
+    Provenance,
+    Result,
+    Scoring,
+    Standing,
+)
 from leaderboard.rankings import days
-from leaderboard.rankings.ranking import PopulationRows
+from leaderboard.rankings.ranking import PopulationRows, Row, SliceCell
 from leaderboard.rankings.view import SIZES
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
+from leaderboard.templatetags.cells import NOT_SIGNIFICANT, cells
 from leaderboard.views.ranking_address import PARAMETERS
 from scoring.metrics.formulas import slice_label
 from tests.leaderboard.conftest import seed_figures
@@ -261,6 +271,22 @@ def test_what_filters_hide_is_counted_with_a_link_that_clears_them_and_keeps_the
     link = unescape(re.search(r'<p class="hidden-count">.*?href="([^"]+)"', html)[1])
     assert parse_qs(link[1:]) == {"metric": ["toxicity-profanity"], "sort": ["-value"], "columns": ["n"]}
     assert "hidden by filters" not in page(client, f"/rankings/{link}")
+
+
+def test_a_cell_is_its_value_marked_where_it_says_little_and_where_there_is_none_it_says_why():
+    slice_cells = [
+        SliceCell(0.5, "0.500"),
+        SliceCell(0.4, "0.400", False),
+        SliceCell(None, "no text", None, "No <text> scored"),
+    ]
+    version, result = MetricVersion(provenance=Provenance.MEASURED), Result(measure="safety_score")
+    html = cells(Row(LanguageModel(), version, 1, None, None, result, slice_cells), ["Women", "Asian", "Black"])
+    assert html.split("</td>") == [
+        '<td class="num" data-label="Women">0.500',
+        f'<td class="num" data-label="Asian">0.400{NOT_SIGNIFICANT}',
+        '<td class="num" data-label="Black"><abbr class="none" title="No &lt;text&gt; scored">no text</abbr>',
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
