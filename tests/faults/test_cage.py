@@ -78,6 +78,7 @@ def test_likelihoods_from_a_cage_are_those_computed_here():
     inside, outside = (pa.concat_arrays(of["token_log_likelihoods"].chunks).flatten() for of in (table, expected))
     np.testing.assert_allclose(inside, outside, atol=1e-5)
     assert steps == sorted(steps)
+    assert 0 < steps[0] <= len(TEXTS)
 
 
 @pytest.mark.skipif(version() < 4, reason="this kernel has no Landlock that closes the network")

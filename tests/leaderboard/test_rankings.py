@@ -31,7 +31,7 @@ from leaderboard.models import (
 )
 from leaderboard.rankings import days
 from leaderboard.rankings.ranking import PopulationRows, Row, SliceCell
-from leaderboard.rankings.view import SIZES
+from leaderboard.rankings.view import SIZES, Filters
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
@@ -271,6 +271,14 @@ def test_what_filters_hide_is_counted_with_a_link_that_clears_them_and_keeps_the
     link = unescape(re.search(r'<p class="hidden-count">.*?href="([^"]+)"', html)[1])
     assert parse_qs(link[1:]) == {"metric": ["toxicity-profanity"], "sort": ["-value"], "columns": ["n"]}
     assert "hidden by filters" not in page(client, f"/rankings/{link}")
+
+
+@pytest.mark.parametrize(
+    ("filters", "is_open"),
+    [({}, False), ({"q": "birch"}, False), ({"family": "birch"}, True), ({"q": "birch", "weights": "open"}, True)],
+)
+def test_more_filters_are_open_where_one_of_them_is_set(filters, is_open):
+    assert Filters(**filters).is_narrowed == is_open
 
 
 def test_a_cell_is_its_value_marked_where_it_says_little_and_where_there_is_none_it_says_why():

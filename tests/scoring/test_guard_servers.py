@@ -14,7 +14,7 @@ from scoring.__main__ import main
 from scoring.scorers import ScorerUnavailable, get_scorer
 from scoring.scorers.declarations import Surroundings
 from scoring.scorers.guard_model import GuardScorer
-from scoring.scorers.guard_scorers import GUARDS
+from scoring.scorers.guard_scorers import GUARDS, read_guard_servers
 from scoring.scorers.guard_server import MISREAD, REFUSED, SPECIAL, UNDECIDED, ServedGuardScorer, find_shares
 from scoring.scorers.guards import GuardDeclaration, declared_guards
 from scoring.served import CompletionsServer
@@ -273,6 +273,22 @@ def test_the_command_asks_the_server_that_the_environment_names(stage, tmp_path,
     monkeypatch.setenv("GUARD_SERVERS", "wildguard")
     assert main(command) != 0
     assert "GUARD_SERVERS = 'wildguard': give addresses as JSON" in capsys.readouterr().err
+
+
+def test_a_guard_is_asked_for_at_its_address_by_its_name_with_its_key_and_so_many_requests_at_a_time():
+    addresses = {"wildguard": "http://127.0.0.1:9/v1#our-guard", "llama-guard-3-8b": "http://127.0.0.1:8/v1"}
+    servers = read_guard_servers(addresses, lambda url: f"the key of {url}", 3)
+    assert servers == {
+        "wildguard": CompletionsServer(
+            "http://127.0.0.1:9/v1", "our-guard", key="the key of http://127.0.0.1:9/v1", concurrency=3
+        ),
+        "llama-guard-3-8b": CompletionsServer(
+            "http://127.0.0.1:8/v1",
+            "meta-llama/Llama-Guard-3-8B",
+            key="the key of http://127.0.0.1:8/v1",
+            concurrency=3,
+        ),
+    }
 
 
 def test_a_guard_without_a_server_says_where_to_name_it():
