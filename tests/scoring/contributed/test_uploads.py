@@ -26,6 +26,7 @@ from tests.scoring.contributed.files import (
     found,
     json_lines,
     parquet,
+    parquet_of,
     read,
     refusal,
     valid_rows,
@@ -166,6 +167,14 @@ def test_csv_as_programs_write_it_is_read(write):
 )
 def test_parquet_as_programs_write_it_is_read(options):
     assert read(parquet(valid_rows(), **options), "outputs.parquet") == read(json_lines(valid_rows()))
+
+
+def test_texts_that_another_program_marks_as_json_are_read_as_texts():
+    rows = valid_rows()
+    columns = {name: pa.array([row[name] for row in rows]) for name in ("prompt_id", "index", "text")}
+    marked = columns | {"text": pa.ExtensionArray.from_storage(pa.json_(), columns["text"])}
+    data = parquet_of(pa.table(marked), store_schema=False)
+    assert read(data, "outputs.parquet")["text"].to_pylist() == [row["text"] for row in rows]
 
 
 @pytest.mark.parametrize(
