@@ -19,6 +19,7 @@ from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.versions import bind
 from scoring import control_sets
+from scoring.artefacts import SCORE
 from scoring.drift import Rule, rule
 from scoring.metrics import instruments
 from scoring.metrics.formulas import values_of
@@ -96,6 +97,11 @@ def test_the_first_scoring_makes_a_control_set_of_prompts_and_probes_with_their_
     assert found.fingerprint == found.metric_version.scorer_fingerprint
     assert (found.noise, found.check_version) == (0, rule.CHECK_VERSION)
     assert found.environment == control.instrument_environment()
+
+
+def test_a_text_without_a_score_has_none_in_the_scores_of_a_check():
+    artefact = control.scores_artefact(["a", "b"], np.array([[0.25], [np.nan]], dtype=np.float32), ["toxicity"])
+    assert artefacts.load(artefact)[SCORE + "toxicity"].to_pylist() == [0.25, None]
 
 
 @pytest.mark.slow
