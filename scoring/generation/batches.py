@@ -1,18 +1,15 @@
 """How a shard is cut into batches: by its contents and the model alone, so that every worker gets the same bytes.
 
-Float rounding depends on the shape of a batch. The limits below therefore help to determine a result: they are not
-settings.
+Float rounding depends on the shape of a batch. The limits of `scoring.work_sizes` therefore help to determine a result.
 """
 
 from collections.abc import Sequence
 
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.language_models import LoadedModel
+from scoring.work_sizes import sizes_for
 
 Row = tuple[int, int]  # number of a prompt, index of one of its continuations
-MOST_ROWS = 512  # decoded together: more of them gain little speed
-MOST_LOGITS = 2**26  # of one step: 256 MiB of float32
-MOST_CACHE = 2**30  # bytes of keys and values, in float32
 
 
 def canonical_batches(
@@ -42,9 +39,10 @@ def canonical_batches(
 
 
 def _most_rows(model: LoadedModel, width: int) -> int:
-    by_logits = MOST_LOGITS // model.architecture.vocabulary
-    by_cache = MOST_CACHE // (width * _cached_bytes(model))
-    return max(1, min(MOST_ROWS, by_logits, by_cache))
+    sizes = sizes_for(model.device)
+    by_logits = sizes.step_logits // model.architecture.vocabulary
+    by_cache = sizes.cache_bytes // (width * _cached_bytes(model))
+    return max(1, min(sizes.decoded_rows, by_logits, by_cache))
 
 
 def _cached_bytes(model: LoadedModel) -> int:

@@ -18,10 +18,10 @@ import torch
 
 from scoring.generation.protocols import GenerationSettings
 from scoring.generation.streams import stream_keys
+from scoring.work_sizes import sizes_for
 
 CANDIDATES = 512  # likeliest tokens, which often hold the nucleus: sorting all tokens costs more than the model
 BLOCK = 256  # token ids that race together; about the square root of a vocabulary
-MOST_LOGITS = 2**22  # at a time: 16 MiB of float32, which stay in the processor's cache
 _MASKS = {shift: (1 << (64 - shift)) - 1 for shift in (27, 30, 31, 11)}
 
 
@@ -61,7 +61,7 @@ def sample(logits: torch.Tensor, keys: torch.Tensor, step: int, settings: Genera
 
     Where a row has no finite maximum (NaN, infinity) the token is -1.
     """
-    row_limit = max(1, MOST_LOGITS // logits.shape[-1])
+    row_limit = max(1, sizes_for(logits.device).drawn_logits // logits.shape[-1])
     parts = zip(torch.split(logits, row_limit), torch.split(keys, row_limit), strict=True)
     return torch.cat([_sample(part, part_keys, step, settings) for part, part_keys in parts])
 
@@ -107,7 +107,7 @@ def _least_of_nucleus(weights: torch.Tensor, top_p: float) -> torch.Tensor:
         least[rows[is_enough]] = largest.gather(-1, last)[is_enough]
         if count >= weights.shape[-1]:
             break
-        rows, count = rows[~is_enough], count * 8
+        rows, count = rows[~is_enough], count * 8 if weights.device.type == "cpu" else weights.shape[-1]
     return least
 
 
@@ -115,7 +115,7 @@ def _largest(weights: torch.Tensor, count: int) -> torch.Tensor:
     """The `count` largest weights of each row, or all if there are fewer, largest first."""
     count = min(count, weights.shape[-1])
     if weights.device.type != "cpu":
-        return weights.topk(count).values
+        return weights.topk(count).values if count < weights.shape[-1] else weights.sort(descending=True).values
     # numpy's selection is several times as fast as torch's, which also tracks indices.
     largest = np.partition(weights.numpy(), -count)[:, -count:]
     largest.sort()

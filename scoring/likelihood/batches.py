@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-import torch
-
-CALL_COST = 80  # the overhead of a call of the model, in tokens, as measured on two CPU cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +31,12 @@ def windows(length: int, size: int, stride: int) -> list[Window]:
     return cover
 
 
-def most_tokens(device: torch.device) -> int:
-    """The token budget of a batch: activations should stay in a CPU's caches, whereas a GPU should be full."""
-    return 2048 if device.type == "cpu" else 16384
-
-
-def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+def token_budget_batches(lengths: Sequence[int], budget: int, call_cost: int) -> Iterator[list[int]]:
     """Yield lists of indices, longest first, so that rows x width of each list stays within `budget` tokens.
 
     Texts of similar lengths share a batch. Dynamic programming over the sorted lengths finds the batches that minimise
-    the cost of padding and calls. A text longer than the budget gets a batch of its own. The longest come first, so
-    that a lack of memory shows at once.
+    the cost of padding and calls; a call costs as much as `call_cost` tokens. A text longer than the budget gets a
+    batch of its own. The longest come first, so that a lack of memory shows at once.
     """
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
     widths = [lengths[index] for index in order]
@@ -53,7 +45,7 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> Iterator[list[i
     for start in range(len(order) - 1, -1, -1):
         width = widths[start]
         stops = np.arange(start + 1, min(len(order), start + max(1, budget // width)) + 1)
-        costs = CALL_COST + (stops - start) * width + cost[stops]
+        costs = call_cost + (stops - start) * width + cost[stops]
         cheapest = int(costs.argmin())
         cost[start], stop[start] = costs[cheapest], stops[cheapest]
     start = 0

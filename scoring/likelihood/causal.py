@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from scoring.language_models import LoadedModel
-from scoring.likelihood.batches import most_tokens, token_budget_batches
+from scoring.likelihood.batches import token_budget_batches
 from scoring.likelihood.head import body, log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored, pad_pieces, scored_positions, split_by_piece
 from scoring.parts import Parts
+from scoring.work_sizes import sizes_for
 
 
 def causal_log_likelihoods(model: LoadedModel, pieces: list[Piece], parts: Parts) -> Iterator[list[Scored]]:
@@ -25,7 +26,8 @@ def causal_log_likelihoods(model: LoadedModel, pieces: list[Piece], parts: Parts
         return split_by_piece(batch, counts, values)
 
     lengths = [len(piece.ids) for piece in pieces]
-    for batch in token_budget_batches(lengths, most_tokens(model.device)):
+    sizes = sizes_for(model.device)
+    for batch in token_budget_batches(lengths, sizes.batch_tokens, sizes.call_cost):
         width = max(lengths[number] for number in batch)
         whole_count = sum(pieces[number].last - pieces[number].first for number in batch)
         for _, likelihoods in parts.compute(batch, width, score):

@@ -10,8 +10,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from scoring.parts import LEAST
-
-VOCABULARY_PART = 4096  # logits at a time for each position, few enough to sum them while they are in the cache
+from scoring.work_sizes import sizes_for
 
 
 def body(model: PreTrainedModel) -> torch.nn.Module:
@@ -67,8 +66,9 @@ def logits(model: PreTrainedModel, output: ModelOutput, states: torch.Tensor) ->
     """
     vocabulary = model.get_output_embeddings().weight.shape[0]
     device = states.device
-    for first in range(0, vocabulary, VOCABULARY_PART):
-        with head_alone(model, output, states, slice(first, first + VOCABULARY_PART)):
+    size = sizes_for(device).vocabulary_part
+    for first in range(0, vocabulary, size):
+        with head_alone(model, output, states, slice(first, first + size)):
             part = model(input_ids=torch.zeros_like(states[:1, :1], dtype=torch.long)).logits[0].to(device).float()
         yield first, part
         if part.shape[1] == vocabulary:

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from scoring.language_models import LoadedModel
-from scoring.likelihood.batches import equal_length_batches, most_tokens
+from scoring.likelihood.batches import equal_length_batches
 from scoring.likelihood.head import body, log_likelihoods
 from scoring.likelihood.pieces import Piece, Scored, pad_pieces
 from scoring.parts import Parts
+from scoring.work_sizes import sizes_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def masked_log_likelihoods(
         values[low:high] = log_likelihoods(model.model, output, rows, columns, targets, len(whole)).cpu().numpy()
         return int(high)
 
-    for whole in equal_length_batches(lengths, most_tokens(model.device)):
+    for whole in equal_length_batches(lengths, sizes_for(model.device).batch_tokens):
         for _, end in parts.compute(whole, lengths[whole[0]], score):
             last = int(np.searchsorted(bounds, end, "right")) - 1
             yield [(order[place], values[bounds[place] : bounds[place + 1]]) for place in range(place_count, last)]

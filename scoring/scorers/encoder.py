@@ -19,10 +19,10 @@ from scoring.language_models.architecture import context_of
 from scoring.likelihood.batches import token_budget_batches
 from scoring.scorers.base import Progress, Scorer, Scores, fingerprint_of
 from scoring.scorers.precision import Precision, convert, require_fast_precision
+from scoring.work_sizes import sizes_for
 
 LIBRARIES = ("torch", "transformers", "tokenizers")
 NO_TOKENS = "no tokens"  # as an empty text has none where the tokenizer adds nothing
-MOST_TOKENS = {"cpu": 512, "cuda": 32768}  # in a batch, padding included
 # Encoders of the layout .encoder.layer[-1].attention.output whose heads read nothing but the first token.
 _FIRST_TOKEN_DECIDES = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
 # Where files lay and which version wrote them changes no score.
@@ -84,8 +84,9 @@ class EncoderScorer(Scorer):
             # What the last layer makes of the other tokens is never read: a sixteenth of all work.
             last = model.base_model.encoder.layer[-1].attention.output
             last.register_forward_pre_hook(lambda _module, arguments: tuple(tensor[:, :1] for tensor in arguments))
+        self._sizes = sizes_for(self.device)
         # 0: each text is a batch of its own.
-        self._budget = MOST_TOKENS[self.device.type] if self._padding_is_harmless() else 0
+        self._budget = self._sizes.classifier_tokens if self._padding_is_harmless() else 0
         convert(self._model, self.precision, self.device)
 
     def fingerprint(self) -> str:
@@ -99,7 +100,8 @@ class EncoderScorer(Scorer):
         values = np.full((len(texts), len(self.attributes)), np.nan, dtype=np.float32)
         scorable = np.flatnonzero(lengths).tolist()
         count = len(texts) - len(scorable)
-        for members in token_budget_batches([lengths[index] for index in scorable], self._budget):
+        scorable_lengths = [lengths[index] for index in scorable]
+        for members in token_budget_batches(scorable_lengths, self._budget, self._sizes.call_cost):
             batch = [scorable[member] for member in members]
             rows = {name: [column[index] for index in batch] for name, column in encoding.items()}
             values[batch] = self._batch(rows)

@@ -17,7 +17,7 @@ from scoring.language_models import HubUnavailable, LoadedModel, ModelRefused
 from scoring.language_models.chat_template import pin_date
 from scoring.language_models.hub import PUBLIC_HUB
 from scoring.language_models.loading import load_files
-from scoring.likelihood.batches import most_tokens, token_budget_batches
+from scoring.likelihood.batches import token_budget_batches
 from scoring.likelihood.head import body, head_alone
 from scoring.parts import Parts, parts_for
 from scoring.scorers.base import Progress, Scorer, ScorerUnavailable, Scores, fingerprint_of
@@ -25,6 +25,7 @@ from scoring.scorers.encoder import LIBRARIES
 from scoring.scorers.guards import GuardDeclaration, GuardQuestion
 from scoring.scorers.hub_files import find_files
 from scoring.scorers.precision import require_fast_precision
+from scoring.work_sizes import sizes_for
 
 LONGEST = 8192  # tokens of a prompt with its text; longer texts are cut, so that memory suffices
 DATE = "2026-01-01"  # what a template gets that asks for today
@@ -128,7 +129,8 @@ class GuardScorer(Scorer):
         places = [number for number, ids in enumerate(prompts) if ids]
         lengths = [len(prompts[place]) + len(ready_question.tail) for place in places]
         parts = parts_for(self._model)
-        for members in token_budget_batches(lengths, most_tokens(self._model.device)):
+        sizes = sizes_for(self._model.device)
+        for members in token_budget_batches(lengths, sizes.batch_tokens, sizes.call_cost):
             rows = [places[member] for member in members]
             yield rows, self._score_batch(ready_question, [prompts[row] for row in rows], parts)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scoring import artefacts
+from scoring import artefacts, work_sizes
 from scoring.evaluation_sets.prompts import Prompt
 from scoring.generation import (
     PROTOCOLS,
@@ -45,6 +45,11 @@ SETTINGS = GenerationSettings(k=4, top_p=0.9, max_new_tokens=12)
 @pytest.fixture
 def gpt2() -> LoadedModel:
     return loaded_miniature(SMALLEST["causal"])
+
+
+def decode_at_once(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Let a processor decode `most` continuations together."""
+    monkeypatch.setattr(work_sizes, "PROCESSOR", replace(work_sizes.PROCESSOR, decoded_rows=most))
 
 
 @pytest.fixture
@@ -274,7 +279,7 @@ def test_another_batch_size_changes_fewer_than_one_draw_in_100_000(gpt2, monkeyp
     ]
     settings = replace(PROTOCOLS["rtp"], k=64, max_new_tokens=40)
     large = continuations(gpt2, prompts, settings)
-    monkeypatch.setattr(batches, "MOST_ROWS", 32)
+    decode_at_once(monkeypatch, 32)
     small = continuations(gpt2, prompts, settings)
     pairs = [(a, b) for one, other in zip(large, small, strict=True) for a, b in zip(one, other, strict=True)]
     tokens = sum(item.n_tokens for item, _ in pairs)
@@ -369,7 +374,7 @@ def test_a_long_prompt_loses_its_beginning_and_is_counted(gpt2):
 
 @pytest.mark.parametrize(("k", "counts"), [(4, [0, 2, 4, 5]), (1, [0, 5])])
 def test_progress_counts_finished_prompts_to_the_end(gpt2, monkeypatch, k, counts):
-    monkeypatch.setattr(batches, "MOST_ROWS", 8)
+    decode_at_once(monkeypatch, 8)
     seen: list[int] = []
     continuations(gpt2, PROMPTS, replace(SETTINGS, k=k), progress=seen.append)
     assert list(dict.fromkeys(seen)) == counts
@@ -378,13 +383,13 @@ def test_progress_counts_finished_prompts_to_the_end(gpt2, monkeypatch, k, count
 @pytest.mark.slow
 def test_k_too_many_for_a_batch_are_cut_apart(gpt2, monkeypatch):
     expected = continuations(gpt2, PROMPTS[:2], replace(SETTINGS, k=10))
-    monkeypatch.setattr(batches, "MOST_ROWS", 4)
+    decode_at_once(monkeypatch, 4)
     assert continuations(gpt2, PROMPTS[:2], replace(SETTINGS, k=10)) == expected
 
 
 @pytest.mark.parametrize("most", [1, 7, 16, 1000])
 def test_batches_hold_every_continuation_once_whatever_the_order(gpt2, monkeypatch, most):
-    monkeypatch.setattr(batches, "MOST_ROWS", most)
+    decode_at_once(monkeypatch, most)
     lengths = [9, 3, 0, 1, 9]
     cut = batches.canonical_batches(gpt2, PROMPTS, lengths, 4, 20)
     rows = [row for batch in cut for row in batch]

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count, islice, pairwise
 
 import numpy as np
@@ -16,7 +17,7 @@ from tokenizers.models import Unigram
 from scoring.language_models import LoadedModel
 from scoring.likelihood import LikelihoodSettings, NotApplicable, SpecialTokens, Unscorable, engine
 from scoring.likelihood import token_log_likelihoods as stream
-from scoring.likelihood.batches import CALL_COST, equal_length_batches, token_budget_batches, windows
+from scoring.likelihood.batches import equal_length_batches, token_budget_batches, windows
 from tests.scoring import reference
 from tests.scoring.families import FAMILIES, tiny
 
@@ -379,25 +380,25 @@ def test_windows_score_every_token_exactly_once_and_fit(length, size, data):
 lists_of_lengths = st.lists(st.integers(1, 50), max_size=40)
 
 
-@pytest.mark.parametrize("cut", [token_budget_batches, equal_length_batches])
+@pytest.mark.parametrize("cut", [partial(token_budget_batches, call_cost=80), equal_length_batches])
 @given(lengths=lists_of_lengths, budget=st.integers(1, 200))
 def test_batches_hold_every_text_once_and_keep_to_the_budget(cut, lengths, budget):
     batches = list(cut(lengths, budget))
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[index] for index in batch) <= budget
-        assert cut is token_budget_batches or len({lengths[index] for index in batch}) == 1
+        assert cut is not equal_length_batches or len({lengths[index] for index in batch}) == 1
 
 
 @pytest.mark.slow
-@given(lengths=st.lists(st.integers(1, 50), max_size=9), budget=st.integers(50, 200))
-def test_no_other_cut_of_the_sorted_lengths_costs_less(lengths, budget):
+@given(lengths=st.lists(st.integers(1, 50), max_size=9), budget=st.integers(50, 200), call_cost=st.integers(0, 300))
+def test_no_other_cut_of_the_sorted_lengths_costs_less(lengths, budget, call_cost):
     ordered = sorted(lengths, reverse=True)
 
     def cost(sizes):
         places = np.cumsum([0, *sizes])
         padded = [ordered[start] * size for start, size in zip(places, sizes, strict=False)]
-        return sum(padded) + CALL_COST * len(sizes) if max(padded, default=0) <= budget else np.inf
+        return sum(padded) + call_cost * len(sizes) if max(padded, default=0) <= budget else np.inf
 
     def compositions(total):
         if not total:
@@ -405,5 +406,5 @@ def test_no_other_cut_of_the_sorted_lengths_costs_less(lengths, budget):
         for first in range(1, total + 1):
             yield from ([first, *rest] for rest in compositions(total - first))
 
-    found = [len(batch) for batch in token_budget_batches(lengths, budget)]
+    found = [len(batch) for batch in token_budget_batches(lengths, budget, call_cost)]
     assert cost(found) == min(cost(sizes) for sizes in compositions(len(lengths)))
