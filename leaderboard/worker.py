@@ -34,7 +34,9 @@ log = logging.getLogger(__name__)
 
 SENDERS = (LETTERS, RESETS, NEWS, ALERTS)  # of all that the board has to tell
 GRACE_SECONDS = 5.0  # in which work is given back that can be
+MEASURING_SECONDS = 30.0  # that a look at what the host can do takes at most on a busy host
 _last_beat = 0.0
+_measuring: list[threading.Thread] = []
 
 forgive_lost_acknowledgements()
 
@@ -67,7 +69,7 @@ def try_protections(sender: Any, **_kwargs: object) -> None:
 def say_what_it_can_do(sender: Any, **_kwargs: object) -> None:
     """A worker notes its libraries, its device and the scorers that it can have, and goes on doing so."""
     if {"default", "gpu"} & set(app.amqp.queues.consume_from):
-        start_thread("abilities", keep_noting_abilities, sender.hostname)
+        _measuring.append(start_thread("abilities", keep_noting_abilities, sender.hostname))
 
 
 @worker_ready.connect
@@ -93,8 +95,13 @@ def note_sign_of_life(sender: Any, **_kwargs: object) -> None:
 
 @worker_shutdown.connect
 def note_leaving(sender: Any, **_kwargs: object) -> None:
-    """A worker that is stopped in order is not missed."""
+    """A worker that is stopped in order is not missed.
+
+    A thread that computes is waited for: a process that ends while one is in torch's code aborts.
+    """
     leave(sender.hostname)
+    for thread in _measuring:
+        thread.join(MEASURING_SECONDS)
 
 
 @beat_embedded_init.connect
@@ -127,6 +134,8 @@ def end(hostname: str) -> None:
     os._exit(1)  # a thread that hangs keeps every other way from ending
 
 
-def start_thread(name: str, target: Any, *args: object) -> None:
-    """Start a thread that does not keep its process alive."""
-    threading.Thread(target=target, args=args, name=name, daemon=True).start()
+def start_thread(name: str, target: Any, *args: object) -> threading.Thread:
+    """Start a thread that does not keep its process alive, and return it."""
+    thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+    thread.start()
+    return thread

@@ -19,7 +19,7 @@ from leaderboard.services.devices import has_gpu, require_engine
 from leaderboard.services.downloads import require_files
 from leaderboard.services.folders import HostLacks, fetch_folder, name_of_model
 from leaderboard.services.kept_models import KEPT_MODELS, LIVES, OpenModel, memory_for_kept
-from leaderboard.services.leases import Lease, OutOfTime
+from leaderboard.services.leases import Lease, OutOfTime, stop_requested
 from leaderboard.services.memory import memory_needed, memory_of_workers
 from leaderboard.services.signs_of_life import note_cage
 from scoring import cage, language_models
@@ -51,6 +51,8 @@ def note_protections(worker: str) -> None:
             protections = empty_cage.protections
     except CageError as error:
         protections = [Protection("cage", "A process of its own", False, str(error)[:300])]
+    if stop_requested.is_set():  # cages end with the process, and a worker that has left gets no row again
+        return
     for protection in protections:
         if protection.holds is False:
             log.warning(

@@ -1,7 +1,6 @@
 """What the host of a worker has: noted in the worker's row for those who hand out work."""
 
 import logging
-import time
 
 from django.db import connection
 
@@ -10,7 +9,7 @@ from leaderboard.services.abilities import note_ability
 from leaderboard.services.control import instrument_environment
 from leaderboard.services.devices import measured_rates, name_of_precision, require_fast_precision
 from leaderboard.services.folders import fetch_folder, name_of_scorer
-from leaderboard.services.leases import LACKED_HERE
+from leaderboard.services.leases import LACKED_HERE, stop_requested
 from leaderboard.services.scorers import scorer_for, scorers_in_use
 from scoring.language_models.product_rates import SlowPrecision
 from scoring.scorers import UnknownScorer, find_declaration
@@ -43,15 +42,15 @@ def note_abilities(worker: str) -> None:
 
 
 def keep_noting_abilities(worker: str) -> None:
-    """As `note_abilities`, for ever: the thread of a worker, which notices what is brought to its host."""
-    while True:
+    """As `note_abilities`, until the worker goes down: its thread, which notices what is brought to its host."""
+    while not stop_requested.is_set():
         try:
             note_abilities(worker)
         except Exception:
             log.exception("what this host can do cannot be noted: it is tried again")
         finally:
             connection.close()  # this thread's own
-        time.sleep(NOTED_EVERY)
+        stop_requested.wait(NOTED_EVERY)
 
 
 def look_at_scorer(scorer: str) -> str:

@@ -166,6 +166,13 @@ def test_a_download_that_is_cancelled_or_whose_worker_is_stopped_ends_within_fiv
         assert process.wait(timeout=stretch(30)) == 0
 
 
+def test_a_worker_that_is_stopped_as_it_starts_ends_in_order():
+    with worker() as process:
+        wait_until(Worker.objects.exists)
+        process.send_signal(signal.SIGTERM)  # while it measures how fast its host is
+        assert process.wait(timeout=stretch(60)) == 0
+
+
 def children_of(process: int, words: str) -> list[int]:
     """Processes that this one started and whose command line has these words."""
     found = []

@@ -3,6 +3,7 @@
 import shutil
 from datetime import timedelta
 from io import StringIO
+from unittest.mock import Mock
 
 import pytest
 from django.core.files.storage import default_storage
@@ -32,6 +33,7 @@ from leaderboard.services import (
     abilities,
     artefacts,
     build,
+    cages,
     checks,
     control,
     folders,
@@ -48,6 +50,7 @@ from leaderboard.services.folders import HostLacks, fetch_folder, store_folder
 from leaderboard.services.policies import set_policy
 from leaderboard.services.seed import keep_local_folders
 from leaderboard.tasks import score_one, watch
+from scoring.cage import CageUnavailable
 from scoring.refusals import Refused
 from scoring.scorers import LexiconError
 from tests.leaderboard.living import SLUG, Stage, drain, drift, entrant, hurry, small_metric, standing_in, submit
@@ -461,3 +464,17 @@ def test_a_lexicon_that_nobody_has_is_an_error_of_the_scorer(settings, tmp_path)
     settings.SCORERS = tmp_path
     with pytest.raises(LexiconError, match="there is no lexicon 'own'"):
         scorers.scorer_for("lexicon:own", "1")
+
+
+@pytest.mark.parametrize("is_ending", [False, True])
+def test_a_worker_notes_that_its_cages_do_not_open_unless_it_is_ending(is_ending, monkeypatch, caplog):
+    def refuse(_limits):
+        raise CageUnavailable("the process that cages come from did not start")
+
+    monkeypatch.setattr(cages.cage, "open_cage", refuse)
+    monkeypatch.setattr(cages, "connection", Mock())  # a thread's own
+    if is_ending:
+        leases.stop_requested.set()
+    cages.note_protections("gpu@alpha")
+    assert Worker.objects.filter(name="gpu@alpha").exists() is not is_ending
+    assert ("strangers' models are not shut in whole" in caplog.text) is not is_ending
