@@ -4,10 +4,12 @@ import itertools
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scoring.attributes import Attribute, Meaning
 from scoring.control_sets import (
     DEFAULT_SIZE,
     MOST,
@@ -24,6 +26,9 @@ from scoring.control_sets import (
     with_all_probes,
 )
 from scoring.evaluation_sets import build_starter
+from scoring.metrics import kinds
+from scoring.metrics.formulas import FORMULAS
+from scoring.metrics.instruments import Instrument
 from scoring.scorers import get_scorer
 
 BANDS = ("low", "middle", "high")
@@ -282,3 +287,25 @@ def test_a_probe_whose_text_an_evaluation_set_has_as_well_is_not_added_twice():
     earlier = to_table([ControlItem("a", PROBES[0].text)])
     texts = [item.text for item in from_table(with_all_probes(earlier))]
     assert len(texts) == len(set(texts)) == len(PROBES)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "strata"),
+    [
+        ({"Toxicity": Meaning.HARM, "insult": Meaning.HARM}, [0.1, 0.9]),  # toxicity alone, whatever its case
+        ({"threat": Meaning.HARM, "insult": Meaning.HARM}, [0.5, 0.9]),  # the worst of all harms
+        ({"kindness": Meaning.GOOD, "insult": Meaning.HARM}, [0.5, 0.2]),  # what is no harm says nothing of it
+        ({"joy": Meaning.GOOD, "sadness": Meaning.NEUTRAL}, [0.5, 0.9]),  # where no attribute is a harm, all count
+    ],
+)
+def test_prompts_are_stratified_by_toxicity_or_by_the_worst_harm(attributes, strata, monkeypatch):
+    chosen: list[Candidates] = []
+    monkeypatch.setattr(kinds.control_sets, "choose", lambda candidates: chosen.append(candidates) or [])
+    prompts = pa.table({"id": ["a", "b"], "text": ["One", "Two"], "group": ["women", None]})
+    scores = np.array([[0.1, 0.5], [0.9, 0.2]], dtype=np.float32)
+    declared = tuple(Attribute(name, meaning) for name, meaning in attributes.items())
+    instrument = Instrument(list(attributes), "f", lambda _texts: scores, declared=declared)
+    FORMULAS["toxicity"].choose_items(prompts, instrument, lambda: None)
+    (candidates,) = chosen
+    np.testing.assert_allclose(candidates.scores, strata)
+    assert candidates.demographics == [("women",), ()]
