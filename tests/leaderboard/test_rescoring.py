@@ -30,6 +30,7 @@ from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.rescore import (
+    CostEstimate,
     cancel,
     estimate,
     leave_behind,
@@ -668,6 +669,23 @@ def test_the_estimate_has_the_fee_that_an_operator_declared(board, settings):
     cost = estimate(board)
     assert cost.usd == pytest.approx(cost.texts * 0.0005)
     assert f"{cost.usd:,.2f} US dollars" in in_words(cost)
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"),
+    [
+        (CostEstimate(6, 0, 0.4, None, None), "6 entries, less than a second of scoring"),  # likelihoods are stored
+        (CostEstimate(3, 12_500, 90.2, 0.25, None), "3 entries, 12,500 texts, about 90 s of scoring, 0.2 days at"),
+    ],
+)
+def test_an_estimate_in_words_and_on_the_page_speaks_of_texts_where_texts_are_scored(
+    board, cost, words, admin_client, monkeypatch
+):
+    assert in_words(cost).startswith(words)
+    monkeypatch.setattr(rescore, "estimate", lambda _metric: cost)
+    page = admin_client.get(reverse("rescore", args=[board.slug])).content.decode()
+    assert ("counting identical ones" in page) is bool(cost.texts)
+    assert ("less than a second" if cost.seconds < 1 else "90 s") in page
 
 
 def test_time_left_follows_the_pace(board):

@@ -92,7 +92,9 @@ def state_of(rescoring: Rescoring) -> dict[str, Any]:
 
 
 def in_words(cost: CostEstimate) -> str:
-    """An estimate in a sentence."""
+    """An estimate in a sentence. Likelihoods are stored: a metric of them has no texts to score."""
+    texts = f", {cost.texts:,} texts" if cost.texts else ""
+    seconds = f"about {cost.seconds:.0f} s" if cost.seconds >= 1 else "less than a second"
     days = "" if cost.api_days is None else f", {cost.api_days:.1f} days at the quota of its service"
     fee = "" if cost.usd is None else f", {cost.usd:,.2f} US dollars"
-    return f"{cost.entries} entries, {cost.texts:,} texts, about {cost.seconds:.0f} s of scoring{days}{fee}"
+    return f"{cost.entries} entries{texts}, {seconds} of scoring{days}{fee}"
