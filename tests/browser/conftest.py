@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
@@ -18,11 +19,12 @@ from tests.leaderboard.conftest import (
     build_board,
     finish,
     keep_quickly,
+    kept_boards,
 )
 from tests.leaderboard.continuations import import_sample, of_few
-from tests.rows import Board, load_board
+from tests.rows import Board, load_board, recall_boards
 
-__all__ = ["_quick_control_sets", "_static_files"]
+__all__ = ["_quick_control_sets", "_static_files", "kept_boards"]
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")  # the shell takes half the time
 ARGUMENTS = [
@@ -79,7 +81,11 @@ class Visit:
 
 @pytest.fixture(scope="session")
 def board_rows(
-    django_db_setup: None, django_db_blocker, _static_files: None, tmp_path_factory: pytest.TempPathFactory
+    django_db_setup: None,
+    django_db_blocker,
+    _static_files: None,
+    kept_boards: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Board:
     """The rows of a measured board, computed once, because every test with a server empties the database."""
     folder = tmp_path_factory.mktemp("board")
@@ -91,7 +97,7 @@ def board_rows(
             finish(models[name], of_few("toxicity-profanity"))
 
     with django_db_blocker.unblock():
-        return keep_quickly(build)
+        return recall_boards(kept_boards, "browser", lambda: [keep_quickly(build)])[0]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from leaderboard.submissions.services import lifecycle
 from tests.leaderboard.conftest import keep_quickly
 from tests.leaderboard.living import SLUG, drain, entrant, small_metric, standing_in, submit
 from tests.leaderboard.test_accounts import person
-from tests.rows import Board, load_board
+from tests.rows import Board, load_board, recall_boards
 
 HUB_ID = "an-institute/a-model"
 __all__ = ["person"]
@@ -72,7 +72,7 @@ def stage():
 
 
 @pytest.fixture(scope="session")
-def small_rows(django_db_setup, django_db_blocker, tmp_path_factory) -> Board:
+def small_rows(django_db_setup, django_db_blocker, kept_boards, tmp_path_factory) -> Board:
     """The rows of `small`, computed once."""
     folder = tmp_path_factory.mktemp("small")
 
@@ -81,7 +81,7 @@ def small_rows(django_db_setup, django_db_blocker, tmp_path_factory) -> Board:
         submit(entrant(0, metric), metric)
 
     with django_db_blocker.unblock(), standing_in():
-        return keep_quickly(build)
+        return recall_boards(kept_boards, "submitting", lambda: [keep_quickly(build)])[0]
 
 
 @pytest.fixture
