@@ -46,8 +46,15 @@ def processes(host: str, port: int) -> dict[str, str]:
     return commands
 
 
+def address_of(host: str, port: int) -> str:
+    """Where a reader on this machine finds what listens there, without a slash at the end."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104 (every address of this machine)
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def write_configuration(host: str, port: int) -> Path:
-    """Write var/supervisord.conf and return its path."""
+    """Write var/supervisord.conf and return its path. Links in letters lead there, unless SITE_URL is set."""
     configuration = configparser.RawConfigParser()
     configuration["supervisord"] = {
         "nodaemon": "true",
@@ -57,6 +64,7 @@ def write_configuration(host: str, port: int) -> Path:
         "pidfile": str(settings.VAR / "supervisord.pid"),
         "directory": str(settings.BASE_DIR),
         "umask": f"{UMASK:03o}",
+        **({} if "SITE_URL" in os.environ else {"environment": f'SITE_URL="{address_of(host, port)}"'}),
         **({"user": "root"} if os.geteuid() == 0 else {}),  # said outright, so that it does not warn
     }
     for priority, (name, command) in enumerate(processes(host, port).items()):

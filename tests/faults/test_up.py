@@ -115,6 +115,8 @@ def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_
     board.wait_for("Plumbline is at", 300)
     assert "DistilRoBERTa" in board.page()  # published figures, in the first second
     assert "ada@example.org" in sign_up(board)  # the address to confirm, by a letter in the terminal
+    beat = Path(f"/proc/{board.pid_of('celery', 'beat')}/environ").read_text()
+    assert f"SITE_URL=http://127.0.0.1:{board.port}\0" in beat  # links in letters lead there
     board.wait_for(": shard ", 300)  # progress, in the terminal
     under_way = re.search(r"(\S+) on \S+ v1: shard ", board.log.read_text())[1]
     os.kill(board.pid_of("celery", "gpu"), signal.SIGKILL)  # the supervisor starts another, which goes on

@@ -14,7 +14,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from leaderboard.management.output import RefusableCommand
 from leaderboard.private_files import hold_folder, restrict_all
-from leaderboard.supervision import ending_signals, write_configuration
+from leaderboard.supervision import address_of, ending_signals, write_configuration
 
 PATIENCE_SECONDS = 60.0
 
@@ -66,7 +66,7 @@ class Command(RefusableCommand):
             )
         for number in ending_signals():
             signal.signal(number, lambda *_: supervisor.terminate())
-        self.announce(supervisor, f"http://{host}:{port}/")
+        self.announce(supervisor, f"{address_of(host, port)}/")
         supervisor.wait()
         if supervisor.returncode:
             raise CommandError(f"the supervisor ended with status {supervisor.returncode}: see {errors} and above")
