@@ -406,5 +406,5 @@ def test_no_other_cut_of_the_sorted_lengths_costs_less(lengths, budget, call_cos
         for first in range(1, total + 1):
             yield from ([first, *rest] for rest in compositions(total - first))
 
-    found = [len(batch) for batch in token_budget_batches(lengths, budget, call_cost)]
-    assert cost(found) == min(cost(sizes) for sizes in compositions(len(lengths)))
+    sizes = [len(batch) for batch in token_budget_batches(lengths, budget, call_cost)]
+    assert cost(sizes) == min(cost(others) for others in compositions(len(lengths)))
