@@ -88,6 +88,7 @@ def test_the_board_of_a_release_is_migrated_with_all_its_rows(dump, tmp_path):
     assert counted == " ".join(map(str, before))
 
 
+@pytest.mark.slow
 @pytest.mark.django_db
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="of PostgreSQL")
 @pytest.mark.parametrize("dump", sorted(RELEASES.glob("*.postgresql.sql.gz")), ids=lambda path: path.name)

@@ -34,13 +34,32 @@ def test_works_and_says_so():
 """
 
 
+@pytest.fixture
+def run_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    """Runs TESTS under a limit of half a second on a machine that is as many times slower as given."""
+
+    def run(slowness: float):
+        monkeypatch.setattr(limits, "MOST_SECONDS", 0.5)
+        monkeypatch.setattr(limits, "measure_slowness", lambda: slowness)
+        pytester.makeini("[pytest]\nmarkers = slow: takes long")
+        pytester.makepyfile(TESTS)
+        return pytester.runpytest_inprocess("-p", "tests.limits", "-p", "no:django", "-p", "no:cacheprovider")
+
+    return run
+
+
 @pytest.mark.slow
-def test_only_an_unmarked_test_that_works_too_long_fails(pytester: pytest.Pytester):
-    pytester.makeini("[pytest]\nmarkers = slow: takes long")
-    pytester.makepyfile(TESTS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "MOST_SECONDS", 0.5)
-        run = pytester.runpytest_inprocess("-p", "tests.limits", "-p", "no:django", "-p", "no:cacheprovider")
+def test_only_an_unmarked_test_that_works_too_long_fails(run_tests):
+    run = run_tests(slowness=1.0)
     run.assert_outcomes(passed=3, failed=2)
     message = "took * s of processor time, more than 0.5: make it faster or mark it slow"
     run.stdout.fnmatch_lines(["*_ test_works _*", message, "*_ test_has_a_process_that_works _*", message])
+
+
+@pytest.mark.slow
+def test_a_slower_machine_gets_as_much_more_time(run_tests):
+    run_tests(slowness=4.0).assert_outcomes(passed=5)
+
+
+def test_no_machine_gets_less_time_than_the_limit():
+    assert 1 <= limits.measure_slowness() < 100
