@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
-import structlog
 from django.conf import settings
 from django.core.cache import caches
 from django.core.exceptions import DisallowedHost
@@ -37,7 +36,8 @@ def answer_early(application: Application) -> Application:
 
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         began = time.monotonic()
-        page = find_page(environ)
+        request = WSGIRequest(environ.copy())  # it decodes the address in place, and Django does so again
+        page = find_page(request)
         if page is None:
             return application(environ, start_response)
         status, headers, body = page.answer(environ)
@@ -45,15 +45,15 @@ def answer_early(application: Application) -> Application:
         start_response(REASONS[status], [*headers.items(), (HEADER, request_id)])
         seconds, method = time.monotonic() - began, environ["REQUEST_METHOD"]
         observe_view(page.view, method, status, seconds)
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
-            log_request(logging.INFO, status, f"{method} {WSGIRequest(environ).path}", seconds)
+        log_request(logging.INFO, request_id, status, f"{method} {request.path}", seconds)
         return [b"" if method == "HEAD" else body]
 
     return answer
 
 
-def find_page(environ: dict[str, Any]) -> KeptPage | None:
+def find_page(request: WSGIRequest) -> KeptPage | None:
     """The page of a request, where it is ready and the request is one of a reader like all others."""
+    environ = request.META
     if environ["REQUEST_METHOD"] not in METHODS or POLLING in environ or settings.DEBUG:
         return None
     cookies = environ.get("HTTP_COOKIE", "")
@@ -62,7 +62,6 @@ def find_page(environ: dict[str, Any]) -> KeptPage | None:
     stamp = glance_at_stamp()
     if stamp is None:
         return None
-    request = WSGIRequest(environ)
     try:
         page = read_page(name_page(request))
     except DisallowedHost:

@@ -54,7 +54,7 @@ class RequestLog(RequestMiddleware):
             del request._raised_exception
         else:
             level = self._log_level_for_status_code(response.status_code)
-            log_request(level, response.status_code, self.format_request(request), seconds)
+            log_request(level, response[HEADER], response.status_code, self.format_request(request), seconds)
         # The id stays until the next request: Django logs a 404 after this.
 
     @staticmethod
@@ -68,9 +68,10 @@ def choose_id(request_id: str) -> str:
     return request_id if WELL_FORMED.fullmatch(request_id) else uuid4().hex
 
 
-def log_request(level: int, code: int, line: str, seconds: float) -> None:
+def log_request(level: int, request_id: str, code: int, line: str, seconds: float) -> None:
     """Log the end of a request."""
-    log.log(level, "request_finished", code=code, request=line, duration_ms=round(1000 * seconds))
+    duration = round(1000 * seconds)
+    log.log(level, "request_finished", request_id=request_id, code=code, request=line, duration_ms=duration)
 
 
 class ContentPolicy(CSPMiddleware):

@@ -121,7 +121,13 @@ def test_ready_pages_are_counted_and_logged_with_their_view_and_id(monkeypatch):
     _, headers, _ = ask("/about/", answer_early(fail), HTTP_X_REQUEST_ID="request-0001")
     assert headers["X-Request-ID"] == "request-0001"
     assert histogram._sum.get() > before
-    assert [(fields[1], fields[2]) for fields in lines] == [(200, "GET /about/")]
+    assert [fields[1:4] for fields in lines] == [("request-0001", 200, "GET /about/")]
+
+
+def test_an_address_in_any_script_comes_to_django_as_it_was_sent():
+    ask("/about/")  # or nothing is known of the board's state, and each request goes on as it came
+    path = "/models/模型-é/"
+    assert ask(path.encode().decode("iso-8859-1"))[0] == 404
 
 
 def test_a_change_of_the_board_ends_its_pages_in_all_processes_at_once(settings):
