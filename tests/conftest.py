@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give markers that follow from others.
 
     `slow` to what is marked `slow_cases`, but for the first case of each such test; and `databases` to what runs on
-    PostgreSQL.
+    PostgreSQL: what uses the database of the tests, unless it is marked `either_database`.
     """
     quick: set[str] = set()
     for item in items:
@@ -54,7 +54,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("slow_cases") and test in quick:
             item.add_marker(pytest.mark.slow)
         quick.add(test)
-        if test.startswith(ON_DATABASES) and not item.get_closest_marker("either_database"):
+        uses_database = item.get_closest_marker("django_db") or "db" in item.fixturenames
+        if uses_database and test.startswith(ON_DATABASES) and not item.get_closest_marker("either_database"):
             item.add_marker(pytest.mark.databases)
 
 

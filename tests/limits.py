@@ -7,7 +7,7 @@ small sum takes longer there. What fixtures take is not the test's.
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -16,14 +16,11 @@ SUM_SECONDS = 0.04  # what measure_slowness adds up takes this long on two cores
 LONGER = ("slow", "faults", "browser")
 
 
-def measure_slowness() -> float:
-    """How many times as long this machine takes for a small sum, now, as the one that the limit is meant for; >= 1."""
-    taken = []
-    for _ in range(5):
-        begun = time.process_time()
-        sum(range(2_000_000))
-        taken.append(time.process_time() - begun)
-    return max(1.0, sorted(taken)[2] / SUM_SECONDS)
+def measure_slowness(clock: Callable[[], float]) -> float:
+    """How many times as long this machine takes for a small sum, now, as the one that limits are meant for; >= 1."""
+    begun = clock()
+    sum(range(2_000_000))
+    return max(1.0, (clock() - begun) / SUM_SECONDS)
 
 
 def read_processor_seconds() -> float:
@@ -39,7 +36,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     seconds = read_processor_seconds() - begun
     if seconds <= MOST_SECONDS or any(map(item.get_closest_marker, LONGER)):
         return outcome
-    most = MOST_SECONDS * measure_slowness()
+    most = MOST_SECONDS * measure_slowness(time.process_time)
     if seconds > most:
         pytest.fail(
             f"took {seconds:.1f} s of processor time, more than {most:.3g}: make it faster or mark it slow",

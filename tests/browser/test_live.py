@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import CHROMIUM
-from tests.browser.looking import drawn, is_focused, unfit
+from tests.browser.looking import drawn, is_focused, violations
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL
 
 pytestmark = [
@@ -39,8 +39,7 @@ def test_a_choice_is_shown_at_once(visit, address, field, value, words):
     assert page.evaluate("window.sameDocument") is True
     assert is_focused(page, f"select[name={field}]")
     expect(page.locator("body > [role=status]")).to_contain_text("Shown now: ")
-    drawn(page)
-    assert unfit(opened) == []
+    assert violations(drawn(page)) + opened.faults == []
 
     page.go_back()
     expect(page.locator(f".live select[name={field}]")).to_have_value(usual)

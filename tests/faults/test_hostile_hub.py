@@ -1,8 +1,7 @@
-"""A hostile hub against a real board with a real worker: every attack ends in words, and the next one is ranked."""
+"""A hostile hub against a real board with a real worker: every attack ends in words, and honest models are ranked."""
 
 import html
 import time
-from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -33,7 +32,8 @@ pytestmark = [
 
 METRIC = "safety-starter"
 TEXTS = 24
-RANKED_WITHIN = 60.0  # seconds from sending to its rank, after an attack that reached the worker
+RANKED_WITHIN = 60.0  # seconds from sending to its rank, after attacks that reached the worker
+ATTACKS_AT_ONCE = 4  # before the next honest model
 GOOD = BUNDLED / CAUSAL
 
 
@@ -65,14 +65,13 @@ def refuse_at_once(user: User, ref: str, case: Case) -> None:
     assert case.words in str(refused.value.problems), ref
 
 
-def fail_with_words(user: User, ref: str, case: Case) -> None:
-    """Submit a model that the worker refuses: the run, and the page of the submission, say why in the case's words."""
-    submission = send(user, ref)
+def fail_with_words(submission: Submission, case: Case) -> None:
+    """Wait until the worker refuses a model: the run, and the page of the submission, say why in the case's words."""
     wait_until(lambda: Submission.objects.get(pk=submission.pk).state == "failed")
     run = submission.model.runs.get()
-    assert (run.state, run.attempts <= 1) == ("failed", True), ref
-    assert case.words in run.reason, ref
-    assert case.words in read_page(Submission.objects.get(pk=submission.pk)), ref
+    assert (run.state, run.attempts <= 1) == ("failed", True), case
+    assert case.words in run.reason, case
+    assert case.words in read_page(Submission.objects.get(pk=submission.pk)), case
 
 
 def rank_honest(user: User, hub: StandInHub, ref: str) -> float:
@@ -85,24 +84,26 @@ def rank_honest(user: User, hub: StandInHub, ref: str) -> float:
 
 
 @pytest.mark.timeout(3600)
-def test_every_attack_ends_in_words_and_the_next_honest_model_is_ranked(metric, settings, tmp_path: Path, monkeypatch):
+def test_every_attack_ends_in_words_and_the_honest_models_between_are_ranked(metric, settings, tmp_path, monkeypatch):
     settings.HUB_PATIENCE_SECONDS, settings.SUBMISSIONS_AT_ONCE, settings.SUBMISSIONS_A_DAY = 1.0, 1000, 1000
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     user, seconds = person(), []
+    refs = {f"someone/model-{number}": case for number, case in enumerate(CASES.values())}
+    reaching = [ref for ref, case in refs.items() if case.stage != LOOK_UP]
     app.control.purge()
     call_command("collectstatic", interactive=False, verbosity=0)
     with StandInHub() as hub:
         settings.HUB_ENDPOINT, settings.HUB_TOKEN = hub.endpoint, None
+        for ref, case in refs.items():
+            case.upload(hub, ref, GOOD, tmp_path)
+            if case.stage == LOOK_UP:
+                refuse_at_once(user, ref, case)
         with worker(HF_ENDPOINT=hub.endpoint, HF_HUB_CACHE=str(tmp_path / "cache"), MOST_ATTEMPTS="1") as process:
-            for number, case in enumerate(CASES.values()):
-                ref = f"someone/model-{number}"
-                case.upload(hub, ref, GOOD, tmp_path)
-                if case.stage == LOOK_UP:
-                    refuse_at_once(user, ref, case)
-                    continue
-                fail_with_words(user, ref, case)
-                seconds.append(rank_honest(user, hub, f"honest/model-{number}"))
-            seconds.append(rank_honest(user, hub, "honest/model-at-last"))
+            for first in range(0, len(reaching), ATTACKS_AT_ONCE):
+                sent = [(send(user, ref), refs[ref]) for ref in reaching[first : first + ATTACKS_AT_ONCE]]
+                for submission, case in sent:
+                    fail_with_words(submission, case)
+                seconds.append(rank_honest(user, hub, f"honest/model-{first}"))
             assert process.poll() is None  # one worker went through all of them
     assert max(seconds) < stretch(RANKED_WITHIN)
     assert not Standing.objects.filter(model__location__startswith="someone/").exists()

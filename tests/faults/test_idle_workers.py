@@ -9,7 +9,7 @@ from leaderboard.celery import app
 from leaderboard.models import Run
 from tests.idle import ENTRANTS, GOAL, run_undisturbed
 
-pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.faults, pytest.mark.either_database, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from tests import standin_perspective
 from tests.faults.worker import NO_CAGES, wait_until, worker
 from tests.leaderboard.living import drain, entrant, names_of, numbers_of, small_metric
 
-pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.faults, pytest.mark.either_database, pytest.mark.django_db(transaction=True)]
 
 ENTRANTS = 6
 ENDINGS_BEFORE, ENDINGS_AFTER = "rain\nsea\n", "rain\ntrain\nmorning\nafter\nnoon\n"

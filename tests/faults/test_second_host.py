@@ -18,7 +18,7 @@ from scoring.evaluation_sets import build_regard, get
 from tests.faults.worker import wait_until, worker
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish, models  # noqa: F401 (a fixture)
 
-pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.faults, pytest.mark.either_database, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture(autouse=True)

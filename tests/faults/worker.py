@@ -12,6 +12,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
+from tests.limits import measure_slowness
+
 ROOT = Path(__file__).parent.parent.parent
 LAST_WORDS = 10_000  # characters
 ALL_QUEUES = "default,gpu,readings,downloads"
@@ -71,10 +73,8 @@ def worker(queues: str = ALL_QUEUES, name: str = "celery", **environment: str) -
 
 
 def stretch(seconds: float) -> float:
-    """So many seconds of an idle machine, on this one as it is now: by how long a loop takes that takes 40 ms there."""
-    began = time.perf_counter()
-    sum(range(2_000_000))
-    return seconds * max(1.0, (time.perf_counter() - began) / 0.04)
+    """So many seconds of an idle machine, on this one as it is now."""
+    return seconds * measure_slowness(time.perf_counter)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
