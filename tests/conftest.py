@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +20,7 @@ from django.db import connection
 from leaderboard.services.artefacts import mark_storage
 from leaderboard.services.storage_marks import MARK
 from leaderboard.state_memo import large_answers, small_answers
+from tests import postgresql
 
 PICTURES = Path(os.environ.get("PLUMBLINE_PICTURES") or settings.BASE_DIR / "var" / "pictures")
 BEGAN = time.time()
@@ -54,43 +56,71 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("slow_cases") and test in quick:
             item.add_marker(pytest.mark.slow)
         quick.add(test)
-        uses_database = item.get_closest_marker("django_db") or "db" in item.fixturenames
+        uses_database = item.get_closest_marker("django_db") or "db" in getattr(item, "fixturenames", ())
         if uses_database and test.startswith(ON_DATABASES) and not item.get_closest_marker("either_database"):
             item.add_marker(pytest.mark.databases)
 
 
-def migrated_database(folder: Path) -> Path:
-    """An SQLite database at the state of the migrations, kept in `folder` for every process and run that needs one."""
+FORGET_RELEASE = "DELETE FROM leaderboard_release"  # each run notes the code of its own
+MIGRATED = "migrated"  # the database on PostgreSQL that the one of the tests is a copy of
+
+
+def keep_migrated(folder: Path, make: Callable[[Path], None]) -> Path:
+    """What `make` writes of a migrated database, kept in `folder` for every process and run that needs one."""
     state = hashlib.sha256(f"{version('django')} {version('django-allauth')}".encode())
     for file in sorted(MIGRATIONS.glob("*.py")):
         state.update(file.read_bytes())
-    path = folder / f"{state.hexdigest()}.sqlite3"
-    with (folder / "lock").open("w") as lock:
+    path = folder / f"{state.hexdigest()}.{connection.vendor}"
+    with (folder / f"lock-{connection.vendor}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            for other in folder.glob("*.sqlite3*"):
+            for other in folder.glob(f"*.{connection.vendor}*"):
                 other.unlink()
-            begun = path.with_suffix(".sqlite3-begun")
-            command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-            variables = os.environ | {"DATABASE_URL": f"sqlite:///{begun}"}
-            subprocess.run(command, cwd=settings.BASE_DIR, env=variables, check=True)
-            with closing(sqlite3.connect(begun)) as database:
-                database.execute("DELETE FROM leaderboard_release")  # each run notes the code of its own
-                database.execute("DELETE FROM sqlite_sequence WHERE name = 'leaderboard_release'")
-                database.commit()
+            begun = path.with_suffix(f".{connection.vendor}-begun")
+            make(begun)
             begun.rename(path)
     return path
+
+
+def migrate(address: str) -> None:
+    """Migrate the database at an address, which is empty."""
+    command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+    subprocess.run(command, cwd=settings.BASE_DIR, env=os.environ | {"DATABASE_URL": address}, check=True)
+
+
+def make_file(path: Path) -> None:
+    """Write a migrated SQLite database."""
+    migrate(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(FORGET_RELEASE)
+        database.execute("DELETE FROM sqlite_sequence WHERE name = 'leaderboard_release'")
+        database.commit()
+
+
+def make_dump(path: Path) -> None:
+    """Write the SQL of a migrated database of PostgreSQL, which is on the server of this process after that."""
+    postgresql.execute("postgres", "--command", f"CREATE DATABASE {MIGRATED}")
+    migrate(postgresql.address_of(MIGRATED))
+    postgresql.execute(MIGRATED, "--command", FORGET_RELEASE)
+    postgresql.execute(MIGRATED, "--command", "ALTER SEQUENCE leaderboard_release_id_seq RESTART")
+    postgresql.dump(MIGRATED, path)
+    postgresql.execute("postgres", "--command", f"DROP DATABASE {MIGRATED}")
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None, pytestconfig: pytest.Config
 ) -> None:
-    """On SQLite, put the migrated database where the one of the tests is expected."""
+    """Have the database of the tests begin as a migrated one."""
+    folder = pytestconfig.cache.mkdir("databases")
     if connection.vendor == "sqlite":
-        path = migrated_database(pytestconfig.cache.mkdir("databases"))
-        shutil.copyfile(path, connection.settings_dict["TEST"]["NAME"])
-        mark_storage()  # as the migrations do, in the folder of files of this process
+        shutil.copyfile(keep_migrated(folder, make_file), connection.settings_dict["TEST"]["NAME"])
+    else:
+        path = keep_migrated(folder, make_dump)
+        postgresql.execute("postgres", "--command", f"CREATE DATABASE {MIGRATED}")
+        postgresql.execute(MIGRATED, "--file", str(path))
+        connection.settings_dict["TEST"]["TEMPLATE"] = MIGRATED
+    mark_storage()  # as the migrations do, in the folder of files of this process
 
 
 @pytest.fixture(scope="session")

