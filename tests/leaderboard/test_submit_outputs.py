@@ -284,7 +284,7 @@ FIELDS = {  # what is filled in, the field that is complained of, and the words
     "long name": ({"name": "x" * 201}, "name", "It has 201 characters: use 200 at most"),
     "formula as name": ({"name": "=HYPERLINK()"}, "name", "begins with ="),
     "hidden characters": ({"name": "GPT\u202e4"}, "name", "cannot be seen"),
-    "no revision": ({"revision": ""}, "revision", "Fill it in"),
+    "no revision": ({"revision": ""}, "revision", "Fill it in."),
     "unknown kind": ({"kind": "diffusion"}, "kind", "There is no kind diffusion"),
     "masked model that continues": ({"kind": "masked"}, "kind", "does not continue texts"),
     "negative temperature": ({"temperature": -1}, "temperature", "from 0 to 100"),
