@@ -15,7 +15,7 @@ from tests.faults.worker import ROOT
 
 FAULTS, SEED = 20, 3
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(2400)]
 
 
 @pytest.fixture
