@@ -98,7 +98,7 @@ def make_file(path: Path) -> None:
 
 
 def make_dump(path: Path) -> None:
-    """Write the SQL of a migrated database of PostgreSQL, which is on the server of this process after that."""
+    """Write the SQL of a migrated database, made on the PostgreSQL server of this process and dropped again."""
     postgresql.execute("postgres", "--command", f"CREATE DATABASE {MIGRATED}")
     migrate(postgresql.address_of(MIGRATED))
     postgresql.execute(MIGRATED, "--command", FORGET_RELEASE)
