@@ -100,8 +100,8 @@ def test_every_attack_ends_in_words_and_the_honest_models_between_are_ranked(met
                 refuse_at_once(user, ref, case)
         with worker(HF_ENDPOINT=hub.endpoint, HF_HUB_CACHE=str(tmp_path / "cache"), MOST_ATTEMPTS="1") as process:
             for first in range(0, len(reaching), ATTACKS_AT_ONCE):
-                sent = [(send(user, ref), refs[ref]) for ref in reaching[first : first + ATTACKS_AT_ONCE]]
-                for submission, case in sent:
+                attacks = [(send(user, ref), refs[ref]) for ref in reaching[first : first + ATTACKS_AT_ONCE]]
+                for submission, case in attacks:
                     fail_with_words(submission, case)
                 seconds.append(rank_honest(user, hub, f"honest/model-{first}"))
             assert process.poll() is None  # one worker went through all of them
