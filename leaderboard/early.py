@@ -21,7 +21,7 @@ from leaderboard.middleware import HEADER, choose_id, log_request
 from leaderboard.operations.monitoring.requests import observe_view
 from leaderboard.queries.shared_stamp import glance_at_stamp
 from leaderboard.views.keeping import PERSONAL
-from leaderboard.views.page_store import KeptPage, name_page, read_page
+from leaderboard.views.page_store import KeptPage, name_page, read_ready
 from leaderboard.views.polling import SEEN
 
 METHODS = ("GET", "HEAD")
@@ -63,10 +63,10 @@ def find_page(request: WSGIRequest) -> KeptPage | None:
     if stamp is None:
         return None
     try:
-        page = read_page(name_page(request))
+        page = read_ready(name_page(request), stamp)
     except DisallowedHost:
         return None
-    if page is None or not page.shows(stamp):
+    if page is None:
         return None
     most = settings.REQUESTS_A_MINUTE
     if most and count_request(caches["visits"], client_address(request), most):

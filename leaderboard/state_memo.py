@@ -52,10 +52,15 @@ class StateMemo:
 small_answers, large_answers = StateMemo(MOST_ANSWERS), StateMemo(MOST_LARGE)
 
 
+def name_reading(state: str) -> str:
+    """That state as it is read now: the same for ten minutes at most."""
+    return f"{state} {monotonic() // SECONDS}"
+
+
 @contextmanager
 def share_reading(state: str) -> Iterator[None]:
     """Read what `once_a_state` decorates from other pages of that state of the board, while a page is made."""
-    token = current_state.set(f"{state} {monotonic() // SECONDS}")
+    token = current_state.set(name_reading(state))
     try:
         yield
     finally:

@@ -20,6 +20,7 @@ from django.db import connection
 from leaderboard.services.artefacts import mark_storage
 from leaderboard.services.storage_marks import MARK
 from leaderboard.state_memo import large_answers, small_answers
+from leaderboard.views.page_store import ready_pages
 from tests import postgresql
 
 PICTURES = Path(os.environ.get("PLUMBLINE_PICTURES") or settings.BASE_DIR / "var" / "pictures")
@@ -40,7 +41,7 @@ def pytest_configure() -> None:
     settings.KEPT_MODELS_GB = 0.0
     settings.PASSWORD_HASHERS = ["tests.passwords.QuickHasher"]
     # A test that is rolled back leaves the next one the same state with other rows.
-    small_answers.most = large_answers.most = 0
+    small_answers.most = large_answers.most = ready_pages.most = 0
 
 
 @pytest.hookimpl(tryfirst=True)

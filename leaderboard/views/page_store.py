@@ -15,8 +15,10 @@ from django.utils.http import parse_etags
 from django.utils.module_loading import import_string
 
 from leaderboard.queries.stamp import Stamp
+from leaderboard.state_memo import StateMemo, name_reading
 
 KEPT_SECONDS = 3600
+MOST_READY = 100  # pages in the memory of a process, of 40 kB each: what is asked for most is answered without a file
 LEVEL = 5  # of compression: higher ones take twice as long for a hundredth less
 POLICIES = (HEADER, HEADER_REPORT_ONLY)
 # What adds headers to every answer. A page is kept with them, as it may be sent without passing them.
@@ -89,6 +91,22 @@ def read_page(name: str) -> KeptPage | None:
     """The last page of that name."""
     entry = caches["pages"].get(f"page-{name}")
     return KeptPage(**entry) if entry else None
+
+
+ready_pages = StateMemo(MOST_READY)
+
+
+def read_ready(name: str, stamp: Stamp) -> KeptPage | None:
+    """The page of that name, where it shows this state of the board: from the memory of this process, or the store."""
+    reading = name_reading(stamp_text(stamp, shows_progress=True))
+    kept_page = ready_pages.read(reading, name)
+    if isinstance(kept_page, KeptPage):
+        return kept_page
+    page = read_page(name)
+    if page is None or not page.shows(stamp):
+        return None
+    ready_pages.keep(reading, name, page)
+    return page
 
 
 def keep_answer(name: str, request: HttpRequest, answer: HttpResponse, stamp: str, shows_progress: bool) -> KeptPage:

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import time
 
 import pytest
@@ -18,6 +19,9 @@ from leaderboard.early import answer_early
 from leaderboard.models import LanguageModel
 from leaderboard.operations.monitoring.requests import SECONDS
 from leaderboard.queries import shared_stamp
+from leaderboard.queries.stamp import board_stamp
+from leaderboard.state_memo import StateMemo
+from leaderboard.views import page_store
 
 PATHS = ["/", "/rankings/?metric=safety-starter", "/history/", "/about/", "/docs/", "/feeds/models.atom", "/embed/"]
 ONLY_THERE = {"X-Request-ID"}
@@ -128,6 +132,47 @@ def test_an_address_in_any_script_comes_to_django_as_it_was_sent():
     ask("/about/")  # or nothing is known of the board's state, and each request goes on as it came
     path = "/models/模型-é/"
     assert ask(path.encode().decode("iso-8859-1"))[0] == 404
+
+
+def test_a_process_reads_a_ready_page_from_the_store_once(monkeypatch):
+    monkeypatch.setattr(page_store, "ready_pages", StateMemo(1))
+    first = ask("/about/")
+    assert ask("/about/", answer_early(fail))[2] == first[2]
+    caches["pages"].clear()
+    assert ask("/about/", answer_early(fail))[2] == first[2]
+    ask("/docs/")
+    ask("/docs/", answer_early(fail))  # takes the one place
+    with pytest.raises(pytest.fail.Exception, match="came to Django"):
+        ask("/about/", answer_early(fail))
+
+
+def test_a_page_in_memory_goes_with_the_state_that_it_shows(monkeypatch, settings):
+    monkeypatch.setattr(page_store, "ready_pages", StateMemo(9))
+    path = "/rankings/?metric=safety-starter"
+    first = ask(path)
+    assert ask(path, answer_early(fail))[1]["ETag"] == first[1]["ETag"]
+    LanguageModel.objects.create(slug="x", name="X", kind="causal", source="published")
+    shared_stamp.stamp_file(os.getpid()).write(time.monotonic(), shared_stamp.digest_stamp(board_stamp()))
+    with pytest.raises(pytest.fail.Exception, match="came to Django"):
+        ask(path, answer_early(fail))
+    assert ask(path)[1]["ETag"] != first[1]["ETag"]
+
+
+def test_one_request_looks_at_the_state_and_the_others_are_answered_meanwhile(settings):
+    ask("/about/")
+    shared = shared_stamp.stamp_file(os.getpid())
+    began, patience = time.monotonic(), settings.BOARD_LOOK_SECONDS
+    shared.write(began - 0.6 * patience, shared.read()[1])  # a look is due, and nobody has to wait for it
+    with pytest.raises(pytest.fail.Exception, match="came to Django"):
+        ask("/about/", answer_early(fail))
+    assert [ask("/about/", answer_early(fail))[0] for _ in range(3)] == [200] * 3
+    shared._sent_at = began - patience / 8  # the one that was sent takes too long
+    with pytest.raises(pytest.fail.Exception, match="came to Django"):
+        ask("/about/", answer_early(fail))
+    shared.write(began - patience, shared.read()[1])  # too old for anybody
+    for _ in range(2):
+        with pytest.raises(pytest.fail.Exception, match="came to Django"):
+            ask("/about/", answer_early(fail))
 
 
 def test_a_change_of_the_board_ends_its_pages_in_all_processes_at_once(settings):
