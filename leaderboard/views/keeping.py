@@ -71,7 +71,8 @@ def keep_page(
                 page = read_page(name)
                 return page is not None and page.stamp == stamp
 
-            with line().take_seat(), sole_maker(name, is_ready, deadline) as is_maker:
+            latest_start = line().latest_start(view, deadline)
+            with line().take_seat(), sole_maker(name, is_ready, deadline, latest_start) as is_maker:
                 if not is_maker and (page := read_page(name)):
                     return send_page(page, request)
                 with line().take_turn(request, view, deadline):

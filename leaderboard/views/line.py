@@ -52,14 +52,19 @@ class WaitingLine:
             with self._guard:
                 self._free_seats += 1
 
+    def latest_start(self, view: Hashable, deadline: float) -> float:
+        """When a page of `view` has to be begun to be ready at the deadline, if it takes as long as others did of late."""
+        with self._guard:
+            return deadline - max(self._making_seconds[view], default=FIRST_SECONDS)
+
     @contextmanager
     def take_turn(self, request: HttpRequest, view: Hashable, deadline: float) -> Iterator[None]:
         """Be one of the makers, first come first served, of a page of `view` that has to be ready at the deadline.
 
         Raises BoardBusy as soon as that leaves no time to make it, as long as such pages took of late; and ClientGone.
         """
+        latest_start = self.latest_start(view, deadline)
         with self._guard:
-            latest_start = deadline - max(self._making_seconds[view], default=FIRST_SECONDS)
             turn = None if self._free_makers else threading.Event()
             if turn:
                 self._waiting.append(turn)
@@ -95,25 +100,30 @@ def await_turn(turn: threading.Event, request: HttpRequest, deadline: float) -> 
 
 
 @contextmanager
-def sole_maker(name: str, is_ready: Callable[[], bool], deadline: float) -> Iterator[bool]:
+def sole_maker(name: str, is_ready: Callable[[], bool], deadline: float, latest_start: float) -> Iterator[bool]:
     """Whether this thread is the only one of the host that makes the page `name`; else another one has made it.
 
-    Raises BoardBusy at the deadline. The lock goes with the process, however that ends. Where its file cannot be
-    opened, each makes the page.
+    Raises BoardBusy at the deadline, and where another one gave up after `latest_start`. The lock goes with the
+    process, however that ends. Where its file cannot be opened, each makes the page.
     """
     try:
         descriptor = os.open(settings.VAR / "pages.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
         yield True
         return
+    has_waited = False
     try:
         while not hold_range(descriptor, int(name, 16) % RANGE):
+            has_waited = True
             time.sleep(LOOK_SECONDS)
             if is_ready():
                 break
             if time.monotonic() >= deadline:
                 raise BoardBusy
-        yield not is_ready()
+        is_maker = not is_ready()
+        if is_maker and has_waited and time.monotonic() > latest_start:
+            raise BoardBusy
+        yield is_maker
     finally:
         os.close(descriptor)
 

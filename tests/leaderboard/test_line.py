@@ -79,20 +79,20 @@ def test_another_process_waits_for_the_maker_and_makes_the_page_when_that_one_di
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
     if not child:
-        with sole_maker(NAME, lambda: False, time.monotonic() + SOON):
+        with sole_maker(NAME, lambda: False, time.monotonic() + SOON, 0.0):
             os.write(ready[1], b"x")
             os.read(go[0], 1)
             os._exit(0)  # without letting go of anything
     assert os.read(ready[0], 1) == b"x"
-    with pytest.raises(BoardBusy), sole_maker(NAME, lambda: False, time.monotonic()):
+    with pytest.raises(BoardBusy), sole_maker(NAME, lambda: False, time.monotonic(), 0.0):
         pass
-    with sole_maker(NAME, lambda: True, time.monotonic() + SOON) as is_maker:
+    with sole_maker(NAME, lambda: True, time.monotonic() + SOON, 0.0) as is_maker:
         assert not is_maker
-    with sole_maker("cd" * 16, lambda: False, time.monotonic()) as is_maker:
+    with sole_maker("cd" * 16, lambda: False, time.monotonic(), 0.0) as is_maker:
         assert is_maker
     os.write(go[1], b"x")
     os.waitpid(child, 0)
-    with sole_maker(NAME, lambda: False, time.monotonic() + SOON) as is_maker:
+    with sole_maker(NAME, lambda: False, time.monotonic() + SOON, 0.0) as is_maker:
         assert is_maker
 
 
@@ -137,6 +137,24 @@ def test_waiting_ends_when_the_rest_of_the_time_is_what_such_a_page_took_of_late
             with pytest.raises(BoardBusy), queue.take_turn(request, view, began + 1):
                 pass
             assert limits[0] <= time.monotonic() - began <= limits[1]
+
+
+def test_who_waited_for_a_maker_that_gave_up_makes_the_page_only_while_there_is_time(settings):
+    for latest_start, is_made in ((SOON, True), (0.0, False)):
+        makers, began = [], time.monotonic()
+        with ThreadPoolExecutor(1) as readers:
+
+            def make_after_another(latest_start=latest_start, makers=makers, began=began):
+                with sole_maker(NAME, lambda: False, began + SOON, began + latest_start) as is_maker:
+                    makers.append(is_maker)
+
+            with sole_maker(NAME, lambda: False, began, 0.0):
+                waiting = readers.submit(make_after_another)
+                time.sleep(3 * line.LOOK_SECONDS)
+            assert isinstance(waiting.exception(), BoardBusy) is not is_made
+        assert makers == [True] * is_made
+    with sole_maker(NAME, lambda: False, 0.0, 0.0) as is_maker:  # whoever comes first makes it, however long that takes
+        assert is_maker
 
 
 @pytest.mark.slow
@@ -241,7 +259,7 @@ def test_the_api_says_busy_as_a_problem_with_the_time_to_wait(rf):
 
 def test_a_page_is_made_without_a_lock_where_its_file_cannot_be_written(settings, tmp_path):
     settings.VAR = tmp_path / "absent"
-    with sole_maker(NAME, lambda: False, 0) as is_maker:
+    with sole_maker(NAME, lambda: False, 0.0, 0.0) as is_maker:
         assert is_maker
     page = Page()
     page.gate.set()
