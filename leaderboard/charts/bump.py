@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +18,7 @@ LEADERS = 3  # lines in colour at the top of many, and as many that moved most
 FEW_WIDE = 4  # columns that a chart of usual width has room for
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BumpLine:
     """A model's ranks, one a column, None where it has none.
 
@@ -32,7 +33,7 @@ class BumpLine:
     ranges: Sequence[tuple[int, int] | None] = ()
     link: str = ""
 
-    @property
+    @cached_property
     def last(self) -> int:
         """The last column that has a rank of it."""
         return max(number for number, rank in enumerate(self.ranks) if rank is not None)

@@ -32,9 +32,7 @@ def place_names(points: Array, names: Sequence[str], size: tuple[float, float]) 
     neighbours come first.
     """
     width, height = size
-    boxes: list[Box] = [
-        (across - POINT, down - POINT, across + POINT, down + POINT) for across, down in points.tolist()
-    ]
+    boxes = np.concatenate([points - POINT, points + POINT], axis=1)
     distances = np.abs(points[:, None] - points[None]).sum(axis=2)
     neighbours = (distances < 4 * LINE).sum(axis=1)
     positions: list[str | None] = [None] * len(names)
@@ -42,10 +40,9 @@ def place_names(points: Array, names: Sequence[str], size: tuple[float, float]) 
         for position in POSITIONS:
             box = surround_name(points[number], names[number], position)
             is_whole = box[0] >= 0 and box[2] <= width and box[1] >= -LINE and box[3] <= height
-            others = (other for place, other in enumerate(boxes) if place != number)
-            if is_whole and not any(_overlap(box, other) for other in others):
+            if is_whole and not _count_overlaps(box, boxes, except_for=number):
                 positions[number] = position
-                boxes.append(box)
+                boxes = np.vstack([boxes, box])
                 break
     return positions
 
@@ -59,5 +56,9 @@ def surround_name(point: Array, name: str, position: str) -> Box:
     return centre_x - width / 2, centre_y - LINE / 2, centre_x + width / 2, centre_y + LINE / 2
 
 
-def _overlap(first: Box, second: Box) -> bool:
-    return first[0] < second[2] and second[0] < first[2] and first[1] < second[3] and second[1] < first[3]
+def _count_overlaps(box: Box, boxes: Array, except_for: int) -> int:
+    """How many of the boxes [boxes, 4] a box overlaps, without the one at the place `except_for`."""
+    left, top, right, bottom = box
+    overlaps = (left < boxes[:, 2]) & (boxes[:, 0] < right) & (top < boxes[:, 3]) & (boxes[:, 1] < bottom)
+    overlaps[except_for] = False
+    return int(overlaps.sum())

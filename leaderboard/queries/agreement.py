@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -149,7 +150,7 @@ class Values:
         """The same of the models of one kind."""
         return self._only(np.array([model.kind == kind for model in self.models], dtype=bool))
 
-    @property
+    @cached_property
     def apart(self) -> NDArray[np.bool_]:
         """Whether the values of each column are different quantities for each kind of model."""
         return np.array([column.metric.formula.by_kind for column in self.columns], dtype=bool)
@@ -161,18 +162,19 @@ class Values:
         mask = np.array(np.isfinite(values).any(axis=0))
         return Values(self.columns, self.models, values, self.origins)._only(mask)
 
-    @property
+    @cached_property
     def kinds(self) -> dict[str, int]:
         """The kinds of the models with a value in columns that are `apart`, and how many models: the most first.
 
         Of two with as many, the one with more values of any column.
         """
         is_finite = np.isfinite(self.values)
+        is_counted, own_cells = is_finite[self.apart].any(axis=0), is_finite.sum(axis=0)
         counts: dict[str, tuple[int, int]] = {}
-        for model, column in zip(self.models, is_finite.T, strict=True):
-            if column[self.apart].any():
-                models, cells = counts.get(model.kind, (0, 0))
-                counts[model.kind] = models + 1, cells + int(column.sum())
+        for place in np.flatnonzero(is_counted).tolist():
+            kind = self.models[place].kind
+            models, cells = counts.get(kind, (0, 0))
+            counts[kind] = models + 1, cells + int(own_cells[place])
         return {kind: counts[kind][0] for kind in sorted(counts, key=lambda kind: (*(-n for n in counts[kind]), kind))}
 
     def drop_empty(self) -> "Values":

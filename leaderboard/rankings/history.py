@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -259,7 +260,7 @@ def list_moves(lines: Sequence[ModelHistory]) -> dict[str, list[int | None]]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class VersionChanges:
     """What changed between two of the versions; `of` finds the line of each model that is on both boards."""
 
@@ -269,7 +270,7 @@ class VersionChanges:
     record: RankChanges
     of: dict[str, ModelHistory]
 
-    @property
+    @cached_property
     def rows(self) -> list[tuple[ModelHistory, PastPlace, PastPlace, ModelChange]]:
         """Each model of both with its line and its places before and after, by rank after."""
         rows = []
@@ -280,7 +281,7 @@ class VersionChanges:
                 rows.append((line, old_place, new_place, model))
         return rows
 
-    @property
+    @cached_property
     def is_counted_anew(self) -> bool:
         """Whether changes can differ from those of the ranks: models are on one of both alone, or ranks have gaps."""
         has_gaps = any(old.rank - new.rank != model.change for _, old, new, model in self.rows)

@@ -86,6 +86,7 @@ def facts(row: Row, names: list[str]) -> SafeString:
     return SafeString("".join(_fact(row, name) for name in names))
 
 
+# By the sign of the ranks that a model gained.
 MOVES = {1: ("▲", "rose by"), 0: ("=", "kept its rank"), -1: ("▼", "fell by")}
 
 
@@ -93,15 +94,14 @@ def gained(row: Row, ranking: Ranking) -> SafeString:
     """How many ranks a model gained since the version before, as an arrow and a number, with the cause."""
     if row.gained is None or ranking.movement is None:
         return SafeString("")
-    shape, words = (
-        ("▲", "rose by") if row.gained > 0 else ("▼", "fell by") if row.gained < 0 else ("=", "kept its rank")
-    )
+    shape, words = MOVES[(row.gained > 0) - (row.gained < 0)]
     count = str(abs(row.gained)) if row.gained else ""
-    title = f"since version {ranking.movement.before.number}: {ranking.movement.cause}"
+    move, before, cause = f"{words} {count}".rstrip(), ranking.movement.before.number, ranking.movement.cause
+    title = f"{move.capitalize()} since version {before}" + (f": {cause}" if cause else "")
     return format_html(
-        '<span class="gained" title="{} {} {}"><span aria-hidden="true">{}{}</span>'
-        '<span class="visually-hidden">, {} {}</span></span>',
-        words.capitalize(), count, title, shape, count, words, count,
+        '<span class="gained" title="{}"><span aria-hidden="true">{}{}</span>'
+        '<span class="visually-hidden">, {}</span></span>',
+        title, shape, count, move,
     )  # fmt: skip
 
 

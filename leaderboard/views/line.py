@@ -53,7 +53,7 @@ class WaitingLine:
                 self._free_seats += 1
 
     def latest_start(self, view: Hashable, deadline: float) -> float:
-        """When a page of `view` has to be begun to be ready at the deadline, if it takes as long as others did of late."""
+        """When a page of `view` has to be begun to be ready at the deadline, as long as such pages took of late."""
         with self._guard:
             return deadline - max(self._making_seconds[view], default=FIRST_SECONDS)
 
