@@ -54,7 +54,8 @@ def address_of(host: str, port: int) -> str:
 
 
 def write_configuration(host: str, port: int) -> Path:
-    """Write var/supervisord.conf and return its path. Links in letters lead there, unless SITE_URL is set."""
+    """Write var/supervisord.conf and return its path. Links lead to that host and port, unless SITE_URL is set."""
+    settings.ADDRESS_NOTE.write_text(address_of(host, port))
     configuration = configparser.RawConfigParser()
     configuration["supervisord"] = {
         "nodaemon": "true",
@@ -64,7 +65,6 @@ def write_configuration(host: str, port: int) -> Path:
         "pidfile": str(settings.VAR / "supervisord.pid"),
         "directory": str(settings.BASE_DIR),
         "umask": f"{UMASK:03o}",
-        **({} if "SITE_URL" in os.environ else {"environment": f'SITE_URL="{address_of(host, port)}"'}),
         **({"user": "root"} if os.geteuid() == 0 else {}),  # said outright, so that it does not warn
     }
     for priority, (name, command) in enumerate(processes(host, port).items()):

@@ -37,17 +37,14 @@ class Board:
             self.port = probe.getsockname()[1]
         self.var = folder / "var"
         self.log = folder / f"up-{self.port}.log"
-        variables = {k: v for k, v in os.environ.items() if k not in ("DATABASE_URL", "BROKER_URL", "PLUMBLINE_DATA")}
+        left_out = ("DATABASE_URL", "BROKER_URL", "PLUMBLINE_DATA", "SITE_URL")
+        self.environment = {name: value for name, value in os.environ.items() if name not in left_out}
+        self.environment |= {"PLUMBLINE_VAR": str(self.var), "LEASE_SECONDS": "5", "SWEEP_SECONDS": "1"}
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "up", "--port", str(self.port)],
                 cwd=ROOT,
-                env=variables
-                | {
-                    "PLUMBLINE_VAR": str(self.var),
-                    "LEASE_SECONDS": "5",
-                    "SWEEP_SECONDS": "1",
-                },
+                env=self.environment,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -57,6 +54,11 @@ class Board:
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as response:
             return response.read().decode()
         return ""
+
+    def invite(self) -> str:
+        """What the command says that invites somebody to this board."""
+        command = [sys.executable, "manage.py", "invite"]
+        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, check=True).stdout.decode()
 
     def wait_for(self, text: str, seconds: float) -> float:
         """Seconds until `text` stands in the terminal: to make a page at each look would slow the board down."""
@@ -107,7 +109,9 @@ def sign_up(board: Board) -> str:
         form = {"username": "ada", "email": "ada@example.org", "password1": "a long passphrase"}
         client.post("/accounts/signup/", data=form | {"csrfmiddlewaretoken": client.cookies["csrftoken"]})
         board.wait_for("/accounts/confirm-email/", 120)
-        return client.get(re.search(r"\S*(/accounts/confirm-email/\S+)", board.log.read_text())[1]).text
+        link = re.search(r"\S+/accounts/confirm-email/\S+", board.log.read_text())[0]
+        assert link.startswith(f"http://127.0.0.1:{board.port}/")
+        return client.get(link).text
 
 
 def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_data(start):
@@ -115,8 +119,7 @@ def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_
     board.wait_for("Plumbline is at", 300)
     assert "DistilRoBERTa" in board.page()  # published figures, in the first second
     assert "ada@example.org" in sign_up(board)  # the address to confirm, by a letter in the terminal
-    beat = Path(f"/proc/{board.pid_of('celery', 'beat')}/environ").read_text()
-    assert f"SITE_URL=http://127.0.0.1:{board.port}\0" in beat  # links in letters lead there
+    assert f"http://127.0.0.1:{board.port}/" in board.invite()  # links lead there, of commands beside it too
     board.wait_for(": shard ", 300)  # progress, in the terminal
     under_way = re.search(r"(\S+) on \S+ v1: shard ", board.log.read_text())[1]
     os.kill(board.pid_of("celery", "gpu"), signal.SIGKILL)  # the supervisor starts another, which goes on

@@ -1,10 +1,20 @@
-"""The processes of `make run`: where links in their letters lead."""
+"""The board of `make run`: where its links lead."""
 
-import configparser
+import os
+import subprocess
+import sys
 
 import pytest
 
-from leaderboard.supervision import address_of, write_configuration
+from leaderboard.supervision import address_of
+
+LOOK_AND_START = """
+import sys
+from django.conf import settings
+from leaderboard.supervision import write_configuration
+print(settings.SITE_URL)
+write_configuration("127.0.0.1", int(sys.argv[1]))
+"""
 
 
 @pytest.mark.parametrize(
@@ -21,15 +31,14 @@ def test_a_reader_finds_the_board_where_it_listens(host, port, address):
     assert address_of(host, port) == address
 
 
-@pytest.mark.parametrize("declared", [None, "https://board.example.org"])
-def test_links_in_letters_lead_to_the_port_that_was_chosen_unless_an_address_is_declared(
-    declared, settings, tmp_path, monkeypatch
-):
-    settings.VAR = tmp_path
-    monkeypatch.delenv("SITE_URL", raising=False)
-    if declared:
-        monkeypatch.setenv("SITE_URL", declared)
-    configuration = configparser.RawConfigParser()
-    configuration.read(write_configuration("127.0.0.1", 9000))
-    expected = None if declared else 'SITE_URL="http://127.0.0.1:9000"'
-    assert configuration["supervisord"].get("environment") == expected
+@pytest.mark.parametrize("declared", ["", "https://board.example.org"])
+def test_links_lead_to_the_port_that_was_chosen_unless_an_address_is_declared(declared, tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "SITE_URL"}
+    environment |= {"PLUMBLINE_VAR": str(tmp_path), **({"SITE_URL": declared} if declared else {})}
+    addresses = []
+    for port in (9000, 9001, 9002):
+        command = [sys.executable, "-c", LOOK_AND_START, str(port)]
+        process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        addresses.append(process.stdout.strip())
+    usual = ["http://127.0.0.1:8000", "http://127.0.0.1:9000", "http://127.0.0.1:9001"]
+    assert addresses == ([declared] * 3 if declared else usual)

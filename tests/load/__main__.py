@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.load.client import Report, read_pages, tables_of
+from tests.load.client import PATIENCE, Report, read_pages, tables_of
 from tests.load.site import manage, memory_of, open_board, seconds_of, serve, transactions
 
 SECONDS, LONG = float(os.environ.get("SECONDS", "60")), float(os.environ.get("LONG", "300"))
@@ -119,8 +119,11 @@ def anew_table(environment: dict[str, str], limit: dict[int, float]) -> None:
         for number, connections in enumerate(CONNECTIONS):
             report = read_pages(port, paths[number * 30_000 :], connections, SECONDS)
             print_line("new pages", connections, report, limit.get(connections, 0))
-            answers = report.percentiles()
-            print(f"<!-- of all answers, refusals too: p50 {answers[0]:.0f}, longest {answers[3]:.0f} ms -->")
+            answers, late = report.percentiles(), report.late
+            print(
+                f"<!-- of all {report.count} answers, refusals too: p50 {answers[0]:.0f}, longest {answers[3]:.0f} ms; "
+                f"{late.total()} came after more than {PATIENCE:g} s, within {len(late)} different seconds -->"
+            )
         report = read_pages(port, paths[95_000:], 100, SECONDS, 40)
         print_line("new pages, 40 a second (open loop)", 100, report, limit.get(100, 0))
 

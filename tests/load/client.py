@@ -20,6 +20,7 @@ LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 RETRY = re.compile(rb"\r\nretry-after: *(\d+)", re.IGNORECASE)
 NONCE = re.compile(rb'nonce="[^"]*"')
 TABLES = re.compile(rb"<table.*?</table>", re.DOTALL)
+PATIENCE = 2.0  # seconds that a reader may wait, PAGE_WAIT_SECONDS of the board
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Report:
     whole: float = 0.0
     errors: Counter[str] = field(default_factory=Counter)
     bodies: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    late: Counter[int] = field(default_factory=Counter)  # answers beyond PATIENCE, by the second in which they came
 
     @property
     def count(self) -> int:
@@ -146,7 +148,10 @@ async def one_reader(port, requests, end, dues, report, keeps_bodies) -> None:
             report.errors[type(error).__name__] += 1
             connection = Connection()
             continue
-        report.seconds.setdefault(status, []).append(time.perf_counter() - due)
+        seconds = time.perf_counter() - due
+        report.seconds.setdefault(status, []).append(seconds)
+        if seconds > PATIENCE:
+            report.late[int(time.perf_counter())] += 1
         retry = RETRY.search(head)
         if status >= 400 and not (status == 503 and retry):
             report.errors[str(status)] += 1
