@@ -58,7 +58,6 @@ def surround_name(point: Array, name: str, position: str) -> Box:
 
 def _count_overlaps(box: Box, boxes: Array, except_for: int) -> int:
     """How many of the boxes [boxes, 4] a box overlaps, without the one at the place `except_for`."""
-    left, top, right, bottom = box
-    overlaps = (left < boxes[:, 2]) & (boxes[:, 0] < right) & (top < boxes[:, 3]) & (boxes[:, 1] < bottom)
-    overlaps[except_for] = False
-    return int(overlaps.sum())
+    starts, ends = np.array(box[:2]), np.array(box[2:])
+    others = np.delete(boxes, except_for, axis=0)
+    return int(((starts < others[:, 2:]) & (others[:, :2] < ends)).all(axis=1).sum())

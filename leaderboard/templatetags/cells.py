@@ -96,8 +96,8 @@ def gained(row: Row, ranking: Ranking) -> SafeString:
         return SafeString("")
     shape, words = MOVES[(row.gained > 0) - (row.gained < 0)]
     count = str(abs(row.gained)) if row.gained else ""
-    move, before, cause = f"{words} {count}".rstrip(), ranking.movement.before.number, ranking.movement.cause
-    title = f"{move.capitalize()} since version {before}" + (f": {cause}" if cause else "")
+    move, cause = f"{words} {count}".rstrip(), ranking.movement.cause
+    title = f"{move.capitalize()} since version {ranking.movement.before.number}" + (f": {cause}" if cause else "")
     return format_html(
         '<span class="gained" title="{}"><span aria-hidden="true">{}{}</span>'
         '<span class="visually-hidden">, {}</span></span>',
