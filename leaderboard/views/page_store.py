@@ -18,7 +18,7 @@ from leaderboard.queries.stamp import Stamp
 from leaderboard.state_memo import StateMemo, name_reading
 
 KEPT_SECONDS = 3600
-MOST_READY = 100  # pages in the memory of a process, of 40 kB each: what is asked for most is answered without a file
+MOST_READY = 100  # pages in the memory of a process, of 40 kB each: those that were asked for last need no file
 LEVEL = 5  # of compression: higher ones take twice as long for a hundredth less
 POLICIES = (HEADER, HEADER_REPORT_ONLY)
 # What adds headers to every answer. A page is kept with them, as it may be sent without passing them.
