@@ -362,8 +362,8 @@ _access = (
 BOARD_ACCESS = env.str("BOARD_ACCESS", "open", validate=validate.OneOf(("open", "invited", "moderated"), error=_access))
 _site = validate.Regexp("https?://", error=f"SITE_URL = {{input!r}}: {ADDRESS.error}")
 ADDRESS_NOTE = VAR / "address"  # where `manage.py up` serves the board: links of other commands lead there too
-_address = ADDRESS_NOTE.read_text() if ADDRESS_NOTE.exists() else "http://127.0.0.1:8000"
-SITE_URL = env.str("SITE_URL", _address, validate=_site).rstrip("/")
+_address = ADDRESS_NOTE.read_text() if ADDRESS_NOTE.exists() else ""  # or cut short on a full disk
+SITE_URL = env.str("SITE_URL", _address or "http://127.0.0.1:8000", validate=_site).rstrip("/")
 PROJECT_URL = env.str("PROJECT_URL", "", validate=ADDRESS)  # where the code that runs here is published
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]  # a ModelBackend: permissions too
 AUTH_PASSWORD_VALIDATORS = [

@@ -146,7 +146,7 @@ def test_a_process_reads_a_ready_page_from_the_store_once(monkeypatch):
         ask("/about/", answer_early(fail))
 
 
-def test_a_page_in_memory_goes_with_the_state_that_it_shows(monkeypatch, settings):
+def test_a_page_in_memory_goes_with_the_state_that_it_shows(monkeypatch):
     monkeypatch.setattr(page_store, "ready_pages", StateMemo(9))
     path = "/rankings/?metric=safety-starter"
     first = ask(path)

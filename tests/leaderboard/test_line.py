@@ -139,18 +139,18 @@ def test_waiting_ends_when_the_rest_of_the_time_is_what_such_a_page_took_of_late
             assert limits[0] <= time.monotonic() - began <= limits[1]
 
 
-def test_who_waited_for_a_maker_that_gave_up_makes_the_page_only_while_there_is_time(settings):
+def test_who_waited_for_a_maker_that_gave_up_makes_the_page_only_while_there_is_time():
     for latest_start, is_made in ((SOON, True), (0.0, False)):
-        makers, began = [], time.monotonic()
+        makers, began, has_waited = [], time.monotonic(), threading.Event()
         with ThreadPoolExecutor(1) as readers:
 
-            def make_after_another(latest_start=latest_start, makers=makers, began=began):
-                with sole_maker(NAME, lambda: False, began + SOON, began + latest_start) as is_maker:
+            def make_after_another(latest=began + latest_start, end=began + SOON, makers=makers, look=has_waited.set):
+                with sole_maker(NAME, look, end, latest) as is_maker:  # a look finds nothing
                     makers.append(is_maker)
 
             with sole_maker(NAME, lambda: False, began, 0.0):
                 waiting = readers.submit(make_after_another)
-                time.sleep(3 * line.LOOK_SECONDS)
+                assert has_waited.wait(SOON)
             assert isinstance(waiting.exception(), BoardBusy) is not is_made
         assert makers == [True] * is_made
     with sole_maker(NAME, lambda: False, 0.0, 0.0) as is_maker:  # whoever comes first makes it, however long that takes
