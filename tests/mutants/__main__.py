@@ -18,6 +18,7 @@ import time
 import tomllib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.mutants.operators import Mutant
@@ -60,11 +61,16 @@ def try_mutants(
     verdicts = read_verdicts(record)
     deadline = time.monotonic() + 60 * minutes
     benches: queue.Queue[tuple[Bench, float]] = queue.Queue()
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(BENCHES) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="mutants-") as folder,
+        ExitStack() as stack,
+        ThreadPoolExecutor(BENCHES) as pool,
+    ):
 
         def prepare(number: int) -> None:
-            bench = Bench(Path(folder) / str(number))
-            copy_tree(bench.folder)
+            copy = Path(folder) / str(number)
+            copy_tree(copy)
+            bench = stack.enter_context(Bench(copy))
             benches.put((bench, bench.start()))
 
         def try_one(number: int) -> tuple[int, Verdict] | None:

@@ -1,6 +1,7 @@
 """What `make mutants` may change in a module, which changes it draws, and which tests it chooses for them."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -120,3 +121,26 @@ def test_a_trial_leaves_the_tree_as_it_was(tmp_path: Path, monkeypatch: pytest.M
     bench.try_mutant(Mutant("module.py", "", "constant", 1, 1, 1, 4, 5, "2"), [], 1.0)
     assert texts == ["x = 2\n"]
     assert module.read_text() == "x = 1\n"
+
+
+@pytest.mark.slow
+def test_each_trial_runs_the_module_as_it_is_and_one_that_hangs_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
+    folder = tmp_path / "0"
+    (folder / "tests/mutants").mkdir(parents=True)
+    for name in ("tests/__init__.py", "tests/mutants/__init__.py", "tests/mutants/runner.py"):
+        shutil.copy(name, folder / name)
+    module, test = folder / "module.py", folder / "test_module.py"
+    module.write_text("x = 1\n")
+    test.write_text("import time, module\n\ndef test_one():\n    assert module.x == 1 or time.sleep(module.x)\n")
+    (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    with Bench(folder) as bench:
+        assert bench.run_tests([test.name], 60)[0] == 0
+        code, output = bench.try_mutant(Mutant("module.py", "", "constant", 1, 1, 1, 4, 5, "0"), [test.name], 60)
+        assert code == 1
+        assert "FAILED test_module.py::test_one" in output
+        hanging = Mutant("module.py", "", "constant", 1, 1, 1, 4, 5, "600")
+        assert bench.try_mutant(hanging, [test.name], 2)[0] is None
+        assert bench.run_tests([test.name], 60)[0] == 0

@@ -155,7 +155,7 @@ def measure_lines() -> LineMap:
         run = folder / f"{len(list(folder.glob('*'))):04}"
         run.mkdir(parents=True, exist_ok=True)
         print(f"measuring which lines {len(modules)} test modules run; this is no part of the half hour", flush=True)
-        tree = run / "tree"
+        tree, hashes = run / "tree", hash_tests()
         copy_tree(tree)
         options = ["--numprocesses", "3", "--dist", "loadfile", "--quiet", "--cov-context=test", "--cov-report="]
         options += [f"--cov={package}" for package in PACKAGES]
@@ -167,6 +167,5 @@ def measure_lines() -> LineMap:
         shutil.rmtree(tree)
         if code not in (PASSED, FAILED):
             raise MeasuringEnded(f"pytest ended with {code} before its last test: nothing is known of lines")
-        hashes = hash_tests()
         (run / "modules.json").write_text(json.dumps({path: hashes[path] for path in modules}))
     return LineMap(folder)

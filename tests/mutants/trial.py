@@ -1,5 +1,6 @@
 """A mutant's trial: the tests that touch it, on a copy of the tree in which it is the only change."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,6 +9,8 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Timer
+from typing import Self
 
 from tests.mutants.operators import Mutant
 from tests.mutants.touching import CACHE, LineMap
@@ -33,14 +36,31 @@ class Verdict:
 
 
 class Bench:
-    """A copy of the tree, in which one mutant at a time is tried."""
+    """A copy of the tree, in which one mutant at a time is tried; a context that ends the process that runs pytest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.scratch = folder.parent / f"{folder.name}t"  # short: sockets lie in it
 
+    def __enter__(self) -> Self:
+        self.scratch.mkdir()
+        self.runner = subprocess.Popen(
+            [sys.executable, "-m", "tests.mutants.runner"],
+            cwd=self.folder,
+            env=os.environ | {"TMPDIR": str(self.scratch), "OMP_NUM_THREADS": "1"},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.runner:  # which closes its input
+            pass
+
     def start(self) -> float:
         """Seconds that the start of pytest takes here, from a module that passes undisturbed."""
+        code, output = self.run_tests([CONTROL], 600)  # once the libraries are loaded
         began = time.monotonic()
         code, output = self.run_tests([CONTROL], 600)
         if code:
@@ -52,23 +72,15 @@ class Bench:
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir()
         options = ["-x", "-q", "--no-header", "--tb=no", "-o", f"cache_dir={CACHE.parent.resolve()}"]
-        command = [sys.executable, "-m", "pytest", *options, *tests]
-        variables = os.environ | {"TMPDIR": str(self.scratch), "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=variables,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            output, _ = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return None, process.communicate()[0]
-        return process.returncode, output
+        printed = self.scratch / "printed"
+        self.runner.stdin.write(json.dumps([[*options, *tests], str(printed)]) + "\n")
+        self.runner.stdin.flush()
+        process = int(self.runner.stdout.readline())
+        timer = Timer(limit, os.killpg, (process, signal.SIGKILL))
+        timer.start()
+        code = int(self.runner.stdout.readline())
+        timer.cancel()
+        return None if code == -signal.SIGKILL else code, printed.read_text(errors="replace")
 
     def try_mutant(self, mutant: Mutant, tests: list[str], seconds: float) -> tuple[int | None, str]:
         """`run_tests` with the mutant in place; afterwards the tree is as it was."""
