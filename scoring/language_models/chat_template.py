@@ -3,8 +3,6 @@
 import hashlib
 from pathlib import Path
 
-from gguf import GGUFReader
-
 from scoring.language_models.bounded_json import read_json
 from scoring.language_models.package import LIMITS, MOST_VALUES
 from scoring.language_models.refusals import ModelRefused
@@ -30,12 +28,6 @@ def find_template(folder: Path, name: str) -> str:
             if template:
                 return template
     return ""
-
-
-def template_of_gguf(path: Path) -> str:
-    """The template of a GGUF file whose header was checked; "" where it has none."""
-    field = GGUFReader(path).get_field("tokenizer.chat_template")
-    return str(field.contents()) if field else ""
 
 
 def pin_date(template: str, date: str) -> str:

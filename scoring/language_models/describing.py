@@ -6,11 +6,10 @@ from pathlib import Path
 from transformers import PretrainedConfig
 
 from scoring.language_models.architecture import inspect
-from scoring.language_models.chat_template import find_template, hash_template, template_of_gguf
+from scoring.language_models.chat_template import find_template, hash_template
 from scoring.language_models.configuration import read_configuration
 from scoring.language_models.description import Description
-from scoring.language_models.files import licence_of_card, licence_of_gguf, read_gguf
-from scoring.language_models.gguf_header import read_gguf_header
+from scoring.language_models.files import licence_of_card, read_gguf
 from scoring.language_models.package import check_files, list_files, read_package, refuse_unsafe
 from scoring.language_models.quantisation import PLAIN_FORMATS, check_stored, name_format
 from scoring.language_models.weights import Weights, choose_weights
@@ -23,9 +22,9 @@ def describe(path: Path, name: str, files: Collection[str]) -> Description:
     hand. Raises ModelRefused.
     """
     if not path.is_dir():
-        architecture, template = inspect(read_gguf(path)), hash_template(template_of_gguf(path))
-        weight_format = read_gguf_header(path).weight_format
-        return Description(architecture, licence_of_gguf(path), (path.name,), template, weight_format)
+        header, config = read_gguf(path)
+        template = hash_template(header.chat_template)
+        return Description(inspect(config), header.licence, (path.name,), template, header.weight_format)
     refuse_unsafe(name, files)
     present = list_files(path)
     config = read_configuration(path, name)

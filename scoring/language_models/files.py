@@ -6,22 +6,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gguf import GGUFReader
 from huggingface_hub import ModelCard
 from transformers import AutoConfig, PretrainedConfig
 
 from scoring.artefacts import sha256
 from scoring.language_models.configuration import briefly
-from scoring.language_models.gguf_header import read_gguf_header
+from scoring.language_models.gguf_header import GgufHeader, read_gguf_header
 from scoring.language_models.refusals import ModelRefused
 
 RELEVANT = (".json", ".txt", ".model", ".safetensors", ".jinja")
 LONGEST_CARD = 2**20  # bytes
 
 
-def read_gguf(path: Path) -> PretrainedConfig:
-    """Configuration of a GGUF file, its header checked first. Raises ModelRefused when it cannot be read."""
-    read_gguf_header(path)
+def read_gguf(path: Path) -> tuple[GgufHeader, PretrainedConfig]:
+    """The header of a GGUF file and then, once it was checked, its configuration. Raises ModelRefused."""
+    header = read_gguf_header(path)
     try:
         with alone(path) as folder:
             config: PretrainedConfig = AutoConfig.from_pretrained(folder, gguf_file=path.name, local_files_only=True)
@@ -30,13 +29,7 @@ def read_gguf(path: Path) -> PretrainedConfig:
             f"{path} cannot be read as the GGUF of a known architecture ({briefly(error)}): fetch it again, or use "
             "safetensors"
         ) from error
-    return config
-
-
-def licence_of_gguf(path: Path) -> str:
-    """The licence that a readable GGUF file names, "" where it names none."""
-    field = GGUFReader(path).get_field("general.license")
-    return str(field.contents()) if field else ""
+    return header, config
 
 
 @contextmanager

@@ -25,6 +25,7 @@ LONGEST_KEY = 512
 MOST_ITEMS = 4 * 2**20  # of an array: merges of the largest vocabularies
 MOST_HEADER_BYTES = 256 * MB
 STRING, ARRAY = 8, 9
+LICENCE, CHAT_TEMPLATE = "general.license", "tokenizer.chat_template"
 FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 # Sizes of the architecture, by the end of their keys.
 RANGES = (
@@ -73,10 +74,15 @@ class _HeaderReader:
 
 
 class GgufHeader(NamedTuple):
-    """How many numbers the tensors of a GGUF file hold, and what the format of its weights is called."""
+    """What the header of a GGUF file says: how many numbers its tensors hold, and what their format is called.
+
+    licence, chat_template: "" where it names none.
+    """
 
     elements: int
     weight_format: str
+    licence: str
+    chat_template: str
 
 
 def read_gguf_header(path: Path) -> GgufHeader:
@@ -99,12 +105,17 @@ def _read(reader: _HeaderReader, size: int) -> GgufHeader:
     tensors = reader.count("Q", MOST_TENSORS, "tensors")
     alignment, file_type = 32, -1
     keys: set[str] = set()
+    texts = dict.fromkeys((LICENCE, CHAT_TEMPLATE), "")
     for _ in range(reader.count("Q", MOST_METADATA, "metadata")):
         key = reader.text(LONGEST_KEY)
         if key in keys:
             raise _Damaged(f"it gives {key[:80]!a} twice")
         keys.add(key)
-        for value in _read_value(reader, int(reader.number("I"))):
+        kind = int(reader.number("I"))
+        if kind == STRING and key in texts:
+            texts[key] = reader.text(LONGEST_TEXT)
+            continue
+        for value in _read_value(reader, kind):
             _check(key, value)
             if key == "general.alignment":
                 alignment = int(value)
@@ -113,14 +124,15 @@ def _read(reader: _HeaderReader, size: int) -> GgufHeader:
     spans = []
     counts: Counter[str] = Counter()
     for _ in range(tensors):
-        length, count, offset, kind = _read_tensor(reader)
+        length, count, offset, quantisation = _read_tensor(reader)
         spans.append((offset, length))
-        counts[kind] += count
+        counts[quantisation] += count
     header = MOST_HEADER_BYTES - reader.left
     start = -(-header // alignment) * alignment
     if any(start + offset + length > size for offset, length in spans):
         raise _Damaged("its tensors reach beyond its end")
-    return GgufHeader(counts.total(), f"GGUF {_name_type(file_type, counts)}".strip())
+    weight_format = f"GGUF {_name_type(file_type, counts)}".strip()
+    return GgufHeader(counts.total(), weight_format, texts[LICENCE], texts[CHAT_TEMPLATE])
 
 
 def _name_type(file_type: int, counts: Counter[str]) -> str:

@@ -20,12 +20,11 @@ from scoring.language_models.architecture import (
     build_empty,
     inspect,
 )
-from scoring.language_models.chat_template import find_template, template_of_gguf
+from scoring.language_models.chat_template import find_template
 from scoring.language_models.configuration import briefly, read_configuration
 from scoring.language_models.description import Architecture
 from scoring.language_models.downloads import check_unchanged
 from scoring.language_models.files import alone, file_revision, folder_revision, read_gguf
-from scoring.language_models.gguf_header import read_gguf_header
 from scoring.language_models.hub import PUBLIC_HUB, fetch
 from scoring.language_models.package import read_package
 from scoring.language_models.precision import Precision
@@ -112,12 +111,13 @@ def load_files(
             element_count = package.weights.count_elements(TEXT_TENSORS if config.model_type in TEXT_ALONE else ("",))
         else:
             folder, tokenizer_options, safe = stack.enter_context(alone(path)), {"gguf_file": path.name}, {}
-            element_count, config, files = read_gguf_header(path).elements, read_gguf(path), (path.name,)
+            header, config = read_gguf(path)
+            element_count, files = header.elements, (path.name,)
         architecture = inspect(config)
         refuse_excess(element_count, architecture.stored, name, architecture.class_name)
         tokenizer = read_tokenizer(folder, name, tokenizer_options)
         # What was hashed when the model was entered is what is used, whatever transformers takes from the files.
-        tokenizer.chat_template = (find_template(folder, name) if path.is_dir() else template_of_gguf(path)) or None
+        tokenizer.chat_template = (find_template(folder, name) if path.is_dir() else header.chat_template) or None
         places = None
         if device is None and torch.cuda.is_available():
             places = spread(build_empty(config, architecture), dtype, free_on_devices(), name)

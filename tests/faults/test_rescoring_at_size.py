@@ -42,7 +42,7 @@ pytestmark = [
     pytest.mark.skipif(connection.vendor != "postgresql", reason="boards of that size run on PostgreSQL: tested there"),
 ]
 
-ENTRANTS, PROMPTS, K = 200, 400, 25
+ENTRANTS, PROMPTS, K = 200, 160, 25
 EVERYDAY = (
     "rain sea train noon left smile morning after boat bridge garden table letter coast village recipe cup gate museum "
     "water window street paper chair cloud river market apple door song"
@@ -77,7 +77,7 @@ def write(folder: Path, terms: set[str]) -> None:
 
 
 def declared(folder: Path) -> Metric:
-    """The metric: a lexicon on 25 continuations of each of 400 prompts."""
+    """The metric: a lexicon on continuations of prompts."""
     records = [
         {
             "filename": f"{number:04}.txt",
@@ -95,7 +95,7 @@ def declared(folder: Path) -> Metric:
 
 
 def entrant(number: int, metric: Metric, ids: list[str]) -> LanguageModel:
-    """A model whose 10,000 continuations are collected already: everyday words, some of which it prefers."""
+    """A model whose continuations are collected already: everyday words, some of which it prefers."""
     generator = np.random.default_rng(number)
     preferred = generator.dirichlet(np.ones(len(WORDS)))
     drawn = np.array(WORDS, dtype=object)[generator.choice(len(WORDS), (6, PROMPTS * K), p=preferred)]

@@ -50,8 +50,8 @@ def main() -> None:
         process = os.fork()
         if not process:
             run_pytest(arguments, output)
-        print(process, flush=True)  # noqa: T201
-        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)  # noqa: T201
+        print(process, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":

@@ -31,15 +31,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=8001, help="of its web server (default: 8001)")
-        parser.add_argument("--once", action="store_true", help="end when the board has put itself right")
 
     def handle(self, port: int, **options: Any) -> None:
         if settings.VAR.name != FOLDER:
-            self.begin_anew(port, options["once"])
+            self.begin_anew(port)
         with serve(RetrainedScorer()) as scorer, serve(ReplacedService()) as service:
-            self.play(scorer, service, port, options["once"])
+            self.play(scorer, service, port)
 
-    def begin_anew(self, port: int, ends: bool) -> None:
+    def begin_anew(self, port: int) -> None:
         """Start over in a folder and with settings of the demonstration's own."""
         folder = Path(settings.VAR) / FOLDER
         shutil.rmtree(folder, ignore_errors=True)
@@ -51,11 +50,11 @@ class Command(BaseCommand):
         }
         environment = {name: value for name, value in os.environ.items() if name not in own_settings}
         environment |= {name: value for name, value in own_settings.items() if value}
-        arguments = [sys.executable, "manage.py", "demo_drift", "--port", str(port), *(["--once"] if ends else [])]
+        arguments = [sys.executable, "manage.py", "demo_drift", "--port", str(port)]
         os.chdir(settings.BASE_DIR)
         os.execve(sys.executable, arguments, environment)  # noqa: S606
 
-    def play(self, scorer: RetrainedScorer, service: ReplacedService, port: int, ends: bool) -> None:
+    def play(self, scorer: RetrainedScorer, service: ReplacedService, port: int) -> None:
         """Start the board beside what changes, and play the demonstration on it. However it ends, the board ends."""
         for number in ending_signals():
             signal.signal(number, end)
@@ -81,9 +80,8 @@ class Command(BaseCommand):
                 self.say(f"see http://127.0.0.1:{port}/history/?metric={metric.slug}")
             model = play_service(metrics[-1], service, self.say)
             self.say(f"see http://127.0.0.1:{port}{model.get_absolute_url()} and {metrics[-1].ranking_url}")
-            if not ends:
-                self.say("every model is rescored. The board goes on until Ctrl-C ends it")
-                board.wait()
+            self.say("every model is rescored. The board goes on until Ctrl-C ends it")
+            board.wait()
         except DemonstrationFailed as error:
             raise CommandError(str(error)) from error
         finally:

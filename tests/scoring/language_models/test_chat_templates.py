@@ -6,7 +6,7 @@ import pytest
 from gguf import GGUFWriter
 
 from scoring.language_models import BUNDLED, load_files, resolve
-from scoring.language_models.chat_template import template_of_gguf
+from scoring.language_models.gguf_header import read_gguf_header
 from tests.chatting import SMALLEST, TEMPLATE, chat_model
 
 NAMED = [{"name": "tool_use", "template": "{{ tools }}"}, {"name": "default", "template": TEMPLATE}]
@@ -52,12 +52,14 @@ def test_another_template_makes_another_revision(tmp_path):
 
 
 @pytest.mark.parametrize("template", [TEMPLATE, ""])
-def test_a_gguf_file_holds_its_template_in_its_header(tmp_path, template):
+def test_a_gguf_file_holds_its_template_and_its_licence_in_its_header(tmp_path, template):
     writer = GGUFWriter(tmp_path / "model.gguf", "llama")
     if template:
         writer.add_chat_template(template)
+        writer.add_license("apache-2.0")
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    assert template_of_gguf(tmp_path / "model.gguf") == template
+    header = read_gguf_header(tmp_path / "model.gguf")
+    assert (header.chat_template, header.licence) == (template, "apache-2.0" if template else "")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from scoring.evaluation_sets import build_starter
-from scoring.language_models import LoadedModel, RevisionChanged, load, resolve
+from scoring.language_models import LoadedModel, ResolvedModel, RevisionChanged, load, resolve
 from scoring.language_models.tokenizer_report import BENIGN, HARMFUL, find_flags, read_all, report_tokenizer
 from scoring.likelihood import LikelihoodSettings, token_log_likelihoods
 from tests.scoring.reference import causal_sentence
@@ -35,13 +35,16 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(smollm2: Path) -> LoadedModel:
-    found = resolve(str(smollm2))
+def found(smollm2: Path) -> ResolvedModel:
+    return resolve(str(smollm2))  # a folder with no config.json and one GGUF file means that file
+
+
+@pytest.fixture(scope="module")
+def loaded(found: ResolvedModel) -> LoadedModel:
     return load(found.source, found.location, found.revision, device=torch.device("cpu"))
 
 
-def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(smollm2, loaded):
-    found = resolve(str(smollm2))  # a folder with no config.json and one GGUF file means that file
+def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(found, loaded):
     assert (found.source, found.licence, Path(found.location).name) == ("gguf", "apache-2.0", NAME)
     assert (found.architecture.kind, found.architecture.family) == ("causal", "Llama")
     assert (found.architecture.layers, found.architecture.heads, found.architecture.context) == (30, 9, 8192)

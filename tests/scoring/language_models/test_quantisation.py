@@ -115,7 +115,7 @@ def test_gguf_weights_are_loaded_as_gguf_s_own_reader_multiplies_them_out(tmp_pa
     writer.write_tensors_to_file()
     writer.close()
     header = read_gguf_header(path)
-    assert header == (2 * 64 * 32, "GGUF Q8_0")
+    assert header[:2] == (2 * 64 * 32, "GGUF Q8_0")
 
 
 @pytest.mark.parametrize(
