@@ -13,7 +13,7 @@ from threading import Timer
 from typing import Self
 
 from tests.mutants.operators import Mutant
-from tests.mutants.touching import CACHE, LineMap
+from tests.mutants.touching import LineMap
 
 FACTOR, STARTS = 5, 3  # a trial may last so often as long as its tests undisturbed, and so many starts of pytest
 FAILED, INTERRUPTED = 1, 2  # what pytest returns when a test fails, and when a module cannot be imported
@@ -41,6 +41,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.scratch = folder.parent / f"{folder.name}t"  # short: sockets lie in it
+        self.cache = folder.parent / f"{folder.name}c"  # its own: each mutant has other boards, which are kept there
 
     def __enter__(self) -> Self:
         self.scratch.mkdir()
@@ -71,7 +72,7 @@ class Bench:
         """What pytest returned, None past the limit in seconds, and what it printed; its processes have ended."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir()
-        options = ["-x", "-q", "--no-header", "--tb=no", "-o", f"cache_dir={CACHE.parent.resolve()}"]
+        options = ["-x", "-q", "--no-header", "--tb=no", "-o", f"cache_dir={self.cache}"]
         printed = self.scratch / "printed"
         self.runner.stdin.write(json.dumps([[*options, *tests], str(printed)]) + "\n")
         self.runner.stdin.flush()
