@@ -157,7 +157,8 @@ def measure_lines() -> LineMap:
         print(f"measuring which lines {len(modules)} test modules run; this is no part of the half hour", flush=True)
         tree, hashes = run / "tree", hash_tests()
         copy_tree(tree)
-        options = ["--numprocesses", "3", "--dist", "loadfile", "--quiet", "--cov-context=test", "--cov-report="]
+        options = ["--quiet", "--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+        options += ["--cov-context=test", "--cov-report="]
         options += [f"--cov={package}" for package in PACKAGES]
         options += [f"--junitxml={(run / 'tests.xml').resolve()}", "-o", f"cache_dir={CACHE.parent.resolve()}"]
         variables = os.environ | {"COVERAGE_FILE": str((run / "coverage").resolve()), "OMP_NUM_THREADS": "1"}
