@@ -1,6 +1,7 @@
 """The broker is a hint: whatever is lost there, the sweeper finds in the database."""
 
 from datetime import timedelta
+from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
@@ -127,3 +128,30 @@ def test_a_broker_that_is_down_loses_nothing(run, monkeypatch):
     Run.objects.update(enqueued_at=None)
     assert queue.sweep() == 0
     assert Run.objects.get().enqueued_at is None
+
+
+class Ended(Exception):
+    """Nothing more is to be swept."""
+
+
+def test_a_sweep_is_noted_when_it_was_done_and_one_that_fails_is_followed_by_the_next(monkeypatch):
+    events: list[str] = []
+    failures = iter([OSError("the broker is away"), None])
+
+    def sweep() -> None:
+        if failure := next(failures):
+            raise failure
+        events.append("sweep")
+
+    def pause(_seconds: float) -> None:
+        events.append("pause")
+        if events.count("pause") == 3:
+            raise Ended
+
+    monkeypatch.setattr(queue, "sweep", sweep)
+    monkeypatch.setattr(queue, "time", Mock(sleep=pause))
+    monkeypatch.setattr(queue, "connection", Mock())
+    monkeypatch.setattr(queue, "close_old_connections", Mock())
+    with pytest.raises(Ended):
+        queue.keep_sweeping(lambda: events.append("note"))
+    assert events == ["pause", "pause", "sweep", "note", "pause"]

@@ -95,6 +95,7 @@ def test_families_have_the_name_people_use_or_else_the_type(model_type, family):
         (tiny.config("electra", architectures=["ElectraForPreTraining"]), "discriminator"),
         (transformers.T5Config(architectures=["T5ForConditionalGeneration"]), "encoder-decoder"),
         (transformers.BartConfig(), "encoder-decoder"),
+        (transformers.LlavaConfig(text_config={"model_type": "t5"}), "encoder-decoder"),
         (tiny.config("bert", architectures=["BertForSequenceClassification"]), "not a language model"),
         (tiny.config("gpt2", architectures=["GPT2ForTokenClassification"]), "not a language model"),
         (tiny.config("bert", architectures=["BertModel"]), "not a language model"),
