@@ -19,7 +19,7 @@ from leaderboard.models import AuditEvent, AuditVerb, LanguageModel, Metric, Met
 from leaderboard.models.clock import from_now
 from leaderboard.people.services.roles import set_role
 from leaderboard.queries.succession import newest_succession, show_succession
-from leaderboard.queries.succession_words import sentences
+from leaderboard.queries.succession_words import entry_table, sentences
 from leaderboard.services import artefacts, calibrations, rescore
 from leaderboard.services import succession as service
 from leaderboard.services.evaluate import request_evaluation
@@ -392,6 +392,10 @@ def test_hidden_models_are_in_no_comparison(shared):
     report = show_succession(row)
     assert [entry.name for entry in report.orders.entries] == ["entrant-1", "entrant-3", "entrant-4"]
     assert len(report.orders.comparison.old_ranks) == 3
+    cells = {name: values for name, *values in entry_table(report).rows}
+    first, *_ = report.orders.entries
+    values = [float(cells[first.name][place]) for place in (1, 5)]
+    assert values == pytest.approx([first.old.value, first.new.value], abs=1e-6)
 
 
 @pytest.mark.slow

@@ -57,12 +57,12 @@ def read_times(report: Path) -> dict[str, float]:
 
 
 @cache
-def imports_module(test_module: str, path: str) -> bool:
-    """Whether a test module names the module at `path` in an import; one that has gone since names none."""
+def names_module(test_module: str, path: str) -> bool:
+    """Whether a test module imports the module at `path`, or names that; one that has gone since names none."""
     package, _, name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".").rpartition(".")
     text = Path(test_module).read_text() if Path(test_module).exists() else ""
     imports = rf"(from|import) {re.escape(package)}(\.{name}\b| import [^\n]*\b{name}\b)"
-    return bool(re.search(imports, text))
+    return path in text or bool(re.search(imports, text))
 
 
 @dataclass
@@ -115,17 +115,18 @@ class LineMap:
         """The tests to run, and of how many that touch the mutant; the fastest first, within the budget.
 
         A line that runs on import, or in processes that tests start, has no test of its own: the tests of its module
-        stand in: first those of test modules that import it, then those that run the most lines of it for their time.
+        stand in: first those of test modules that name it, then those that run the most lines of it for their time.
         """
         lines = self.tests_by_line(mutant.path)
         own = set().union(*(lines.get(number, set()) for number in range(mutant.first, mutant.last + 1)))
         order = sorted(own, key=lambda test: (self.times[test], test))
         if not own:
             counts = Counter(test for tests in lines.values() for test in tests)
+            counts.update({test: 0 for test in self.times if names_module(test.split("::")[0], mutant.path)})
             order = sorted(
                 counts,
                 key=lambda test: (
-                    not imports_module(test.split("::")[0], mutant.path),
+                    not names_module(test.split("::")[0], mutant.path),
                     -counts[test] / (1 + self.times[test]),
                     test,
                 ),
