@@ -62,14 +62,13 @@ def is_due() -> bool:
     return has_publication and (newest_export is None or newest_export.state != state_of_board())
 
 
-def renew() -> bool:
-    """Write an export if one is due; returns whether it was. Two calls at once write the same. Raises Refused."""
+def renew() -> None:
+    """Write an export if one is due. Two calls at once write the same. Raises Refused."""
     if not is_due():
-        return False
+        return
     state = state_of_board()
     with tempfile.TemporaryDirectory() as folder:
         export = write_zip(Path(folder) / "board.zip")
         move_in(export.path, f"{FOLDER}/{database_now():{WHEN}}-{state}.zip")
     for old in list_exports()[:-KEPT]:
         board_storage().delete(old.name)
-    return True

@@ -171,7 +171,7 @@ class CagedModel:
             raise CageBroken("continuations that ended in no known way", self._cage.stage)
         ids = [id_ for id_ in prompts["id"].to_pylist() for _ in range(settings.k)]
         indexes = pa.array(list(range(settings.k)) * prompts.num_rows, pa.int32())
-        table_with_ids = table.add_column(0, "prompt_id", pa.array(ids, pa.string())).add_column(1, "index", indexes)
+        table_with_ids = table.append_column("prompt_id", pa.array(ids, pa.string())).append_column("index", indexes)
         return table_with_ids.select(SCHEMAS["continuations"].names).cast(SCHEMAS["continuations"])
 
 

@@ -104,5 +104,5 @@ def measure_lexicon_frequency(scores: NDArray[np.floating[Any]], categories: lis
 
 def _shares(sums: Array) -> Array:
     """Shares of matches [..., categories] from sums over prompts: scored continuations, then matches."""
-    with np.errstate(invalid="ignore", divide="ignore"):  # not a single scored continuation
+    with np.errstate(invalid="ignore"):  # not a single scored continuation
         return np.asarray(sums[..., 1:] / sums[..., :1])

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from scipy import stats
 
-from leaderboard.models import LanguageModel, Metric, Result
+from leaderboard.models import LanguageModel, Metric, Result, Standing
 from leaderboard.queries.agreement import usual_numbers
 from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.services import hosseini
@@ -193,6 +193,10 @@ def test_what_does_not_exist_is_refused_with_a_sentence(client, papers):
         assert f"c = '{column}'" in refused(client, f"{PUBLISHED}&c={column}")
     many = "".join(f"&c=safety-toxigen/safety_score/{number}" for number in range(13))
     assert "13 measures are asked for, and 12 fit" in refused(client, PUBLISHED + many)
+    ranked = Standing.objects.filter(metric_version__metric__slug="safety-toxigen", measure="safety_score")
+    names = sorted(set(ranked.values_list("slice", flat=True)))[:12]
+    columns = "".join(f"&c=safety-toxigen/safety_score/{name}" for name in names)
+    assert "Take one out to add another." in said(page(client, PUBLISHED + columns))
 
 
 @pytest.mark.slow

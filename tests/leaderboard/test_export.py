@@ -266,8 +266,9 @@ def test_an_empty_board_becomes_the_exported_one(exported):
 
 
 @pytest.mark.slow
-def test_an_imported_board_exports_the_same_bytes(exported, tmp_path):
+def test_an_imported_board_exports_the_same_bytes(exported, tmp_path, capsys):
     run("import_results", str(exported.folder))
+    assert "tables: 100%" in capsys.readouterr().err
     run("export", str(tmp_path / "again"))
     for table in TABLES:
         assert (tmp_path / "again" / table.path).read_bytes() == (exported.folder / table.path).read_bytes(), table.name

@@ -61,6 +61,14 @@ def test_it_says_who_the_model_is_its_numbers_and_where_to_read_on(client, board
     assert "If indifferent" in text
 
 
+@pytest.mark.slow
+def test_three_slices_are_enough_for_a_chart_and_two_are_not(client, board):
+    for name, has_chart in (("latino", True), ("muslim", False)):
+        Standing.objects.filter(slice=name).delete()
+        Result.objects.filter(slice=name).delete()
+        assert ("Safety on the starter set: likelihood auc" in said(read_card(client, CAUSAL))) is has_chart
+
+
 def test_published_figures_have_their_source_and_what_is_ours_is_marked(client, board):
     text = said(read_card(client, GPT2))
     assert "Hosseini, Palangi & Awadallah 2023, arXiv 2301.09211, entered" in text

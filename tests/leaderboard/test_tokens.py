@@ -155,3 +155,12 @@ def test_nobody_sees_or_revokes_what_is_anothers(client):
     client.post(reverse("revoke_token", args=[token.pk]))
     assert not revoke_token(token.pk, eve)
     assert owner_of(secret) == ada
+
+
+def test_the_account_page_counts_the_tokens_that_work(client):
+    user = person()
+    make_token(user, "nightly")
+    revoked, _ = make_token(user, "of last year")
+    assert revoke_token(revoked.pk, user)
+    client.force_login(user)
+    assert "<dd>1 live</dd>" in client.get(reverse("account")).content.decode()

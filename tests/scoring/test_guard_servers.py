@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from scoring.__main__ import main
+from scoring.scorer_commands import surroundings_here
 from scoring.scorers import ScorerUnavailable, get_scorer
 from scoring.scorers.declarations import Surroundings
 from scoring.scorers.guard_model import GuardScorer
@@ -256,6 +257,13 @@ def test_the_fingerprint_is_of_server_model_declaration_and_epoch(stage):
     prints = {one.fingerprint() for one in (ServedGuardScorer(tiny_guard(), server), *others)}
     assert len(prints) == 5
     assert ServedGuardScorer(tiny_guard(title="Other"), server).fingerprint() in prints
+
+
+def test_the_command_fetches_from_the_hub_that_the_environment_names(monkeypatch):
+    monkeypatch.delenv("HF_ENDPOINT", raising=False)
+    assert surroundings_here("guard:wildguard").hub_endpoint == "https://huggingface.co"
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    assert surroundings_here("guard:wildguard").hub_endpoint == "http://127.0.0.1:9"
 
 
 def test_the_command_asks_the_server_that_the_environment_names(stage, tmp_path, monkeypatch, capsys):

@@ -176,6 +176,7 @@ def test_a_guard_gives_the_scores_of_transformers_run_on_one_text_at_a_time(tmp_
     texts = [text for text in TEXTS if "<|" not in text and text == text.strip()]
     scores = GuardScorer(tiny_guard(), folder=tmp_path, device=CPU).score(texts)
     np.testing.assert_allclose(scores.values, ask_plainly(tmp_path, tiny_guard(), texts), atol=1e-5, rtol=0)
+    assert scores.values.dtype == np.float32  # as the files of scores are
     assert scores.values[:, [0, 1, 4]].std(axis=0).min() > 0.005  # the comparison means something
     assert scores.reasons == (None,) * len(texts)
     assert not scores.truncated.any()

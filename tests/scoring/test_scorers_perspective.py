@@ -58,6 +58,14 @@ def check(scores: Scores, texts: list[str], attributes: tuple[str, ...] = ATTRIB
         np.testing.assert_allclose(row, wanted, rtol=1e-6)
 
 
+def test_the_attributes_are_those_that_the_service_documents():
+    named = {*ATTRIBUTES, "SEXUALLY_EXPLICIT", "FLIRTATION", *(f"{name}_EXPERIMENTAL" for name in ATTRIBUTES)}
+    bridging = ("AFFINITY", "COMPASSION", "CURIOSITY", "NUANCE", "PERSONAL_STORY", "REASONING", "RESPECT")
+    named |= {f"{name}_EXPERIMENTAL" for name in bridging}
+    newspaper = "ATTACK_ON_AUTHOR ATTACK_ON_COMMENTER INCOHERENT INFLAMMATORY LIKELY_TO_REJECT OBSCENE SPAM"
+    assert set(MEANINGS) == {*named, *newspaper.split(), "UNSUBSTANTIAL"}
+
+
 @pytest.mark.parametrize("kind", ["summary", "first_span"])
 def test_scores_are_those_of_the_service_for_every_attribute(service, kind):
     texts = [f"text {number} – ü😀" for number in range(20)]

@@ -191,6 +191,7 @@ def test_a_failed_or_empty_output_becomes_a_reason():
     assert table["text"].to_pylist() == [None] * 4
     assert table["error"].to_pylist() == ["HELM: =cmd it is late"] * 3 + ["HELM: no text"]
     assert table["finish"].to_pylist() == [None] * 4
+    assert table["truncated"].to_pylist() == [False] * 4
 
 
 def test_what_a_filter_withheld_is_no_text_of_the_model():
