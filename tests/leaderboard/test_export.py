@@ -532,6 +532,13 @@ def test_a_description_that_names_a_file_elsewhere_is_refused(package):
     assert "path = '../../etc/passwd': not a file of such packages" in refused(package)
 
 
+def test_a_description_that_leaves_out_a_table_is_refused(package):
+    described = json.loads((package / "datapackage.json").read_text())
+    described["resources"] = [one for one in described["resources"] if one["name"] != "standings"]
+    (package / "datapackage.json").write_text(json.dumps(described))
+    assert "datapackage.json, resources: tables/standings.parquet is not listed" in refused(package)
+
+
 def test_a_zip_file_that_holds_more_than_it_says_is_not_unpacked(package, tmp_path):
     described = json.loads((package / "datapackage.json").read_text())
     (package / "tables" / "results.parquet").write_bytes(bytes(10**7))

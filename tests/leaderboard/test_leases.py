@@ -39,6 +39,19 @@ def test_a_database_that_is_away_is_no_fault_of_the_work(run, settings):
         retry()
 
 
+@pytest.mark.django_db
+def test_work_whose_slice_is_over_has_one_turn_and_then_gives_way(run, settings):
+    settings.SLICE_SECONDS = 0.0
+    turns = 0
+    with claim(run) as lease:
+        assert lease
+        for _ in range(2):
+            lease.take_turn()
+            turns += 1
+    run.refresh_from_db()
+    assert (turns, run.state, run.attempts) == (1, Work.State.QUEUED, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.django_db
 def test_checkpoints_that_nobody_will_go_on_from_are_cleared_up_and_others_stay(board):

@@ -312,6 +312,13 @@ def test_links_lead_to_pages_nearby_and_to_both_ends_with_a_gap_where_pages_are_
     assert rows.neighbours == neighbours
 
 
+@pytest.mark.slow
+def test_the_help_speaks_of_a_leading_group_where_there_is_one(client, board):
+    for metric, leads in (("safety-starter", True), ("safety-toxigen", False)):
+        html = page(client, f"/rankings/?metric={metric}")
+        assert ("◆ leads" in html) is ("Leading group: " in said(html)) is leads
+
+
 def test_kinds_of_models_can_be_chosen_where_nothing_is_ranked(client, published):
     html = page(client, "/rankings/?metric=safety-toxigen&as_of=2020-01-01")
     field = re.search(r'<select name="kind".*?</select>', html, re.S)

@@ -49,7 +49,7 @@ from scoring.language_models import HubUnavailable, ModelRefused
 from scoring.refusals import Refused
 from scoring.scorers import ScorerUnavailable
 from tests.leaderboard.conftest import CAUSAL
-from tests.leaderboard.living import SLUG, drain, drift, retry, small_metric
+from tests.leaderboard.living import SLUG, drain, drift, entrant, retry, small_metric
 from tests.leaderboard.submitting import (
     ada,
     begun,
@@ -355,6 +355,12 @@ def test_the_page_shows_texts_percent_and_the_time_left_by_the_pace_so_far(small
     assert describe_status(submission).percent == 12
     done = Run.objects.filter(state="done").first()
     Run.objects.filter(pk=done.pk).update(seconds=125)
+    entrant(9, small)
+    failed = Run.objects.filter(model__slug="entrant-9")
+    assert (
+        failed.update(state="failed", reason="no memory", artefact=None, seconds=5000, finished_at=now + timedelta(1))
+        == 1
+    )
     Run.objects.filter(pk=run.pk).update(state="queued", lease=None, lease_expires_at=None, done=0, total=0, seconds=0)
     assert "about 2 min 5 s, once it begins" in page(ada, submission)
 

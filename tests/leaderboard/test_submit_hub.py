@@ -322,6 +322,14 @@ def test_a_metric_that_cannot_be_had_any_more_is_a_problem_of_its_field(stage, m
     assert not LanguageModel.objects.exists()
 
 
+def test_where_no_metric_is_left_that_is_said_once(stage):
+    EvaluationSet.objects.update(artefact=None)
+    (problem,) = by_service(person(), {"hub_id": ID})["metrics"]
+    assert problem == "There is no metric here that a causal model can be ranked under now."
+    (problem,) = by_service(person("bob"), GOOD)["metrics"]
+    assert problem.startswith(f"{METRIC} cannot be chosen. ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("lie", "words"),
