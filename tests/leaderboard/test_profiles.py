@@ -16,12 +16,14 @@ from leaderboard.models import (
     LanguageModel,
     Metric,
     MetricVersion,
+    ModelIdentity,
     OutdatedEntry,
     Result,
     Scoring,
     Standing,
 )
 from leaderboard.operations.services.scrub import look_at
+from leaderboard.queries.profiles import other_revisions
 from leaderboard.services import artefacts
 from leaderboard.services.publish import publish_standings
 from tests.charts import list_charts, points, read_chart
@@ -206,6 +208,15 @@ def test_other_revisions_of_the_same_name_are_linked(client, board, models):
     )
     assert f'href="{other.get_absolute_url()}"' in page(client, MODEL)
     assert f'href="{MODEL}"' in page(client, other.get_absolute_url())
+
+
+def test_entries_of_one_identity_are_linked_whatever_they_are_called(client, board, models):
+    identity = ModelIdentity.objects.create(slug="one-model", name="One model")
+    LanguageModel.objects.filter(pk=models[CAUSAL].pk).update(identity=identity)
+    fields = {"kind": "causal", "source": "hub", "location": "org/name"}
+    same = LanguageModel.objects.create(slug="same", name="Same", revision="e" * 40, identity=identity, **fields)
+    LanguageModel.objects.create(slug="namesake", name=CAUSAL, revision="d" * 40, **fields)
+    assert other_revisions(LanguageModel.objects.get(pk=models[CAUSAL].pk)) == [same]
 
 
 def test_a_result_is_cited_with_all_that_identifies_it(client, board, models):

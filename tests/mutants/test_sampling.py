@@ -94,13 +94,18 @@ def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(tmp_pat
     assert tests == ["tests/test_a.py::much", "tests/test_a.py::little"]
 
 
-def test_the_tests_that_name_a_module_stand_in_where_no_test_runs_a_line_of_it(tmp_path: Path) -> None:
-    module = tmp_path / "test_settings.py"
-    module.write_text('ROOT / "leaderboard/example.py"')
-    line_map = make_map(tmp_path, {"other": 1.0}, {"other": [3]})
-    line_map.times |= {f"{module}::one": 1.0}
-    tests, _ = line_map.choose_tests(Mutant("leaderboard/example.py", "", "constant", 1, 1, 1, 0, 1, "2"))
-    assert tests == [f"{module}::one"]
+def test_where_no_test_runs_a_line_of_a_module_those_that_name_it_and_its_neighbours_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("module.py", "urls.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    naming = tmp_path / "test_urls.py"
+    naming.write_text('Path("urls.py")')
+    line_map = make_map(tmp_path / "map", {"neighbour": 1.0, "other": 1.0}, {"neighbour": [3]})
+    line_map.times |= {f"{naming}::one": 9.0}
+    tests, _ = line_map.choose_tests(Mutant("urls.py", "", "constant", 1, 1, 1, 0, 1, "2"))
+    assert tests == [f"{naming}::one", "tests/test_a.py::neighbour"]
 
 
 def test_a_run_that_was_ended_leaves_no_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

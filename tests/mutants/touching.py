@@ -116,12 +116,15 @@ class LineMap:
 
         A line that runs on import, or in processes that tests start, has no test of its own: the tests of its module
         stand in: first those of test modules that name it, then those that run the most lines of it for their time.
+        Where no test runs any line of it, those of the modules beside it do.
         """
         lines = self.tests_by_line(mutant.path)
         own = set().union(*(lines.get(number, set()) for number in range(mutant.first, mutant.last + 1)))
         order = sorted(own, key=lambda test: (self.times[test], test))
         if not own:
             counts = Counter(test for tests in lines.values() for test in tests)
+            for path in map(str, Path(mutant.path).parent.glob("*.py")) if not counts else ():
+                counts.update(test for tests in self.tests_by_line(path).values() for test in tests)
             counts.update({test: 0 for test in self.times if names_module(test.split("::")[0], mutant.path)})
             order = sorted(
                 counts,

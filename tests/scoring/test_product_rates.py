@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import count
 
 import pytest
 
@@ -28,6 +29,13 @@ def slow_host(monkeypatch):
     """A host without units for bfloat16, which nothing forces."""
     monkeypatch.delenv("SLOW_PRECISIONS", raising=False)
     monkeypatch.setattr(product_rates, "_rates", lambda _kept_in: SLOW_HOST)
+
+
+def test_a_rate_is_of_multiplications_and_additions_and_of_the_fastest_round(monkeypatch):
+    monkeypatch.setitem(product_rates.SHAPES, "cpu", (2, 3, 5))
+    moments = count(0.0, 0.5)  # the clock is looked at before each product, and after those that count
+    rates = product_rates._time_products("cpu", lambda: next(moments))
+    assert rates == dict.fromkeys(product_rates.BYTES_A_NUMBER, pytest.approx(2 * 2 * 3 * 5 / 0.5 / 1e9))
 
 
 def test_a_slow_precision_is_refused_with_the_figures_and_the_remedy(slow_host):
