@@ -122,6 +122,15 @@ def test_commands_that_were_there_speak_json_too(rescored, tmp_path):
     assert AuditEvent.objects.filter(verb="cancel rescoring").count() == 1
 
 
+def test_an_imported_lexicon_is_described_to_programs(db, tmp_path, settings):
+    settings.SCORERS = tmp_path / "scorers"
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "weather.txt").write_text("rain\nsnow\nhail\n")
+    found = said("import_lexicon", "weather", str(tmp_path / "words"))
+    assert (found["new"], found["categories"], found["terms"]) == (True, ["weather"], 3)
+    assert (found["name"], found["metric"], len(found["fingerprint"])) == ("weather", "lexicon-weather", 64)
+
+
 def parsers_of(command: str) -> list[CommandParser]:
     """The parser of a command, or those of its forms where it has several."""
     parser = load_command_class("leaderboard", command).create_parser("manage.py", command)

@@ -12,6 +12,7 @@ from leaderboard.celery import app
 from leaderboard.models import Run, Work
 from leaderboard.services import queue
 from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.signs_of_life import count_waiting
 from tests.leaderboard.conftest import CAUSAL, MASKED, OTHER_CAUSAL
 
 pytestmark = pytest.mark.django_db
@@ -128,6 +129,10 @@ def test_a_broker_that_is_down_loses_nothing(run, monkeypatch):
     Run.objects.update(enqueued_at=None)
     assert queue.sweep() == 0
     assert Run.objects.get().enqueued_at is None
+
+
+def test_work_waits_from_the_moment_that_it_is_ready(run, sent):
+    assert (count_waiting()["gpu"], count_waiting(60.0)["gpu"]) == (1, 0)
 
 
 class Ended(Exception):
