@@ -18,7 +18,9 @@ from leaderboard.services import artefacts
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check
 from leaderboard.services.rescore import cancel, pause, resume
 from leaderboard.services.seed import seed_metrics
+from leaderboard.templatetags.board import equivalence
 from scoring.control_sets import STRATA
+from scoring.drift.report import MeasureChange
 from scoring.metrics.formulas import values_of
 from tests.charts import list_charts, read_chart, stretches, traces
 from tests.leaderboard.living import (
@@ -472,3 +474,14 @@ def test_the_page_names_no_text_of_the_control_set(client, living, stage):
     html = page(client, ADDRESS)
     texts = artefacts.load(ControlSet.objects.first().items)["text"].to_pylist()
     assert not [text for text in texts if len(text) > 20 and text in html]
+
+
+@pytest.mark.parametrize("extreme", [(-0.2, -0.15, -0.1, 0.05), (0.01, 0.02, 0.04, 0.05), (0.0, 0.1, 0.3, 0.1)])
+def test_the_drawing_of_a_change_keeps_its_proportions_and_stays_within_its_frame(extreme):
+    low, change, high, margin = extreme
+    drawing = equivalence(MeasureChange("toxic_fraction", "toxicity", None, 0.5, 0.5, change, low, high, margin, None))
+    widest = max(margin, abs(low), abs(high))
+    ends = {"low": low, "change": change, "high": high, "margin": margin}
+    for name, value in ends.items():
+        assert drawing[name] == pytest.approx(value / widest * 100 / 1.1, abs=0.06)
+    assert drawing["width"] == pytest.approx(2 * drawing["margin"], abs=0.11)
