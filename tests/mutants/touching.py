@@ -114,13 +114,16 @@ class LineMap:
     def choose_tests(self, mutant: Mutant) -> tuple[list[str], int]:
         """The tests to run, and of how many that touch the mutant; the fastest first, within the budget.
 
+        Tests of test modules that name the module come before others, which pass by.
         A line that runs on import, or in processes that tests start, has no test of its own: the tests of its module
         stand in: first those of test modules that name it, then those that run the most lines of it for their time.
         Where no test runs any line of it, those of the modules beside it do.
         """
         lines = self.tests_by_line(mutant.path)
         own = set().union(*(lines.get(number, set()) for number in range(mutant.first, mutant.last + 1)))
-        order = sorted(own, key=lambda test: (self.times[test], test))
+        order = sorted(
+            own, key=lambda test: (not names_module(test.split("::")[0], mutant.path), self.times[test], test)
+        )
         if not own:
             counts = Counter(test for tests in lines.values() for test in tests)
             for path in map(str, Path(mutant.path).parent.glob("*.py")) if not counts else ():

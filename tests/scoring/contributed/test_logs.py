@@ -318,6 +318,15 @@ def test_what_is_wrong_with_a_log_is_said_with_its_place(data, name, problem):
     assert found(refusal(data, name))[0] == problem
 
 
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_an_encrypted_member_is_not_read_whatever_it_seems_to_hold(encrypted):
+    data = bytearray(archive({"header.json": b'{"version": 9}'}))
+    for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(signature) + place] |= encrypted
+    expected = (Flaw.NOT_ZIP, None, None) if encrypted else (Flaw.VERSION, None, "version")
+    assert found(refusal(bytes(data), "log.eval")) == [expected]
+
+
 @pytest.mark.parametrize("name", ["../a", "/a", "a/../../b", "..\\a", "C:\\a", "C:/a"])
 def test_a_path_that_leads_out_of_an_archive_is_refused(name):
     report = refusal(archive({"header.json": b"{}", name: b""}), "log.eval")
