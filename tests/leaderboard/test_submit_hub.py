@@ -264,12 +264,16 @@ def test_a_licence_in_a_card_that_will_not_do_is_left_out(stage):
 
 
 @pytest.mark.slow
-def test_a_revision_is_entered_once_and_only_metrics_that_it_lacks_are_added(stage):
+def test_a_revision_is_entered_once_and_only_metrics_that_it_lacks_are_added(stage, client):
     ada, bob = person(), person("bob")
     first = send(ada)
     problem = by_service(bob, GOOD)["hub_id"][0]
     assert first.model.get_absolute_url() in problem
     assert by_page(bob, GOOD) == {"hub_id": [problem]}
+    typed = f"https://huggingface.co/{ID}"
+    client.force_login(bob, backend="allauth.account.auth_backends.AuthenticationBackend")
+    refused = client.post(reverse("submit_hub"), {**GOOD, "hub_id": typed, "send": ""})
+    assert refused.context["form"]["hub_id"].value() == typed  # what was written stands there to be corrected
     Scoring.objects.update(state="cancelled")
     Run.objects.update(state="cancelled")
     second = send(bob, notes="Mine now.")
