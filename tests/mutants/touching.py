@@ -134,6 +134,7 @@ class LineMap:
                 key=lambda test: (
                     not names_module(test.split("::")[0], mutant.path),
                     -counts[test] / (1 + self.times[test]),
+                    self.times[test],
                     test,
                 ),
             )
