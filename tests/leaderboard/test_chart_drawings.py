@@ -22,7 +22,7 @@ from leaderboard.charts import (
     heat_map,
     scatter_chart,
 )
-from leaderboard.charts.figure import NARROW, Chart, Ink, Spot
+from leaderboard.charts.figure import NARROW, Chart, Ink, Label, Spot
 from leaderboard.charts.layout import arrange_chart
 from leaderboard.charts.pdf import REGULAR, draw_pdf, draw_png, register_fonts
 from leaderboard.charts.plotly import describe_plotly
@@ -103,6 +103,13 @@ def test_both_renderings_carry_every_point(chart):
     titles = [element.text for element in parse(draw_file(chart)).iter(f"{SVG}title")]
     assert {spot.title for spot in spots if spot.title} <= set(titles)
     go.Figure({"data": figure["data"], "layout": figure["layout"]})  # which raises where it does not know a property
+
+
+def test_what_is_written_into_a_panel_stands_in_the_drawing():
+    chart = CHARTS["control"]
+    labels = [mark.text for panel in chart.panels for mark in panel.marks if isinstance(mark, Label)]
+    assert labels
+    assert set(labels) <= {element.text for element in parse(draw_file(chart)).iter(f"{SVG}text")}
 
 
 @pytest.mark.slow
