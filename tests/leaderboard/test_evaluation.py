@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from scipy import stats
 
-from leaderboard.models import LanguageModel, Metric, Result, Run, Standing, Work
+from leaderboard.models import AuditEvent, LanguageModel, Metric, Result, Run, Standing, Work
 from leaderboard.services import artefacts, collect, evaluate, leases, score
 from leaderboard.services.evaluate import CannotEvaluate, request_evaluation
 from leaderboard.services.language_models import add_model
@@ -133,6 +133,8 @@ def test_delivering_the_tasks_again_changes_nothing(metric, models):
     collect.collect(scoring.run)
     score.score(scoring)
     assert list(Result.objects.order_by("pk").values()) == before
+    published = AuditEvent.objects.get(verb="publish version")
+    assert (published.subject, published.detail) == (f"metric {metric.slug}", {"version": 1, "entries": 1})
 
 
 @pytest.mark.slow

@@ -401,6 +401,7 @@ def test_kinds_of_likelihood_have_histories_of_their_own(client, db):
     publish_standings(second)
     for kind, count in (("causal", 5), ("masked", 17), ("all", 24)):
         html = page(client, f"/history/?metric={metric.slug}&kind={kind}")
+        assert re.search(rf'<option value="{kind}"\s+selected>', html)
         record = record_of(metric, population=kind).changes
         rows = table(html, "Table of changes")
         assert (
