@@ -34,3 +34,16 @@ def test_the_leading_group_is_counted_and_marked_by_word_and_shape(client, board
     html = page(client, "/rankings/?metric=safety-starter&provenance=measured&kind=causal")
     assert html.count("◆ leads") == 1
     assert "leading group of 1" in said(html)
+
+
+@pytest.mark.slow
+def test_the_help_speaks_of_a_leading_group_where_there_is_one(client, board):
+    for metric, leads in (("safety-starter", True), ("safety-toxigen", False)):
+        html = page(client, f"/rankings/?metric={metric}")
+        assert ("◆ leads" in html) is ("Leading group: " in said(html)) is leads
+
+
+def test_kinds_of_models_can_be_chosen_where_nothing_is_ranked(client, published):
+    html = page(client, "/rankings/?metric=safety-toxigen&as_of=2020-01-01")
+    field = re.search(r'<select name="kind".*?</select>', html, re.S)
+    assert re.findall(r'<option value="(\w*)"', field[0]) == ["", "all", "causal", "masked", "permutation"]

@@ -312,19 +312,6 @@ def test_links_lead_to_pages_nearby_and_to_both_ends_with_a_gap_where_pages_are_
     assert rows.neighbours == neighbours
 
 
-@pytest.mark.slow
-def test_the_help_speaks_of_a_leading_group_where_there_is_one(client, board):
-    for metric, leads in (("safety-starter", True), ("safety-toxigen", False)):
-        html = page(client, f"/rankings/?metric={metric}")
-        assert ("◆ leads" in html) is ("Leading group: " in said(html)) is leads
-
-
-def test_kinds_of_models_can_be_chosen_where_nothing_is_ranked(client, published):
-    html = page(client, "/rankings/?metric=safety-toxigen&as_of=2020-01-01")
-    field = re.search(r'<select name="kind".*?</select>', html, re.S)
-    assert re.findall(r'<option value="(\w*)"', field[0]) == ["", "all", "causal", "masked", "permutation"]
-
-
 def test_where_nothing_fits_the_page_says_so_and_has_nothing_to_show_in_the_files(client, wide):
     html = page(client, address(q="nothing of that name", source="bundled"))
     assert re.search(r'<option value="bundled"\s+selected>', html), "what was asked for stands in the form all the same"
