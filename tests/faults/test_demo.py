@@ -87,14 +87,14 @@ def test_it_ends_all_that_it_started_when_it_is_told_to_end_as_it_starts(tmp_pat
 
 def test_a_retrained_scorer_an_edited_lexicon_and_a_replaced_model_are_noticed(tmp_path):
     with play_on_terminal(tmp_path) as (process, terminal):
-        shown = read_until(terminal, "The board goes on until Ctrl-C ends it")
+        output = read_until(terminal, "The board goes on until Ctrl-C ends it")
         os.killpg(process.pid, signal.SIGINT)
         assert "waiting for the board's processes to end" in read_until(terminal, "")
         assert process.wait(timeout=stretch(120)) == 128 + signal.SIGINT
         assert list_processes(tmp_path / "demo-drift") == []
     for metric in ("toxicity-demo", "lexicon-demo"):
-        assert re.search(rf"demo: {metric} v2: \S", shown)
-        assert f"demo: waiting for a second version of {metric}, at most 15 minutes" in shown
+        assert re.search(rf"demo: {metric} v2: \S", output)
+        assert f"demo: waiting for a second version of {metric}, at most 15 minutes" in output
     with closing(sqlite3.connect(tmp_path / "demo-drift" / "plumbline.sqlite3")) as board:
         states = board.execute("SELECT state, done, total FROM leaderboard_rescoring").fetchall()
         assert states == [("published", 3, 3)] * 2
@@ -112,4 +112,4 @@ def test_a_retrained_scorer_an_edited_lexicon_and_a_replaced_model_are_noticed(t
         assert "answered otherwise, three times in a row" in changed[0][1]
         verbs = {verb for (verb,) in board.execute("SELECT verb FROM leaderboard_auditevent")}
         assert {"open rescoring", "publish version", "find service change"} <= verbs
-    assert "demo: demo-service is no longer reproducible" in shown
+    assert "demo: demo-service is no longer reproducible" in output

@@ -126,9 +126,13 @@ def test_an_imported_lexicon_is_described_to_programs(db, tmp_path, settings):
     settings.SCORERS = tmp_path / "scorers"
     (tmp_path / "words").mkdir()
     (tmp_path / "words" / "weather.txt").write_text("rain\nsnow\nhail\n")
-    found = said("import_lexicon", "weather", str(tmp_path / "words"))
-    assert (found["new"], found["categories"], found["terms"]) == (True, ["weather"], 3)
-    assert (found["name"], found["metric"], len(found["fingerprint"])) == ("weather", "lexicon-weather", 64)
+    description = said("import_lexicon", "weather", str(tmp_path / "words"))
+    assert (description["new"], description["categories"], description["terms"]) == (True, ["weather"], 3)
+    assert (description["name"], description["metric"], len(description["fingerprint"])) == (
+        "weather",
+        "lexicon-weather",
+        64,
+    )
 
 
 def parsers_of(command: str) -> list[CommandParser]:

@@ -121,18 +121,20 @@ class LineMap:
         """
         lines = self.tests_by_line(mutant.path)
         own = set().union(*(lines.get(number, set()) for number in range(mutant.first, mutant.last + 1)))
-        order = sorted(
-            own, key=lambda test: (not names_module(test.split("::")[0], mutant.path), self.times[test], test)
-        )
+
+        def passes_by(test: str) -> bool:
+            return not names_module(test.split("::")[0], mutant.path)
+
+        order = sorted(own, key=lambda test: (passes_by(test), self.times[test], test))
         if not own:
             counts = Counter(test for tests in lines.values() for test in tests)
             for path in map(str, Path(mutant.path).parent.glob("*.py")) if not counts else ():
                 counts.update(test for tests in self.tests_by_line(path).values() for test in tests)
-            counts.update({test: 0 for test in self.times if names_module(test.split("::")[0], mutant.path)})
+            counts.update({test: 0 for test in self.times if not passes_by(test)})
             order = sorted(
                 counts,
                 key=lambda test: (
-                    not names_module(test.split("::")[0], mutant.path),
+                    passes_by(test),
                     -counts[test] / (1 + self.times[test]),
                     self.times[test],
                     test,

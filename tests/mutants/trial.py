@@ -79,8 +79,10 @@ class Bench:
         process = int(self.runner.stdout.readline())
         timer = Timer(limit, os.killpg, (process, signal.SIGKILL))
         timer.start()
-        code = int(self.runner.stdout.readline())
-        timer.cancel()
+        try:
+            code = int(self.runner.stdout.readline())
+        finally:
+            timer.cancel()
         return None if code == -signal.SIGKILL else code, printed.read_text(errors="replace")
 
     def try_mutant(self, mutant: Mutant, tests: list[str], seconds: float) -> tuple[int | None, str]:

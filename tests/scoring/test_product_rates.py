@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from itertools import count
 
 import pytest
 
@@ -33,9 +32,13 @@ def slow_host(monkeypatch):
 
 def test_a_rate_is_of_multiplications_and_additions_and_of_the_fastest_round(monkeypatch):
     monkeypatch.setitem(product_rates.SHAPES, "cpu", (2, 3, 5))
-    moments = count(0.0, 0.5)  # the clock is looked at before each product, and after those that count
+    precisions = list(product_rates.BYTES_A_NUMBER)
+    looks = [0.0 for _ in precisions]  # as the first round begins, whose ends nobody looks at
+    for seconds in (2.0, 0.5, *[1.0] * (product_rates.ROUNDS - 2)):
+        looks += [moment for _ in precisions for moment in (0.0, seconds)]
+    moments = iter(looks)
     rates = product_rates._time_products("cpu", lambda: next(moments))
-    assert rates == dict.fromkeys(product_rates.BYTES_A_NUMBER, pytest.approx(2 * 2 * 3 * 5 / 0.5 / 1e9))
+    assert rates == dict.fromkeys(precisions, pytest.approx(2 * 2 * 3 * 5 / 0.5 / 1e9))
 
 
 def test_a_slow_precision_is_refused_with_the_figures_and_the_remedy(slow_host):

@@ -35,23 +35,23 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(smollm2: Path) -> ResolvedModel:
+def resolved(smollm2: Path) -> ResolvedModel:
     return resolve(str(smollm2))  # a folder with no config.json and one GGUF file means that file
 
 
 @pytest.fixture(scope="module")
-def loaded(found: ResolvedModel) -> LoadedModel:
-    return load(found.source, found.location, found.revision, device=torch.device("cpu"))
+def loaded(resolved: ResolvedModel) -> LoadedModel:
+    return load(resolved.source, resolved.location, resolved.revision, device=torch.device("cpu"))
 
 
-def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(found, loaded):
-    assert (found.source, found.licence, Path(found.location).name) == ("gguf", "apache-2.0", NAME)
-    assert (found.architecture.kind, found.architecture.family) == ("causal", "Llama")
-    assert (found.architecture.layers, found.architecture.heads, found.architecture.context) == (30, 9, 8192)
-    assert found.architecture.parameters == 134_515_008
-    assert found.weight_format == "GGUF Q4_1"
+def test_a_gguf_file_is_pinned_described_and_loaded_as_float32(resolved, loaded):
+    assert (resolved.source, resolved.licence, Path(resolved.location).name) == ("gguf", "apache-2.0", NAME)
+    assert (resolved.architecture.kind, resolved.architecture.family) == ("causal", "Llama")
+    assert (resolved.architecture.layers, resolved.architecture.heads, resolved.architecture.context) == (30, 9, 8192)
+    assert resolved.architecture.parameters == 134_515_008
+    assert resolved.weight_format == "GGUF Q4_1"
 
-    assert loaded.architecture == found.architecture
+    assert loaded.architecture == resolved.architecture
     parameters = list(loaded.model.parameters())
     assert {parameter.dtype for parameter in parameters} == {torch.float32}
     assert sum(parameter.numel() for parameter in parameters) == 134_515_008
