@@ -226,9 +226,12 @@ def first_slices(metrics: Sequence[Versions]) -> list[FirstSlices]:
 
     Metrics without numbers are left out.
     """
+    all_versions = list(chain.from_iterable(metrics))
+    published_versions = [version for version in all_versions if not version.measured]
+    printed_results = Result.objects.filter(scoring__metric_version__in=published_versions, derived=False)
     condition = Q(pk__in=[])
-    for version in chain.from_iterable(metrics):
-        first_numbers = Q(measure=version.first_measure) if version.measured else Q(result__derived=False)
+    for version in all_versions:
+        first_numbers = Q(measure=version.first_measure) if version.measured else Q(result__in=printed_results)
         condition |= first_numbers & Q(metric_version=version)
     rankings = (
         Standing.objects.filter(condition).order_by().values_list("metric_version_id", "measure", "slice").distinct()
@@ -317,10 +320,12 @@ def values_of(columns: Sequence[MeasureColumn]) -> Values:
             places[version.pk, column.measure.key, column.slice] = place
             versions[version.pk] = version
         condition |= Q(scoring__metric_version__in=column.versions, measure=column.measure.key, slice=column.slice)
+    # A subquery: a database finds the results of few entries by their index, and joins by reading every result.
+    entries = Scoring.objects.filter(
+        ranked_now("model__"), not_held(), ~is_unranked(), metric_version__in=versions, state=Work.State.DONE
+    )
     results = (
-        Result.objects.filter(condition, scoring__state=Work.State.DONE)
-        .filter(ranked_now("scoring__model__"), not_held("scoring__"))
-        .exclude(scoring__in=Scoring.objects.filter(is_unranked()).values("pk"))
+        Result.objects.filter(condition, scoring__in=entries)
         .order_by()
         .values_list("scoring__metric_version_id", "measure", "slice", "scoring__model_id", "value", "derived")
     )

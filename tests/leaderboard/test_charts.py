@@ -1,6 +1,7 @@
 """Charts as data: every number in its place, shapes beside colours, and no mark at a value that cannot be."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ from leaderboard.charts import (
 from leaderboard.charts.box_plots import MANY
 from leaderboard.charts.bump import focus_lines, spread
 from leaderboard.charts.figure import Block, Chart, Ink, Line, Ribbon, Spot
-from leaderboard.charts.names import place_names
+from leaderboard.charts.names import POINT, Box, place_names, surround_name
 from leaderboard.charts.plotly import describe_plotly
 from leaderboard.charts.ticks import fit_axis, fit_logarithmic, fit_ranks
 from scoring.statistics.boxes import box
@@ -351,14 +352,49 @@ def test_a_logarithmic_axis_holds_its_values(values):
     assert max(values) * (1 - 1e-9) < axis.high
 
 
-def test_names_stand_where_they_cover_neither_points_nor_one_another():
-    generator = np.random.default_rng(4)
+def overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+@given(st.integers(1, 60), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.2]))
+def test_names_stand_where_they_cover_neither_points_nor_one_another(count, seed, share):
+    """share: of the plot's width and height, on which all points are."""
     size = (440.0, 360.0)
-    places = generator.random((40, 2)) * size
-    names = [f"model-{number}" for number in range(40)]
+    places = np.random.default_rng(seed).random((count, 2)) * size * share
+    names = [f"model-{number}" for number in range(count)]
     positions = place_names(places, names, size)
+    boxes = {
+        number: surround_name(places[number], names[number], position)
+        for number, position in enumerate(positions)
+        if position
+    }
+    for number, own_box in boxes.items():
+        assert own_box[0] >= 0
+        assert own_box[2] <= size[0]
+        assert own_box[3] <= size[1]
+        around = [(x - POINT, y - POINT, x + POINT, y + POINT) for x, y in np.delete(places, number, axis=0)]
+        others = [other for neighbour, other in boxes.items() if neighbour != number]
+        assert not any(overlap(own_box, other) for other in (*around, *others))
+
+
+def test_as_many_names_stand_as_there_is_room_for():
+    size = (440.0, 360.0)
+    names = [f"model-{number}" for number in range(40)]
+    positions = place_names(np.random.default_rng(4).random((40, 2)) * size, names, size)
     assert 10 < sum(position is not None for position in positions) < 40
     corners = np.array([(20.0, 340.0), (420.0, 20.0)])
     assert place_names(corners, ["one", "two"], size) == ["middle right", "middle left"], "no room at its right"
     same = place_names(np.full((12, 2), 200.0), names[:12], size)
     assert 0 < sum(position is not None for position in same) <= 4, "there is room for few around one place"
+
+
+def test_the_names_of_ten_thousand_points_are_placed_without_looking_at_every_pair():
+    places = np.random.default_rng(5).random((10_000, 2)) * (440.0, 360.0)
+    places[0] = (300.0, 1.0)
+    places[1:, 0] *= 0.3
+    tracemalloc.start()
+    positions = place_names(places, [f"model-{number}" for number in range(len(places))], (440.0, 360.0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert positions[0] == "middle right", "it stands alone"
+    assert peak < 100_000_000  # a byte for each pair are as many
