@@ -17,7 +17,7 @@ import pytest
 from django.db import connection
 
 from scoring.language_models import list_bundled
-from tests.faults.worker import ROOT, list_processes, stretch
+from tests.faults.worker import ROOT, list_processes, stretch, wait_until
 
 pytestmark = [
     pytest.mark.faults,
@@ -68,6 +68,10 @@ class Board:
             assert time.monotonic() - began < seconds, self.log.read_text(errors="replace")[-4000:]
             time.sleep(0.2)
         return time.monotonic() - began
+
+    def scored(self) -> set[str]:
+        """Models whose numbers the terminal says are there."""
+        return set(re.findall(r"(\S+) under safety-starter", self.log.read_text(errors="replace")))
 
     def children(self) -> list[int]:
         """Processes whose environment names this board's folder, the command itself left out."""
@@ -123,9 +127,9 @@ def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_
     board.wait_for(": shard ", 300)  # progress, in the terminal
     under_way = re.search(r"(\S+) on \S+ v1: shard ", board.log.read_text())[1]
     os.kill(board.pid_of("celery", "gpu"), signal.SIGKILL)  # the supervisor starts another, which goes on
-    names = [folder.name for folder in list_bundled() if folder.name != under_way]  # that one has to queue again
-    for name in names:
-        board.wait_for(f"{name} under safety-starter", 240)
+    names = {folder.name for folder in list_bundled()} - {under_way}  # that one has to queue again
+    wait_until(lambda: len(board.scored() & names) >= 2)
+    names &= board.scored()
     assert board.stop(signal.SIGINT) == 0
     assert board.children() == []
     assert "stopped; the data stays" in board.log.read_text()

@@ -139,3 +139,14 @@ def test_a_rescoring_declares_what_nobody_had_declared(classifier, tmp_path):
     meanings = {attribute.name: attribute.meaning for attribute in metric.current_version().declared}
     assert meanings == {"LABEL_0": Meaning.HARM, "LABEL_1": Meaning.NEUTRAL}
     assert not metric.current_version().standings.filter(slice__startswith="LABEL_1").exists()
+
+
+@pytest.mark.slow
+def test_a_rescoring_that_names_no_labels_keeps_those_that_are_declared(classifier, tmp_path):
+    metric = add_metric(tmp_path, classifier, harm_label=["LABEL_1"])
+    submit(entrant(1, metric), metric)
+    call_command("rescore", "judged", reason="once more", yes=True, verbosity=0)
+    drain()
+    metric.refresh_from_db()
+    assert metric.labels == {"LABEL_1": "harm"}
+    assert (metric.current_version().number, metric.current_version().declared) == (2, LABELS)

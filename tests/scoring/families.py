@@ -1,10 +1,11 @@
 """A tiny, randomly initialised model of the real class of each architecture family, with a tokenizer of its kind."""
 
+import atexit
 import string
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -82,7 +83,9 @@ FAMILIES = {
 @cache
 def tiny_folder(name: str) -> Path:
     """The folder of a family's tiny model, saved as its own class."""
-    folder = Path(mkdtemp(prefix="plumbline-family-"))
+    scratch = TemporaryDirectory(prefix="plumbline-family-")
+    atexit.register(scratch.cleanup)
+    folder = Path(scratch.name)
     family = FAMILIES[name]
     tokenizer = TOKENIZERS[family.tokenizer]()
     tokenizer.save_pretrained(folder)

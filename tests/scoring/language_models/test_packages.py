@@ -193,7 +193,7 @@ def test_weights_with_over_a_tenth_more_numbers_than_the_architecture_needs_are_
         ({"compression_config": {"format": "x"}}, "quantised"),
         ({"architectures": "GPT2LMHeadModel"}, "architectures that are no list"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_a_configuration_out_of_bounds_is_refused_by_key_and_costs_no_memory(gpt2, changes, words):
     change_json(gpt2 / "config.json", **changes)
