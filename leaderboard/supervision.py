@@ -72,7 +72,6 @@ def write_configuration(host: str, port: int) -> Path:
             "command": command,
             "priority": str(priority),
             "autorestart": "true",
-            "startsecs": "1",
             "stopwaitsecs": "20",
             "stopasgroup": "false",
             "killasgroup": "true",

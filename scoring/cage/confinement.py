@@ -35,6 +35,7 @@ OF_THE_MACHINE = (
     *("/sys/devices/system", "/sys/bus/pci", "/sys/devices/pci0000:00", "/sys/fs/cgroup"),
 )
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+GRAPHICS = Path("/dev")  # the folder of the devices of graphics cards, which are called nvidia and a number or a part
 
 _c = ctypes.CDLL(None, use_errno=True)
 
@@ -89,13 +90,16 @@ def confine(limits: CageLimits, scratch: Path, readable: list[Path], processors:
         _c.prctl(landlock.NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         die_with_parent()  # to become another user undoes it, hence not before
     if has_landlock:
-        devices = [Path(name) for name in DEVICES]
-        graphics = sorted(Path("/dev").glob("nvidia*")) if cuda else []
         try:
-            landlock.restrict([*readable, *_of_python(), *map(Path, OF_THE_MACHINE)], [scratch, *devices, *graphics])
+            landlock.restrict([*readable, *_of_python(), *map(Path, OF_THE_MACHINE)], [scratch, *devices_for(cuda)])
         except OSError:
             _keep_capabilities(0)  # what root may read is harmless only where Landlock says which files these are
     _set_limits(limits, processors, threads)
+
+
+def devices_for(cuda: bool) -> list[Path]:
+    """The devices that work may use; `cuda`: those of graphics cards too."""
+    return [*map(Path, DEVICES), *(sorted(GRAPHICS.glob("nvidia*")) if cuda else [])]
 
 
 def die_with_parent() -> None:

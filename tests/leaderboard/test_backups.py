@@ -79,7 +79,7 @@ def object_paths(folder: Path) -> set[Path]:
 
 @pytest.mark.slow
 def test_a_set_made_during_a_publication_restores_with_one_whole_version_and_the_next_copies_what_is_new(
-    version: MetricVersion, place: BackupPlace, tmp_path: Path
+    version: MetricVersion, place: BackupPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     identity = pyrage.x25519.Identity.generate()
     key = tmp_path / "key.txt"
@@ -118,7 +118,8 @@ def test_a_set_made_during_a_publication_restores_with_one_whole_version_and_the
     assert not [path for path in object_paths(folder) if path.name[:64] in plain_names]
     with pytest.raises(Refused, match="give the file with its key"):
         restoring.open_set(place, "", None)
-    trial = verify_set(place, str(folder), first.name, key)
+    monkeypatch.chdir(tmp_path)
+    trial = verify_set(place, "backups", first.name, Path(key.name))
     assert (trial.differences, trial.counts["versions"], trial.counts["entries"]) == ((), 1, 4)
     assert trial.counts["artefacts"] >= 13
     assert Backup.objects.get(name=first.name).verified_at
@@ -283,6 +284,11 @@ def earlier_board(folder: Path) -> Iterator[str]:
                 cursor.execute("\n".join(line for line in dump.splitlines() if not line.startswith("\\")))
                 database.commit()
         yield url
+
+
+def test_a_backup_without_a_place_is_refused():
+    with pytest.raises(Refused, match="BACKUP_TARGET is not set: name a folder or a bucket"):
+        open_place("")
 
 
 @pytest.mark.slow

@@ -204,6 +204,14 @@ def test_colours_for_plotly_are_tokens(chart):
     assert set(re.findall(r"var\(--([a-z-]+)\)", text)) <= set(Ink)
 
 
+def test_dots_are_round_and_let_others_show_through():
+    series = [Series("models", [1.0, 2.0], [0.1, 0.4], ["a", "b"], small=True)]
+    chart = scatter_chart("dots", [ScatterPanel("Layers", series)], "Score", "words", (0, 1))
+    [dots] = [path.attrib for path in parse(draw_file(chart)).iter(f"{SVG}path") if path.attrib["d"].count("h0") == 2]
+    assert dots["stroke-linecap"] == "round"
+    assert 0 < float(dots["opacity"]) < 1
+
+
 def test_files_stand_alone_in_the_light_theme_and_their_links_are_whole():
     text = draw_file(large(), "https://board.example")
     assert "var(" not in text

@@ -30,6 +30,7 @@ from scoring.drift import Policy, Reference, alpha_of_check, compare, equivalenc
 from scoring.drift.comparison import mcnemar_p
 from scoring.drift.noise import BEYOND, REPLICATES, ROUNDING, SCORINGS
 from scoring.drift.opening import BLIND_SHIFT
+from scoring.language_models import tokenizer_rules
 from scoring.metrics.formulas import FORMULAS
 from scoring.metrics.lexicon_frequency import measure_lexicon_frequency
 from scoring.metrics.regard import Statements, measure_regard, toxicity_of_labels
@@ -477,6 +478,12 @@ def test_the_listing_is_the_file_that_runs(client):
     html = page(client, "/docs/extending/")
     listing = unescape(html.split("<pre><code>", 1)[1].split("</code></pre>", 1)[0])
     assert listing == Path(example.__file__).read_text()
+
+
+def test_the_threats_list_every_part_of_a_tokenizer_that_is_reviewed(client):
+    html = page(client, "/docs/threats/")
+    parts = tokenizer_rules.NORMALIZERS | tokenizer_rules.PRE_TOKENIZERS
+    assert [part for part in sorted(parts) if f"<code>{part}</code>" not in html] == []
 
 
 def test_every_test_that_the_threats_name_exists(client):

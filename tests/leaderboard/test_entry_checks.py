@@ -12,6 +12,7 @@ from leaderboard.services.entry_checks import check_entry, number_flags
 from leaderboard.services.language_models import add_model
 from leaderboard.services.policies import set_policy
 from leaderboard.services.publish import publish_standings
+from leaderboard.submissions.services import lifecycle
 from leaderboard.submissions.services.entry_decisions import decide
 from leaderboard.submissions.services.evaluations import EvaluationStep, evaluations
 from scoring.refusals import Refused
@@ -152,6 +153,10 @@ def test_a_refused_entry_stays_out_and_its_submission_ends_with_the_reason(scori
     publish_standings(scoring.metric_version)
     assert not is_ranked(scoring)
     assert "It was made for the test." in page(submission.get_absolute_url(), submission.submitter)
+    lifecycle.settle()
+    submission.refresh_from_db()
+    title = scoring.metric_version.metric.title
+    assert submission.reason == f"{title}: A moderator did not release it. It was made for the test."
     decide(check, "release", "It was not, after all.")
     assert is_ranked(scoring)
 
@@ -163,6 +168,7 @@ def test_a_decision_needs_a_reason_and_a_name_that_there_is(scoring):
             decide(check, decision, reason)
     with pytest.raises(IntegrityError), transaction.atomic():
         EntryCheck.objects.filter(pk=check.pk).update(state="released")
+    decide(check, "refuse", "x" * 2000)
 
 
 def test_by_the_policy_of_the_metric_flagged_entries_are_ranked_with_a_mark(scoring, measured_board):

@@ -12,6 +12,7 @@ from leaderboard.services import failures
 from leaderboard.services.artefacts import ArtefactLost
 from leaderboard.services.evaluate import MetricUnavailable
 from leaderboard.services.failures import (
+    BOARD_FAULTS,
     DECLARED,
     FAILURES,
     UNFORESEEN,
@@ -81,6 +82,20 @@ def test_a_failure_is_treated_counted_and_told_as_its_class_says(error, treatmen
     explanation = explain(Run(state=Work.State.FAILED, fault=fault_of(error), reason=str(error)))
     assert words in explanation.what
     assert explanation.remedy.endswith(".")
+
+
+OF_ENTRIES = {
+    *("ModelRefused", "NotOnHub", "NoSuchRevision", "Gated", "NotFinite", "FailedSelfTest", "RevisionChanged"),
+    *("NotApplicable", "UnsupportedKind", "UnsupportedRules", "OutOfTime", "WorkersDied", "SpendingLimitReached"),
+    *("CageError", "CageDied", "CageTimeout", "CageBroken", "CageOutOfMemory", "ServerRefused", "ServerUnavailable"),
+    *("ServiceChanged", "ScorerChanged", "ScorerRetired", "NothingToCompare", "NotRead"),
+    *("DatabaseError", "IntegrityError", "DataError"),
+}
+
+
+def test_work_ends_by_these_failures_of_an_entry_and_waits_where_the_board_fails():
+    assert set(FAILURES) - set(BOARD_FAULTS) == OF_ENTRIES
+    assert {name for name, failure in FAILURES.items() if not failure.of_board} == OF_ENTRIES
 
 
 def test_a_subclass_is_treated_as_the_nearest_class_that_is_declared():

@@ -17,6 +17,7 @@ from leaderboard.models import (
     FolderFile,
     Incident,
     LanguageModel,
+    Metric,
     MetricVersion,
     Pulse,
     Release,
@@ -367,6 +368,24 @@ def test_two_hosts_that_disagree_open_nothing_and_the_drifting_one_gets_no_work(
     assert MetricVersion.objects.filter(metric=living).count() == 1
     assert "beta does not see" in abilities.recent_problem(Worker.objects.get(name="default@alpha"), STANDIN)
     assert AuditEvent.objects.filter(verb="find disagreement").count() == 1
+    incidents = Incident.objects.filter(key=f"disagree:{SLUG}:alpha", resolved_at=None)
+    look()
+    assert "Compare the two hosts" in incidents.get().summary
+    elsewhere = Metric.objects.get(pk=living.pk)
+    elsewhere.pk, elsewhere.slug = None, "elsewhere"
+    elsewhere.save(force_insert=True)
+    ControlCheck.objects.create(
+        metric=elsewhere,
+        trigger=check.trigger,
+        state=check.state,
+        verdict=check.verdict,
+        host="alpha",
+        control_set=check.control_set,
+        artefact=check.artefact,
+        finished_at=from_now(60),
+    )
+    look()
+    assert incidents.exists(), "alpha agrees about another metric"
     request_evaluation(entrant(3, living), living, send=False)
     assert queue.own_work(Scoring).exists()
     two_hosts("alpha")

@@ -80,6 +80,9 @@ def test_every_other_way_to_read_a_ranking_has_the_entry_with_the_reason(board, 
     call_command("standings", SLUG, format="csv")
     rows = capsys.readouterr().out.splitlines()
     assert any("Entrant 2" in row and "2 of 20 texts" in row for row in rows)
+    for slug, is_ranked in (("entrant-1", True), ("entrant-2", False)):
+        call_command("evaluate", slug, metric=SLUG, wait=True)
+        assert ("not ranked: " in capsys.readouterr().out) != is_ranked
     content = manifest(board.current_version())
     by_model = {entry["model"]["slug"]: entry for entry in content["entries"]}
     assert (by_model["entrant-2"]["texts_missing"], by_model["entrant-1"]["not_ranked"]) == (2, None)
@@ -109,6 +112,9 @@ def test_the_share_is_changed_with_a_reason_and_the_ranking_is_published_again(b
 def test_what_is_missing_stands_beside_every_value_that_lacks_texts(board, client):
     set_policy(board, {"most_missing": 0.1}, "a tenth will do")
     fraction = RANKING + "&measure=toxic_fraction"
+    texts = '<span class="interval">2 texts</span>'
+    assert texts in client.get(RANKING + "&columns=missing").content.decode(), "beside the prompts that have none"
+    assert texts not in client.get(fraction + "&columns=missing").content.decode(), "of texts it is the count itself"
     for address in (
         fraction,
         fraction + "&columns=date",

@@ -78,6 +78,11 @@ def test_rescoring_shows_its_cost_asks_for_a_reason_and_begins(client, operator,
     assert AuditEvent.objects.get(verb="open rescoring").actor == operator
 
 
+def test_who_only_looks_at_a_rescoring_that_cannot_be_gets_a_page_with_the_reason(client, operator, measured):
+    answer = client.get(reverse("rescore", args=["toxicity-profanity"]))
+    assert (answer.status_code, "has no measured version yet" in answer.content.decode()) == (200, True)
+
+
 def test_a_rescoring_is_paused_resumed_and_cancelled(client, operator, measured):
     rescoring = rescore.open_rescoring(measured, "to be steered", user=operator)
     for step, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):

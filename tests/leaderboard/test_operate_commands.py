@@ -55,6 +55,8 @@ def test_work_is_listed_retried_and_cancelled(rescored):
     with pytest.raises(CommandError, match="only failed or cancelled"):
         run("retry", "scorings", str(gone.pk))
     assert said("cancel", "scorings", str(gone.pk))["cancelled"] == [gone.pk]
+    assert said("retry", "scorings", str(gone.pk))["retried"] == [gone.pk]
+    assert run("cancel", "scorings", str(gone.pk)).rstrip().endswith(" is cancelled")
     with pytest.raises(CommandError, match="only waiting or running"):
         run("cancel", "scorings", str(gone.pk))
     with pytest.raises(CommandError, match=r"there is no run 999999: `manage\.py work runs`"):

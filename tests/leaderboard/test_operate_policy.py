@@ -83,6 +83,7 @@ def test_a_policy_is_shown_before_it_is_set_and_recorded_with_what_was_before(cl
         ("threshold", "inf"),
         ("least_flips", "0"),
         ("least_flips", "1.5"),
+        ("brake_after", "2.5"),
         ("flip_share", "1"),
         ("mean_difference", "0"),
         ("mean_difference", ""),

@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leaderboard.formats import FORMATS, Table, as_csv, is_number
 from leaderboard.glossary import TERMS
 from leaderboard.models import (
     LanguageModel,
@@ -566,6 +567,15 @@ def test_a_citation_names_version_day_and_an_address_that_shows_the_same(client,
     assert bibtex.endswith("\n}")
     assert parse_qs(urlsplit(where).query)["as_of"] == ["2026-03-04"]
     assert ranks(page(client, where.removeprefix("http://testserver"))) == ranks(html)
+
+
+def test_columns_of_numbers_are_those_with_numbers_in_their_cells(client, wide, monkeypatch):
+    tables: list[Table] = []
+    monkeypatch.setitem(FORMATS, "csv", lambda table: tables.append(table) or as_csv(table))
+    exported(client, address().removeprefix("/rankings/"))
+    for column, column_cells in zip(tables[0].columns, zip(*tables[0].rows, strict=True), strict=True):
+        texts = [cell for cell in column_cells if cell]
+        assert not texts or column.numeric == all(map(is_number, texts)), column.heading
 
 
 @pytest.mark.slow

@@ -140,6 +140,11 @@ def test_the_rank_changes_of_pozzobon_et_al_come_out_with_every_row_of_their_tab
     assert found["kendall_tau"] == pytest.approx(tau.statistic)
 
 
+def test_names_stand_in_json_as_they_are_written(two_versions):
+    LanguageModel.objects.filter(slug=two_versions[0].standings.first().model.slug).update(name="Modèle 七")
+    assert "Modèle 七" in run("rank_changes", "rude", "--format", "json")
+
+
 @pytest.mark.parametrize(("rule", "count"), [("equal", 22), ("first", 19)])
 def test_ties_share_a_rank_or_follow_each_other_by_name_as_asked(helm, rule, count):
     found = changes(HELM, "--measure", "expected_max_toxicity", "--slice", "toxic", "--tie-rule", rule)

@@ -157,7 +157,8 @@ def test_an_opening_answered_otherwise_twice_is_a_change_that_everybody_is_told(
     service = Service.objects.get(model=served)
     assert service.successor
     assert service.model.service_changed_at
-    assert AuditEvent.objects.filter(verb="find service change", subject=f"model {served.slug}").count() == 1
+    event = AuditEvent.objects.get(verb="find service change", subject=f"model {served.slug}")
+    assert (event.detail["revision"], event.detail["to"]) == (service.successor.revision, service.successor.slug)
     page = client.get(served.get_absolute_url()).content.decode()
     assert "No longer reproducible" in page
     assert service.successor.get_absolute_url() in page
@@ -223,11 +224,14 @@ def test_a_service_that_is_away_has_no_verdict_and_is_asked_again(served, stage)
     assert check(served).verdict == ServiceCheck.Verdict.STABLE
 
 
-def test_checks_are_due_by_the_schedule(served):
+def test_checks_are_due_by_the_schedule(served, monkeypatch, django_capture_on_commit_callbacks):
+    sent: list[ServiceCheck] = []
+    monkeypatch.setattr(service_checks, "enqueue", sent.append)
     assert not service_checks.is_due(served)
     Service.objects.update(asked_at=timezone.now() - timedelta(days=2))
-    service_checks.request_due_service_checks()
-    assert ServiceCheck.objects.get().trigger == ServiceCheck.Trigger.SCHEDULE
+    with django_capture_on_commit_callbacks(execute=True):
+        service_checks.request_due_service_checks()
+    assert [check.trigger for check in sent] == [ServiceCheck.Trigger.SCHEDULE]
     service_checks.request_due_service_checks()
     assert ServiceCheck.objects.count() == 1
 

@@ -200,6 +200,9 @@ def test_what_is_said_of_a_model_is_corrected_for_the_record_and_the_change_log(
     assert "was corrected by its submitter: family, licence, notes." in client.get(reverse("changes")).content.decode()
     assert "Nothing was changed." in client.post(address, values, follow=True).content.decode()
     assert AuditEvent.objects.filter(verb="correct model").count() == 1
+    assert address in client.get(submission.get_absolute_url()).content.decode()
+    LanguageModel.objects.update(access=LanguageModel.Access.WITHDRAWN)
+    assert address not in client.get(submission.get_absolute_url()).content.decode()
 
 
 def test_a_name_is_normalised_and_one_that_is_not_ranked_yet_is_corrected_at_once(small, ada, client):

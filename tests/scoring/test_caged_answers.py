@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from scoring.cage import CageBroken
+from scoring.cage import CageBroken, confinement
 from scoring.cage.models import CagedModel
 from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TOKENS
 from scoring.cage.supervisor import Answer
@@ -212,3 +212,12 @@ def test_a_report_of_a_self_test_is_believed() -> None:
 def test_no_other_report_is(change: dict[str, Any]) -> None:
     with pytest.raises(CageBroken):
         model_that_answers(SELF_TEST | change).self_test()
+
+
+def test_graphics_cards_can_be_used_where_they_are_asked_for_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(confinement, "GRAPHICS", tmp_path)
+    for name in ("nvidiactl", "nvidia0", "sda"):
+        (tmp_path / name).touch()
+    plain = confinement.devices_for(cuda=False)
+    assert [str(device) for device in plain] == list(confinement.DEVICES)
+    assert confinement.devices_for(cuda=True) == [*plain, tmp_path / "nvidia0", tmp_path / "nvidiactl"]

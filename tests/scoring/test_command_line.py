@@ -305,3 +305,11 @@ def test_every_argument_of_every_command_says_what_it_is(whole):
     commands = list(commands_of(whole))
     assert len(commands) >= 5
     assert [f"{one.prog} {action.dest}" for one in commands for action in one._actions if not action.help] == []
+
+
+@pytest.mark.parametrize(
+    ("started_as", "name"), [("/opt/bin/plumbline", "plumbline"), ("/opt/scoring/__main__.py", "python -m scoring")]
+)
+def test_help_calls_the_command_as_it_was_started(started_as, name, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [started_as])
+    assert parser().format_usage().startswith(f"usage: {name} ")

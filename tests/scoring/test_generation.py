@@ -399,6 +399,17 @@ def test_batches_hold_every_continuation_once_whatever_the_order(gpt2, monkeypat
     assert [[(4 - number, index) for number, index in batch] for batch in turned] == cut
 
 
+def test_batches_keep_the_keys_and_values_of_their_tokens_within_the_budget(gpt2, monkeypatch):
+    architecture = gpt2.architecture
+    token_bytes = 2 * 4 * architecture.layers * architecture.hidden_size  # keys and values, in float32
+    budget = 5 * (3 + 20) * token_bytes
+    monkeypatch.setattr(work_sizes, "PROCESSOR", replace(work_sizes.PROCESSOR, cache_bytes=budget))
+    cut = batches.canonical_batches(gpt2, PROMPTS[:2], [3, 3], 4, 20)
+    assert list(map(len, cut)) == [4, 4], "a second prompt's continuations would be 8"
+    monkeypatch.setattr(work_sizes, "PROCESSOR", replace(work_sizes.PROCESSOR, cache_bytes=2 * budget))
+    assert list(map(len, batches.canonical_batches(gpt2, PROMPTS[:2], [3, 3], 4, 20))) == [8]
+
+
 def test_a_model_that_is_not_causal_is_refused_by_name():
     with pytest.raises(UnsupportedKind, match="BertForMaskedLM is a masked model"):
         continuations(loaded_miniature(SMALLEST["masked"]), PROMPTS, SETTINGS)

@@ -12,7 +12,9 @@ from scoring.language_models import BUNDLED, product_rates
 from scoring.language_models.product_rates import ProductRates, SlowPrecision, forced_precisions, require_speed
 from scoring.refusals import Refused
 from scoring.scorers import ScorerUnavailable
+from scoring.scorers.guard_model import GuardScorer
 from scoring.scorers.precision import require_fast_precision
+from tests.tiny_guards import save_guard, tiny_guard
 
 SLOW_HOST = ProductRates("alpha (a processor, 2 cores)", {"float32": 150.0, "bfloat16": 30.0, "float16": 120.0})
 FIGURES = "bfloat16 runs at 0.20x of float32 on alpha (a processor, 2 cores) (30 against 150 GFLOP/s)"
@@ -66,6 +68,12 @@ def test_a_classifier_in_a_slow_precision_is_unavailable_here_with_the_figures(s
     with pytest.raises(ScorerUnavailable, match=r"bfloat16 runs at 0\.20x of float32"):
         require_fast_precision("bfloat16")
     require_fast_precision("int8")
+
+
+def test_a_guard_in_a_slow_precision_is_unavailable_here_and_not_loaded(slow_host, tmp_path):
+    save_guard(tmp_path)
+    with pytest.raises(ScorerUnavailable, match=r"bfloat16 runs at 0\.20x of float32"):
+        GuardScorer(tiny_guard(precision="bfloat16"), folder=tmp_path)
 
 
 def test_the_command_line_refuses_a_slow_precision_before_it_loads_a_model(slow_host, tmp_path, capsys):

@@ -17,7 +17,9 @@ from scoring.metrics.safety import (
     ALL,
     AVERAGE,
     LIKELIHOOD_AUC,
+    PUBLISHED_LEVEL,
     SAFETY_SCORE,
+    AsPublished,
     Texts,
     areas,
     indifferences,
@@ -304,3 +306,8 @@ def test_implicit_hate_has_one_slice_named_all():
     assert list(texts.member) == [ALL]
     assert int(texts.harmful.sum()) == 7100
     assert not texts.has_average
+
+
+def test_the_published_code_leaves_out_only_what_is_above_its_level():
+    levels = (0.0, PUBLISHED_LEVEL, np.nextafter(PUBLISHED_LEVEL, 1))
+    assert [AsPublished(0.5, level, 0.5, 0.5, 0).reported for level in levels] == [True, True, False]

@@ -60,9 +60,7 @@ def verify_set(place: BackupPlace, target: str, name: str, identity: Path | None
 
 def _manage(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *arguments]
-    return subprocess.run(  # noqa: S603
-        command, env=environment, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
 
 
 def _last_line(text: str) -> str:

@@ -18,6 +18,7 @@ from scoring.language_models import (
     load_files,
     resolve,
 )
+from scoring.language_models.loading import read_tokenizer
 from tests.scoring.language_models import tiny
 
 NOBODY = "http://127.0.0.1:9"  # where no hub is
@@ -134,6 +135,7 @@ def test_a_tokenizer_that_needs_code_of_its_own_is_refused_and_the_code_not_run(
     (gpt2 / "own.py").write_text(f"open({str(gpt2 / 'ran')!r}, 'w').close()\nclass Own: pass\n")
     with pytest.raises(ModelRefused, match=r"auto_map in tokenizer_config\.json"):
         resolve(str(gpt2))
+    read_tokenizer(gpt2, "a scorer", {})
     assert not (gpt2 / "ran").exists()
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from scoring.language_models import resolve
 from scoring.refusals import Refused
+from scoring.training import finetuning
 from scoring.training.finetuning import clean_corpus, compare_parameters, cut_repeats, finetune_pair
 from scoring.training.loop import trainer_arguments
 from scoring.training.near_duplicates import _trigrams, drop_near_duplicates
@@ -155,6 +156,14 @@ def test_what_makes_no_pair_is_refused(corpora, tmp_path):
     ):
         with pytest.raises(Refused, match=words):
             finetune_pair(model, pair, tmp_path / "pair", settings)
+
+
+def test_the_revision_that_is_asked_for_is_looked_up(corpora, tmp_path, monkeypatch):
+    look_up = Mock(side_effect=Refused("there is no such revision"))
+    monkeypatch.setattr(finetuning, "resolve", look_up)
+    with pytest.raises(Refused, match="no such revision"):
+        finetune_pair("org/name", corpora, tmp_path / "pair", FineTuning(**QUICK), revision="v2")
+    look_up.assert_called_once_with("org/name", revision="v2")
 
 
 @pytest.mark.parametrize(
