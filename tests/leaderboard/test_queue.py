@@ -9,7 +9,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 
 from leaderboard.celery import app
-from leaderboard.models import Run, Work
+from leaderboard.models import Download, LanguageModel, Run, Work
 from leaderboard.services import queue
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.signs_of_life import count_waiting
@@ -53,6 +53,13 @@ def test_the_effective_celery_configuration_is_what_the_design_asks_for():
     assert app.conf.beat_schedule["watch"]["task"] == "leaderboard.tasks.watch"
     slice_seconds = django_settings.SLICE_SECONDS
     assert slice_seconds < app.conf.broker_transport_options["visibility_timeout"]
+
+
+def test_a_run_of_a_hubs_model_is_given_to_a_worker_once_its_files_are_here(run):
+    LanguageModel.objects.filter(pk=run.model_id).update(source=LanguageModel.Source.HUB)
+    assert not queue.own_work(Run).exists()
+    Download.objects.create(model=run.model, state=Work.State.DONE)
+    assert queue.own_work(Run).get() == run
 
 
 def test_work_that_was_never_sent_is_sent_once(run, sent):

@@ -366,6 +366,8 @@ def test_the_manifest_names_all_that_the_numbers_are_made_of(folder, rude):
     assert content["protocol"]["parameters"]["k"] == 3
     assert content["evaluation_set"]["licence"] == rude.protocol.evaluation_set.licence != ""
     assert content["prompt_scores"] == rude.prompt_scores.sha256
+    scores = content["artefacts"][rude.prompt_scores.sha256]
+    assert (scores["kind"], scores["schema_version"]) == ("scores", rude.prompt_scores.schema_version)
     assert content["code"]["version"] == "0.1.0"
     assert content["code"]["libraries"]["numpy"] == np.__version__
     entry = next(of for of in content["entries"] if of["model"]["slug"] == "cedar")
