@@ -5,13 +5,14 @@
 To import torch and transformers takes seconds, to fork a process that has them milliseconds. For each request on its
 control socket, which brings two sockets, it forks a warden. The warden enters namespaces and forks the process in the
 cage, which shuts itself in, tries its protections, and only then reads what it is asked to. The warden does nothing but
-end that process when the supervisor says so, or is gone, and say how it ended.
+end that process when the supervisor says so, or is gone, remove what it wrote, and say how it ended.
 """
 
 import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -75,6 +76,7 @@ def _keep_watch(request: dict[str, Any], work: socket.socket, watch: socket.sock
         if watch in ready:
             os.kill(child, signal.SIGKILL)
         _, wait_status = os.waitpid(child, 0)
+        shutil.rmtree(request["scratch"], ignore_errors=True)  # as the supervisor does, which may be gone
         code = os.waitstatus_to_exitcode(wait_status)
         number = -code if code < 0 else code - BY_SIGNAL if is_apart and code > BY_SIGNAL else 0
         message = {"signal": number} if number else {"status": code}

@@ -36,7 +36,7 @@ from scoring.evaluation_sets import build_starter
 from scoring.language_models import ModelRefused, load, resolve
 from scoring.likelihood import LikelihoodSettings, likelihoods_table, token_log_likelihoods
 from tests.faults.hostile_models import HONEST, copy_model, with_bomb, with_panic
-from tests.faults.worker import stretch
+from tests.faults.worker import stretch, wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -206,7 +206,7 @@ def test_a_limit_ends_the_work_and_its_process(limits, words):
     assert all(ends(process) for process in processes)
 
 
-def test_a_supervisor_that_is_killed_leaves_no_process_behind():
+def test_a_supervisor_that_is_killed_leaves_no_process_and_no_file_behind(tmp_path):
     code = (
         "import time\n"
         "from tests.faults.test_cage import *\n"
@@ -214,10 +214,14 @@ def test_a_supervisor_that_is_killed_leaves_no_process_behind():
         "    print(process_of(model._cage), flush=True)\n"
         "    model.likelihoods([str(n) for n in range(len(LONG))], LONG, SETTINGS)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as other:
+    command, environment = [sys.executable, "-c", code], os.environ | {"TMPDIR": str(tmp_path)}
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, env=environment) as other:
         process = int(other.stdout.readline())
+        assert list(tmp_path.glob("plumbline-cage-*"))
         other.kill()
     assert ends(process)
+    wait_until(lambda: not list(tmp_path.glob("plumbline-cage-*")), 20)
 
 
 def test_a_cage_that_answers_with_compressed_or_other_tables_is_not_believed():
