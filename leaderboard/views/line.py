@@ -12,6 +12,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
+from statistics import median
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -20,8 +21,9 @@ from leaderboard.views.clients import require_client
 
 LOOK_SECONDS = 0.02  # between two looks at whether another process has made the page
 ASK_SECONDS = 0.25  # between two looks at whether the reader still waits
-RECENT_PAGES = 20  # of a view, of which the slowest tells how long the next one may take
-FIRST_SECONDS = 0.5  # that a page is expected to take of a view that has made none
+RECENT_PAGES, RECENT_SECONDS = 20, 10.0  # of a view: what its last pages took tells how long the next one may take
+MARGIN = 2.0  # times their median: of pages made side by side one in a hundred takes longer
+FIRST_SECONDS = 0.5  # that a page is expected to take of a view that has made none of late
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, process
 RANGE = 2**62
 
@@ -37,7 +39,8 @@ class WaitingLine:
         self._guard = threading.Lock()
         self._free_makers, self._free_seats = makers, makers + places
         self._waiting: deque[threading.Event] = deque()
-        self._making_seconds: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT_PAGES))
+        # Of each view when its last pages were ready, and the seconds that each took.
+        self._last_pages: dict[Hashable, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=RECENT_PAGES))
 
     @contextmanager
     def take_seat(self) -> Iterator[None]:
@@ -53,9 +56,14 @@ class WaitingLine:
                 self._free_seats += 1
 
     def latest_start(self, view: Hashable, deadline: float) -> float:
-        """When a page of `view` has to be begun to be ready at the deadline, as long as such pages took of late."""
+        """When a page of `view` has to be begun to be ready at the deadline, by what such pages took of late.
+
+        A slow one counts for RECENT_SECONDS: were it remembered for longer, nobody might get to make a quicker one.
+        """
+        horizon = time.monotonic() - RECENT_SECONDS
         with self._guard:
-            return deadline - max(self._making_seconds[view], default=FIRST_SECONDS)
+            recent_seconds = [seconds for end, seconds in self._last_pages[view] if end > horizon]
+        return deadline - (MARGIN * median(recent_seconds) if recent_seconds else FIRST_SECONDS)
 
     @contextmanager
     def take_turn(self, request: HttpRequest, view: Hashable, deadline: float) -> Iterator[None]:
@@ -76,8 +84,9 @@ class WaitingLine:
             require_client(request)
             began = time.monotonic()
             yield
+            end = time.monotonic()
             with self._guard:
-                self._making_seconds[view].append(time.monotonic() - began)
+                self._last_pages[view].append((end, end - began))
         finally:
             with self._guard:
                 self._end_turn(turn)

@@ -125,10 +125,10 @@ def test_who_waits_too_long_is_told_so_and_nothing_is_made_for_them(settings):
 
 
 @pytest.mark.slow
-def test_waiting_ends_when_the_rest_of_the_time_is_what_such_a_page_took_of_late():
+def test_waiting_ends_when_the_rest_of_the_time_is_twice_what_such_a_page_took_of_late():
     queue, request = WaitingLine(1, 1), RequestFactory().get("/")
     with queue.take_turn(request, "slow", 0):
-        time.sleep(0.6)
+        time.sleep(0.3)
     with queue.take_turn(request, "quick", 0):
         pass
     with queue.take_turn(request, "quick", 0):
@@ -158,10 +158,14 @@ def test_who_waited_for_a_maker_that_gave_up_makes_the_page_only_while_there_is_
 
 
 @pytest.mark.slow
-def test_a_slow_page_is_forgotten_after_some_others_of_its_view(monkeypatch):
-    monkeypatch.setattr(line, "RECENT_PAGES", 2)
+@pytest.mark.parametrize(
+    ("name", "value", "others"), [("RECENT_PAGES", 2, (0, 0)), ("RECENT_SECONDS", 0, ()), ("RECENT_PAGES", 3, (0, 0))]
+)
+def test_a_slow_page_is_forgotten_after_others_of_its_view_and_after_some_time(monkeypatch, name, value, others):
+    monkeypatch.setattr(line, name, value)
+    monkeypatch.setattr(line, "FIRST_SECONDS", 0)
     queue, request = WaitingLine(1, 1), RequestFactory().get("/")
-    for seconds in (0.3, 0, 0):
+    for seconds in (0.3, *others):
         with queue.take_turn(request, "page", 0):
             time.sleep(seconds)
     with queue.take_turn(request, "page", 0):
