@@ -225,13 +225,13 @@ def test_a_service_that_is_away_has_no_verdict_and_is_asked_again(served, stage)
 
 
 def test_checks_are_due_by_the_schedule(served, monkeypatch, django_capture_on_commit_callbacks):
-    sent: list[ServiceCheck] = []
-    monkeypatch.setattr(service_checks, "enqueue", sent.append)
+    messages: list[ServiceCheck] = []
+    monkeypatch.setattr(service_checks, "enqueue", messages.append)
     assert not service_checks.is_due(served)
     Service.objects.update(asked_at=timezone.now() - timedelta(days=2))
     with django_capture_on_commit_callbacks(execute=True):
         service_checks.request_due_service_checks()
-    assert [check.trigger for check in sent] == [ServiceCheck.Trigger.SCHEDULE]
+    assert [check.trigger for check in messages] == [ServiceCheck.Trigger.SCHEDULE]
     service_checks.request_due_service_checks()
     assert ServiceCheck.objects.count() == 1
 
