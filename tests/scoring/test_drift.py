@@ -1025,6 +1025,13 @@ def test_a_check_says_what_it_can_detect_and_finds_that(noise, least):
     )
 
 
+@pytest.mark.parametrize(("count", "flips"), [(1, None), (2, 2)])
+def test_a_check_is_said_to_detect_no_more_label_flips_than_there_are_texts(count, flips):
+    scores = np.full((count, 1), 0.1)
+    (known,) = compare(Reference(scores[None]), scores, ["a"], [()] * count, NO_MEASURES, SAME).detectable
+    assert known.flips == flips
+
+
 # Real scorers, and what the documentation shows
 
 
