@@ -138,8 +138,9 @@ load: $(VENV)/.dev ## boards of 1,000 and of 10,000 models under load behind Cad
 miniatures: $(VENV)/.run ## train the bundled models that are missing (under an hour on two cores)
 	$(BIN)/python -m scoring.training.miniatures --data $(or $(PLUMBLINE_DATA),var/data)
 
-# One lock for every Python that pyproject.toml allows; uv leaves versions as they are while they fit.
-COMPILE = $(VENV)/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-package torch \
+# One lock for every Python that pyproject.toml allows, and one version of a package for all of them where there is one:
+# what is tested on one Python runs on the others. uv leaves versions as they are while they fit.
+COMPILE = $(VENV)/lock/bin/uv pip compile --quiet --universal --fork-strategy fewest --generate-hashes --no-emit-package torch \
 	--custom-compile-command "make lock" $(NEWER)
 # The lock of tests repeats what requirements.lock pins under a condition: they may need it without.
 lock: ## pin what pyproject.toml asks for: all of it, the site alone, and what tests need beside it

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from packaging.requirements import Requirement
 
 LIBRARIES = (
     *("numpy", "scipy", "pyarrow", "torch", "transformers", "tokenizers", "safetensors"),
@@ -57,8 +58,15 @@ def environment_pinned() -> dict[str, str]:
 
 
 def read_pins(lock: str) -> dict[str, str]:
-    """The version of each package that the text of a lock names; hashes, markers and comments are passed over."""
-    return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", lock, re.MULTILINE))
+    """The version of each package that the text of a lock names for this Python; hashes are passed over."""
+    lines = re.findall(r"^[A-Za-z0-9].*==[^\\\n]*", lock, re.MULTILINE)
+    requirements = [Requirement(line) for line in lines]
+    return {
+        requirement.name: specifier.version
+        for requirement in requirements
+        for specifier in requirement.specifier
+        if requirement.marker is None or requirement.marker.evaluate()
+    }
 
 
 def _python() -> str:

@@ -308,6 +308,13 @@ def test_the_board_pins_what_its_lock_says_and_runs_it_here():
     assert build.environment_here() == pins
 
 
+def test_of_versions_that_a_lock_pins_for_different_pythons_the_one_for_this_python_counts():
+    lines = ["numpy==2.4.6 ; python_full_version < '3.0' \\", "numpy==2.5.5 ; python_full_version >= '3.0' \\"]
+    for order in (lines, lines[::-1]):
+        lock = "\n".join(["# made", *order, "    --hash=sha256:00==", "    # via scipy", "torch==2.13.0+cpu"])
+        assert build.read_pins(lock) == {"numpy": "2.5.5", "torch": "2.13.0+cpu"}
+
+
 @pytest.mark.slow
 def test_a_worker_that_fell_silent_is_named_as_away_until_it_is_back(two_hosts, client, admin_user):
     beta = Worker.objects.filter(host="beta")
