@@ -31,3 +31,10 @@ def when_ready(server: Any) -> None:
 def post_fork(_server: Any, _worker: Any) -> None:
     """Keep the memory of a process flat."""
     ctypes.CDLL(None).mallopt(ARENAS, MOST_ARENAS)
+
+
+def post_worker_init(_worker: Any) -> None:
+    """Give pages that are made anew their threads: what forks must not have any yet."""
+    from leaderboard.views.keeping import line
+
+    line().start_threads()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import cache, wraps
 from typing import Any
 from urllib.parse import urlencode
@@ -22,6 +23,7 @@ from leaderboard.views.polling import SEEN, stamp_of
 View = Callable[..., HttpResponse]
 PERSONAL = (settings.SESSION_COOKIE_NAME, CookieStorage.cookie_name)
 RETRY_SECONDS = 3  # after which a line that was full has passed
+WAY_SECONDS = 0.25  # of the time that a reader waits: for the way here and back, in a process with much to do
 
 
 @cache
@@ -48,10 +50,10 @@ def keep_page(
         def answer(request: HttpRequest, make: Callable[[], HttpResponse]) -> HttpResponse:
             if settings.DEBUG:
                 return make()
-            deadline = time.monotonic() + settings.PAGE_WAIT_SECONDS
+            deadline = time.monotonic() + max(0.0, settings.PAGE_WAIT_SECONDS - WAY_SECONDS)
             if any(name in request.COOKIES for name in own) or SEEN in request.headers:
                 with line().take_seat(), line().take_turn(request, view, deadline):
-                    return make()
+                    return make()  # however long that takes: it is kept for nobody
             name, stamp = name_page(request), stamp_text(stamp_of(request), shows_progress)
             page = read_page(name)
             if page and page.stamp == stamp:
@@ -71,17 +73,23 @@ def keep_page(
                 page = read_page(name)
                 return page is not None and page.stamp == stamp
 
+            def make_and_keep() -> HttpResponse:
+                with share_reading(stamp_of(request).kept):
+                    response = make()
+                if response.status_code != 200 or response.streaming:
+                    return response
+                patch_vary_headers(response, varies)
+                return send_page(keep_answer(name, request, response, stamp, shows_progress), request)
+
             latest_start = line().latest_start(view, deadline)
-            with line().take_seat(), sole_maker(name, is_ready, deadline, latest_start) as is_maker:
+            with ExitStack() as place:
+                place.enter_context(line().take_seat())
+                is_maker = place.enter_context(sole_maker(name, is_ready, deadline, latest_start))
                 if not is_maker and (page := read_page(name)):
                     return send_page(page, request)
-                with line().take_turn(request, view, deadline):
-                    with share_reading(stamp_of(request).kept):
-                        response = make()
-                    if response.status_code != 200 or response.streaming:
-                        return response
-                    patch_vary_headers(response, varies)
-                    return send_page(keep_answer(name, request, response, stamp, shows_progress), request)
+                place.enter_context(line().take_turn(request, view, deadline))
+                str(request.csp_nonce)  # type: ignore[attr-defined] # now: the page may be made after the request's end
+                return line().make(make_and_keep, place.pop_all(), deadline)
 
         @wraps(view)
         def page_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -1,23 +1,28 @@
 """Who may make a page now: one maker for each page, few makers at a time, and a short line of those who wait.
 
 A page costs the time of a core. More of them at a time than there are cores only keep each other waiting, and a line
-that is longer than its readers' patience makes pages for nobody.
+that is longer than its readers' patience makes pages for nobody. A reader is answered in time whatever a page takes:
+the maker of a page that is kept has a thread of its own, and what comes too late is there for whoever asks again.
 """
 
 import fcntl
+import logging
 import os
 import struct
 import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from statistics import median
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.db import close_old_connections
+from django.http import Http404, HttpRequest, HttpResponse
 
-from leaderboard.views.clients import require_client
+from leaderboard.views.clients import ClientGone, require_client
 
 LOOK_SECONDS = 0.02  # between two looks at whether another process has made the page
 ASK_SECONDS = 0.25  # between two looks at whether the reader still waits
@@ -26,6 +31,8 @@ MARGIN = 2.0  # times their median: of 749 pages made side by side 2 took longer
 FIRST_SECONDS = 0.5  # that a page is expected to take of a view that has made none of late
 FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, process
 RANGE = 2**62
+
+logger = logging.getLogger(__name__)
 
 
 class BoardBusy(Exception):
@@ -37,10 +44,30 @@ class WaitingLine:
 
     def __init__(self, makers: int, places: int) -> None:
         self._guard = threading.Lock()
-        self._free_makers, self._free_seats = makers, makers + places
+        self._makers, self._free_makers, self._free_seats = makers, makers, makers + places
+        self._threads: ThreadPoolExecutor | None = None
         self._waiting: deque[threading.Event] = deque()
         # Of each view when its last pages were ready, and the seconds that each took.
         self._last_pages: dict[Hashable, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=RECENT_PAGES))
+
+    def start_threads(self) -> None:
+        """Make pages in threads of their own from now on, one for each maker. No process forks after that."""
+        self._threads = ThreadPoolExecutor(self._makers, thread_name_prefix="maker")
+
+    def make(self, make: Callable[[], HttpResponse], place: ExitStack, deadline: float) -> HttpResponse:
+        """What `make` returns, or raises; the place in the line, with its turn, is given up when it ends.
+
+        Raises BoardBusy at the deadline, and the maker goes on. Without threads `make` takes the time that it takes.
+        """
+        if self._threads is None:
+            with place:
+                return make()
+        page = self._threads.submit(copy_context().run, make_apart, make, place)
+        wait([page], max(0.0, deadline - time.monotonic()))
+        if page.done():
+            return page.result()
+        page.add_done_callback(log_failure)
+        raise BoardBusy
 
     @contextmanager
     def take_seat(self) -> Iterator[None]:
@@ -98,6 +125,23 @@ class WaitingLine:
             self._waiting.popleft().set()
         else:
             self._free_makers += 1
+
+
+def make_apart(make: Callable[[], HttpResponse], place: ExitStack) -> HttpResponse:
+    """What `make` returns in a thread that no request has: its database connection is kept as that of a request is."""
+    with place:
+        close_old_connections()
+        try:
+            return make()
+        finally:
+            close_old_connections()
+
+
+def log_failure(page: Future[HttpResponse]) -> None:
+    """Log what broke the making of a page that nobody waits for any more."""
+    error = page.exception()
+    if error and not isinstance(error, (ClientGone, Http404)):
+        logger.error("a page that came too late could not be made", exc_info=error)
 
 
 def await_turn(turn: threading.Event, request: HttpRequest, deadline: float) -> None:

@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.core.cache import caches
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.test import RequestFactory
 
 from leaderboard.api import front
+from leaderboard.middleware import ContentPolicy
 from leaderboard.queries.stamp import Stamp
 from leaderboard.views import keeping, line
 from leaderboard.views.clients import ClientGone
@@ -51,9 +52,13 @@ class Page:
             self.at_once -= 1
         return HttpResponse(f"state {request.board_stamp.kept}")
 
+    @staticmethod
+    def fail(_request):
+        raise ValueError("no such slice")
+
     def ask(self, path="/x/", state="1", **environment):
         request = RequestFactory().get(path, **environment)
-        request.board_stamp, request.resolver_match = Stamp(state, ""), None
+        request.board_stamp, request.resolver_match, request.csp_nonce = Stamp(state, ""), None, ""
         return self.view(request)
 
 
@@ -122,6 +127,80 @@ def test_who_waits_too_long_is_told_so_and_nothing_is_made_for_them(settings):
         page.gate.set()
         assert first.result().status_code == 200
     assert page.calls == 1
+
+
+@pytest.fixture
+def _threads(settings):
+    settings.PAGE_MAKERS, settings.PAGE_LINE = 1, 0
+    keeping.line().start_threads()
+    yield
+    keeping.line()._threads.shutdown()
+
+
+@pytest.mark.usefixtures("_threads")
+def test_who_asked_is_told_in_time_and_finds_the_page_when_asking_again(settings, monkeypatch):
+    monkeypatch.setattr(keeping, "WAY_SECONDS", 0.2)
+    settings.PAGE_WAIT_SECONDS = 0.7
+    page = Page()
+    began = time.monotonic()
+    refused = page.ask()
+    assert time.monotonic() - began >= 0.5
+    assert (refused.status_code, refused["Retry-After"]) == (503, str(keeping.RETRY_SECONDS))
+    assert page.at_once == 1  # its maker goes on, and keeps its seat
+    assert page.ask("/2/").status_code == 503
+    page.gate.set()
+    wait_until(lambda: keeping.line()._free_seats)
+    assert (page.ask().content, page.calls) == (b"state 1", 1)
+    assert page.ask("/2/").status_code == 200
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize(
+    ("error", "is_logged"), [(OSError("the disk is full"), True), (ClientGone(), False), (Http404(), False)]
+)
+def test_a_page_that_nobody_waits_for_any_more_and_that_fails_is_logged(settings, caplog, error, is_logged):
+    settings.PAGE_WAIT_SECONDS = 0.0
+    gate = threading.Event()
+
+    def fail(_request):
+        assert gate.wait(SOON)
+        raise error
+
+    page = Page()
+    page.view = keep_page(reads=None)(fail)
+    assert page.ask().status_code == 503
+    gate.set()
+    wait_until(lambda: keeping.line()._free_seats)
+    keeping.line()._threads.shutdown()
+    assert ("a page that came too late could not be made" in caplog.text) is is_logged
+
+
+@pytest.mark.usefixtures("_threads")
+def test_a_page_that_is_made_after_the_answer_has_the_nonce_of_its_scripts(settings):
+    settings.PAGE_WAIT_SECONDS = 0.0
+    gate, page, request = threading.Event(), Page(), RequestFactory().get("/x/")
+    request.board_stamp, request.resolver_match = Stamp("1", ""), None
+
+    def make(request):
+        assert gate.wait(SOON)
+        return HttpResponse(request.csp_nonce)
+
+    page.view = keep_page(reads=None)(make)
+    assert ContentPolicy(page.view)(request).status_code == 503
+    gate.set()
+    wait_until(lambda: keeping.line()._free_seats)
+    kept = page.ask()
+    assert f"script-src 'nonce-{kept.content.decode()}'" in kept["Content-Security-Policy"]
+
+
+@pytest.mark.usefixtures("_threads")
+def test_an_error_of_a_maker_is_the_error_of_whoever_asked(settings):
+    settings.PAGE_WAIT_SECONDS = SOON
+    page = Page()
+    page.view = keep_page(reads=None)(Page.fail)
+    with pytest.raises(ValueError, match="no such slice"):
+        page.ask()
+    assert keeping.line()._free_seats == 1
 
 
 @pytest.mark.slow
