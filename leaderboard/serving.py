@@ -33,8 +33,9 @@ def post_fork(_server: Any, _worker: Any) -> None:
     ctypes.CDLL(None).mallopt(ARENAS, MOST_ARENAS)
 
 
-def post_worker_init(_worker: Any) -> None:
+def post_worker_init(worker: Any) -> None:
     """Give pages that are made anew their threads: what forks must not have any yet."""
-    from leaderboard.views.keeping import line
+    if worker.app.app_uri == wsgi_app:  # and no other application, as `make load` compares with
+        from leaderboard.views.keeping import line
 
-    line().start_threads()
+        line().start_threads()
