@@ -29,6 +29,7 @@ PROXY = """{
 	reverse_proxy 127.0.0.1:%d {
 		transport http {
 			keepalive 30s
+			keepalive_idle_conns_per_host 512
 		}
 	}
 }
