@@ -117,15 +117,28 @@ def anew_table(environment: dict[str, str], limit: dict[int, float]) -> None:
     with serve(environment) as (port, _):
         paths = list(itertools.islice(new_pages(), 100_000))
         for number, connections in enumerate(CONNECTIONS):
-            report = read_pages(port, paths[number * 30_000 :], connections, SECONDS)
+            report = read_pages(port, paths[number * 20_000 :], connections, SECONDS)
             print_line("new pages", connections, report, limit.get(connections, 0))
-            answers, late = report.percentiles(), report.late
-            print(
-                f"<!-- of all {report.count} answers, refusals too: p50 {answers[0]:.0f}, longest {answers[3]:.0f} ms; "
-                f"{late.total()} came after more than {PATIENCE:g} s, within {len(late)} different seconds -->"
-            )
-        report = read_pages(port, paths[95_000:], 100, SECONDS, 40)
+            print_late(report)
+
+        async def publish() -> None:
+            await asyncio.to_thread(manage, environment, "shell", "-c", PUBLISH)
+
+        report = read_pages(port, paths[60_000:], 100, SECONDS, beside=publish)
+        print_line("new pages, beside a publication", 100, report, limit.get(100, 0))
+        print_late(report)
+        report = read_pages(port, paths[80_000:], 100, SECONDS, 40)
         print_line("new pages, 40 a second (open loop)", 100, report, limit.get(100, 0))
+        print_late(report)
+
+
+def print_late(report: Report) -> None:
+    """How many answers, refusals too, came after readers' patience."""
+    p50, _, _, longest = report.percentiles()
+    print(
+        f"<!-- of all {report.count} answers, refusals too: p50 {p50:.0f}, longest {longest:.0f} ms; "
+        f"{report.late.total()} came after more than {PATIENCE:g} s, within {len(report.late)} different seconds -->"
+    )
 
 
 def mixed_table(environment: dict[str, str], limit: dict[int, float]) -> None:

@@ -11,7 +11,7 @@ import re
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -112,7 +112,7 @@ def read_pages(
     seconds: float,
     rate: float = 0.0,
     keeps_bodies: bool = False,
-    beside: Callable[[], asyncio.Future] | None = None,
+    beside: Callable[[], Awaitable[None]] | None = None,
 ) -> Report:
     """Ask for these pages in turn, at `rate` a second, or where that is 0 as fast as answers come.
 
