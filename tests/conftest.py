@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -44,12 +44,12 @@ def pytest_configure() -> None:
     small_answers.most = large_answers.most = ready_pages.most = 0
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Give markers that follow from others.
 
     `slow` to what is marked `slow_cases`, but for the first case of each such test; and `databases` to what runs on
-    PostgreSQL: what uses the database of the tests, unless it is marked `either_database`.
+    PostgreSQL: what uses the database of the tests, unless it is marked `either_database`. What is `longest` begins.
     """
     quick: set[str] = set()
     for item in items:
@@ -60,6 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         uses_database = item.get_closest_marker("django_db") or "db" in getattr(item, "fixturenames", ())
         if uses_database and test.startswith(ON_DATABASES) and not item.get_closest_marker("either_database"):
             item.add_marker(pytest.mark.databases)
+    yield
+    items.sort(key=lambda item: item.get_closest_marker("longest") is None)  # after plugins, which sort by databases
 
 
 FORGET_RELEASE = "DELETE FROM leaderboard_release"  # each run notes the code of its own

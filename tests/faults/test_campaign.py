@@ -26,8 +26,9 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.databases
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="costs a minute or two: the run on PostgreSQL has it")
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="costs some minutes: the run on PostgreSQL has it")
 def test_a_board_endures_twenty_faults_in_all_phases_of_work(folder: Path):
     command = [sys.executable, "-m", "tests.faults.campaign", "--quick", "--boards", "1", "--folder", str(folder)]
     command += ["--count", str(FAULTS), "--seed", str(SEED), "--database", connection.vendor]

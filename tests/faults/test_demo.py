@@ -85,6 +85,7 @@ def test_it_ends_all_that_it_started_when_it_is_told_to_end_as_it_starts(tmp_pat
         assert list_processes(tmp_path / "demo-drift") == []
 
 
+@pytest.mark.longest
 def test_a_retrained_scorer_an_edited_lexicon_and_a_replaced_model_are_noticed(tmp_path):
     with play_on_terminal(tmp_path) as (process, terminal):
         output = read_until(terminal, "The board goes on until Ctrl-C ends it")

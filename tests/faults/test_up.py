@@ -118,6 +118,7 @@ def sign_up(board: Board) -> str:
         return client.get(link).text
 
 
+@pytest.mark.longest
 def test_one_command_brings_a_board_that_fills_itself_heals_stops_and_keeps_its_data(start):
     board = start()
     board.wait_for("Plumbline is at", 300)
