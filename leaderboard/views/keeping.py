@@ -37,8 +37,9 @@ def keep_page(
 ) -> Callable[[View], View]:
     """Decorate a view of what the board knows, which depends on nothing but its state and the address.
 
-    The answer carries an ETag of both, and is taken from the store where it is there. Else one maker makes it, while
-    others wait for that; who would wait too long gets the last page of that address, or a 503 where there is none.
+    The answer carries an ETag of both, and is taken from the store where it is there. Else one maker makes it; others
+    get the last page of that address meanwhile, or wait where there is none. Whoever would wait too long gets the last
+    page, or a 503.
     shows_progress: whether the page shows the progress of work. personal: whether who is signed in, or has a message
     to read, gets a page of their own. reads: the parameters that the page depends on; an address with others leads to
     the one without them. None: others are refused before it comes to this view.
@@ -60,14 +61,19 @@ def keep_page(
                 return send_page(page, request)
             require_client(request)
             try:
-                return make_once(request, make, name, stamp, deadline)
+                return make_once(request, make, name, stamp, deadline, patience=0.0 if page else deadline)
             except BoardBusy:
                 if page is None:
                     raise
                 return send_page(page, request)
 
         def make_once(
-            request: HttpRequest, make: Callable[[], HttpResponse], name: str, stamp: str, deadline: float
+            request: HttpRequest,
+            make: Callable[[], HttpResponse],
+            name: str,
+            stamp: str,
+            deadline: float,
+            patience: float,  # until when to wait for another maker
         ) -> HttpResponse:
             def is_ready() -> bool:
                 page = read_page(name)
@@ -84,7 +90,7 @@ def keep_page(
             latest_start = line().latest_start(view, deadline)
             with ExitStack() as place:
                 place.enter_context(line().take_seat())
-                is_maker = place.enter_context(sole_maker(name, is_ready, deadline, latest_start))
+                is_maker = place.enter_context(sole_maker(name, is_ready, patience, latest_start))
                 if not is_maker and (page := read_page(name)):
                     return send_page(page, request)
                 place.enter_context(line().take_turn(request, view, deadline))

@@ -270,6 +270,23 @@ def test_in_a_full_line_the_last_page_is_better_than_none_and_says_of_which_stat
     assert page.ask("/1/", "2").content == b"state 2"
 
 
+def test_while_a_page_is_made_again_others_get_the_last_one_and_do_not_wait(settings):
+    settings.PAGE_WAIT_SECONDS = SOON
+    page = Page()
+    page.gate.set()
+    old = page.ask(state="1")
+    page.gate.clear()
+    with ThreadPoolExecutor(1) as readers:
+        maker = readers.submit(page.ask, state="2")
+        wait_until(lambda: page.at_once)
+        began = time.monotonic()
+        assert {page.ask(state="2").content for _ in range(20)} == {old.content}
+        assert time.monotonic() - began < SOON / 2
+        page.gate.set()
+        assert maker.result().content == b"state 2"
+    assert page.calls == 2
+
+
 @pytest.mark.slow
 def test_who_left_while_waiting_is_dropped_and_leaves_the_line_to_others(settings):
     settings.PAGE_MAKERS, settings.PAGE_LINE, settings.PAGE_WAIT_SECONDS = 1, 1, SOON
