@@ -1,8 +1,9 @@
 """Who may make a page now: one maker for each page, few makers at a time, and a short line of those who wait.
 
 A page costs the time of a core. More of them at a time than there are cores only keep each other waiting, and a line
-that is longer than its readers' patience makes pages for nobody. A reader is answered in time whatever a page takes:
-the maker of a page that is kept has a thread of its own, and what comes too late is there for whoever asks again.
+that is longer than its readers' patience makes pages for nobody. While others wait, a reader is answered in time
+whatever a page takes: the maker of a page that is kept has a thread of its own, and what comes too late is there for
+whoever asks again.
 """
 
 import fcntl
@@ -44,7 +45,8 @@ class WaitingLine:
 
     def __init__(self, makers: int, places: int) -> None:
         self._guard = threading.Lock()
-        self._makers, self._free_makers, self._free_seats = makers, makers, makers + places
+        self._makers, self._places = makers, places
+        self._free_makers, self._free_seats = makers, makers + places
         self._threads: ThreadPoolExecutor | None = None
         self._waiting: deque[threading.Event] = deque()
         # Of each view when its last pages were ready, and the seconds that each took.
@@ -57,17 +59,20 @@ class WaitingLine:
     def make(self, make: Callable[[], HttpResponse], place: ExitStack, deadline: float) -> HttpResponse:
         """What `make` returns, or raises; the place in the line, with its turn, is given up when it ends.
 
-        Raises BoardBusy at the deadline, and the maker goes on. Without threads `make` takes the time that it takes.
+        Raises BoardBusy from the deadline on, once others wait for a turn, and the maker goes on: whoever is alone
+        waits for the page. Without threads `make` takes the time that it takes.
         """
         if self._threads is None:
             with place:
                 return make()
         page = self._threads.submit(copy_context().run, make_apart, make, place)
         wait([page], max(0.0, deadline - time.monotonic()))
-        if page.done():
-            return page.result()
-        page.add_done_callback(log_failure)
-        raise BoardBusy
+        while not page.done():
+            if self._free_seats < self._places:
+                page.add_done_callback(log_failure)
+                raise BoardBusy
+            wait([page], ASK_SECONDS)
+        return page.result()
 
     @contextmanager
     def take_seat(self) -> Iterator[None]:

@@ -5,12 +5,14 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from django.core.cache import caches
 from django.http import Http404, HttpResponse
 from django.test import RequestFactory
 
+from leaderboard import serving
 from leaderboard.api import front
 from leaderboard.middleware import ContentPolicy
 from leaderboard.queries.stamp import Stamp
@@ -131,13 +133,38 @@ def test_who_waits_too_long_is_told_so_and_nothing_is_made_for_them(settings):
 
 @pytest.fixture
 def _threads(settings):
-    settings.PAGE_MAKERS, settings.PAGE_LINE = 1, 0
+    settings.PAGE_MAKERS, settings.PAGE_LINE = 1, 1
     keeping.line().start_threads()
     yield
     keeping.line()._threads.shutdown()
 
 
+@pytest.fixture
+def _crowd(_threads):
+    with keeping.line().take_seat():  # somebody else, who waits for a turn
+        yield
+
+
+@pytest.mark.parametrize(("application", "has_threads"), [("leaderboard.wsgi", True), ("tests.load.empty", False)])
+def test_gunicorn_gives_the_pages_of_the_site_threads_and_no_other_application(application, has_threads):
+    serving.post_worker_init(SimpleNamespace(app=SimpleNamespace(app_uri=application)))
+    assert (keeping.line()._threads is not None) is has_threads
+
+
 @pytest.mark.usefixtures("_threads")
+def test_who_is_alone_waits_for_a_page_however_long_it_takes(settings):
+    settings.PAGE_WAIT_SECONDS = 0.0
+    page = Page()
+    with ThreadPoolExecutor(1) as readers:
+        answer = readers.submit(page.ask)
+        wait_until(lambda: page.at_once)
+        time.sleep(0.05)
+        assert not answer.done()
+        page.gate.set()
+        assert answer.result().status_code == 200
+
+
+@pytest.mark.usefixtures("_crowd")
 def test_who_asked_is_told_in_time_and_finds_the_page_when_asking_again(settings, monkeypatch):
     monkeypatch.setattr(keeping, "WAY_SECONDS", 0.2)
     settings.PAGE_WAIT_SECONDS = 0.7
@@ -154,7 +181,7 @@ def test_who_asked_is_told_in_time_and_finds_the_page_when_asking_again(settings
     assert page.ask("/2/").status_code == 200
 
 
-@pytest.mark.usefixtures("_threads")
+@pytest.mark.usefixtures("_crowd")
 @pytest.mark.parametrize(
     ("error", "is_logged"), [(OSError("the disk is full"), True), (ClientGone(), False), (Http404(), False)]
 )
@@ -175,7 +202,7 @@ def test_a_page_that_nobody_waits_for_any_more_and_that_fails_is_logged(settings
     assert ("a page that came too late could not be made" in caplog.text) is is_logged
 
 
-@pytest.mark.usefixtures("_threads")
+@pytest.mark.usefixtures("_crowd")
 def test_a_page_that_is_made_after_the_answer_has_the_nonce_of_its_scripts(settings):
     settings.PAGE_WAIT_SECONDS = 0.0
     gate, page, request = threading.Event(), Page(), RequestFactory().get("/x/")
@@ -200,7 +227,7 @@ def test_an_error_of_a_maker_is_the_error_of_whoever_asked(settings):
     page.view = keep_page(reads=None)(Page.fail)
     with pytest.raises(ValueError, match="no such slice"):
         page.ask()
-    assert keeping.line()._free_seats == 1
+    assert keeping.line()._free_seats == 2
 
 
 @pytest.mark.slow
