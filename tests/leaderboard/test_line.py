@@ -216,8 +216,8 @@ def test_a_page_that_is_made_after_the_answer_has_the_nonce_of_its_scripts(setti
     assert ContentPolicy(page.view)(request).status_code == 503
     gate.set()
     wait_until(lambda: keeping.line()._free_seats)
-    kept = page.ask()
-    assert f"script-src 'nonce-{kept.content.decode()}'" in kept["Content-Security-Policy"]
+    later_answer = page.ask()
+    assert f"script-src 'nonce-{later_answer.content.decode()}'" in later_answer["Content-Security-Policy"]
 
 
 @pytest.mark.usefixtures("_threads")
