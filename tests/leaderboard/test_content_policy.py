@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("lasting_board")]
 HEADER, REPORT_ONLY = "Content-Security-Policy", "Content-Security-Policy-Report-Only"
 MODEL = f"/models/{CAUSAL}/"
 SCRIPT = re.compile(r"<script\b([^>]*)>")
+ONE_NONCE = re.compile(r"'nonce-[\w+/=-]{22,}'")
 
 
 @pytest.fixture
@@ -50,7 +51,9 @@ def faults(path: str, answer) -> list[str]:
     wrong += [tag for tag in SCRIPT.findall(html) if " src=" not in tag and "application/json" not in tag]
     wrong += re.findall(r"<[a-z][^>]*\son[a-z]+=|javascript:", html)
     expected = "'self'" if path.startswith("/admin/") else " ".join(f"'nonce-{nonce}'" for nonce in nonces(answer))
-    return wrong if policy["script-src"] == expected else [*wrong, policy["script-src"]]
+    # A page without scripts may have the nonce of the page that could not be made: no text can know it.
+    is_unused = not nonces(answer) and ONE_NONCE.fullmatch(policy["script-src"])
+    return wrong if policy["script-src"] == expected or is_unused else [*wrong, policy["script-src"]]
 
 
 @pytest.mark.slow
