@@ -13,6 +13,7 @@ from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.identities import free_slug, identity_on_hub, take_over
 from leaderboard.services.served import inspect_service, store_service
 from scoring.language_models import ModelRefused, Precision, ResolvedModel, list_bundled
+from scoring.language_models.revisions import folder_revision
 from scoring.refusals import Refused
 from scoring.served import CompletionsServer
 
@@ -108,11 +109,15 @@ def add_served(
 
 
 def add_bundled() -> list[LanguageModel]:
-    """Enter the models that come with Plumbline."""
-    folders = list_bundled()
-    models = resolve_folders(folders)
+    """The models that come with Plumbline; those that have no row are read, and entered."""
     source = LanguageModel.Source.BUNDLED
-    return [enter(model, source, folder.name, folder.name)[0] for model, folder in zip(models, folders, strict=True)]
+    rows = LanguageModel.objects.filter(source=source, interface=LanguageModel.Interface.TEXT, precision="")
+    entries = {(model.location, model.revision): model for model in rows}
+    keys = {folder: (folder.name, folder_revision(folder)) for folder in list_bundled()}
+    missing = [folder for folder, key in keys.items() if key not in entries]
+    for folder, model in zip(missing, resolve_folders(missing) if missing else (), strict=True):
+        entries[keys[folder]] = enter(model, source, folder.name, folder.name)[0]
+    return [entries[key] for key in keys.values()]
 
 
 def name_as_run(name: str, interface: str, precision: str) -> str:

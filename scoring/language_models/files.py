@@ -1,25 +1,27 @@
-"""Models as files: one hash for all that lies in a folder, GGUF files, and the licences that files name."""
+"""Models as files: GGUF files, and the licences that files name."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from huggingface_hub import ModelCard
-from transformers import AutoConfig, PretrainedConfig
 
-from scoring.artefacts import sha256
 from scoring.language_models.configuration import briefly
 from scoring.language_models.gguf_header import GgufHeader, read_gguf_header
 from scoring.language_models.refusals import ModelRefused
 
-RELEVANT = (".json", ".txt", ".model", ".safetensors", ".jinja")
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
 LONGEST_CARD = 2**20  # bytes
 
 
-def read_gguf(path: Path) -> tuple[GgufHeader, PretrainedConfig]:
+def read_gguf(path: Path) -> tuple[GgufHeader, "PretrainedConfig"]:
     """The header of a GGUF file and then, once it was checked, its configuration. Raises ModelRefused."""
+    from transformers import AutoConfig  # takes seconds, and whoever reads cards needs only what is below
+
     header = read_gguf_header(path)
     try:
         with alone(path) as folder:
@@ -51,15 +53,3 @@ def licence_of_card(path: Path) -> str:
         return str(ModelCard.load(path).data.to_dict().get("license") or "")
     except Exception:  # noqa: BLE001 - a card that cannot be read names no licence, and is no reason to refuse weights
         return ""
-
-
-def folder_revision(folder: Path) -> str:
-    """`sha256:` and a hash of the names and contents of the folder's relevant files."""
-    files = sorted(path for path in folder.iterdir() if path.suffix in RELEVANT and path.is_file())
-    lines = [f"{sha256(path)}  {path.name}" for path in files]
-    return f"sha256:{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}"
-
-
-def file_revision(path: Path) -> str:
-    """`sha256:` and the hash of one file."""
-    return f"sha256:{sha256(path)}"

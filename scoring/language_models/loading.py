@@ -24,12 +24,13 @@ from scoring.language_models.chat_template import find_template
 from scoring.language_models.configuration import briefly, read_configuration
 from scoring.language_models.description import Architecture
 from scoring.language_models.downloads import check_unchanged
-from scoring.language_models.files import alone, file_revision, folder_revision, read_gguf
+from scoring.language_models.files import alone, read_gguf
 from scoring.language_models.hub import PUBLIC_HUB, fetch
 from scoring.language_models.package import read_package
 from scoring.language_models.precision import Precision
 from scoring.language_models.quantisation import check_stored, finish, is_quantised, prepare_configuration
 from scoring.language_models.refusals import ModelRefused, RevisionChanged
+from scoring.language_models.revisions import file_revision, folder_revision
 from scoring.language_models.spreading import free_on_devices, main_device, spread
 from scoring.language_models.tokenizer_rules import check_tokenizer
 from scoring.language_models.weights import refuse_excess

@@ -1,17 +1,24 @@
 """From what a person writes to a model with a pinned revision."""
 
+from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils._validators import validate_repo_id
 
-from scoring.language_models.describing import describe
-from scoring.language_models.description import Describe, ResolvedModel
+from scoring.language_models.description import Describe, Description, ResolvedModel
 from scoring.language_models.downloads import declared_size
-from scoring.language_models.files import file_revision, folder_revision
 from scoring.language_models.hub import PUBLIC_HUB, pin
 from scoring.language_models.refusals import ModelRefused
+from scoring.language_models.revisions import file_revision, folder_revision
+
+
+def describe_here(path: Path, name: str, files: Collection[str]) -> Description:
+    """As `describing.describe`, in this process."""
+    from scoring.language_models.describing import describe  # with torch, which whoever asks a cage does without
+
+    return describe(path, name, files)
 
 
 def resolve(
@@ -20,7 +27,7 @@ def resolve(
     revision: str | None = None,
     endpoint: str = PUBLIC_HUB,
     token: str | None = None,
-    describe: Describe = describe,
+    describe: Describe = describe_here,
 ) -> ResolvedModel:
     """What `ref` means: an existing folder or GGUF file, else a hub id, at `revision` (a branch, tag or commit).
 
@@ -49,7 +56,7 @@ def resolve_hub(
     endpoint: str = PUBLIC_HUB,
     token: str | None = None,
     patience: float | None = None,
-    describe: Describe = describe,
+    describe: Describe = describe_here,
 ) -> ResolvedModel:
     """What the hub id `ref` means, whatever lies on this machine; nothing of it is kept here.
 

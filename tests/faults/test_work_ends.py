@@ -22,7 +22,7 @@ from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.language_models import add_model
 from leaderboard.services.queue import sweep
 from scoring.language_models import BUNDLED
-from scoring.language_models.files import folder_revision
+from scoring.language_models.revisions import folder_revision
 from tests.faults.hostile_models import copy_model, with_bomb, with_nothing_finite, with_panic
 from tests.faults.worker import stretch, wait_until, worker
 from tests.leaderboard.conftest import CAUSAL, MASKED, metric, models  # noqa: F401 (fixtures)

@@ -19,6 +19,7 @@ from leaderboard.services.seed import seed
 from scoring.cage import CageUnavailable
 from scoring.language_models import Architecture, Gated, HubBusy, HubUnavailable, ResolvedModel
 from scoring.refusals import Refused
+from tests.leaderboard.conftest import CAUSAL
 from tests.pins import read_lock
 
 pytestmark = pytest.mark.either_database
@@ -148,5 +149,14 @@ def test_a_host_without_the_engine_seeds_all_but_models_and_says_where_those_are
     seed(lines.append)
     assert any("this host has no engine" in line for line in lines)
     assert LanguageModel.objects.filter(source="published").exists()
+    with pytest.raises(Refused, match="as on a worker's host"):
+        add_bundled()
+
+
+@pytest.mark.django_db
+def test_models_that_come_with_plumbline_are_read_once(models, monkeypatch):
+    monkeypatch.setattr(devices, "find_spec", lambda _name: None)
+    assert {model.name: model for model in add_bundled()} == models
+    LanguageModel.objects.filter(name=CAUSAL).update(revision="sha256:of-other-weights")
     with pytest.raises(Refused, match="as on a worker's host"):
         add_bundled()

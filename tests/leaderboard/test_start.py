@@ -11,6 +11,7 @@ pytestmark = pytest.mark.either_database
 PROGRAM = """
 import sys
 import leaderboard.wsgi
+import leaderboard.services.cages, scoring.language_models.resolving  # in which models are described
 from leaderboard.celery import app
 app.loader.import_default_modules()
 from django.core.management import get_commands, load_command_class

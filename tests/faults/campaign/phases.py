@@ -33,7 +33,7 @@ from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.failures import failure_of
 from leaderboard.services.folders import name_of_model, store_folder
 from leaderboard.services.rescore import open_rescoring
-from scoring.language_models.files import folder_revision
+from scoring.language_models.revisions import folder_revision
 from tests.faults.campaign.board import Board
 from tests.faults.campaign.releases import describe_database, restore_release
 from tests.faults.hostile_models import HONEST
