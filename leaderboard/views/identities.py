@@ -7,8 +7,7 @@ from django.shortcuts import render
 
 from leaderboard.models import ModelIdentity
 from leaderboard.queries.identities import collect_evidence, list_visible_entries
-
-MOST_COMPARED = 6
+from leaderboard.queries.side_by_side import MOST
 
 
 def identity_page(request: HttpRequest, identity: ModelIdentity) -> HttpResponse:
@@ -23,6 +22,6 @@ def identity_page(request: HttpRequest, identity: ModelIdentity) -> HttpResponse
         "aliases": [name for name in names if name != identity.name],
         "entries": entries,
         "tables": collect_evidence(entries),
-        "compare": urlencode([("m", entry.slug) for entry in entries[:MOST_COMPARED]]),
+        "compare": urlencode([("m", entry.slug) for entry in entries[:MOST]]),
     }
     return render(request, "identity.html", context)

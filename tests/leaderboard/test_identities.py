@@ -1,14 +1,18 @@
 """One model, one page: what papers, HELM and this board have of it are its entries, side by side."""
 
 import json
+import re
+from html import unescape
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import AuditEvent, LanguageModel, Metric, ModelIdentity
+from leaderboard.queries.side_by_side import MOST
 from leaderboard.services.access import hide_model, set_access
 from leaderboard.services.figures import FOLDER, rows
 from leaderboard.services.identities import declared_models, free_slug, identity_on_hub, join_model, split_model
@@ -173,3 +177,13 @@ def test_the_page_takes_as_many_queries_for_any_number_of_entries(client):
     LanguageModel.objects.filter(family__in=["BERT", "RoBERTa", "CTRL"]).update(identity=identity)
     assert Metric.objects.exists()
     assert count_queries() == count <= 16
+
+
+@pytest.mark.slow
+def test_of_many_entries_as_many_are_compared_as_a_comparison_can_hold(client):
+    identity = ModelIdentity.objects.get(slug="gpt-2")
+    LanguageModel.objects.filter(family__in=["BERT", "RoBERTa", "CTRL"]).update(identity=identity)
+    assert identity.entries.count() > MOST
+    query = unescape(re.search(r'href="/compare/\?([^"]*)">Compare its entries', page(client, "/models/gpt-2/"))[1])
+    assert len(QueryDict(query).getlist("m")) == MOST
+    assert client.get(f"/compare/?{query}").status_code == 200
