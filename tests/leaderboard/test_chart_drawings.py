@@ -219,10 +219,11 @@ def test_files_stand_alone_in_the_light_theme_and_their_links_are_whole():
     assert re.search(r'<svg [^>]*width="960" height="\d+"', text)
 
 
-def test_pdf_has_the_words_as_text_in_a_font_of_its_own_and_png_is_twice_as_large():
+def test_pdf_says_what_it_shows_in_a_font_of_its_own_and_png_is_twice_as_large():
     content = draw_pdf(forest(), "https://board.example")
     assert content.startswith(b"%PDF")
     assert b"OpenSans-Regular" in content
+    assert f"/Subject ({forest().alternative}) /Title ({forest().name})".encode() in content
     png = draw_png(forest())
     assert png.startswith(b"\x89PNG")
     width, height = (int.from_bytes(png[start : start + 4]) for start in (16, 20))

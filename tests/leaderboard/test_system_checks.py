@@ -64,6 +64,15 @@ def test_a_setting_that_is_wrong_has_a_check_with_a_remedy(good, name, value, id
     assert remedy in problems()[identifier]
 
 
+@pytest.mark.parametrize(("name", "least"), [("SECRET_KEY", 32), ("METRICS_TOKEN", 16), ("ALERT_SECRET", 16)])
+def test_a_secret_is_long_enough_from_its_least_number_of_characters_on(good, name, least):
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    setattr(good, name, letters[:least])
+    assert problems() == {}
+    setattr(good, name, letters[: least - 1])
+    assert len(problems()) == 1
+
+
 def test_without_tls_both_passwords_and_the_claimed_addresses_are_told(good):
     good.HTTPS_ONLY = False
     assert set(problems()) == {"plumbline.W020", "plumbline.W041"}
