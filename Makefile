@@ -20,7 +20,7 @@ FAST := --numprocesses logical -m "not browser and not faults and not slow" --ig
 	--ignore tests/leaderboard/test_api_fuzzed.py -p no:schemathesis
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo-drift load fast test soak lint deploy-check audit format bench fuzz clean lock upgrade release miniatures browser hosts-check upgrade-check mutants health
+.PHONY: help run demo-drift load fast approve test soak lint deploy-check audit format bench fuzz clean lock upgrade release miniatures browser hosts-check upgrade-check mutants health
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ demo-drift: $(VENV)/.run ## a board whose scorers and a service change: it notic
 
 fast: $(VENV)/.dev ## the tests to run while you work: on SQLite, without browser, faults and what is slow
 	$(TESTS) $(FAST)
+
+approve: $(VENV)/.dev ## keep what pages, exports and commands say now, in tests/approved: look at git diff then
+	PLUMBLINE_APPROVE=1 $(TESTS) tests/leaderboard/test_approved.py
 
 # Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
 test: $(VENV)/.dev browser ## every test, on SQLite, on real PostgreSQL and Redis, in a real browser

@@ -8,7 +8,7 @@ from django.urls import URLResolver, get_resolver
 from tests.leaderboard.conftest import CAUSAL
 
 METRIC = "safety-starter"
-EXAMPLES = {"slug": CAUSAL, "model": CAUSAL, "metric": METRIC, "pk": "1", "number": "1", "step": "retry", "kind": "run"}
+EXAMPLES = {"pk": "1", "number": "1", "step": "retry", "kind": "run"}
 TABLES = ("user", "languagemodel", "auditevent", "standing", "submission")
 
 
@@ -23,16 +23,20 @@ def routes(patterns, prefix: str = "") -> list[str]:
     return collected
 
 
-def address(route: str) -> str:
+def address(route: str, model: str, metric: str) -> str:
     """A route with an example in each of its places."""
-    examples = EXAMPLES | ({"slug": METRIC} if "metrics/" in route or "feeds/" in route else {})
+    examples = EXAMPLES | {"slug": model, "model": model, "metric": metric}
+    examples |= {"slug": metric} if "metrics/" in route or "feeds/" in route else {}
     examples |= {"name": "regard_scores"} if route.startswith("published/") else {}
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda place: examples.get(place[1], "x"), route)
 
 
-def addresses() -> list[str]:
-    """One of each route but those that log out, some tables of the admin, and exports of two pages."""
-    pages = (address(route) for route in routes(get_resolver().url_patterns) if "logout" not in route)
+def addresses(model: str = CAUSAL, metric: str = METRIC) -> list[str]:
+    """One of each route but those that log out, some tables of the admin, and exports of two pages.
+
+    model, metric: the slugs of the examples.
+    """
+    pages = (address(route, model, metric) for route in routes(get_resolver().url_patterns) if "logout" not in route)
     tables = (f"/admin/{'auth' if table == 'user' else 'leaderboard'}/{table}/" for table in TABLES)
     exports = (f"/rankings.{form}" for form in ("csv", "json", "latex", "markdown"))
     files = (f"/agreement/{name}.csv" for name in ("correlations", "sizes", "models"))

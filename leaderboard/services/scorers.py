@@ -128,7 +128,8 @@ def find_retirement(name: str, retired_scorers: Mapping[str, RetiredScorer] | No
     row = RetiredScorer.objects.filter(name=name).first() if retired_scorers is None else retired_scorers.get(name)
     if row is None:
         return None
-    message = f"{name} was retired on {row.retired_at:%-d %B %Y}: {row.reason}. Use another scorer"
+    reason = row.reason.removesuffix(".")
+    message = f"{name} was retired on {row.retired_at:%-d %B %Y}: {reason}. Use another scorer"
     return ScorerUnavailable(message, ScorerState.RETIRED)
 
 

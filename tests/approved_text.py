@@ -1,0 +1,102 @@
+"""What an answer says, as text that can be kept in a file and compared."""
+
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+MOST_LINES = 250  # that are kept of an answer; the rest is kept as its hash
+FRAME = re.compile(
+    r"<header class=\"site\">.*?</header>|<footer class=\"site\">.*?</footer>|<style.*?</style>", re.DOTALL
+)
+DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
+DATA = re.compile(r"<script[^>]*application/json[^>]*>(.*?)</script>", re.DOTALL)
+# What differs from run to run or from machine to machine, and what stands for it.
+TRANSIENT = (
+    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"), "UUID"),
+    (re.compile(r"\b(?=[0-9]*[a-f])[0-9a-f]{7,64}\b"), "HASH"),
+    (re.compile(r"\b\d+\.\d+\.\d+(?:[+.]\w+)*\b"), "VERSION"),
+    (re.compile(r"\b\d+\xa0(?:minute|hour|day|week|month|year)s?(?:, \d+\xa0\w+)?"), "SPAN"),
+    (re.compile(r"\b\d[\d,.]*[ \xa0](?:bytes|kB|MB|GB)\b"), "SIZE"),
+    (re.compile(r"\b\d\d:\d\d:\d\d UTC\b"), "TIME"),
+)
+# Processors differ in the last digits of what they compute, and in what is left where two numbers cancel out.
+LONG_NUMBER = re.compile(r"-?\b\d+\.\d{7,}(?:e[-+]?\d+)?\b|-?\b\d+(?:\.\d+)?e-\d+\b")
+SMALLEST = 1e-12
+BLOCK = re.compile(
+    r"p|li|tr|d[td]|h[1-4]|div|section|option|label|caption|summary|form|fieldset|legend|table|pre|button|input|select"
+    r"|textarea|title|meta"
+)
+NAMED = ("href", "action", "name", "value", "placeholder", "maxlength", "title", "alt", "aria-label", "content")
+PRESENT = ("checked", "selected", "disabled", "required", "open", "hidden")
+
+
+class PageReader(HTMLParser):
+    """Collects the lines of a page: a line for each block, with what attributes say in brackets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = [""]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag in ("meta", "link") and values.get("name") != "description":
+            return
+        if BLOCK.fullmatch(tag):
+            self.lines.append(f"{tag}: ")
+        elif tag in ("td", "th"):
+            self.lines[-1] += " | "
+        if values.get("name") == "csrfmiddlewaretoken":
+            return
+        notes = [f"{name}={values[name]}" for name in NAMED if values.get(name)]
+        notes += [name for name in PRESENT if name in values]
+        self.lines[-1] += f"[{' '.join(notes)}]" if notes else ""
+
+    def handle_data(self, data: str) -> None:
+        self.lines[-1] += data
+
+
+def shorten(text: str) -> str:
+    """A short hash, which stands for what nobody reads line by line; without a letter that a hash of a board has."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12].translate(str.maketrans("abcdef", "ghijkl"))
+
+
+def drop_transient(text: str) -> str:
+    """The text without what differs from run to run, and with six digits of long numbers."""
+    for pattern, word in TRANSIENT:
+        text = pattern.sub(word, text)
+    return LONG_NUMBER.sub(shorten_number, text)
+
+
+def shorten_number(match: re.Match[str]) -> str:
+    """Six digits of a number; 0 for what is left of a difference of equal ones."""
+    number = float(match[0])
+    return f"{number:.6g}" if abs(number) > SMALLEST else "0"
+
+
+def read_html(html: str) -> list[str]:
+    """The lines of a page, without what stands on every page."""
+    html = drop_transient(FRAME.sub("", html))
+    html = DRAWING.sub(lambda match: f"<p>drawing {shorten(match[0])}</p>", html)
+    html = DATA.sub(lambda match: f"<p>data {shorten(match[1])}</p>", html)
+    reader = PageReader()
+    reader.feed(html)
+    return [line for line in (" ".join(line.split()) for line in reader.lines) if not re.fullmatch(r"\w*:?", line)]
+
+
+def describe_answer(answer) -> str:
+    """What an answer of the test client says: its status, where it leads, and its lines."""
+    kind = answer.get("Content-Type", "").partition(";")[0]
+    lines = [f"{answer.status_code} {kind} {drop_transient(answer.get('Location', ''))}".strip()]
+    body = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    if kind.startswith("text/html"):
+        lines += read_html(body.decode())
+    elif kind == "application/json":
+        lines += drop_transient(json.dumps(json.loads(body), indent=1, ensure_ascii=False)).splitlines()
+    elif kind.startswith(("text/", "application/xml", "application/atom", "image/svg")):
+        lines += drop_transient(body.decode()).splitlines()
+    elif body:
+        lines.append("content that is no text")
+    if rest := lines[MOST_LINES:]:
+        lines[MOST_LINES:] = [f"{len(rest)} more lines {shorten(chr(10).join(rest))}"]
+    return "\n".join([*lines, ""])

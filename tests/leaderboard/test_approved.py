@@ -1,0 +1,304 @@
+"""What every page says, as somebody has read and approved it: `make approve` keeps what it says now.
+
+A change of a page shows in the files of tests/approved, which are read like code when a change is reviewed.
+"""
+
+import argparse
+import difflib
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command, get_commands, load_command_class
+from django.db import connection, models, transaction
+from django.test import Client
+
+from leaderboard.celery import app
+from leaderboard.models import AuditVerb, Incident, LanguageModel, Metric, RetiredScorer, Submission, Work
+from leaderboard.services.audit import record
+from leaderboard.services.checks import perform, request_check
+from leaderboard.services.evaluate import request_evaluation
+from leaderboard.services.published import seed_published
+from leaderboard.services.seed import seed_metrics
+from tests.addresses import addresses
+from tests.approved_text import describe_answer, drop_transient
+from tests.leaderboard.conftest import keep_quickly
+from tests.leaderboard.living import (
+    SLUG,
+    Stage,
+    deliver,
+    drain,
+    drift,
+    entrant,
+    small_metric,
+    standing_in,
+    submit,
+    waiting,
+)
+from tests.leaderboard.submitting import sent
+from tests.leaderboard.test_accounts import person
+from tests.rows import Board, load_board, recall_boards
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.either_database]
+
+APPROVED = Path(__file__).parent.parent / "approved"
+IS_APPROVING = bool(os.environ.get("PLUMBLINE_APPROVE"))
+MODEL = "entrant-1"
+DAY = datetime(2026, 3, 12, 10, tzinfo=UTC)
+RANKING = f"metric={SLUG}"
+TOXIGEN = "metric=safety-toxigen"
+GPT_2, OTHER = "hosseini-2023-gpt-2", "hosseini-2023-bert-base-uncased"
+VIEWS = (
+    f"/rankings/?{RANKING}",
+    f"/rankings/?{RANKING}&version=1",
+    f"/rankings/?{RANKING}&measure=toxic_fraction&slice=insult:all",
+    f"/rankings/?{RANKING}&columns=family&columns=kind&columns=licence&columns=revision&columns=precision&sort=-model",
+    f"/rankings/?{RANKING}&q=entrant 2&model_kind=causal&size=unknown&rows=25",
+    "/rankings/?metric=rtp-helm-perspective&sort=-value&rows=25&page=2",
+    f"/rankings/?{TOXIGEN}&as_of=2025-01-01",
+    f"/rankings/?{TOXIGEN}&family=GPT-2",
+    f"/rankings/?{TOXIGEN}&kind=masked&slice=women",
+    f"/rankings.csv?{RANKING}",
+    f"/rankings.json?{RANKING}",
+    f"/rankings.latex?{RANKING}",
+    f"/rankings.markdown?{RANKING}",
+    f"/rankings.csv?{TOXIGEN}&kind=masked",
+    f"/history/?{RANKING}",
+    f"/history/?{RANKING}&from=1&to=2",
+    f"/drift/?{RANKING}",
+    f"/drift/?{RANKING}&check=2",
+    f"/demographics/?{TOXIGEN}",
+    f"/demographics/?{TOXIGEN}&demographic=women&kind=causal",
+    f"/compare/?m={MODEL}&m=entrant-2&m=entrant-3",
+    f"/compare/?m={GPT_2}",
+    f"/contrast/?m={MODEL}&m=entrant-2",
+    f"/compare-scorers/?a={SLUG}@1&b={SLUG}@2",
+    "/agreement/?numbers=measured&coefficient=kendall",
+    "/agreement/?x=safety-toxigen/safety_score/average&y=regard/regard_score/asian",
+    "/search/?q=gpt",
+    "/search/?q=standin",
+    "/search/?q=nothing at all",
+    f"/models/{GPT_2}/",
+    "/models/gpt-2/",
+    "/models/?sort=-parameters&family=GPT-2",
+    f"/embed/?{RANKING}",
+    f"/api/v1/metrics/{SLUG}/standings?version=1",
+    f"/api/v1/models/{MODEL}/results?limit=3",
+    f"/metrics/{SLUG}/versions/2/manifest.json",
+    "/metrics/safety-toxigen/",
+    f"/history/?{RANKING}&measure=toxic_fraction&model={MODEL}",
+    "/history/?metric=rtp-helm-perspective&top=10",
+    f"/drift/?{RANKING}&check=6",
+    f"/drift/?{RANKING}&check=3",
+    f"/about/changes/?{RANKING}",
+    "/operate/work/?kind=scorings&state=failed",
+    "/operate/audit/?verb=find+drift",
+    "/operate/models/?q=entrant",
+    "/operate/submissions/?state=moderated",
+    f"/oembed?url=http://testserver/rankings/?{RANKING}&format=json",
+    "/docs/methods/safety-score/",
+    "/scorers/standin/",
+    f"/models/{MODEL}/samples/?{RANKING}&show=yes&order=lowest",
+    *(f"/submissions/{number}/" for number in range(2, 7)),
+)
+# Commands that only say something.
+COMMANDS = (
+    f"standings {SLUG}",
+    f"standings {SLUG} --metric-version 1 --measure toxic_fraction",
+    "standings safety-toxigen --slice women",
+    f"rank_changes {SLUG} --from 1 --to 2",
+    "rank_changes rtp-helm-perspective --measure toxic_fraction_unique --slice toxic --from 1 --to 2",
+    "work",
+    "work scorings --state failed",
+    "submissions",
+    "submissions --state returned --json",
+    "audit",
+    "alerts",
+    f"set_policy {SLUG}",
+    f"compare_scorers {SLUG}@1 {SLUG}@2",
+    f"verify {SLUG}",
+    f"evaluate {MODEL} --metric {SLUG}",
+)
+PERSONAL = {"operate": "olga", "admin": "olga", "submissions": "ada", "submit": "ada", "accounts": "ada"}
+
+
+def check(metric: Metric, trigger: str = "manual") -> None:
+    """A control check, asked for and done."""
+    perform(request_check(metric, trigger, send=False))
+
+
+def restart_counting() -> None:
+    """Number rows from 1, whatever other tests have made."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM sqlite_sequence")
+
+
+def build(folder: Path, stage: Stage) -> None:
+    """Published figures; and a metric that three models were measured under before and after its scorer drifted."""
+    restart_counting()
+    seed_metrics()
+    seed_published()
+    metric = small_metric(folder)
+    for number in (1, 2, 3):
+        submit(entrant(number, metric), metric)
+    check(metric)
+    stage.wobble = 1
+    check(metric)
+    stage.down = True
+    check(metric, "schedule")
+    stage.down = False
+    drift(stage)
+    check(metric)
+    while work := waiting():
+        deliver(work[0])
+    drain()
+    check(metric)
+
+
+@pytest.fixture(scope="session")
+def approved_rows(
+    django_db_setup: None, django_db_blocker: Any, kept_boards: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Board:
+    """The rows of the board."""
+    folder = tmp_path_factory.mktemp("approved")
+    with django_db_blocker.unblock(), standing_in() as stage:
+        return recall_boards(kept_boards, "approved", lambda: [keep_quickly(lambda: build(folder, stage))])[0]
+
+
+def add_people_and_their_work(metric: Metric) -> None:
+    """Somebody who submits, with a submission in each of several states, an operator, and what is on her page."""
+    ada, olga = person("ada", pk=1), person("olga", "operator", pk=2, is_staff=True, is_superuser=True)
+    model = LanguageModel.objects.get(slug=MODEL)
+    states = {
+        "checking": "",
+        "moderated": "",
+        "returned": "Say which texts it was trained on.",
+        "accepted": "",
+        "failed": "The weights hold numbers that are not finite.",
+        "ranked": "",
+    }
+    for number, (state, reason) in enumerate(states.items(), 1):
+        submission = sent(ada, SLUG, number=number)
+        ranked_model = model if state in ("accepted", "ranked") else None
+        Submission.objects.filter(pk=submission.pk).update(id=number, state=state, reason=reason, model=ranked_model)
+    Submission.objects.get(state="ranked").scorings.set(model.scorings.all())
+    scoring = request_evaluation(entrant(8, metric), metric, send=False)
+    type(scoring).objects.filter(pk=scoring.pk).update(
+        state=Work.State.FAILED, reason="The outputs hold no text.", attempts=3, fault="ValueError"
+    )
+    request_evaluation(entrant(9, metric), metric, send=False)
+    Incident.objects.create(
+        key="drift a", kind="drift", subject=f"metric {SLUG}", summary="It drifted.", path="/drift/", opened_at=DAY
+    )
+    RetiredScorer.objects.create(name="standin", reason="Another takes over.")
+    record(
+        AuditVerb.SET_DRIFT_POLICY, f"metric {SLUG}", {"reason": "Fewer alarms."}, olga, ({"level": 1}, {"level": 2})
+    )
+
+
+def fix_dates() -> None:
+    """Date every row by its key, whenever it was made."""
+    for model in [*apps.get_app_config("leaderboard").get_models(), User]:
+        dates = [field.attname for field in model._meta.concrete_fields if isinstance(field, models.DateTimeField)]
+        for row in model._default_manager.values("pk", *dates) if dates else ():
+            moment = DAY + timedelta(minutes=row["pk"] if isinstance(row["pk"], int) else 0)
+            changes = {name: moment for name in dates if row[name]}
+            if changes:
+                model._base_manager.filter(pk=row["pk"]).update(**changes)
+
+
+@pytest.fixture(scope="module")
+def clients(approved_rows: Board, _static_files: None, django_db_blocker: Any) -> Iterator[dict[str, Client]]:
+    """Browsers of a visitor and of two people on the board, by name."""
+    with django_db_blocker.unblock(), standing_in(), transaction.atomic():
+        app.control.purge()
+        restart_counting()
+        load_board(approved_rows)
+        add_people_and_their_work(Metric.objects.get(slug=SLUG))
+        browsers = {name: Client(raise_request_exception=False) for name in ("", "ada", "olga")}
+        for name in ("ada", "olga"):
+            browsers[name].force_login(User.objects.get(username=name))
+        fix_dates()
+        yield browsers
+        transaction.set_rollback(True)
+
+
+def list_pages() -> list[str]:
+    """The addresses whose answers are kept: those of machines change with the machine, and others are not ours."""
+    left_out = re.compile(
+        r"/metrics|/readyz|/about/board.zip|.*\.pdf|/admin/(?!leaderboard|auth).*|/accounts/(oidc|elsewhere).*"
+    )
+    return [path for path in (*addresses(MODEL, SLUG), *VIEWS) if not left_out.fullmatch(path)]
+
+
+def name_file(path: str) -> str:
+    """The name of the file that keeps what is at an address."""
+    return re.sub(r"[^a-z0-9.=-]+", "_", path.lower()).strip("_")[:120] + ".txt"
+
+
+def compare_with_approved(name: str, text: str) -> None:
+    """Fail where the file of this name holds something else; keep the text there where that is asked for."""
+    file = APPROVED / name
+    if IS_APPROVING:
+        file.write_text(text)
+    approved_text = file.read_text() if file.exists() else ""
+    lines = difflib.unified_diff(approved_text.splitlines(), text.splitlines(), "approved", "now", lineterm="")
+    difference = "\n".join(lines)
+    assert not difference, (
+        f"{name} is something else; if it should be, run `make approve` and read git diff\n{difference}"
+    )
+
+
+@pytest.mark.parametrize("path", list_pages())
+def test_an_answer_says_what_was_approved(path: str, clients: dict[str, Client]):
+    answer = clients[PERSONAL.get(path.split("/")[1], "")].get(path)
+    compare_with_approved(name_file(path), describe_answer(answer))
+
+
+@pytest.mark.usefixtures("clients")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_prints_what_was_approved(command: str):
+    name, *words = command.split()
+    output = StringIO()
+    try:
+        call_command(name, *words, stdout=output, stderr=output)
+    except CommandError as error:
+        output.write(f"CommandError: {error}\n")
+    compare_with_approved(name_file(f"manage.py {command}"), drop_transient(output.getvalue()))
+
+
+def describe_option(action: argparse.Action) -> str:
+    """What a command takes, as one line."""
+    words = [*action.option_strings, action.dest, type(action).__name__.strip("_"), f"default={action.default!r}"]
+    words += [
+        f"{name}={value}" for name in ("nargs", "const", "choices", "metavar") if (value := getattr(action, name))
+    ]
+    kind = getattr(action.type, "__name__", None)
+    return " ".join([*words, *([kind] if kind else []), *(["required"] if action.required else [])])
+
+
+def test_commands_take_the_options_that_were_approved():
+    lines = []
+    for name, home in sorted(get_commands().items()):
+        if home != "leaderboard":
+            continue
+        command = load_command_class(home, name)
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        lines += [f"{name}: {describe_option(action)}" for action in parser._actions]
+    compare_with_approved("options.txt", "\n".join([*lines, ""]))
+
+
+def test_nothing_is_approved_of_what_is_gone():
+    names = {*map(name_file, list_pages()), *(name_file(f"manage.py {command}") for command in COMMANDS), "options.txt"}
+    files = list(APPROVED.glob("*.txt"))
+    for file in files if IS_APPROVING else ():
+        file.unlink() if file.name not in names else None
+    assert {file.name for file in APPROVED.glob("*.txt")} == names
