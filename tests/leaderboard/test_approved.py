@@ -277,9 +277,8 @@ def test_a_command_prints_what_was_approved(command: str):
 def describe_option(action: argparse.Action) -> str:
     """What a command takes, as one line."""
     words = [*action.option_strings, action.dest, type(action).__name__.strip("_"), f"default={action.default!r}"]
-    words += [
-        f"{name}={value}" for name in ("nargs", "const", "choices", "metavar") if (value := getattr(action, name))
-    ]
+    words += [f"{name}={value}" for name in ("nargs", "const", "metavar") if (value := getattr(action, name))]
+    words += [f"choices={', '.join(map(str, action.choices))}"] if action.choices else []
     kind = getattr(action.type, "__name__", None)
     return " ".join([*words, *([kind] if kind else []), *(["required"] if action.required else [])])
 
