@@ -5,6 +5,7 @@ A change of a page shows in the files of tests/approved, which are read like cod
 
 import argparse
 import difflib
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from django.db import connection, models, transaction
 from django.test import Client
 
 from leaderboard.celery import app
+from leaderboard.exchange.schemas import describe_table
+from leaderboard.exchange.tables import BY_NAME
 from leaderboard.models import AuditVerb, Incident, LanguageModel, Metric, RetiredScorer, Submission, Work
 from leaderboard.services.audit import record
 from leaderboard.services.checks import perform, request_check
@@ -295,8 +298,18 @@ def test_commands_take_the_options_that_were_approved():
     compare_with_approved("options.txt", "\n".join([*lines, ""]))
 
 
+def test_the_data_package_describes_its_tables_as_was_approved():
+    schemas = {table.name: describe_table(table) for table in BY_NAME.values()}
+    compare_with_approved("data_package.txt", json.dumps(schemas, indent=1) + "\n")
+
+
 def test_nothing_is_approved_of_what_is_gone():
-    names = {*map(name_file, list_pages()), *(name_file(f"manage.py {command}") for command in COMMANDS), "options.txt"}
+    names = {
+        *map(name_file, list_pages()),
+        *(name_file(f"manage.py {command}") for command in COMMANDS),
+        "options.txt",
+        "data_package.txt",
+    }
     files = list(APPROVED.glob("*.txt"))
     for file in files if IS_APPROVING else ():
         file.unlink() if file.name not in names else None

@@ -1,5 +1,6 @@
 """The same on a folder and on a bucket: what is stored is whole or absent, and read only with the bytes of its hash."""
 
+import hashlib
 import io
 import os
 from datetime import timedelta
@@ -176,6 +177,17 @@ def test_bytes_are_hashed_once_a_host(storage, use_host, monkeypatch):
         read(artefact)
         artefacts.verify_stored(artefact)
     assert len(hashed) == 2
+
+
+def test_a_damaged_copy_is_no_copy_and_goes(settings, tmp_path):
+    settings.VAR = tmp_path
+    sha256 = hashlib.sha256(b"bytes").hexdigest()
+    with copies.keep_copy(sha256, [b"by", b"tes"]) as copy:
+        assert copy.read() == b"bytes"
+    (path,) = (path for path in copies.copies_folder().rglob("*") if path.is_file())
+    path.write_bytes(b"others")
+    assert copies.open_copy(sha256) is None
+    assert not path.exists()
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from leaderboard.models import (
     Work,
 )
 from leaderboard.operations import alerts
+from leaderboard.operations.alerts import machinery
 from leaderboard.operations.services import restore, scrub
 from leaderboard.services import artefacts, collect
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost
@@ -215,6 +216,18 @@ def test_lost_outputs_are_collected_again_by_a_button(
     assert path.read_bytes() == content
     scoring.refresh_from_db()
     assert scoring.lost_files == ""
+
+
+@pytest.mark.parametrize(("most", "words"), [(2, "{} and others rest on it."), (3, "{} rest on it.")])
+def test_an_incident_of_a_lost_file_names_some_entries_that_rest_on_it(scoring, monkeypatch, most, words):
+    monkeypatch.setattr(machinery, "MOST_NAMED", most)
+    texts = scoring.run.protocol.evaluation_set.artefact
+    Artefact.objects.filter(pk=texts.pk).update(state=Artefact.State.DAMAGED)
+    (finding,) = machinery.lost_files()
+    entries = finding.summary.partition("The numbers of ")[2].partition(" and others")[0].removesuffix(" rest on it.")
+    assert len(entries.split(", ")) == most
+    assert finding.summary.endswith(words.format(entries))
+    assert finding.summary.startswith(f"The stored file {texts.sha256} (")
 
 
 def test_lost_values_are_computed_again_from_the_outputs(scoring, path_of):

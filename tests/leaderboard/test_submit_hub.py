@@ -312,6 +312,15 @@ def test_of_two_sent_at_once_one_is_taken(stage, monkeypatch):
     assert "on the board already" in by_service(user, GOOD)["hub_id"][0]
 
 
+def test_of_two_sent_at_once_one_waits_for_a_moderator(stage, settings, monkeypatch):
+    settings.BOARD_ACCESS = "moderated"
+    user = person()
+    payload = intake.check_hub_model(user, GOOD, None)
+    send(user)
+    monkeypatch.setitem(intake.CHECKS, "hub", lambda *_: payload)  # as it was before the other came
+    assert "waits for a moderator" in by_service(user, GOOD)["hub_id"][0]
+
+
 def test_a_metric_that_cannot_be_had_any_more_is_a_problem_of_its_field(stage, monkeypatch):
     monkeypatch.setitem(intake.CHECKS_AGAIN, "hub", lambda _payload: None)
     checked = intake.check_hub_model

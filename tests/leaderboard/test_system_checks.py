@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from django.core.checks import run_checks
 
+from leaderboard.services.cages import is_strict
 from leaderboard.storage.addresses import WrongAddress, read_both, read_storage_address
 
 GOOD = {
@@ -71,6 +72,12 @@ def test_a_secret_is_long_enough_from_its_least_number_of_characters_on(good, na
     assert problems() == {}
     setattr(good, name, letters[: least - 1])
     assert len(problems()) == 1
+
+
+@pytest.mark.parametrize(("cage", "expected"), [("required", True), ("best", False)])
+def test_protections_are_required_where_the_setting_says_so(settings, cage, expected):
+    settings.CAGE = cage
+    assert is_strict() is expected
 
 
 def test_without_tls_both_passwords_and_the_claimed_addresses_are_told(good):

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from scoring.cage import CageBroken, confinement
+from scoring.cage import CageBroken, confinement, supervisor
 from scoring.cage.models import CagedModel
 from scoring.cage.schemas import CONTINUATIONS, LIKELIHOODS, READINGS, TOKENS
 from scoring.cage.supervisor import Answer
@@ -79,6 +79,12 @@ def test_no_other_reading_is(values: dict[str, Any], rows: dict[str, list[Any]])
     model = model_that_answers(READING | values, pa.table(READING_ROWS | rows, schema=READINGS))
     with pytest.raises(CageBroken):
         model.read_texts(TEXTS)
+
+
+@pytest.mark.parametrize("value", ["words", {}, {"kind": "x"}, {"kind": "x", "message": "y", "about": 1}])
+def test_a_refusal_that_says_nothing_is_not_believed(value: Any) -> None:
+    with pytest.raises(CageBroken, match="a refusal that says nothing"):
+        supervisor._refusal(value)
 
 
 def test_a_reading_without_a_table_is_not_believed() -> None:

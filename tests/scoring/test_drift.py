@@ -40,6 +40,7 @@ from scoring.drift import (
 )
 from scoring.drift.comparison import mcnemar_p, no_change_p, unpaired_ks, wilcoxon_p
 from scoring.drift.measures import SEED
+from scoring.drift.report import NoiseTests
 from scoring.drift.simulation import (
     CHANGES,
     NO_MEASURES,
@@ -662,6 +663,13 @@ def test_a_report_says_in_json_what_decided():
     }
     assert all(row["in_words"] for row in found["findings"])
     assert found["policy"]["threshold"] == 0.5
+
+
+def test_a_chart_shows_the_attribute_with_most_texts_beyond_what_noise_explains():
+    report = check(scores_of(20), scores_of(20))
+    tests = [NoiseTests("a", 0.1, 5, 4.0, 1.0, None, None), NoiseTests("b", 0.1, 3, 0.0, 1.0, None, None)]
+    overall = replace(report, noise=tuple(tests)).overall
+    assert (overall["beyond"], overall["expected"]) == (3, 0.0)
 
 
 def test_a_report_of_newer_code_is_refused():

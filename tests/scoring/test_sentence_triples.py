@@ -247,6 +247,8 @@ def test_values_are_stored_and_checked_against_the_outputs(miniature, texts):
     (problem,) = FORMULA.value_differences(Collected(texts, outputs, changed, model_kind=kind))
     assert "scores of triples: 1 are not what the outputs give, as of 1" in problem
     listing = FORMULA.list_texts(values, texts)
+    columns = [values[name].to_numpy() for name in values.schema.names[1:3]]
+    np.testing.assert_array_equal(listing.values, columns[0] - columns[1])
     ((shown, remarks),) = listing.texts([0])
     assert [heading for heading, _ in shown] == ["Stereotype", "Anti-stereotype", "Unrelated"]
     assert remarks == ["about gardener"]
