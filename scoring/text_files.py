@@ -1,6 +1,7 @@
 """Texts in files: one a line, JSON Lines, or a JSON list."""
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,23 +14,30 @@ def read_texts(path: Path, field: str = "text") -> Iterator[str]:
     """Yield the texts of a file; field: as of `text_of`. Raises UnreadableTexts, naming the line, and OSError."""
     try:
         if path.suffix == ".json":
-            items = json.loads(path.read_text(encoding="utf-8-sig"))
+            items = json.loads(_decode(path.read_bytes().removeprefix(BOM_UTF8), str(path)))
             if not isinstance(items, list):
                 raise UnreadableTexts(f"{path} is not a list: give a list of objects with {field}")
             yield from (text_of(item, f"{path}, record {number}", field) for number, item in enumerate(items, start=1))
             return
-        with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        with path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
-                text = line.removesuffix("\n").removesuffix("\r")
-                yield text_of(json.loads(text), f"{path}, line {number}", field) if path.suffix == ".jsonl" else text
+                place = f"{path}, line {number}"
+                content = line.removeprefix(BOM_UTF8) if number == 1 else line
+                text = _decode(content, place).removesuffix("\n").removesuffix("\r")
+                yield text_of(json.loads(text), place, field) if path.suffix == ".jsonl" else text
     except UnreadableTexts:
         raise
-    except UnicodeDecodeError as error:
-        raise UnreadableTexts(
-            f"{path} is not UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8"
-        ) from error
     except (ValueError, RecursionError) as error:  # Python's limits on digits and depth among them
         raise UnreadableTexts(f"{path} is not JSON ({error}): correct it, or name it .txt") from error
+
+
+def _decode(content: bytes, place: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableTexts(
+            f"{place} is not UTF-8 ({error.reason} at its byte {error.start + 1}): save the file as UTF-8"
+        ) from error
 
 
 def text_of(item: object, place: str, field: str = "text") -> str:

@@ -129,6 +129,13 @@ def test_a_copy_that_was_changed_on_a_host_is_fetched_anew(settings, tmp_path):
     assert (fetch_folder("scorer lexicon:own") / "words.txt").read_text() == "rain\n"
 
 
+def test_what_a_disk_gives_back_otherwise_than_written_is_no_file_of_a_scorer(settings, tmp_path, monkeypatch):
+    store_folder("scorer lexicon:own", lexicon_in(tmp_path / "given", "rain\n"))
+    monkeypatch.setattr(artefacts, "copy_to", lambda _artefact, place: place.write_text("rani\n"))
+    with pytest.raises(OSError, match="is not what was read back"):
+        fetch_folder("scorer lexicon:own")
+
+
 def test_a_damaged_file_of_the_storage_is_no_file_of_a_scorer(settings, tmp_path):
     store_folder("scorer lexicon:own", lexicon_in(tmp_path / "given", "a word of this test alone\n"))
     stored = FolderFile.objects.get().artefact
