@@ -232,6 +232,7 @@ def test_checks_are_due_by_the_schedule(served, monkeypatch, django_capture_on_c
     with django_capture_on_commit_callbacks(execute=True):
         service_checks.request_due_service_checks()
     assert [check.trigger for check in messages] == [ServiceCheck.Trigger.SCHEDULE]
+    assert not service_checks.is_due(served)  # as one waits
     service_checks.request_due_service_checks()
     assert ServiceCheck.objects.count() == 1
 

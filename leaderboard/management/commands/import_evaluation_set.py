@@ -59,6 +59,8 @@ class Command(BoardCommand):
             if source.startswith(("https://", "http://")):
                 with tempfile.TemporaryDirectory() as folder:
                     texts, new = self.read(slug, self.download(source, Path(folder)), **options)
+            elif not Path(source).exists():
+                raise CommandError(f"{source} is not there: give a file, or an address that begins with https://")
             else:
                 texts, new = self.read(slug, Path(source), **options)
         except httpx.HTTPError as error:
