@@ -25,6 +25,7 @@ from django.utils import timezone
 
 from leaderboard import tasks
 from leaderboard.exchange import downloads
+from leaderboard.exchange import package as packages
 from leaderboard.exchange.export import FORMAT
 from leaderboard.exchange.tables import TABLES
 from leaderboard.models import (
@@ -537,6 +538,20 @@ def test_a_description_that_leaves_out_a_table_is_refused(package):
     described["resources"] = [one for one in described["resources"] if one["name"] != "standings"]
     (package / "datapackage.json").write_text(json.dumps(described))
     assert "datapackage.json, resources: tables/standings.parquet is not listed" in refused(package)
+
+
+@pytest.mark.parametrize("size", [0, -1, "many", None, True, 10**15])
+def test_a_size_that_no_file_has_is_refused(package, size):
+    described = json.loads((package / "datapackage.json").read_text())
+    described["resources"][0]["bytes"] = size
+    (package / "datapackage.json").write_text(json.dumps(described))
+    path = described["resources"][0]["path"]
+    assert f"datapackage.json, resource {path}, bytes = {size!r}: not a size from 1 to" in refused(package)
+
+
+def test_a_table_of_more_rows_than_a_board_holds_is_refused(package, monkeypatch):
+    monkeypatch.setattr(packages, "MOST_ROWS", 1)
+    assert re.search(r"tables/\w+.parquet: has [0-9,]+ rows, more than 1$", refused(package))
 
 
 def test_a_zip_file_that_holds_more_than_it_says_is_not_unpacked(package, tmp_path):

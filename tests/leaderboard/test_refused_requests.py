@@ -29,14 +29,14 @@ def stage():
 
 
 @pytest.fixture
-def living(load_living) -> Metric:
+def ready_metric(load_living) -> Metric:
     """A board with one entry."""
     return load_living(1)
 
 
 @pytest.fixture
-def scoring(living) -> Scoring:
-    return Scoring.objects.select_related("run", "artefact", "metric_version").get(metric_version__metric=living)
+def scoring(ready_metric) -> Scoring:
+    return Scoring.objects.select_related("run", "artefact", "metric_version").get(metric_version__metric=ready_metric)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def scoring(living) -> Scoring:
         ({"chat": "letters"}, "chat = 'letters': use one of rtp-chat"),
     ],
 )
-def test_a_metric_is_declared_of_what_there_is(living, changes: dict[str, Any], message: str):
+def test_a_metric_is_declared_of_what_there_is(ready_metric, changes: dict[str, Any], message: str):
     prompts = EvaluationSet.objects.get(slug="ten-prompts")
     with pytest.raises(Refused) as refusal:
         declare_metric(replace(DECLARATION, **changes), prompts)
