@@ -48,7 +48,9 @@ def read_stereoset(path: Path) -> list[Triple]:
         raise EvaluationSetError(f"{path.name} is not UTF-8 at byte {error.start}: save it as UTF-8") from error
     try:
         rows = list(_rows_of_lines(text) if path.suffix == ".jsonl" else _rows_of_document(path.name, json.loads(text)))
-    except json.JSONDecodeError as error:
+    except EvaluationSetError:
+        raise
+    except (ValueError, RecursionError) as error:  # Python's limits on digits and depth among them
         raise EvaluationSetError(f"{path.name} is not JSON: {error}; give dev.json, or JSON lines as .jsonl") from error
     triples = [_triple(f"{path.name}, record {record}", row) for record, row in enumerate(rows, start=1)]
     if not triples:
