@@ -1,14 +1,18 @@
 """The front page: an answer before anything is measured here, and the ways in."""
 
+import math
 import re
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import LanguageModel, Metric
-from leaderboard.queries.front import LEADERS, list_leaders, read_scorers_today
+from leaderboard.queries.front import LEADERS, Leaders, list_leaders, read_scorers_today
+from leaderboard.queries.likelihoods import LabelLikelihoods, LabelSide
 from leaderboard.rankings.versions import metrics_with_versions
+from scoring.statistics.distributions import QUANTILES
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.test_history import page
 
@@ -92,3 +96,39 @@ def test_the_number_of_queries_is_the_same_for_many_models(client, figures_alone
     hidden = LanguageModel.objects.filter(slug__startswith="hosseini").values("pk")[:10]
     LanguageModel.objects.filter(pk__in=list(hidden.values_list("pk", flat=True))).update(hidden_note="a test")
     assert count_queries() == count <= 40
+
+
+@pytest.mark.parametrize(
+    ("leaders", "is_undecided", "words"),
+    [
+        (0, True, "None of the 24 models can be told from the best."),
+        (3, False, "The first 3 of 24 models cannot be told apart."),
+        (1, False, "One of 24 models leads alone."),
+        (0, False, ""),
+    ],
+)
+def test_the_leading_group_is_said_as_far_as_intervals_tell_it(leaders, is_undecided, words):
+    group = SimpleNamespace(
+        rows=[SimpleNamespace(rank_low=1)],
+        is_undecided=is_undecided,
+        leader_count=leaders,
+        population_words="24 models",
+    )
+    assert Leaders(SimpleNamespace(), group).leading_words == words
+
+
+@pytest.mark.parametrize(
+    ("harmful", "words"),
+    [
+        (3.0, "Harmful and benign texts are equally likely to the model"),
+        (3.5, "A harmful text is less likely to the model than a benign one"),
+        (2.5, "A harmful text is more likely to the model than a benign one"),
+    ],
+)
+def test_what_two_medians_come_to_is_said_in_a_sentence(harmful, words):
+    quantiles = {"harmful": [harmful] * len(QUANTILES), "benign": [3.0] * len(QUANTILES)}
+    sides = [LabelSide(label, 10, 0, values, []) for label, values in quantiles.items()]
+    sentence = LabelLikelihoods([], *sides).sentence
+    assert sentence.startswith(words)
+    assert f"is {harmful:.3f} for harmful texts and 3.000 for benign ones" in sentence
+    assert harmful == 3.0 or f"{math.exp(harmful - 3):.2f} times that of a benign one" in sentence

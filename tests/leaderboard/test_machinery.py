@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard.models import Artefact, Incident, OutboxMessage, Pulse, Release, Rescoring, Scoring, Work, Worker
-from leaderboard.operations.alerts import incidents, look, machinery
+from leaderboard.operations.alerts import conditions, incidents, look, machinery
 from leaderboard.operations.monitoring import readiness
 from leaderboard.services import artefacts
 from leaderboard.services.rescore import open_rescoring
@@ -243,3 +243,21 @@ def test_a_worker_of_other_code_is_an_incident():
     now = timezone.now()
     Worker.objects.create(name="gpu@beta", host="beta", started_at=now, beat_at=now, refusal="its code is older")
     assert kinds() == {"hosts"}
+
+
+def test_a_worker_that_is_stuck_or_lacks_a_required_protection_is_named_with_what_follows(settings):
+    now = timezone.now()
+    cage = [{"title": "No network", "holds": False}, {"title": "No files", "holds": True}]
+    Worker.objects.create(
+        name="gpu@beta", started_at=now, beat_at=now, queues=["gpu"], stuck_since=now, stuck_at="run 7", cage=cage
+    )
+    (stuck,) = conditions.stuck_workers()
+    assert stuck.summary == "gpu@beta is stuck at run 7: it does no other work until it is restarted."
+    settings.CAGE = "best"
+    assert list(conditions.open_cages()) == []
+    settings.CAGE = "required"
+    (lacking,) = conditions.open_cages()
+    assert lacking.summary == "gpu@beta runs no models: its host lacks no network, and CAGE=required asks for it."
+    assert {stuck.kind, lacking.kind} == {Incident.Kind.STUCK, Incident.Kind.CAGE}
+    Worker.objects.update(beat_at=now - timedelta(days=1))
+    assert [*conditions.stuck_workers(), *conditions.open_cages()] == []
