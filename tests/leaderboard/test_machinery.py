@@ -256,8 +256,8 @@ def test_a_worker_that_is_stuck_or_lacks_a_required_protection_is_named_with_wha
     settings.CAGE = "best"
     assert list(conditions.open_cages()) == []
     settings.CAGE = "required"
-    (lacking,) = conditions.open_cages()
-    assert lacking.summary == "gpu@beta runs no models: its host lacks no network, and CAGE=required asks for it."
-    assert {stuck.kind, lacking.kind} == {Incident.Kind.STUCK, Incident.Kind.CAGE}
+    (gap,) = conditions.open_cages()
+    assert gap.summary == "gpu@beta runs no models: its host lacks no network, and CAGE=required asks for it."
+    assert {stuck.kind, gap.kind} == {Incident.Kind.STUCK, Incident.Kind.CAGE}
     Worker.objects.update(beat_at=now - timedelta(days=1))
     assert [*conditions.stuck_workers(), *conditions.open_cages()] == []

@@ -241,6 +241,26 @@ def test_published_figures_are_held_against_their_source(db):
     assert "rtp-helm-perspective v2" not in said
 
 
+@pytest.mark.slow
+def test_intervals_decimals_ranks_and_sources_of_published_figures_are_held_too(db):
+    seed_figures()
+    version = MetricVersion.objects.get(metric__slug="safety-toxigen")
+    interval = Result.objects.filter(scoring__metric_version=version, interval_derived=True).first()
+    Result.objects.filter(pk=interval.pk).update(ci_low=0.0)
+    assert f"{interval.measure} of {interval.slice}: interval (0.0, " in refused("safety-toxigen")
+    Result.objects.filter(pk=interval.pk).update(ci_low=interval.ci_low)
+    standing = version.standings.exclude(slice="average").first()
+    Standing.objects.filter(pk=standing.pk).update(slice="martians")
+    differences = refused("safety-toxigen")
+    assert "of martians, population " in differences
+    assert ": is published, and does not follow from the results" in differences
+    Standing.objects.filter(pk=standing.pk).update(slice=standing.slice)
+    MetricVersion.objects.filter(pk=version.pk).update(decimals=1)
+    assert "decimals are 1, those of the source" in refused("safety-toxigen")
+    MetricVersion.objects.filter(pk=version.pk).update(source="A paper that nobody wrote")
+    assert "A paper that nobody wrote is no source that comes with this code" in run("verify", "safety-toxigen")
+
+
 def upgrade(monkeypatch, *changed: str) -> None:
     """Let the formula be of the next version, which defines these measures otherwise."""
     formula = FORMULAS["toxicity"]
