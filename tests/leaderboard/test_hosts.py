@@ -130,7 +130,7 @@ def test_a_copy_that_was_changed_on_a_host_is_fetched_anew(settings, tmp_path):
 
 
 def test_what_a_disk_gives_back_otherwise_than_written_is_no_file_of_a_scorer(settings, tmp_path, monkeypatch):
-    store_folder("scorer lexicon:own", lexicon_in(tmp_path / "given", "rain\n"))
+    store_folder("scorer lexicon:own", lexicon_in(tmp_path / "given", "a word that this disk forgets\n"))
     monkeypatch.setattr(artefacts, "copy_to", lambda _artefact, place: place.write_text("rani\n"))
     with pytest.raises(OSError, match="is not what was read back"):
         fetch_folder("scorer lexicon:own")
