@@ -114,8 +114,8 @@ def add_bundled() -> list[LanguageModel]:
     rows = LanguageModel.objects.filter(source=source, interface=LanguageModel.Interface.TEXT, precision="")
     entries = {(model.location, model.revision): model for model in rows}
     keys = {folder: (folder.name, folder_revision(folder)) for folder in list_bundled()}
-    missing = [folder for folder, key in keys.items() if key not in entries]
-    for folder, model in zip(missing, resolve_folders(missing) if missing else (), strict=True):
+    new_folders = [folder for folder, key in keys.items() if key not in entries]
+    for folder, model in zip(new_folders, resolve_folders(new_folders) if new_folders else (), strict=True):
         entries[keys[folder]] = enter(model, source, folder.name, folder.name)[0]
     return [entries[key] for key in keys.values()]
 
