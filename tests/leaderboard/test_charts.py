@@ -40,6 +40,7 @@ from leaderboard.charts.plotly import describe_plotly
 from leaderboard.charts.ticks import fit_axis, fit_logarithmic, fit_ranks
 from scoring.statistics.boxes import box
 from scoring.statistics.regression import line
+from tests.charts import traces
 
 pytestmark = pytest.mark.either_database
 
@@ -202,6 +203,12 @@ def test_a_box_plot_draws_the_numbers_of_every_box_and_names_every_model():
     assert {spot.symbol for spot in spots[:4]} == {"circle-open"}
     assert {spot.symbol for spot in spots[5:]} == {"square-open"}
     assert spots[4].size > spots[3].size
+
+
+def test_a_pointer_finds_the_words_of_a_box_at_its_middle():
+    (words,) = traces(describe_plotly(boxes()), "blocks")
+    assert words["x"] == pytest.approx([0.3, 0.3])
+    assert words["y"] == [sum(block.y) / 2 for block in marks(boxes(), Block)]
 
 
 def test_points_of_a_box_are_scattered_within_it_the_same_way_each_time():

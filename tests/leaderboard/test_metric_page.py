@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry
+from leaderboard.queries.metric_page import Counted, list_counts
 from leaderboard.services.policies import set_policy
 from leaderboard.services.rescore import cancel, open_rescoring
 from leaderboard.services.seed import seed_metrics
@@ -273,3 +274,12 @@ def test_rankings_and_history_lead_to_the_page_and_the_page_to_them(client, helm
 
 def test_the_page_refuses_to_be_written_to(client, helm):
     assert client.post(helm.get_absolute_url()).status_code == 405
+
+
+def test_counts_are_of_prompts_or_by_label():
+    counts = {"women": {"harmful": 3, "benign": 4}, "actors": 7, "men": {"benign": 2}}
+    assert list_counts(counts) == [
+        Counted("actors", None, None, 7),
+        Counted("men", 0, 2, 2),
+        Counted("women", 3, 4, 7),
+    ]

@@ -23,7 +23,7 @@ from scoring.language_models import BUNDLED, LoadedModel, ModelRefused, load, re
 from scoring.language_models.architecture import classify
 from scoring.likelihood import tokens
 from scoring.likelihood.batches import Window
-from scoring.self_test import LIMITS, SENTENCES, WINDOW, self_test
+from scoring.self_test import LIMITS, LONGEST_CONTEXT, SENTENCES, WINDOW, self_test, within_reach
 from tests.scoring.conftest import SMALLEST
 from tests.scoring.families import GROUPED, SIZES, TOKENIZERS, tiny
 
@@ -167,6 +167,13 @@ def test_a_long_context_is_tested_by_windows_of_a_thousand_tokens():
     loaded = tiny("Llama")
     report = self_test(replace(loaded, architecture=replace(loaded.architecture, context=4096)))
     assert report.window == WINDOW
+
+
+@pytest.mark.parametrize(("context", "expected"), [(LONGEST_CONTEXT, LONGEST_CONTEXT), (LONGEST_CONTEXT + 1, WINDOW)])
+def test_a_context_is_looked_at_whole_up_to_the_longest_one(context, expected):
+    loaded = tiny(CAUSAL)
+    model = replace(loaded, architecture=replace(loaded.architecture, context=context))
+    assert within_reach(model).architecture.context == expected
 
 
 def off_by(by: float) -> Callable[..., Any]:
