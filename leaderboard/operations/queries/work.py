@@ -63,9 +63,10 @@ def work_page(search: WorkSearch, number: int) -> "Page[Any]":
 
 @dataclass(frozen=True)
 class WorkCounts:
-    """The amount of work of a kind, by state in the order of STATES. key: of STEERED, or ""."""
+    """How much work there is of a kind, by state in the order of STATES. one: what it is called. key: of STEERED, or ""."""
 
     label: str
+    one: str
     key: str
     states: dict[str, int]
 
@@ -80,4 +81,6 @@ def _count_states(table: type[Work]) -> WorkCounts:
     rows = table.objects.filter(run__isnull=False) if table is Scoring else table.objects.all()
     by_state = {state: Count("pk", filter=Q(state=state) & ~is_paused) for state in Work.State.values}
     key = table.kind.many if table in STEERED.values() else ""
-    return WorkCounts(table.kind.label, key, dict(rows.aggregate(**by_state, paused=Count("pk", filter=is_paused))))
+    return WorkCounts(
+        table.kind.label, table.kind.one, key, dict(rows.aggregate(**by_state, paused=Count("pk", filter=is_paused)))
+    )
