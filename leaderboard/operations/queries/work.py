@@ -63,7 +63,7 @@ def work_page(search: WorkSearch, number: int) -> "Page[Any]":
 
 @dataclass(frozen=True)
 class WorkCounts:
-    """The work of a kind, by state in the order of STATES. one: what it is called, if one; key: of STEERED, or ""."""
+    """The work of a kind, by state in the order of STATES. one: the name of a single piece; key: of STEERED, or ""."""
 
     label: str
     one: str
