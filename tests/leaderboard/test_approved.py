@@ -26,7 +26,6 @@ from leaderboard.exchange.schemas import describe_table
 from leaderboard.exchange.tables import BY_NAME
 from leaderboard.models import AuditVerb, Incident, LanguageModel, Metric, RetiredScorer, Submission, Work
 from leaderboard.services.audit import record
-from leaderboard.services.checks import perform, request_check
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
@@ -38,7 +37,6 @@ from tests.leaderboard.living import (
     Stage,
     deliver,
     drain,
-    drift,
     entrant,
     small_metric,
     standing_in,
@@ -47,6 +45,7 @@ from tests.leaderboard.living import (
 )
 from tests.leaderboard.submitting import sent
 from tests.leaderboard.test_accounts import person
+from tests.leaderboard.test_drift_page import check, go_through_verdicts
 from tests.rows import Board, load_board, recall_boards
 
 pytestmark = [
@@ -194,11 +193,6 @@ COMMANDS = (
 PERSONAL = {"operate": "olga", "admin": "olga", "submissions": "ada", "submit": "ada", "accounts": "ada"}
 
 
-def check(metric: Metric, trigger: str = "manual") -> None:
-    """A control check, asked for and done."""
-    perform(request_check(metric, trigger, send=False))
-
-
 def restart_counting() -> None:
     """Number rows from 1, whatever other tests have made."""
     with connection.cursor() as cursor:
@@ -213,14 +207,7 @@ def build(folder: Path, stage: Stage) -> None:
     metric = small_metric(folder)
     for number in (1, 2, 3):
         submit(entrant(number, metric), metric)
-    check(metric)
-    stage.wobble = 1
-    check(metric)
-    stage.down = True
-    check(metric, "schedule")
-    stage.down = False
-    drift(stage)
-    check(metric)
+    go_through_verdicts(metric, stage)
     while work := waiting():
         deliver(work[0])
     drain()

@@ -62,6 +62,18 @@ def check(metric, trigger="manual") -> ControlCheck:
     return found
 
 
+def go_through_verdicts(metric: Metric, stage: Stage) -> ControlCheck:
+    """Checks that end stable, changed, unavailable and drifted; the last of them."""
+    check(metric)
+    stage.wobble = 1
+    check(metric)
+    stage.down = True
+    check(metric, "schedule")
+    stage.down = False
+    drift(stage)
+    return check(metric)
+
+
 def overview(client) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in table(page(client, "/drift/"), "State of every scorer")}
 
@@ -209,14 +221,7 @@ def test_a_drift_whose_rescoring_was_given_up_is_not_put_right(client, living, s
 
 @pytest.mark.slow
 def test_the_checks_stand_in_the_chart_and_in_the_table_with_shape_word_numbers_and_version(client, living, stage):
-    check(living)
-    stage.wobble = 1
-    check(living)
-    stage.down = True
-    check(living, "schedule")
-    stage.down = False
-    drift(stage)
-    last = check(living)
+    last = go_through_verdicts(living, stage)
     for work in waiting():  # without moving the dates of checks, as `drain` does
         deliver(work)
     check(living)
