@@ -105,7 +105,7 @@ def test_an_operator_finds_what_failed_and_has_it_done_again(visit, failed, widt
     log_in(page, "olga")
     walk = Walk(page, height)
 
-    failures = page.get_by_role("link", name="1 scorings, failed")
+    failures = page.get_by_role("link", name="1 scoring, failed")
     # A phone has the state of workers and queues first, which is longer where something is wrong with them.
     walk.see(page.get_by_role("heading", level=1, name="Operate"), *([] if width < 1000 else [failures]))
     walk.click(failures)

@@ -62,7 +62,7 @@ def test_an_operator_sees_what_failed_retries_it_hides_a_model_and_finds_both_on
         if java_script:
             found.extend(problems(page))
 
-    page.get_by_role("link", name="1 scorings, failed").click()
+    page.get_by_role("link", name="1 scoring, failed").click()
     expect(page.get_by_text(REASON)).to_be_visible()
     look()
     page.get_by_role("link", name="Retry the 1 failed").click()
