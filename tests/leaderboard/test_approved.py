@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command, get_commands, load_command_class
+from django.core import mail
+from django.core.management import CommandError, CommandParser, call_command, get_commands, load_command_class
 from django.db import connection, models, transaction
 from django.test import Client
 
@@ -29,6 +30,9 @@ from leaderboard.services.audit import record
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.published import seed_published
 from leaderboard.services.seed import seed_metrics
+from leaderboard.submissions.services.letters import SUBJECTS, send_news
+from scoring.__main__ import parser as engine_parser
+from scoring.training.__main__ import parser as recipes_parser
 from tests.addresses import addresses
 from tests.approved_text import describe_answer, drop_transient
 from tests.leaderboard.conftest import keep_quickly
@@ -190,6 +194,7 @@ COMMANDS = (
     "set_role nobody viewer",
     f"set_policy {SLUG} --mean-difference 7 --reason none",
 )
+OTHERS = ("data_package.txt", "letters.txt", "options.txt")
 PERSONAL = {"operate": "olga", "admin": "olga", "submissions": "ada", "submit": "ada", "accounts": "ada"}
 
 
@@ -335,16 +340,38 @@ def describe_option(action: argparse.Action) -> str:
     return " ".join([*words, *([kind] if kind else []), *(["required"] if action.required else [])])
 
 
-def test_commands_take_the_options_that_were_approved():
-    lines = []
+def list_parsers(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """What reads the options of a command, and of the commands below it, each by its name."""
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, one in action.choices.items():
+                yield from list_parsers(f"{name} {word}", one)
+
+
+def make_parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Those of the commands of the board, of the engine and of its recipes."""
     for name, home in sorted(get_commands().items()):
-        if home != "leaderboard":
-            continue
-        command = load_command_class(home, name)
-        parser = argparse.ArgumentParser()
-        command.add_arguments(parser)
-        lines += [f"{name}: {describe_option(action)}" for action in parser._actions]
+        if home == "leaderboard":
+            parser = CommandParser()
+            load_command_class(home, name).add_arguments(parser)
+            yield from list_parsers(name, parser)
+    yield from list_parsers("scoring", engine_parser())
+    yield from list_parsers("scoring.training", recipes_parser())
+
+
+def test_commands_take_the_options_that_were_approved():
+    lines = [f"{name}: {describe_option(action)}" for name, parser in make_parsers() for action in parser._actions]
     compare_with_approved("options.txt", "\n".join([*lines, ""]))
+
+
+@pytest.mark.usefixtures("clients")
+def test_letters_about_submissions_say_what_was_approved():
+    for submission in Submission.objects.filter(state__in=SUBJECTS).order_by("pk"):
+        submission.messages.add_news(submission.state)
+        assert send_news(submission.messages.get(event=submission.state))
+    letters = [f"To {', '.join(one.to)}: {one.subject}\n\n{one.body}" for one in mail.outbox]
+    compare_with_approved("letters.txt", drop_transient("\n".join(letters)))
 
 
 def test_the_data_package_describes_its_tables_as_was_approved():
@@ -354,9 +381,9 @@ def test_the_data_package_describes_its_tables_as_was_approved():
 
 def test_each_has_a_file_of_its_own_and_nothing_that_is_gone_has_one():
     paths = [*list_pages(), *(f"manage.py {command}" for command in COMMANDS)]
-    names = {*map(name_file, paths), "options.txt", "data_package.txt"}
+    names = {*map(name_file, paths), *OTHERS}
     for file in APPROVED.glob("*.txt") if IS_APPROVING else ():
         if file.name not in names:
             file.unlink()
-    assert len(names) == len(set(paths)) + 2
+    assert len(names) == len(set(paths)) + len(OTHERS)
     assert {file.name for file in APPROVED.glob("*.txt")} == names

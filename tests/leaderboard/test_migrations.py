@@ -1,4 +1,4 @@
-"""Migrations run beside the code of the release before: one that this code cannot stand is refused."""
+"""Migrations make what the models declare, and run beside the code of the release before."""
 
 import shutil
 import subprocess
@@ -6,8 +6,35 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.apps import apps
 from django.conf import settings
+from django.db.migrations.autodetector import MigrationAutodetector
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.state import ProjectState
+from django.db.models import Model
 
+MODULES = (
+    "leaderboard/models/accounts.py",
+    "leaderboard/models/audit.py",
+    "leaderboard/models/backups.py",
+    "leaderboard/models/calibrations.py",
+    "leaderboard/models/control.py",
+    "leaderboard/models/entry_checks.py",
+    "leaderboard/models/evaluation.py",
+    "leaderboard/models/folders.py",
+    "leaderboard/models/identities.py",
+    "leaderboard/models/language_models.py",
+    "leaderboard/models/metrics.py",
+    "leaderboard/models/operations.py",
+    "leaderboard/models/outbox.py",
+    "leaderboard/models/results.py",
+    "leaderboard/models/scorers.py",
+    "leaderboard/models/search.py",
+    "leaderboard/models/served.py",
+    "leaderboard/models/submissions.py",
+    "leaderboard/models/successions.py",
+    "leaderboard/models/work.py",
+)
 MIGRATION = """
 from django.db import migrations, models
 
@@ -26,8 +53,14 @@ UNSAFE = {
     "9006_another_type": "migrations.AlterField('pulse', 'place', models.IntegerField(null=True))",
     "9007_table_dropped": "migrations.DeleteModel('pulse')",
 }
+OURS = apps.get_app_config("leaderboard")
 
 pytestmark = pytest.mark.either_database
+
+
+def path_of(model: type[Model]) -> str:
+    """The module that declares it."""
+    return model.__module__.replace(".", "/") + ".py"
 
 
 @pytest.mark.slow
@@ -48,3 +81,30 @@ def test_a_migration_that_the_code_of_before_cannot_stand_is_refused_by_name(tmp
     assert len(refused) == len(UNSAFE), lint.stdout
     for name in UNSAFE:
         assert any(name in line for line in refused), lint.stdout
+
+
+@pytest.fixture(scope="module")
+def differences() -> dict[str, list[str]]:
+    """What the models declare and no migration makes, by the model."""
+    loader = MigrationLoader(None)
+    detector = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps))
+    operations = [
+        operation
+        for migration in detector.changes(loader.graph).get("leaderboard", ())
+        for operation in migration.operations
+    ]
+    found: dict[str, list[str]] = {}
+    for operation in operations:
+        name = getattr(operation, "model_name", None) or operation.name
+        found.setdefault(name.lower(), []).append(operation.describe())
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_migrations_make_what_a_module_of_models_declares(module: str, differences: dict[str, list[str]]):
+    names = {model._meta.model_name for model in OURS.get_models() if path_of(model) == module}
+    assert {name: differences[name] for name in names & differences.keys()} == {}
+
+
+def test_every_model_is_of_one_of_these_modules():
+    assert {path_of(model) for model in OURS.get_models()} == set(MODULES)
