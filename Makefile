@@ -56,8 +56,8 @@ demo-drift: $(VENV)/.run ## a board whose scorers and a service change: it notic
 fast: $(VENV)/.dev ## the tests to run while you work: on SQLite, without browser, faults and what is slow
 	$(TESTS) $(FAST)
 
-approve: $(VENV)/.dev ## keep what pages, exports and commands say now, in tests/approved: look at git diff then
-	PLUMBLINE_APPROVE=1 $(TESTS) tests/leaderboard/test_approved.py
+approve: $(VENV)/.dev ## keep what pages, exports, commands and settings say now, in tests/approved: look at git diff then
+	PLUMBLINE_APPROVE=1 $(TESTS) tests/leaderboard/test_approved.py tests/leaderboard/test_completeness_settings.py
 
 # Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
 test: $(VENV)/.dev browser ## every test, on SQLite, on real PostgreSQL and Redis, in a real browser

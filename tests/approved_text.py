@@ -1,9 +1,15 @@
-"""What an answer says, as text that can be kept in a file and compared."""
+"""What an answer says, as text that is kept in a file of tests/approved and compared."""
 
+import difflib
 import hashlib
 import json
+import os
 import re
 from html.parser import HTMLParser
+from pathlib import Path
+
+APPROVED = Path(__file__).with_name("approved")
+IS_APPROVING = bool(os.environ.get("PLUMBLINE_APPROVE"))
 
 MOST_LINES = 250  # that are kept of an answer; the rest is kept as its hash
 FRAME = re.compile(
@@ -103,3 +109,16 @@ def describe_answer(answer) -> str:
     if rest := lines[MOST_LINES:]:
         lines[MOST_LINES:] = [f"{len(rest)} more lines {shorten(chr(10).join(rest))}"]
     return "\n".join([*lines, ""])
+
+
+def compare_with_approved(name: str, text: str) -> None:
+    """Fail where the file of this name holds something else; keep the text there where that is asked for."""
+    file = APPROVED / name
+    if IS_APPROVING:
+        file.write_text(text)
+    approved_text = file.read_text() if file.exists() else ""
+    lines = difflib.unified_diff(approved_text.splitlines(), text.splitlines(), "approved", "now", lineterm="")
+    difference = "\n".join(lines)
+    assert not difference, (
+        f"{name} is something else; if it should be, run `make approve` and read git diff\n{difference}"
+    )

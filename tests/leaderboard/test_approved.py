@@ -4,9 +4,7 @@ A change of a page shows in the files of tests/approved, which are read like cod
 """
 
 import argparse
-import difflib
 import json
-import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -34,7 +32,7 @@ from leaderboard.submissions.services.letters import SUBJECTS, send_news
 from scoring.__main__ import parser as engine_parser
 from scoring.training.__main__ import parser as recipes_parser
 from tests.addresses import addresses
-from tests.approved_text import describe_answer, drop_transient
+from tests.approved_text import APPROVED, IS_APPROVING, compare_with_approved, describe_answer, drop_transient
 from tests.leaderboard.conftest import keep_quickly
 from tests.leaderboard.living import (
     SLUG,
@@ -59,8 +57,6 @@ pytestmark = [
     pytest.mark.skipif(connection.vendor != "sqlite", reason="numbers rows as SQLite does: the run on SQLite tests it"),
 ]
 
-APPROVED = Path(__file__).parent.parent / "approved"
-IS_APPROVING = bool(os.environ.get("PLUMBLINE_APPROVE"))
 MODEL = "entrant-1"
 DAY = datetime(2026, 3, 12, 10, tzinfo=UTC)
 RANKING = f"metric={SLUG}"
@@ -194,7 +190,7 @@ COMMANDS = (
     "set_role nobody viewer",
     f"set_policy {SLUG} --mean-difference 7 --reason none",
 )
-OTHERS = ("data_package.txt", "letters.txt", "options.txt")
+OTHERS = ("data_package.txt", "letters.txt", "options.txt", "settings.txt")
 PERSONAL = {"operate": "olga", "admin": "olga", "submissions": "ada", "submit": "ada", "accounts": "ada"}
 
 
@@ -298,19 +294,6 @@ def list_pages() -> list[str]:
 def name_file(path: str) -> str:
     """The name of the file that keeps what is at an address."""
     return re.sub(r"[^a-z0-9.=-]+", "_", path.lower()).strip("_")[:120] + ".txt"
-
-
-def compare_with_approved(name: str, text: str) -> None:
-    """Fail where the file of this name holds something else; keep the text there where that is asked for."""
-    file = APPROVED / name
-    if IS_APPROVING:
-        file.write_text(text)
-    approved_text = file.read_text() if file.exists() else ""
-    lines = difflib.unified_diff(approved_text.splitlines(), text.splitlines(), "approved", "now", lineterm="")
-    difference = "\n".join(lines)
-    assert not difference, (
-        f"{name} is something else; if it should be, run `make approve` and read git diff\n{difference}"
-    )
 
 
 @pytest.mark.parametrize("path", list_pages())

@@ -1,13 +1,20 @@
-"""Every setting is in `.env.example` with its default, and a copy of that file with every line in use is valid."""
+"""Every setting is in `.env.example` with its default, and a copy of that file with every line in use is valid.
+
+What leaderboard/settings.py makes of them is in tests/approved/settings.txt.
+"""
 
 import os
 import re
 import runpy
 import shutil
 from pathlib import Path
+from pprint import pformat
+from typing import Any
 
 import pytest
 from django.conf import settings as board
+
+from tests.approved_text import compare_with_approved
 
 pytestmark = pytest.mark.either_database
 
@@ -20,6 +27,27 @@ READ_ELSEWHERE = {
     "HF_HOME": "huggingface_hub, whose default it is",
 }
 Values = dict[str, str]
+# A board in service as deploy/README.md sets one up, on two hosts.
+IN_SERVICE = {
+    "DATABASE_URL": "postgresql://board:word@database/plumbline",
+    "BROKER_URL": "redis://broker:6379/0",
+    "CACHE_URL": "redis://broker:6379/1",
+    "STORAGE_URL": "s3://bucket/board?endpoint=https://objects.example.org",
+    "STORAGE_ALSO_URL": "file:///srv/files",
+    "SITE_URL": "https://board.example.org/",
+    "HTTPS_ONLY": "true",
+    "EMAIL_URL": "submission://board:word@mail.example.org:587",
+    "CSP_REPORT_ONLY": "true",
+    "DEAD_MAN_PING": "https://ping.example.org/key/",
+    "CHECK_SECONDS": "20",
+    "SWEEP_SECONDS": "30",
+    "KEPT_MODELS_GB": "3",
+    "GUARD_SERVERS": '{"wildguard": "http://guard.example.org:8000"}',
+    "COMPLETIONS_API_KEYS": '{"http://server.example.org": "word"}',
+    **{f"{name}_CLIENT_{part}": "word" for name in ("GITHUB", "HUGGINGFACE") for part in ("ID", "SECRET")},
+}
+# What the machine or the installation decides.
+TRANSIENT = re.compile("SECRET_KEY|PLOTLY.*|STATICFILES_DIRS|BASE_DIR|HOST|_.*")
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +58,28 @@ def listed() -> Values:
 
 
 @pytest.fixture
-def read_settings(tmp_path, monkeypatch):
-    """A function that reads the settings of a fresh board, in a folder of its own and with these variables alone."""
+def run_settings(tmp_path, monkeypatch):
+    """A function that runs the settings of a fresh board, in a folder of its own and with these variables alone."""
     module = tmp_path / "leaderboard/settings.py"
     module.parent.mkdir()
     shutil.copy(ROOT / "leaderboard/settings.py", module)
     monkeypatch.chdir(tmp_path)
 
-    def read(variables: Values) -> Values:
+    def read(variables: Values) -> dict[str, Any]:
         kept_variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         with monkeypatch.context() as patch:
             patch.setattr(os, "environ", kept_variables | variables)
-            values = runpy.run_path(str(module))["env"].dump()
+            return runpy.run_path(str(module))
+
+    return read
+
+
+@pytest.fixture
+def read_settings(run_settings, tmp_path):
+    """A function that returns each setting as these variables have it."""
+
+    def read(variables: Values) -> Values:
+        values = run_settings(variables)["env"].dump()
         return {name: repr(value).replace(f"{tmp_path}/", "") for name, value in values.items()}
 
     return read
@@ -65,3 +103,16 @@ def test_what_make_and_gunicorn_read_has_its_default_in_the_example(listed, monk
     monkeypatch.delenv("WEB_PROCESSES", raising=False)
     serving = runpy.run_path(str(ROOT / "leaderboard/serving.py"))
     assert str(serving["workers"]) == listed["WEB_PROCESSES"]
+
+
+def describe_settings(values: dict[str, Any], folder: Path) -> list[str]:
+    """What each setting of a board in the folder is, as text; sets in order."""
+    names = [name for name in sorted(values) if name.isupper() and not TRANSIENT.fullmatch(name)]
+    return [f"{name} = {pformat(values[name], width=118)}".replace(str(folder), "BOARD") for name in names]
+
+
+def test_settings_become_what_was_approved(run_settings, tmp_path):
+    defaults = describe_settings(run_settings({}), tmp_path)
+    in_service = describe_settings(run_settings(IN_SERVICE), tmp_path)
+    lines = ["by default", *defaults, "", "in service", *(line for line in in_service if line not in defaults)]
+    compare_with_approved("settings.txt", "\n".join([*lines, ""]))
