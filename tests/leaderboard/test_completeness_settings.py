@@ -108,7 +108,8 @@ def test_what_make_and_gunicorn_read_has_its_default_in_the_example(listed, monk
 def describe_settings(values: dict[str, Any], folder: Path) -> list[str]:
     """What each setting of a board in the folder is, as text; sets in order."""
     names = [name for name in sorted(values) if name.isupper() and not TRANSIENT.fullmatch(name)]
-    return [f"{name} = {pformat(values[name], width=118)}".replace(str(folder), "BOARD") for name in names]
+    ordered = {name: sorted(values[name]) if isinstance(values[name], set) else values[name] for name in names}
+    return [f"{name} = {pformat(value, width=118)}".replace(str(folder), "BOARD") for name, value in ordered.items()]
 
 
 def test_settings_become_what_was_approved(run_settings, tmp_path):
