@@ -350,9 +350,11 @@ def test_commands_take_the_options_that_were_approved():
 
 @pytest.mark.usefixtures("clients")
 def test_letters_about_submissions_say_what_was_approved():
-    for submission in Submission.objects.filter(state__in=SUBJECTS).order_by("pk"):
-        submission.messages.add_news(submission.state)
-        assert send_news(submission.messages.get(event=submission.state))
+    submission = Submission.objects.get(state="ranked")
+    Submission.objects.filter(pk=submission.pk).update(reason="Say which texts it was trained on.")
+    for state in SUBJECTS:
+        submission.messages.add_news(state)
+        assert send_news(submission.messages.get(event=state))
     letters = [f"To {', '.join(one.to)}: {one.subject}\n\n{one.body}" for one in mail.outbox]
     compare_with_approved("letters.txt", drop_transient("\n".join(letters)))
 

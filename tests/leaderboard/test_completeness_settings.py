@@ -65,13 +65,13 @@ def run_settings(tmp_path, monkeypatch):
     shutil.copy(ROOT / "leaderboard/settings.py", module)
     monkeypatch.chdir(tmp_path)
 
-    def read(variables: Values) -> dict[str, Any]:
+    def run(variables: Values) -> dict[str, Any]:
         kept_variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         with monkeypatch.context() as patch:
             patch.setattr(os, "environ", kept_variables | variables)
             return runpy.run_path(str(module))
 
-    return read
+    return run
 
 
 @pytest.fixture

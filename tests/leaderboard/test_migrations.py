@@ -93,11 +93,11 @@ def differences() -> dict[str, list[str]]:
         for migration in detector.changes(loader.graph).get("leaderboard", ())
         for operation in migration.operations
     ]
-    found: dict[str, list[str]] = {}
+    by_model: dict[str, list[str]] = {}
     for operation in operations:
         name = getattr(operation, "model_name", None) or operation.name
-        found.setdefault(name.lower(), []).append(operation.describe())
-    return found
+        by_model.setdefault(name.lower(), []).append(operation.describe())
+    return by_model
 
 
 @pytest.mark.parametrize("module", MODULES)
