@@ -9,10 +9,11 @@ import pytest
 from coverage import CoverageData
 
 from tests.mutants import touching
+from tests.mutants.declarations import list_functions
 from tests.mutants.operators import Mutant, list_mutants
 from tests.mutants.sample import share_out
 from tests.mutants.touching import BUDGET, LineMap, MeasuringEnded, hash_code, measure_lines
-from tests.mutants.trial import Bench
+from tests.mutants.trial import Bench, judge
 
 
 def change(folder: Path, source: str) -> list[tuple[str, str]]:
@@ -88,10 +89,31 @@ def test_the_tests_of_a_line_that_passed_run_fastest_first_within_a_budget(tmp_p
     assert total == 3
 
 
-def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(tmp_path: Path) -> None:
-    line_map = make_map(tmp_path, {"much": 1.0, "little": 1.0}, {"much": [3, 4], "little": [4]})
+def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "module.py").write_text("x = 1\n")
+    line_map = make_map(tmp_path / "map", {"much": 1.0, "little": 1.0}, {"much": [3, 4], "little": [4]})
     tests, _ = line_map.choose_tests(Mutant("module.py", "", "constant", 1, 1, 1, 0, 1, "2"))
     assert tests == ["tests/test_a.py::much", "tests/test_a.py::little"]
+
+
+@pytest.mark.parametrize(
+    ("declaration", "dependent", "other"),
+    [("X = 1", 9, 5), ("class X:\n    y = 1", 10, 6), ("def f(x=1):\n    return X(x)", 2, 6)],
+)
+def test_tests_that_run_functions_which_depend_on_a_declaration_come_before_others(
+    declaration: str, dependent: int, other: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(touching, "PACKAGES", (".",))
+    list_functions.cache_clear()
+    (tmp_path / "module.py").write_text(f"{declaration}\n\n\ndef g():\n    return 1\n\n\ndef h(a: X):\n    return 2\n")
+    line_map = make_map(tmp_path / "map", {"slow": 1.0, "fast": 0.1}, {"slow": [dependent], "fast": [other]})
+    line = 2 if declaration.startswith("class") else 1
+    tests, _ = line_map.choose_tests(Mutant("module.py", "", "constant", line, line, line, 0, 1, "2"))
+    assert tests == ["tests/test_a.py::slow", "tests/test_a.py::fast"]
 
 
 def test_where_no_test_runs_a_line_of_a_module_those_that_name_it_and_its_neighbours_stand_in(
@@ -158,3 +180,46 @@ def test_each_trial_runs_the_module_as_it_is_and_one_that_hangs_is_ended(
         hanging = Mutant("module.py", "", "constant", 1, 1, 1, 4, 5, "600")
         assert bench.try_mutant(hanging, [test.name], 2)[0] is None
         assert bench.run_tests([test.name], 60)[0] == 0
+
+
+MODULE_ERROR = (
+    "ERROR tests/test_a.py - TypeError\n1 error in 0.1s\nERROR: found no collectors for /0/tests/test_a.py::one"
+)
+CASE_ERROR = "no tests ran\nERROR: not found: /0/tests/test_a.py::one\n(no match in any of [<Module test_a.py>])"
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome"),
+    [
+        ([(0, "")], "survived"),
+        ([(1, "FAILED tests/test_a.py::one[2]")], "killed"),
+        ([(None, "")], "timed out"),
+        ([(4, MODULE_ERROR)], "killed"),
+        ([(4, "ImportError while loading conftest")], "killed"),
+        ([(4, CASE_ERROR), (0, "")], "survived"),
+        ([(4, CASE_ERROR), (1, "FAILED tests/test_a.py::one[3]")], "killed"),
+    ],
+)
+def test_a_verdict_says_what_pytest_answered(
+    answers: list[tuple[int | None, str]], outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, names = Bench(tmp_path), ["tests/test_a.py::one[2]", "tests/test_a.py::two"]
+    runs: list[list[str]] = []
+
+    def try_mutant(mutant: Mutant, tests: list[str], seconds: float) -> tuple[int | None, str]:
+        runs.append(tests)
+        return answers[len(runs) - 1]
+
+    monkeypatch.setattr(bench, "try_mutant", try_mutant)
+    mutant = Mutant("module.py", "", "constant", 1, 1, 1, 0, 1, "2")
+    assert judge(bench, mutant, LineMap(tmp_path), 1.0, names).outcome == outcome
+    assert runs == [names, ["tests/test_a.py::one", "tests/test_a.py::two"]][: len(answers)]
+
+
+def test_a_test_module_that_has_gone_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path)
+    monkeypatch.setattr(bench, "try_mutant", lambda *_: (4, "ERROR: file or directory not found: tests/test_a.py"))
+    with pytest.raises(RuntimeError, match="not found"):
+        judge(
+            bench, Mutant("module.py", "", "constant", 1, 1, 1, 0, 1, "2"), LineMap(tmp_path), 1.0, ["tests/test_a.py"]
+        )

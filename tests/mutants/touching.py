@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 
 from coverage import CoverageData
 
+from tests.mutants.declarations import list_dependent_lines
 from tests.mutants.operators import Mutant
 
 PACKAGES = ("leaderboard", "scoring")
@@ -65,12 +66,18 @@ def names_module(test_module: str, path: str) -> bool:
     return path in text or bool(re.search(imports, text))
 
 
+def passes_by(test: str, mutant: Mutant) -> bool:
+    """Whether a test is of a test module that does not name the module of the mutant."""
+    return not names_module(test.split("::")[0], mutant.path)
+
+
 @dataclass
 class LineMap:
     """The tests that run each line, and their seconds, over the runs that made the map, the newest first."""
 
     folder: Path
     modules: dict[str, str] = field(default_factory=dict)  # the run that measured each test module
+    _lines: dict[str, dict[int, set[str]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         for run in self.runs:
@@ -101,7 +108,9 @@ class LineMap:
 
     def tests_by_line(self, path: str) -> dict[int, set[str]]:
         """Of each line of a module, the tests that run it; lines run by imports alone have none."""
-        lines: dict[int, set[str]] = {}
+        if path in self._lines:
+            return self._lines[path]
+        lines = self._lines[path] = {}
         for run in self.runs:
             data = CoverageData(str(run / "coverage"))
             data.read()
@@ -115,39 +124,48 @@ class LineMap:
         """The tests to run, and of how many that touch the mutant; the fastest first, within the budget.
 
         Tests of test modules that name the module come before others, which pass by.
-        A line that runs on import, or in processes that tests start, has no test of its own: the tests of its module
-        stand in: first those of test modules that name it, then those that run the most lines of it for their time.
-        Where no test runs any line of it, those of the modules beside it do.
         """
         lines = self.tests_by_line(mutant.path)
         own = set().union(*(lines.get(number, set()) for number in range(mutant.first, mutant.last + 1)))
+        order = sorted(own, key=lambda test: (passes_by(test, mutant), self.times[test], test))
+        order = order or self._list_stand_ins(mutant)
+        return self._take(order, BUDGET), len(order)
 
-        def passes_by(test: str) -> bool:
-            return not names_module(test.split("::")[0], mutant.path)
+    def _list_stand_ins(self, mutant: Mutant) -> list[str]:
+        """For a line that runs on import, or in processes that tests start, so that no test is known to run it.
 
-        order = sorted(own, key=lambda test: (passes_by(test), self.times[test], test))
-        if not own:
-            counts = Counter(test for tests in lines.values() for test in tests)
-            for path in map(str, Path(mutant.path).parent.glob("*.py")) if not counts else ():
-                counts.update(test for tests in self.tests_by_line(path).values() for test in tests)
-            counts.update({test: 0 for test in self.times if not passes_by(test)})
-            order = sorted(
-                counts,
-                key=lambda test: (
-                    passes_by(test),
-                    -counts[test] / (1 + self.times[test]),
-                    self.times[test],
-                    test,
-                ),
-            )
+        First tests of test modules that name the module, for half the budget; then those that run a function which
+        depends on the line, the fastest first; then those that run the most lines of the module for their time. Where
+        no test runs any line of it, those of the modules beside it do.
+        """
+        lines = self.tests_by_line(mutant.path)
+        counts = Counter(test for tests in lines.values() for test in tests)
+        for path in map(str, Path(mutant.path).parent.glob("*.py")) if not counts else ():
+            counts.update(test for tests in self.tests_by_line(path).values() for test in tests)
+
+        def by_yield(test: str) -> tuple[float, float, str]:
+            return -counts[test] / (1 + self.times[test]), self.times[test], test
+
+        modules = [str(path) for package in PACKAGES for path in Path(package).rglob("*.py")]
+        dependents = {
+            test
+            for module, numbers in list_dependent_lines(mutant.path, mutant.line, modules)
+            for test in set().union(*(self.tests_by_line(module).get(number, set()) for number in numbers))
+        }
+        naming = sorted((test for test in self.times if not passes_by(test, mutant)), key=by_yield)
+        order = [*self._take(naming, BUDGET / 2), *sorted(dependents, key=lambda test: (self.times[test], test))]
+        return list(dict.fromkeys([*order, *naming, *sorted(counts, key=by_yield)]))
+
+    def _take(self, order: list[str], budget: float) -> list[str]:
+        """The first of them that take so many seconds, or the first alone."""
         selection: list[str] = []
         seconds = 0.0
         for test in order:
             seconds += self.times[test]
-            if seconds > BUDGET and selection:
+            if seconds > budget and selection:
                 break
             selection.append(test)
-        return selection, len(order)
+        return selection
 
 
 class MeasuringEnded(Exception):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,7 +17,9 @@ from tests.mutants.operators import Mutant
 from tests.mutants.touching import LineMap
 
 FACTOR, STARTS = 5, 3  # a trial may last so often as long as its tests undisturbed, and so many starts of pytest
-FAILED, INTERRUPTED = 1, 2  # what pytest returns when a test fails, and when a module cannot be imported
+# What pytest returns when a test fails, when a module cannot be imported, and when one cannot of which it names tests.
+FAILED, INTERRUPTED, USAGE_ERROR = 1, 2, 4
+NOT_THERE = re.compile(r"^ERROR: (not found|file or directory not found)", re.MULTILINE)
 CONTROL = "tests/scoring/test_auc.py"
 
 
@@ -110,13 +113,18 @@ def judge(bench: Bench, mutant: Mutant, line_map: LineMap, start: float, only: l
     if not tests:
         return Verdict("untouched", "", 0, 0, 0.0)
     span = sum(line_map.times.get(test, 60) for test in tests)
-    code, output = bench.try_mutant(mutant, tests, STARTS * start + FACTOR * span)
+    limit = STARTS * start + FACTOR * span
+    code, output = bench.try_mutant(mutant, tests, limit)
+    if code == USAGE_ERROR and "(no match in any of" in output:
+        # Cases are named by what the mutant changed: all cases of each test, then.
+        tests = list(dict.fromkeys(test.partition("[")[0] for test in tests))
+        code, output = bench.try_mutant(mutant, tests, limit)
     seconds = round(time.monotonic() - began, 1)
     if code is None:
         return Verdict("timed out", "", len(tests), total, seconds)
     if code == 0:
         return Verdict("survived", "", len(tests), total, seconds)
-    if code not in (FAILED, INTERRUPTED):
+    if code not in (FAILED, INTERRUPTED, USAGE_ERROR) or (code == USAGE_ERROR and NOT_THERE.search(output)):
         raise RuntimeError(f"pytest could not run the tests of {mutant.path}:{mutant.line} ({code}):\n{output}")
     failures = [line.split(" ", 1)[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     return Verdict("killed", failures[0] if failures else "an import", len(tests), total, seconds)
