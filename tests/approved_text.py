@@ -36,8 +36,19 @@ BLOCK = re.compile(
     r"p|li|tr|d[td]|h[1-4]|div|section|option|label|caption|summary|form|fieldset|legend|table|pre|button|input|select"
     r"|textarea|title|meta"
 )
-NAMED = ("href", "action", "name", "value", "placeholder", "maxlength", "title", "alt", "aria-label", "content")
-PRESENT = ("checked", "selected", "disabled", "required", "open", "hidden")
+# What an attribute says of looks or of machines, and what stands beside it in words anyway.
+LOOKS = {
+    "class",
+    "style",
+    "id",
+    "for",
+    "aria-labelledby",
+    "aria-describedby",
+    "aria-controls",
+    "src",
+    "scope",
+    "tabindex",
+}
 
 
 class PageReader(HTMLParser):
@@ -49,7 +60,7 @@ class PageReader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
-        if tag in ("meta", "link") and values.get("name") != "description":
+        if tag == "script" or (tag in ("meta", "link") and values.get("name") != "description"):
             return
         if BLOCK.fullmatch(tag):
             self.lines.append(f"{tag}: ")
@@ -57,8 +68,7 @@ class PageReader(HTMLParser):
             self.lines[-1] += " | "
         if values.get("name") == "csrfmiddlewaretoken":
             return
-        notes = [f"{name}={values[name]}" for name in NAMED if values.get(name)]
-        notes += [name for name in PRESENT if name in values]
+        notes = [f"{name}={value}" if value else name for name, value in attrs if value != "" and name not in LOOKS]
         self.lines[-1] += f"[{' '.join(notes)}]" if notes else ""
 
     def handle_data(self, data: str) -> None:
