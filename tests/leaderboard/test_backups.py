@@ -444,6 +444,7 @@ def test_the_age_of_the_newest_backup_is_shown_measured_and_told_when_it_is_too_
     assert backup_incident() == ""
     page = client.get(reverse("operate")).content.decode()
     assert "The newest is 30" in page
+    assert "One is made every 1 h 0 min." in page
     assert "Nobody has restored it on trial yet" in page
     figures = client.get(reverse("prometheus")).content.decode()
     line = next(line for line in figures.splitlines() if line.startswith("plumbline_last_backup_timestamp_seconds "))

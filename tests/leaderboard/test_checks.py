@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from django.utils import timezone
 from safetensors.torch import load_file, save_file
 
 from leaderboard.models import AuditEvent, ControlCheck, ControlSet, Opening, Rescoring, Work
+from leaderboard.queries.drift import recent_checks, recent_checks_of
 from leaderboard.services import artefacts, checks, control, leases, openings, score, scorers
 from leaderboard.services.checks import due_trigger, pause_after, perform, request_check, request_due_checks
 from leaderboard.services.evaluate import request_evaluation
@@ -180,6 +182,30 @@ def test_a_scorer_that_did_not_change_is_stable_and_everything_about_it_is_kept(
     assert check.fingerprint == check.control_set.fingerprint
     assert check.statistics["scorings"] == 1
     assert check.statistics["decided_by"].startswith("Nothing moved that replicate variation does not explain")
+
+
+def test_checks_of_a_version_are_numbered_from_1_without_those_that_had_no_answer(living, stage):
+    first = checked(living)
+    stage.down = True
+    assert checked(living).verdict == Verdict.UNAVAILABLE
+    stage.down = False
+    assert [check.statistics["check"] for check in (first, checked(living))] == [1, 2]
+
+
+def test_what_a_scorer_answered_is_not_kept_beyond_the_check(living, settings):
+    check = request_check(living, Trigger.MANUAL, send=False)
+    replies = Path(settings.VAR, "replies", f"controlcheck-{check.pk}")
+    replies.mkdir(parents=True)
+    perform(check)
+    assert not replies.exists()
+
+
+def test_a_check_of_which_nobody_knows_when_it_ended_is_none_of_the_recent_ones(living):
+    first, second = checked(living), checked(living)
+    ControlCheck.objects.filter(pk=second.pk).update(finished_at=None)
+    (by_metric,) = recent_checks().values()
+    assert [check.finished_at for check in by_metric] == [first.finished_at]
+    assert recent_checks_of(first.control_set) == by_metric
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from scipy import stats
 
-from leaderboard.models import LanguageModel, Metric, OutdatedEntry, Result, Scoring, Standing, Work
+from leaderboard.models import LanguageModel, Metric, MetricVersion, OutdatedEntry, Result, Scoring, Standing, Work
 from leaderboard.services import artefacts
 from leaderboard.services.evaluate import request_evaluation
 from tests.charts import points, read_chart, stretches
@@ -147,6 +147,9 @@ def test_a_model_without_a_scoring_is_said_with_the_reason(client, board, models
     Scoring.objects.filter(pk=scoring.pk).update(state=Work.State.FAILED, reason="out of memory")
     assert "out of memory" in {row[0]: row[1] for row in table(page(client, address), VALUES)}[absent.name]
     last = Scoring.objects.filter(state=Work.State.DONE).first()
+    versions = MetricVersion.objects.exclude(pk=board.current_version().pk)
+    OutdatedEntry.objects.create(metric_version=versions[0], model=absent, last_scoring=last, reason="it was lost once")
+    assert "out of memory" in {row[0]: row[1] for row in table(page(client, address), VALUES)}[absent.name]
     OutdatedEntry.objects.create(
         metric_version=board.current_version(), model=absent, last_scoring=last, reason="its artefact is gone"
     )

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from scoring.language_models import BUNDLED, list_bundled, resolve
+from scoring.training.miniatures import MINIATURES, TOKENS_PER_STEP, VOCABULARY
 
 CARDS = {folder.name: (folder / "README.md").read_text(encoding="utf-8") for folder in list_bundled()}
 
@@ -31,6 +32,16 @@ def test_a_card_names_text_licence_and_a_log_perplexity_far_below_a_uniform_mode
     assert "WikiText-2" in card
     assert "BOLD" in card
     assert held_out(card) < uniform(card) - 3
+
+
+def test_the_recipe_makes_what_comes_with_plumbline():
+    assert sorted(miniature.name for miniature in MINIATURES) == sorted(CARDS)
+    for miniature in MINIATURES:
+        architecture, card = resolve(str(BUNDLED / miniature.name)).architecture, CARDS[miniature.name]
+        assert (architecture.layers, architecture.hidden_size) == (miniature.layers, miniature.hidden)
+        assert (architecture.kind, architecture.context) == (miniature.kind, miniature.context)
+        assert f"| {miniature.steps:,} steps of about {TOKENS_PER_STEP:,} tokens, seed 0 |" in card
+        assert f"{VOCABULARY:,} entries" in card
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "bert"])

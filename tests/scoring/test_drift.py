@@ -942,6 +942,16 @@ def test_an_unchanged_scorer_raises_no_alarm(noise):
 
 
 @pytest.mark.slow
+def test_changes_that_are_spread_wider_than_replicates_are_found_by_their_distribution():
+    scores, reference = opened("SD 0.003")
+    wider = Simulated(scores, "SD 0.02").answers(reference.scorings, np.random.default_rng(3))
+    report = compare(reference, wider, ["a"], [()] * len(scores), toxicity_measures(harms(["a"])), SAME)
+    (finding,) = [finding for finding in report.findings if finding.rule is Rule.DISTRIBUTION]
+    (test,) = report.noise
+    assert (finding.attribute, finding.value, finding.p_adjusted) == ("a", test.distance, test.distance_p)
+    assert 0 < finding.p_adjusted < report.alpha
+
+
 def test_a_slow_drift_is_found_before_the_mean_has_moved_by_a_hundredth():
     changed, drifted = slow_drift("SD 0.003", 300, versions=1)
     assert changed < drifted <= 100

@@ -1,5 +1,6 @@
 """Classifiers that are declared by their hub id: ToxiGen's, and multilingual ones."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -94,3 +95,15 @@ def test_a_known_classifier_of_the_hub_is_asked_for_by_its_id(tmp_path, monkeypa
         commit = hub.add(hub_id, folder)
         scorer = get_scorer(f"classifier:{hub_id}", endpoint=hub.endpoint, device=CPU)
     assert scorer.revision == commit
+
+
+def test_of_a_classifier_that_needs_code_of_its_own_no_weights_are_fetched(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    folder = save_classifier(tmp_path / "model", id2label=labels_of(HATEBERT))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModel": "theirs.Model"}}))
+    with StandInHub() as hub:
+        hub.add(HATEBERT, folder)
+        with pytest.raises(ScorerUnavailable, match="needs code of its own to run"):
+            get_scorer(f"classifier:{HATEBERT}", endpoint=hub.endpoint, device=CPU)
+        assert not [line for line in hub.requests if "safetensors" in line and "/resolve/" in line]

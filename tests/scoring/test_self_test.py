@@ -216,6 +216,16 @@ def test_windows_that_begin_at_the_wrong_token_are_found_by_the_text_beyond_the_
         self_test(tiny(CAUSAL))
 
 
+def test_a_context_with_room_for_one_token_before_the_new_ones_is_enough_to_try_continuations():
+    loaded = tiny(CAUSAL)
+
+    def continued(context: int) -> int:
+        return self_test(replace(loaded, architecture=replace(loaded.architecture, context=context))).continued
+
+    assert continued(module.NEW_TOKENS) == 0
+    assert continued(module.NEW_TOKENS + 1) > 0
+
+
 def test_continuations_that_are_not_the_models_own_are_found(monkeypatch):
     made = [Generated(np.array([7, 7, 7]), None), Generated(np.array([7]), None)]
     monkeypatch.setattr(module, "decode", lambda *_args: made)
