@@ -81,7 +81,9 @@ class CalibrationCards(Schema):
     version: int = Field(description="Of the metric whose scorer it was.")
     metric: str
     fingerprint: str = Field(description="Of the scorer as it was.")
-    finished_at: datetime = Field(description="When the texts had been scored.")
+    finished_at: datetime | None = Field(
+        description="When the texts had been scored; null while they are scored again, which keeps the cards so far."
+    )
     texts_a_second: float | None
     machine: str
     cards: dict[str, dict[str, Any]] = Field(

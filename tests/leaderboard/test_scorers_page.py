@@ -151,6 +151,8 @@ def test_a_calibration_without_its_scores_is_made_again_and_readers_keep_the_car
     again = Calibration.objects.get()
     assert (again.pk, again.state) == (row.pk, Work.State.QUEUED)
     assert len(table(page(client, "/scorers/"), "Report cards on Starter set")) == 2
+    (card,) = client.get(f"/api/v1/scorers/{NAME}").json()["calibrations"]
+    assert (card["set"], card["finished_at"]) == (str(Calibration.objects.get().evaluation_set), None)
     tasks.calibrate_scorer(row.pk)
     again.refresh_from_db()
     assert (again.state, again.artefact, again.cards) == (Work.State.DONE, row.artefact, row.cards)
