@@ -71,6 +71,9 @@ VIEWS = (
     f"/compare/?m={GPT_2}",
     f"/contrast/?m={MODEL}&m=entrant-2",
     f"/compare-scorers/?a={SLUG}@1&b={SLUG}@2",
+    f"/compare-scorers.csv?a={SLUG}@1&b={SLUG}@2",
+    f"/compare-scorers.json?a={SLUG}@1&b={SLUG}@2",
+    f"/compare-scorers.csv?a={SLUG}@1&b=safety-toxigen",
     "/agreement/?numbers=measured&coefficient=kendall",
     "/agreement/?x=safety-toxigen/safety_score/average&y=regard/regard_score/asian",
     "/search/?q=gpt",
@@ -153,6 +156,7 @@ COMMANDS = (
     f"verify {SLUG}",
     f"evaluate {MODEL} --metric {SLUG}",
     "check_services",
+    "fetch_data",
     "join_model entrant-1 --to gpt-2 --reason same",
     "hide_model entrant-6 --show",
     "hide_model entrant-1 --note Asked",
@@ -191,7 +195,7 @@ COMMANDS = (
     "set_role nobody viewer",
     f"set_policy {SLUG} --mean-difference 7 --reason none",
 )
-OTHERS = ("data_package.txt", "letters.txt", "options.txt", "settings.txt")
+OTHERS = ("data_package.txt", "failures.txt", "letters.txt", "options.txt", "settings.txt")
 # What the board notes for itself alone.
 WITHOUT_ROWS = {"CacheEntry", "OutboxMessage", "Pulse", "ScorerProbe", "SearchPage", "SearchState"}
 PERSONAL = {"operate": "olga", "admin": "olga", "submissions": "ada", "submit": "ada", "accounts": "ada"}

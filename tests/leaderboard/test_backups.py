@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -203,6 +204,8 @@ def test_what_is_lost_is_named_and_a_damaged_or_missing_object_stops_a_restore(
     with pytest.raises(sets.DamagedSet, match=r"2 files of set .* are damaged, and the database was left as it is"):
         restoring.restore_files(chosen_set, silent)
     whole = chosen_set.manifest.files[2:]
+    assert [restoring.is_there(file) for file in whole] == [True] * len(whole)
+    assert not restoring.is_there(replace(whole[0], sha256=damaged_copy.sha256))
     assert {file.name for file in whole if default_storage.exists(file.name)} == {file.name for file in whole}
     path.unlink()
     with pytest.raises(sets.DamagedSet, match="2 files"):

@@ -1,6 +1,7 @@
 """The files of deploy/: which process is given which secret, and whether document, units and containers agree."""
 
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -168,3 +169,11 @@ def test_the_project_the_command_the_checks_and_the_documents_name_the_same_pyth
     assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == classifiers
     for name in ("README.md", "CONTRIBUTING.md", "templates/docs/operating.html"):
         assert f"Python {classifiers[0]} to {classifiers[-1]}" in (ROOT / name).read_text(), name
+
+
+@pytest.mark.parametrize(("variable", "workers"), [(None, 2), ("5", 5)])
+def test_web_processes_is_how_many_processes_serve_the_site(variable, workers, monkeypatch):
+    monkeypatch.delenv("WEB_PROCESSES", raising=False)
+    if variable:
+        monkeypatch.setenv("WEB_PROCESSES", variable)
+    assert runpy.run_path(str(ROOT / "leaderboard" / "serving.py"))["workers"] == workers

@@ -1,5 +1,7 @@
 """Each class of failure is treated, counted and told in one way."""
 
+from dataclasses import asdict
+
 import httpx
 import kombu.exceptions
 import psycopg2
@@ -22,6 +24,7 @@ from leaderboard.services.failures import (
     failure_of,
     fault_of,
     is_database_away,
+    name_of_error,
 )
 from leaderboard.services.folders import HostLacks
 from leaderboard.services.leases import OutOfTime, ScorerChanged, WorkersDied
@@ -32,6 +35,7 @@ from scoring.generation import UnsupportedRules
 from scoring.language_models import Gated, HubBusy, ModelRefused, NotFinite, NotOnHub, RevisionChanged
 from scoring.scorers import ScorerState, ScorerUnavailable
 from scoring.served import ServerRefused, ServerUnavailable
+from tests.approved_text import compare_with_approved
 
 RETRIED, FINAL, WAITS = "retried", "final", "waits for the board"
 
@@ -96,6 +100,14 @@ OF_ENTRIES = {
 def test_work_ends_by_these_failures_of_an_entry_and_waits_where_the_board_fails():
     assert set(FAILURES) - set(BOARD_FAULTS) == OF_ENTRIES
     assert {name for name, failure in FAILURES.items() if not failure.of_board} == OF_ENTRIES
+
+
+def test_what_failures_say_is_what_was_approved():
+    lines = []
+    for failure in (UNFORESEEN, *DECLARED):
+        values = {**asdict(failure), "errors": [name_of_error(error) for error in failure.errors]}
+        lines += [f"{name}: {value}" for name, value in values.items() if value] + [""]
+    compare_with_approved("failures.txt", "\n".join(lines))
 
 
 def test_a_subclass_is_treated_as_the_nearest_class_that_is_declared():

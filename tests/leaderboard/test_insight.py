@@ -178,6 +178,13 @@ def test_a_failure_has_a_reason_of_a_closed_set(tmp_path, settings, error, failu
     assert failure in FailureKind.values
 
 
+def test_a_line_is_dated_by_its_record_or_else_now():
+    record = logging.LogRecord("one", logging.INFO, __file__, 1, "said", (), None)
+    record.created = 86400.5
+    assert logs.add_time(None, "", {"_record": record})["timestamp"] == "1970-01-02T00:00:00.500+00:00"
+    assert logs.add_time(None, "", {})["timestamp"][:10] == f"{timezone.now():%Y-%m-%d}"
+
+
 # What stands in no line
 
 

@@ -40,6 +40,7 @@ from leaderboard.services.rescore import (
     resume,
     waits_on,
 )
+from leaderboard.services.score import record_entry
 from leaderboard.services.scorers import cost_of
 from leaderboard.services.shards import Shards
 from scoring.metrics import instruments
@@ -81,6 +82,17 @@ def stage() -> Iterator[Stage]:
 def board(load_living) -> Metric:
     """Three entries under the first version."""
     return load_living(3)
+
+
+def test_the_record_tells_a_first_scoring_from_a_later_one_outside_a_rescoring(board):
+    event = AuditEvent.objects.filter(detail__model="entrant-1").latest("pk")
+    assert (event.verb, event.detail["version"]) == ("add entry", 1)
+    open_rescoring(board, "to be sure")
+    drain()
+    scoring = board.current_version().scorings.get(model__slug="entrant-1")
+    record_entry(scoring)
+    event = AuditEvent.objects.latest("pk")
+    assert (event.verb, event.detail) == ("score entry again", {"model": "entrant-1", "version": 2})
 
 
 def check_by_hand(metric: Metric) -> ControlCheck:

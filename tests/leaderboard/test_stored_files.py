@@ -26,6 +26,7 @@ from leaderboard.operations.alerts import machinery
 from leaderboard.operations.services import restore, scrub
 from leaderboard.services import artefacts, collect
 from leaderboard.services.artefacts import SENTINEL, ArtefactLost
+from leaderboard.services.publish import Unread
 from leaderboard.services.verify import verify
 from leaderboard.storage import StorageAway, marks
 from leaderboard.storage import folder as stored_folder
@@ -310,3 +311,9 @@ def test_a_model_that_is_not_at_hand_is_named_and_no_difference(scoring):
     verification = verify(scoring.metric_version.metric, sample_size=2)
     assert (verification.differences, verification.recollected) == ([], 4)
     assert any(f"the model {scoring.model.slug} is not at hand" in line for line in verification.not_recomputed)
+
+
+def test_only_entries_without_a_published_rank_are_left_out_when_their_file_is_lost():
+    scorings = [Scoring(model_id=number) for number in (7, 8, 9)]
+    reasons = {0: "its file is lost", 1: "its file is lost", 2: ""}
+    assert Unread(reasons, {("mean", "all", "all"): {7: (1, 2)}}).left_out(scorings) == [1]

@@ -166,6 +166,8 @@ def test_settling_twice_at_once_or_late_ends_a_submission_once(small, ada):
     assert submission.state == State.RANKED, "the task that ends the work settles"
     assert lifecycle.settle() == 0
     assert OutboxMessage.objects.filter(submission=submission).count() == 1
+    Submission.objects.filter(pk=submission.pk).update(state=State.ACCEPTED)
+    assert lifecycle.settle() == 1
 
 
 @pytest.mark.slow

@@ -510,6 +510,7 @@ def test_by_token_one_submits_and_sees_ones_own(stage, django_assert_max_num_que
     assert ask(hers).json()["items"] == [made]
     assert ask(his).json()["items"] == []
     assert ask("").status_code == 401
+    assert ask("")["WWW-Authenticate"] == "Bearer"
     assert ask("plumb_0").status_code == 401
     for n in range(5):
         Submission.objects.create(submitter=ada, form="hub", payload={"n": n}, state="withdrawn")

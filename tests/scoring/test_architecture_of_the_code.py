@@ -20,6 +20,19 @@ def test_the_engine_knows_nothing_of_the_site(path):
         assert not {name.split(".")[0] for name in names} & {"django", "leaderboard", "celery"}
 
 
+def test_code_that_comes_with_a_model_is_never_run():
+    calls = [
+        keyword.value.value
+        for folder in ("scoring", "leaderboard", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "trust_remote_code" and isinstance(keyword.value, ast.Constant)
+    ]
+    assert set(calls) == {False}
+
+
 def test_no_modules_import_one_another_in_a_circle():
     assert list_circles() == []
 

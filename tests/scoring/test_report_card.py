@@ -202,6 +202,13 @@ def test_the_forms_of_the_field_are_read(form, groups, languages, tmp_path):
     assert texts.languages.tolist() == languages
 
 
+def test_comments_are_named_by_their_id_and_else_numbered_from_1(tmp_path):
+    (tmp_path / "with.csv").write_text("id,comment_text,toxicity\n7,one,0.5\n9,two,0\n")
+    (tmp_path / "without.csv").write_text("comment_text,toxicity\none,0.5\ntwo,0\n")
+    assert read_labelled(tmp_path / "with.csv", "civil-comments").ids == ("7", "9")
+    assert read_labelled(tmp_path / "without.csv", "civil-comments").ids == ("1", "2")
+
+
 def test_a_multilingual_case_is_in_the_language_of_its_name(tmp_path):
     path = tmp_path / "hatecheck_cases_final_french.csv"
     path.write_text("mhc_case_id,functionality,test_case,label_gold,target_ident\nfrench-5,slur_h,un,hateful,women\n")

@@ -26,6 +26,7 @@ from scoring.succession import (
     preserve_attribute,
     split_groups,
 )
+from scoring.succession.texts import MOST_POINTS, select_points
 
 scores_of_texts = st.lists(
     st.tuples(st.integers(0, 50), st.integers(0, 50)).map(lambda pair: (pair[0] / 50, pair[1] / 50)), min_size=1
@@ -238,3 +239,11 @@ def test_verdicts_follow_their_rules(texts):
     assert judge_ranks(compare_orders(within_noise, "lower")) is Preservation.PRESERVED
     assert judge_ranks(compare_orders(orders[:2], "lower")) is Preservation.UNKNOWN
     assert judge_ranks(None) is Preservation.UNKNOWN
+
+
+def test_the_points_of_a_chart_are_spread_over_the_texts_and_have_four_digits():
+    scores = np.linspace(0, 1, 3 * MOST_POINTS) / 3
+    old, new = select_points(scores, 1 - scores)
+    assert len(old) == len(new) == MOST_POINTS
+    assert (old[0], old[-1], new[-1]) == (0.0, 0.3333, 0.6667)
+    assert all(round(value, 4) == value for value in (*old, *new))

@@ -182,6 +182,16 @@ def test_a_byte_that_is_not_utf_8_is_reported_with_its_place(name):
     assert f"{at + 1:,} of the file" in problem.value
 
 
+def test_a_failed_request_stands_for_no_more_completions_than_a_run_may_make():
+    def change(state):
+        state["request_states"][0]["result"] = {"success": False, "error": "no memory", "completions": []}
+        for request_state in state["request_states"]:
+            request_state["request"]["num_completions"] = 100_000
+
+    report = refusal(scenario_state(change), "scenario_state.json")
+    assert f"{2**16} of {K}" in " ".join(problem.value.replace(",", "") for problem in report.problems)
+
+
 def test_a_failed_or_empty_output_becomes_a_reason():
     def change(state):
         state["request_states"][0]["result"] = {"success": False, "error": "=cmd\n\0 it is\tlate", "completions": []}
