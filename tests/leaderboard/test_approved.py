@@ -6,6 +6,7 @@ A change of a page shows in the files of tests/approved, which are read like cod
 import argparse
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -23,6 +24,8 @@ from leaderboard.celery import app
 from leaderboard.exchange.schemas import describe_table
 from leaderboard.exchange.tables import BY_NAME
 from leaderboard.models import Metric, Submission
+from leaderboard.queries.docs import METHODS, chapters
+from leaderboard.services.seed import METRICS
 from leaderboard.submissions.services.letters import SUBJECTS, send_news
 from scoring.__main__ import parser as engine_parser
 from scoring.training.__main__ import parser as recipes_parser
@@ -86,7 +89,6 @@ VIEWS = (
     f"/api/v1/metrics/{SLUG}/standings?version=1",
     f"/api/v1/models/{MODEL}/results?limit=3",
     f"/metrics/{SLUG}/versions/2/manifest.json",
-    "/metrics/safety-toxigen/",
     f"/history/?{RANKING}&measure=toxic_fraction&model={MODEL}",
     "/history/?metric=rtp-helm-perspective&top=10",
     f"/drift/?{RANKING}&check=6",
@@ -97,7 +99,6 @@ VIEWS = (
     "/operate/models/?q=entrant",
     "/operate/submissions/?state=moderated",
     f"/oembed?url=http://testserver/rankings/?{RANKING}&format=json",
-    "/docs/methods/safety-score/",
     "/scorers/standin/",
     f"/models/{MODEL}/samples/?{RANKING}&show=yes&order=lowest",
     *(f"/submissions/{number}/" for number in range(2, 7)),
@@ -137,6 +138,9 @@ VIEWS = (
     *(f"/operate/rescorings/2/{verb}/" for verb in ("pause", "cancel")),
     "/operate/work/?kind=scorings",
     "/operate/work/?kind=downloads",
+    *(f"/docs/metrics/{definition.name}/" for chapter in chapters() for definition in chapter.definitions),
+    *(f"/docs/methods/{name}/" for name in METHODS),
+    *(f"/metrics/{values['slug']}/" for values in tomllib.loads(METRICS.read_text(encoding="utf-8"))["metrics"]),
 )
 # Commands that only say something.
 COMMANDS = (
@@ -157,6 +161,10 @@ COMMANDS = (
     f"evaluate {MODEL} --metric {SLUG}",
     "check_services",
     "fetch_data",
+    f"manifest {SLUG} --output {{folder}}/manifest",
+    f"manifest {SLUG} --metric-version 9 --output {{folder}}/manifest",
+    "manifest safety-toxigen --output {folder}/manifest",
+    "export {folder}/board.zip",
     "join_model entrant-1 --to gpt-2 --reason same",
     "hide_model entrant-6 --show",
     "hide_model entrant-1 --note Asked",
@@ -255,8 +263,8 @@ def test_an_answer_says_what_was_approved(path: str, clients: dict[str, Client])
 
 @pytest.mark.usefixtures("clients")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_prints_what_was_approved(command: str):
-    name, *words = command.split()
+def test_a_command_prints_what_was_approved(command: str, tmp_path: Path):
+    name, *words = command.format(folder=tmp_path).split()
     output = StringIO()
     with transaction.atomic():
         try:
@@ -264,7 +272,8 @@ def test_a_command_prints_what_was_approved(command: str):
         except CommandError as error:
             output.write(f"CommandError: {error}\n")
         transaction.set_rollback(True)  # the others are asked of the same board
-    compare_with_approved(name_file(f"manage.py {command}"), drop_transient(output.getvalue()))
+    lines = drop_transient(output.getvalue().replace(str(tmp_path), "FOLDER"))
+    compare_with_approved(name_file(f"manage.py {command}"), lines)
 
 
 def describe_option(action: argparse.Action) -> str:
