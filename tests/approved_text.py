@@ -26,6 +26,7 @@ TRANSIENT = (
     (re.compile(r"\b(?=[0-9]*[a-f])[0-9a-f]{7,64}\b"), "HASH"),
     (re.compile(r"\b\d+\.\d+\.\d+(?:[+.]\w+)*\b"), "VERSION"),
     (re.compile(r"\b\d+\xa0(?:minute|hour|day|week|month|year)s?(?:, \d+\xa0\w+)?"), "SPAN"),
+    (re.compile(r"\b\d+ (?:minute|hour|day|week|month|year)s?(?:, \d+ \w+)?(?= ago| old)"), "SPAN"),
     (re.compile(r"\b\d[\d,.]*[ \xa0](?:bytes|[kK]B|MB|GB)\b"), "SIZE"),
     (re.compile(r"\b\d\d:\d\d:\d\d UTC\b"), "TIME"),
 )

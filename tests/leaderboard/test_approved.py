@@ -8,6 +8,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from datetime import date
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from leaderboard.queries.docs import METHODS, chapters
 from leaderboard.services.seed import METRICS
 from leaderboard.submissions.services.letters import SUBJECTS, send_news
 from scoring.__main__ import parser as engine_parser
+from scoring.scorers import perspective
 from scoring.training.__main__ import parser as recipes_parser
 from tests.addresses import addresses
 from tests.approved_text import APPROVED, IS_APPROVING, compare_with_approved, describe_answer, drop_transient
@@ -222,8 +224,15 @@ def approved_rows(
 @pytest.fixture(scope="module")
 def clients(approved_rows: Board, _static_files: None, django_db_blocker: Any) -> Iterator[dict[str, Client]]:
     """Browsers of a visitor and of two people on the board, by name."""
-    overrides = override_settings(BACKUP_SECONDS=86400.0)
-    with django_db_blocker.unblock(), standing_in(), overrides, transaction.atomic():
+    settings = override_settings(BACKUP_SECONDS=86400.0)
+    with (
+        django_db_blocker.unblock(),
+        standing_in(),
+        settings,
+        transaction.atomic(),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(perspective, "END_OF_SERVICE", date(2126, 12, 31))  # whenever these tests run
         app.control.purge()
         restart_counting()
         load_board(approved_rows)
