@@ -240,8 +240,9 @@ def add_submissions_that_are_read() -> None:
     reading = Submission.objects.get(state="checking")
     rows.Reading.objects.create(submission=reading, state=Work.State.RUNNING, done=3, total=4, started_at=DAY)
     rows.SubmissionLine.objects.create(submission=reading, text="75% is read.")
-    Submission.objects.filter(state="moderated").update(
-        concerns=["Its name is that of another model."], name_asked="gpt-2"
+    Submission.objects.filter(state="moderated").update(concerns=["Its licence is none that is known."])
+    Submission.objects.filter(state="ranked").update(
+        concerns=["Its name is much like GPT-2's."], name_asked="GPT-2 small"
     )
 
 

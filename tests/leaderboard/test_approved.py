@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
+from django.contrib.messages import get_messages
 from django.core import mail
 from django.core.management import CommandError, CommandParser, call_command, get_commands, load_command_class
 from django.db import connection, transaction
@@ -39,6 +40,7 @@ from tests.leaderboard.living import (
     SLUG,
     standing_in,
 )
+from tests.leaderboard.submitting import entered_by_number
 from tests.rows import Board, load_board, recall_boards
 
 pytestmark = [
@@ -136,14 +138,25 @@ VIEWS = (
     f"/rankings/?{RANKING}&version=3",
     f"/compare/?m={MODEL}&m=entrant-6&m=entrant-7&{RANKING}",
     "/models/?kind=causal&source=server",
-    *(f"/operate/entries/{number}/release/" for number in (1, 2, 3)),
-    *(f"/operate/rescorings/2/{verb}/" for verb in ("pause", "cancel")),
+    *(f"/operate/entries/{number}/release/" for number in (1, 2)),
     "/operate/work/?kind=scorings",
     "/operate/work/?kind=downloads",
+    f"/models/{MODEL}/?chart=entrant-1-toxicity-standin-measured-ranks&format=svg",
+    f"/models/{MODEL}/?chart=entrant-1-toxicity-standin-measured-ranks&format=json",
     *(f"/docs/metrics/{definition.name}/" for chapter in chapters() for definition in chapter.definitions),
     *(f"/docs/methods/{name}/" for name in METHODS),
     *(f"/metrics/{values['slug']}/" for values in tomllib.loads(METRICS.read_text(encoding="utf-8"))["metrics"]),
 )
+# What operators do, each on a page of its own that asks before.
+STEPS = (
+    *(f"/operate/rescorings/2/{step}/" for step in ("pause", "resume", "cancel")),
+    *(f"/operate/models/{MODEL}/{step}/" for step in ("restrict", "withdraw", "hide", "show")),
+    "/operate/models/entrant-6/open/",
+    *(f"/operate/submissions/{number}/{step}/" for number in (2, 6) for step in ("accept", "return", "reject")),
+    *(f"/operate/entries/3/{step}/" for step in ("release", "refuse")),
+    "/operate/workers/gpu@gamma/restart/",
+)
+REASONS = {"reason": "To be sure.", "note": "Its makers asked."}
 # Commands that only say something.
 COMMANDS = (
     f"standings {SLUG}",
@@ -231,6 +244,7 @@ def clients(approved_rows: Board, _static_files: None, django_db_blocker: Any) -
         settings,
         transaction.atomic(),
         pytest.MonkeyPatch.context() as patch,
+        entered_by_number(patch),
     ):
         patch.setattr(perspective, "END_OF_SERVICE", date(2126, 12, 31))  # whenever these tests run
         app.control.purge()
@@ -256,7 +270,7 @@ def list_pages() -> list[str]:
     left_out = re.compile(
         r"/metrics|/readyz|/about/board.zip|.*\.pdf|/admin/(?!leaderboard|auth).*|/accounts/(oidc|elsewhere).*"
     )
-    return [path for path in (*addresses(MODEL, SLUG), *VIEWS) if not left_out.fullmatch(path)]
+    return [path for path in (*addresses(MODEL, SLUG), *VIEWS, *STEPS) if not left_out.fullmatch(path)]
 
 
 def name_file(path: str) -> str:
@@ -268,6 +282,25 @@ def name_file(path: str) -> str:
 def test_an_answer_says_what_was_approved(path: str, clients: dict[str, Client]):
     answer = clients[PERSONAL.get(path.split("/")[1], "")].get(path)
     compare_with_approved(name_file(path), describe_answer(answer))
+
+
+def list_forms() -> list[str]:
+    """The addresses to which people that are logged in send something."""
+    forms = re.compile(r"/(operate|submissions|submit|accounts)/.*")
+    return [path for path in (*addresses(MODEL, SLUG), *STEPS) if forms.fullmatch(path)]
+
+
+@pytest.mark.parametrize("path", list_forms())
+@pytest.mark.parametrize("fields", [{}, REASONS], ids=["nothing", "a reason"])
+@pytest.mark.usefixtures("clients")
+def test_what_is_sent_is_answered_as_was_approved(path: str, fields: dict[str, str]):
+    client = Client(raise_request_exception=False)  # its own: what the answer says is shown on the next page
+    with transaction.atomic():
+        client.force_login(User.objects.get(username=PERSONAL[path.split("/")[1]]))
+        answer = client.post(path, fields)
+        text = describe_answer(answer) + "".join(f"{message}\n" for message in get_messages(answer.wsgi_request))
+        transaction.set_rollback(True)  # the others are sent to the same board
+    compare_with_approved(name_file(f"post {'reason' if fields else ''} {path}"), drop_transient(text))
 
 
 @pytest.mark.usefixtures("clients")
@@ -337,6 +370,7 @@ def test_the_data_package_describes_its_tables_as_was_approved():
 
 def test_each_has_a_file_of_its_own_and_nothing_that_is_gone_has_one():
     paths = [*list_pages(), *(f"manage.py {command}" for command in COMMANDS)]
+    paths += [f"post {word} {path}" for word in ("", "reason") for path in list_forms()]
     names = {*map(name_file, paths), *OTHERS}
     for file in APPROVED.glob("*.txt") if IS_APPROVING else ():
         if file.name not in names:

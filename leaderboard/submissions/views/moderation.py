@@ -55,10 +55,11 @@ def moderate(request: HttpRequest, pk: int, decision: str) -> HttpResponse:
         raise Http404(f"decision = {decision!r}: use one of {', '.join(DECISIONS)}")
     submission = get_object_or_404(Submission.objects.select_related("model", "submitter"), pk=pk)
     reason, problem = request.POST.get("reason", ""), find_objection(submission, require_user(request))
+    is_about_name = bool(submission.name_asked)  # which the decision takes off the submission
     if request.method == "POST":
         try:
             decide(submission, decision, reason, require_user(request))
-            outcome = "decided upon" if submission.name_asked else submission.get_state_display().lower()
+            outcome = "its name is decided upon" if is_about_name else submission.get_state_display().lower()
             messages.info(request, f"{submission.name}: {outcome}. Its submitter is notified.")
             return redirect("moderation")
         except Refused as error:
@@ -69,9 +70,7 @@ def moderate(request: HttpRequest, pk: int, decision: str) -> HttpResponse:
         "decision": decision,
         "title": TITLES[decision],
     }
-    consequence = (
-        AFTER_NAME.get(decision, "A name is accepted or rejected.") if submission.name_asked else AFTER[decision]
-    )
+    consequence = AFTER_NAME.get(decision, "A name is accepted or rejected.") if is_about_name else AFTER[decision]
     context |= {"after": consequence, "reason": reason, "problem": problem}
     return render(request, "submissions/moderate.html", context, status=400 if request.method == "POST" else 200)
 
