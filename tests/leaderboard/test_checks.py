@@ -159,6 +159,15 @@ def test_numbers_are_of_the_scorer_that_the_version_was_opened_on(toxicity, stag
 
 
 @pytest.mark.slow
+def test_a_version_that_nothing_is_scored_under_belongs_to_the_scorer_that_it_opens_on(toxicity):
+    scoring = request_evaluation(entrant(1, toxicity), toxicity, send=False)
+    bind(scoring.metric_version, "0" * 64)
+    drain()
+    version = toxicity.current_version()
+    assert version.scorings.get().state == Work.State.DONE
+    assert version.scorer_fingerprint == version.control_set.fingerprint != "0" * 64
+
+
 def test_likelihoods_are_watched_with_bundled_models_and_labelled_sentences(metric, models):
     finish(models[CAUSAL], metric)
     found = ControlSet.objects.get(metric_version__metric=metric)

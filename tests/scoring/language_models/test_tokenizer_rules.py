@@ -162,6 +162,18 @@ def test_a_tokenizer_is_not_built_from_its_settings(key):
         check_tokenizer_config({key: ["x"]}, "a model")
 
 
+def test_a_tokenizer_that_runs_in_python_is_one_of_those_that_were_read():
+    class ByT5Tokenizer:
+        is_fast = False
+
+    class OtherTokenizer:
+        is_fast = False
+
+    check_tokenizer(ByT5Tokenizer(), "tuned")
+    with pytest.raises(ModelRefused, match=r"tuned.* is a OtherTokenizer, which runs in Python.*tokenizer.json"):
+        check_tokenizer(OtherTokenizer(), "tuned")
+
+
 def test_a_tokenizer_that_rewrites_texts_is_refused_before_the_weights_are_loaded(gpt2):
     path = gpt2 / "tokenizer.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "normalizer": word("The river", "x")}))
