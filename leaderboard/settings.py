@@ -22,6 +22,7 @@ env.read_env(BASE_DIR / ".env", recurse=False)
 NOT_NEGATIVE, SOME, ONE_OR_MORE = (
     validate.Range(min=least, error="{input}: set it to {min} or more") for least in (0, 0.1, 1)
 )
+ABOVE_0 = validate.Range(min=0, min_inclusive=False, error="{input}: set it to more than 0")
 # An address may hold a secret: no message shows it.
 ADDRESS = validate.Regexp("https?://|$", error="set it with its scheme, as in https://board.example.org")
 
@@ -207,25 +208,27 @@ CELERY_TIMEZONE = "UTC"
 
 # Work: how long a silent worker keeps its claim, how often the sweeper looks, how long one task may hold a worker.
 LEASE_SECONDS = env.float("LEASE_SECONDS", 60.0, validate=ONE_OR_MORE)
-SWEEP_SECONDS = env.float("SWEEP_SECONDS", 2.0)
-_most = validate.Range(max=1800, error="{input}: set it to {max} or less, or the broker hands out running tasks again")
-SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0, validate=_most)
-SHARD_TEXTS = env.int("SHARD_TEXTS", 256)
-SHARD_SCORES = env.int("SHARD_SCORES", 2000)
-MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5)
+SWEEP_SECONDS = env.float("SWEEP_SECONDS", 2.0, validate=ABOVE_0)
+_slice = validate.Range(
+    min=1, max=1800, error="{input}: set it to {min} to {max}; beyond that the broker hands out running tasks again"
+)
+SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0, validate=_slice)
+SHARD_TEXTS = env.int("SHARD_TEXTS", 256, validate=ONE_OR_MORE)
+SHARD_SCORES = env.int("SHARD_SCORES", 2000, validate=ONE_OR_MORE)
+MOST_ATTEMPTS = env.int("MOST_ATTEMPTS", 5, validate=ONE_OR_MORE)
 # How long a run may take in all, and how long work may go on without any progress.
-RUN_SECONDS = env.float("RUN_SECONDS", 604_800.0)
-NO_PROGRESS_SECONDS = env.float("NO_PROGRESS_SECONDS", 900.0)
+RUN_SECONDS = env.float("RUN_SECONDS", 604_800.0, validate=ABOVE_0)
+NO_PROGRESS_SECONDS = env.float("NO_PROGRESS_SECONDS", 900.0, validate=ABOVE_0)
 # Whether work on what strangers send goes on where this host lacks a protection: said (best), or refused (required).
 _cages = (
     "CAGE = {input!r}: set it to best (use the protections that this host has, and say which it lacks) or required "
     "(refuse work where one is missing)"
 )
 CAGE = env.str("CAGE", "best", validate=validate.OneOf(("best", "required"), error=_cages))
-CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0)
+CHECK_SECONDS = env.float("CHECK_SECONDS", 86_400.0, validate=ABOVE_0)
 OPENING_REPLICATES = env.int("OPENING_REPLICATES", 21, validate=ONE_OR_MORE)  # below 5 a rollout cannot be told
-OPENING_SPREAD_SECONDS = env.float("OPENING_SPREAD_SECONDS", 3600.0)
-EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0)
+OPENING_SPREAD_SECONDS = env.float("OPENING_SPREAD_SECONDS", 3600.0, validate=NOT_NEGATIVE)
+EXPORT_SECONDS = env.float("EXPORT_SECONDS", 3600.0, validate=ABOVE_0)
 CELERY_BEAT_SCHEDULE = {
     "watch": {"task": "leaderboard.tasks.watch", "schedule": min(60.0, CHECK_SECONDS)},
     "scrub": {"task": "leaderboard.tasks.scrub_files", "schedule": crontab(hour="3", minute="17")},  # UTC
@@ -243,12 +246,12 @@ ALERT_WEBHOOK: list[str] = env.list("ALERT_WEBHOOK", [], validate=lambda address
 _mail = validate.Regexp(".+@", error="set it to e-mail addresses, separated by commas")
 ALERT_EMAIL: list[str] = env.list("ALERT_EMAIL", [], validate=lambda addresses: [*map(_mail, addresses)])
 ALERT_SECRET = env.str("ALERT_SECRET", "")
-ALERT_WORKERS_SECONDS = env.float("ALERT_WORKERS_SECONDS", 60.0)
-ALERT_SCORER_SECONDS = env.float("ALERT_SCORER_SECONDS", 3600.0)
+ALERT_WORKERS_SECONDS = env.float("ALERT_WORKERS_SECONDS", 60.0, validate=NOT_NEGATIVE)
+ALERT_SCORER_SECONDS = env.float("ALERT_SCORER_SECONDS", 3600.0, validate=NOT_NEGATIVE)
 # Told within two minutes: a sweep that is overdue, a rescoring that stands, a disk with less room than this.
-ALERT_SWEEP_SECONDS = env.float("ALERT_SWEEP_SECONDS", max(60.0, 6 * SWEEP_SECONDS))
-ALERT_STILL_SECONDS = env.float("ALERT_STILL_SECONDS", 75.0)
-ALERT_DISK_GB = env.float("ALERT_DISK_GB", 2.0)
+ALERT_SWEEP_SECONDS = env.float("ALERT_SWEEP_SECONDS", max(60.0, 6 * SWEEP_SECONDS), validate=NOT_NEGATIVE)
+ALERT_STILL_SECONDS = env.float("ALERT_STILL_SECONDS", 75.0, validate=NOT_NEGATIVE)
+ALERT_DISK_GB = env.float("ALERT_DISK_GB", 2.0, validate=NOT_NEGATIVE)
 # A dead man's switch as of healthchecks: told each half minute that this board works, and /fail where it does not.
 DEAD_MAN_PING = env.str("DEAD_MAN_PING", "", validate=ADDRESS).rstrip("/")
 SENTRY_DSN = env.str("SENTRY_DSN", "")
@@ -318,7 +321,7 @@ SLOW_PRECISIONS: list[str] = env.list(
 )
 HUB_CACHE_BYTES = int(HUB_CACHE_GB * 1e9)
 COMPLETIONS_API_KEY = env.str("COMPLETIONS_API_KEY", "") or None
-COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8)
+COMPLETIONS_CONCURRENCY = env.int("COMPLETIONS_CONCURRENCY", 8, validate=ONE_OR_MORE)
 # By address, before COMPLETIONS_API_KEY.
 COMPLETIONS_API_KEYS: dict[str, str] = (
     dict(env.json("COMPLETIONS_API_KEYS")) if env.str("COMPLETIONS_API_KEYS", "") else {}
@@ -332,18 +335,18 @@ SCORERS = env.path("PLUMBLINE_SCORERS", VAR / "scorers")
 SCORER_MODULES: list[str] = env.list("PLUMBLINE_SCORER_MODULES", [])
 PERSPECTIVE_API_KEY = env.str("PERSPECTIVE_API_KEY", "")
 PERSPECTIVE_URL = env.str("PERSPECTIVE_URL", "https://commentanalyzer.googleapis.com")
-PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0)
+PERSPECTIVE_REQUESTS_PER_SECOND = env.float("PERSPECTIVE_REQUESTS_PER_SECOND", 1.0, validate=ABOVE_0)
 OPENAI_MODERATION_API_KEY = env.str("OPENAI_MODERATION_API_KEY", "")
 OPENAI_MODERATION_URL = env.str("OPENAI_MODERATION_URL", "https://api.openai.com")
-OPENAI_MODERATION_REQUESTS_PER_SECOND = env.float("OPENAI_MODERATION_REQUESTS_PER_SECOND", 1.0)
+OPENAI_MODERATION_REQUESTS_PER_SECOND = env.float("OPENAI_MODERATION_REQUESTS_PER_SECOND", 1.0, validate=ABOVE_0)
 AZURE_CONTENT_SAFETY_API_KEY = env.str("AZURE_CONTENT_SAFETY_API_KEY", "")
 AZURE_CONTENT_SAFETY_URL = env.str("AZURE_CONTENT_SAFETY_URL", "")
-AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND = env.float("AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND", 1.0)
+AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND = env.float("AZURE_CONTENT_SAFETY_REQUESTS_PER_SECOND", 1.0, validate=ABOVE_0)
 # Of what a contract says; None: pages say that nobody has declared the fee.
 AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS = _number_or_none("AZURE_CONTENT_SAFETY_USD_PER_1000_TEXTS")
 JUDGE_API_KEY = env.str("JUDGE_API_KEY", "")
 JUDGE_URL = env.str("JUDGE_URL", "")
-JUDGE_REQUESTS_PER_SECOND = env.float("JUDGE_REQUESTS_PER_SECOND", 1.0)
+JUDGE_REQUESTS_PER_SECOND = env.float("JUDGE_REQUESTS_PER_SECOND", 1.0, validate=ABOVE_0)
 JUDGE_USD_PER_1000_TEXTS = _number_or_none("JUDGE_USD_PER_1000_TEXTS")
 # Addresses by name of the guard, each followed by # and the server's name of the model where that is not the hub's id.
 GUARD_SERVERS: dict[str, str] = dict(env.json("GUARD_SERVERS")) if env.str("GUARD_SERVERS", "") else {}
@@ -373,8 +376,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
 # Submissions: how many of one person may be under way, and be sent within a day.
-SUBMISSIONS_AT_ONCE = env.int("SUBMISSIONS_AT_ONCE", 5)
-SUBMISSIONS_A_DAY = env.int("SUBMISSIONS_A_DAY", 20)
+SUBMISSIONS_AT_ONCE = env.int("SUBMISSIONS_AT_ONCE", 5, validate=NOT_NEGATIVE)
+SUBMISSIONS_A_DAY = env.int("SUBMISSIONS_A_DAY", 20, validate=NOT_NEGATIVE)
 # Files that are sent: how large one may be. Strangers' are not kept at all, not even until a view refuses them.
 UPLOAD_MOST_BYTES = env.int("UPLOAD_MOST_BYTES", 2**29, validate=ONE_OR_MORE)
 FILE_UPLOAD_HANDLERS = [
@@ -478,7 +481,7 @@ CONTENT_SECURITY_POLICY = None if CSP_REPORT_ONLY else _policy
 CONTENT_SECURITY_POLICY_REPORT_ONLY = _policy if CSP_REPORT_ONLY else None
 CSRF_COOKIE_HTTPONLY = True  # forms carry the token; no script reads the cookie
 HTTPS_ONLY = env.bool("HTTPS_ONLY", False)
-ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXIES", int(HTTPS_ONLY))
+ALLAUTH_TRUSTED_PROXY_COUNT = env.int("TRUSTED_PROXIES", int(HTTPS_ONLY), validate=NOT_NEGATIVE)
 if HTTPS_ONLY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True

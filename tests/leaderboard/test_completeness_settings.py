@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings as board
+from environs import EnvError
 
 from tests.approved_text import compare_with_approved
 
@@ -95,6 +96,15 @@ def test_each_setting_has_its_default_in_the_example_or_nothing_where_it_has_non
     values = read_settings(listed)  # which also starts a board whose file has every line in use
     different = {name: (defaults[name], values[name]) for name in defaults if defaults[name] != values[name]}
     assert different == {}, "the default and what .env.example says"
+
+
+def test_a_number_that_cannot_be_is_refused_by_the_name_of_its_setting(run_settings):
+    text = (ROOT / "leaderboard/settings.py").read_text(encoding="utf-8")
+    names = re.findall(r'(?:env\.(?:int|float)|_number_or_none)\("(\w+)"', text)
+    assert len(names) > 40
+    for name in names:
+        with pytest.raises(EnvError, match=rf'"{name}" invalid: .*-1.*set it to'):
+            run_settings({name: "-1"})
 
 
 def test_what_make_and_gunicorn_read_has_its_default_in_the_example(listed, monkeypatch):

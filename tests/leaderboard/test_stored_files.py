@@ -319,9 +319,7 @@ def test_only_entries_without_a_published_rank_are_left_out_when_their_file_is_l
     assert Unread(reasons, {("mean", "all", "all"): {7: (1, 2)}}).left_out(scorings) == [1]
 
 
-def test_a_copy_that_arrives_in_part_is_refused_and_the_stored_file_stays_whole(
-    scoring, tmp_path, monkeypatch
-):
+def test_a_copy_that_arrives_in_part_is_refused_and_the_stored_file_stays_whole(scoring, tmp_path, monkeypatch):
     pieces = artefacts._pieces
     monkeypatch.setattr(artefacts, "_pieces", lambda *words: iter([next(pieces(*words))[:-1]]))
     with pytest.raises(StorageAway, match="did not arrive whole"):
