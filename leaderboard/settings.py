@@ -209,9 +209,8 @@ CELERY_TIMEZONE = "UTC"
 # Work: how long a silent worker keeps its claim, how often the sweeper looks, how long one task may hold a worker.
 LEASE_SECONDS = env.float("LEASE_SECONDS", 60.0, validate=ONE_OR_MORE)
 SWEEP_SECONDS = env.float("SWEEP_SECONDS", 2.0, validate=ABOVE_0)
-_slice = validate.Range(
-    min=1, max=1800, error="{input}: set it to {min} to {max}; beyond that the broker hands out running tasks again"
-)
+_most = "{input}: set it to more than 0 and at most {max}, beyond which the broker hands out running tasks again"
+_slice = validate.Range(min=0, min_inclusive=False, max=1800, error=_most)
 SLICE_SECONDS = env.float("SLICE_SECONDS", 600.0, validate=_slice)
 SHARD_TEXTS = env.int("SHARD_TEXTS", 256, validate=ONE_OR_MORE)
 SHARD_SCORES = env.int("SHARD_SCORES", 2000, validate=ONE_OR_MORE)
