@@ -448,6 +448,16 @@ def test_hosts_with_other_libraries_are_each_checked_once(two_hosts, living, mon
     assert due_trigger(living) is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("trigger", [ControlCheck.Trigger.UPGRADE, ControlCheck.Trigger.SCHEDULE])
+def test_a_check_that_is_not_about_the_libraries_of_another_host_is_made_by_whichever_comes(two_hosts, living, trigger):
+    Worker.objects.update(environment=checks.instrument_environment())
+    check = request_check(living, trigger, send=False)
+    perform(check)
+    check.refresh_from_db()
+    assert (check.state, check.host) == (Work.State.DONE, "alpha")
+
+
 # The brake
 
 

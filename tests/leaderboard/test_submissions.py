@@ -41,6 +41,7 @@ from leaderboard.services.submission_log import say
 from leaderboard.submissions import intake
 from leaderboard.submissions.queries.submissions import describe_status
 from leaderboard.submissions.services import lifecycle
+from leaderboard.submissions.services.evaluations import percent
 from leaderboard.submissions.services.letters import NEWS
 from leaderboard.submissions.services.metric_choices import list_choices
 from leaderboard.submissions.services.refusals import SubmissionRefused
@@ -155,6 +156,10 @@ def test_a_drift_scores_all_entries_again_and_the_page_says_how_far_until_it_is_
     submission.refresh_from_db()
     assert submission.state == State.RANKED
     assert "version 2: rank" in log_of(submission)
+
+
+def test_what_has_no_evaluations_has_made_no_progress():
+    assert percent([]) == 0
 
 
 @pytest.mark.slow

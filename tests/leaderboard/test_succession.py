@@ -24,7 +24,9 @@ from leaderboard.services import artefacts, calibrations, rescore
 from leaderboard.services import succession as service
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.evaluation_sets import import_sentences
+from leaderboard.services.succession_ranks import find_measurement
 from scoring.evaluation_sets import build_starter, get
+from scoring.metrics.kinds import Measurement
 from scoring.refusals import Refused
 from scoring.scorers import registry
 from scoring.scorers.registry import ScorerDeclaration
@@ -437,3 +439,18 @@ def test_the_number_of_queries_does_not_grow_with_entries_and_comparisons(client
     compare(shared)
     assert len(newest_succession(shared, HEIR).result["orders"]["entries"]) == 6
     assert count() <= queries_before
+
+
+def test_the_value_of_an_entry_is_that_of_its_measure_over_all_texts_of_its_attribute():
+    def measurement(measure: str, name: str) -> Measurement:
+        return Measurement(measure=measure, slice=name, value=0.5, n=1, missing=0)
+
+    found = measurement("mean", "insult:all")
+    others = [
+        measurement("share", "insult:all"),
+        measurement("mean", "threat:all"),
+        measurement("mean", "insult:toxic"),
+    ]
+    assert find_measurement([*others, found], "mean", "insult") is found
+    assert find_measurement(others, "mean", "insult") is None
+    assert find_measurement([measurement("mean", "insult")], "mean", "insult").slice == "insult"
