@@ -89,6 +89,17 @@ def test_the_tests_of_a_line_that_passed_run_fastest_first_within_a_budget(tmp_p
     assert total == 3
 
 
+def test_tests_that_pass_by_have_a_third_of_the_budget_and_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(touching, "passes_by", lambda test, _mutant: "passing" in test)
+    times = {f"naming_{number}": BUDGET / 3 for number in range(4)} | {"passing_0": BUDGET / 4, "passing_1": BUDGET / 4}
+    mutant = Mutant("module.py", "f", "constant", 3, 3, 3, 0, 1, "2")
+    tests, total = make_map(tmp_path, times, {name: [3] for name in times}).choose_tests(mutant)
+    assert [test.partition("::")[2] for test in tests] == ["naming_0", "naming_1", "passing_0"]
+    assert total == 6
+
+
 def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

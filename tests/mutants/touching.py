@@ -123,12 +123,15 @@ class LineMap:
     def choose_tests(self, mutant: Mutant) -> tuple[list[str], int]:
         """The tests to run, and of how many that touch the mutant; the fastest first, within the budget.
 
-        Tests of test modules that name the module come before others, which pass by.
+        Tests of test modules that name the module come first and have two thirds of it, where others pass by.
         """
         lines = self.tests_by_line(mutant.path)
         own = set().union(*(lines.get(number, set()) for number in range(mutant.first, mutant.last + 1)))
-        order = sorted(own, key=lambda test: (passes_by(test, mutant), self.times[test], test))
-        order = order or self._list_stand_ins(mutant)
+        by_time = sorted(own, key=lambda test: (self.times[test], test))
+        naming = [test for test in by_time if not passes_by(test, mutant)]
+        passing = [test for test in by_time if passes_by(test, mutant)]
+        order = [*self._take(naming, BUDGET * 2 / 3), *self._take(passing, BUDGET / 3), *naming, *passing]
+        order = list(dict.fromkeys(order)) or self._list_stand_ins(mutant)
         return self._take(order, BUDGET), len(order)
 
     def _list_stand_ins(self, mutant: Mutant) -> list[str]:
