@@ -5,6 +5,7 @@ import json
 import re
 from datetime import timedelta
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import User
@@ -27,7 +28,7 @@ from leaderboard.models import (
     Standing,
 )
 from leaderboard.rankings.changes import BoardKey, count_gains, read_ranks, record_of
-from leaderboard.rankings.history import changes, lines, list_moves, list_steps
+from leaderboard.rankings.history import VersionChanges, changes, lines, list_moves, list_steps
 from leaderboard.services import rescore
 from leaderboard.services.publish import publish_standings
 from leaderboard.services.score import score
@@ -595,3 +596,14 @@ def test_a_chart_that_a_page_does_not_have_is_a_404_that_lists_what_there_is(cli
     response = client.get(f"{HELM}&{query}")
     assert response.status_code == 404
     assert "Known: " in said(response.content.decode())
+
+
+@pytest.mark.parametrize(
+    ("only_before", "only_after", "is_counted_anew"),
+    [((), (), False), (("one",), (), True), ((), ("two",), True), (("one",), ("two",), True)],
+)
+def test_changes_are_counted_anew_where_a_model_is_on_one_of_both_versions_alone(
+    only_before: tuple[str, ...], only_after: tuple[str, ...], is_counted_anew: bool
+):
+    record = SimpleNamespace(models=[], only_before=only_before, only_after=only_after)
+    assert VersionChanges(MetricVersion(), MetricVersion(), (0, 1), record, {}).is_counted_anew is is_counted_anew
