@@ -9,7 +9,7 @@ import pytest
 from coverage import CoverageData
 
 from tests.mutants import touching
-from tests.mutants.declarations import list_functions
+from tests.mutants.declarations import list_declarations, list_functions
 from tests.mutants.operators import Mutant, list_mutants
 from tests.mutants.sample import share_out
 from tests.mutants.touching import BUDGET, LineMap, MeasuringEnded, hash_code, measure_lines
@@ -80,31 +80,44 @@ def make_map(folder: Path, times: dict[str, float], contexts: dict[str, list[int
     return LineMap(folder)
 
 
+@pytest.fixture
+def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module whose lines 2 and 3 are a function's body, and 1 and 4 run on import."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "module.py").write_text("def f():\n    x = 1\n    return x\ny = 1\n")
+
+
+@pytest.mark.usefixtures("_module")
 def test_the_tests_of_a_line_that_passed_run_fastest_first_within_a_budget(tmp_path: Path) -> None:
     times = {"slow": 5.0, "fast": 1.0, "endless": 2 * BUDGET, "other": 1.0}
     contexts = {"slow": [3], "fast": [3], "endless": [3], "failed": [3], "other": [4]}
     mutant = Mutant("module.py", "f", "constant", 3, 3, 3, 0, 1, "2")
-    tests, total = make_map(tmp_path, times, contexts).choose_tests(mutant)
+    tests, total = make_map(tmp_path / "map", times, contexts).choose_tests(mutant)
     assert tests == ["tests/test_a.py::fast", "tests/test_a.py::slow"]
     assert total == 3
 
 
+@pytest.mark.usefixtures("_module")
+def test_of_a_line_that_runs_on_import_the_test_that_imported_it_is_not_the_only_one(tmp_path: Path) -> None:
+    line_map = make_map(tmp_path / "map", {"importing": 1.0, "calling": 1.0}, {"importing": [1, 4], "calling": [2, 3]})
+    tests, _ = line_map.choose_tests(Mutant("module.py", "", "constant", 4, 4, 4, 0, 1, "2"))
+    assert tests == ["tests/test_a.py::importing", "tests/test_a.py::calling"]
+
+
+@pytest.mark.usefixtures("_module")
 def test_tests_that_pass_by_have_a_third_of_the_budget_and_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(touching, "passes_by", lambda test, _mutant: "passing" in test)
     times = {f"naming_{number}": BUDGET / 3 for number in range(4)} | {"passing_0": BUDGET / 4, "passing_1": BUDGET / 4}
     mutant = Mutant("module.py", "f", "constant", 3, 3, 3, 0, 1, "2")
-    tests, total = make_map(tmp_path, times, {name: [3] for name in times}).choose_tests(mutant)
+    tests, total = make_map(tmp_path / "map", times, {name: [3] for name in times}).choose_tests(mutant)
     assert [test.partition("::")[2] for test in tests] == ["naming_0", "naming_1", "passing_0"]
     assert total == 6
 
 
-def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "module.py").write_text("x = 1\n")
+@pytest.mark.usefixtures("_module")
+def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(tmp_path: Path) -> None:
     line_map = make_map(tmp_path / "map", {"much": 1.0, "little": 1.0}, {"much": [3, 4], "little": [4]})
     tests, _ = line_map.choose_tests(Mutant("module.py", "", "constant", 1, 1, 1, 0, 1, "2"))
     assert tests == ["tests/test_a.py::much", "tests/test_a.py::little"]
@@ -112,7 +125,12 @@ def test_the_tests_of_its_module_stand_in_for_a_line_that_runs_on_import(
 
 @pytest.mark.parametrize(
     ("declaration", "dependent", "other"),
-    [("X = 1", 9, 5), ("class X:\n    y = 1", 10, 6), ("def f(x=1):\n    return X(x)", 2, 6)],
+    [
+        ("X = 1", 9, 5),
+        ("class X:\n    y = 1", 10, 6),
+        ("def f(x=1):\n    return X(x)", 2, 6),
+        ("Y = 1\nclass X:\n    y = Y", 11, 7),
+    ],
 )
 def test_tests_that_run_functions_which_depend_on_a_declaration_come_before_others(
     declaration: str, dependent: int, other: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -120,6 +138,7 @@ def test_tests_that_run_functions_which_depend_on_a_declaration_come_before_othe
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(touching, "PACKAGES", (".",))
     list_functions.cache_clear()
+    list_declarations.cache_clear()
     (tmp_path / "module.py").write_text(f"{declaration}\n\n\ndef g():\n    return 1\n\n\ndef h(a: X):\n    return 2\n")
     line_map = make_map(tmp_path / "map", {"slow": 1.0, "fast": 0.1}, {"slow": [dependent], "fast": [other]})
     line = 2 if declaration.startswith("class") else 1

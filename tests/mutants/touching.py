@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 from coverage import CoverageData
 
-from tests.mutants.declarations import list_dependent_lines
+from tests.mutants.declarations import list_dependent_lines, runs_on_import
 from tests.mutants.operators import Mutant
 
 PACKAGES = ("leaderboard", "scoring")
@@ -131,7 +131,9 @@ class LineMap:
         naming = [test for test in by_time if not passes_by(test, mutant)]
         passing = [test for test in by_time if passes_by(test, mutant)]
         order = [*self._take(naming, BUDGET * 2 / 3), *self._take(passing, BUDGET / 3), *naming, *passing]
-        order = list(dict.fromkeys(order)) or self._list_stand_ins(mutant)
+        if not own or runs_on_import(mutant.path, mutant.line):
+            order += self._list_stand_ins(mutant)
+        order = list(dict.fromkeys(order))
         return self._take(order, BUDGET), len(order)
 
     def _list_stand_ins(self, mutant: Mutant) -> list[str]:
