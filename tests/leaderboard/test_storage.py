@@ -352,3 +352,13 @@ def test_a_read_that_breaks_goes_on_or_waits_and_loses_no_file(
     artefact.refresh_from_db()
     assert artefact.state == Artefact.State.WHOLE
     assert not kept_copies()
+
+
+def test_what_is_noted_once_a_torn_table_is_gone_is_known_to_other_processes(settings, tmp_path, monkeypatch):
+    settings.VAR = tmp_path
+    monkeypatch.setattr(marks, "_checked", {})
+    (tmp_path / "checked.sqlite3").write_bytes(b"no table " * 1000)
+    assert marks.is_checked("place", ("1",)) is False
+    marks.note_checked("place", ("1",))
+    marks._checked.clear()  # as another process is, which reads the table
+    assert marks.is_checked("place", ("1",)) is True

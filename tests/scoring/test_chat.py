@@ -1,5 +1,7 @@
 """Prompts as chats: rendered by the model's own template, within bounds, and continued by the engine."""
 
+import signal
+
 import pytest
 
 from scoring.evaluation_sets import Prompt
@@ -120,3 +122,17 @@ def test_chats_are_continued_the_same_in_any_order(tmp_path):
 def test_settings_of_a_chat_come_back_from_their_parameters():
     assert isinstance(settings_of({"instruction": "Go on.", "k": 3}), ChatSettings)
     assert not isinstance(settings_of({"k": 3}), ChatSettings)
+
+
+def test_after_a_time_limit_the_process_listens_to_the_alarm_as_before():
+    def own(_number, _frame):
+        pass
+
+    earlier = signal.signal(signal.SIGALRM, own)
+    try:
+        with chat.time_limit(60):
+            assert signal.getsignal(signal.SIGALRM) is not own
+        assert signal.getsignal(signal.SIGALRM) is own
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    finally:
+        signal.signal(signal.SIGALRM, earlier)
