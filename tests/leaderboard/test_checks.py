@@ -3,12 +3,14 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from safetensors.torch import load_file, save_file
@@ -199,6 +201,16 @@ def test_checks_of_a_version_are_numbered_from_1_without_those_that_had_no_answe
     assert checked(living).verdict == Verdict.UNAVAILABLE
     stage.down = False
     assert [check.statistics["check"] for check in (first, checked(living))] == [1, 2]
+
+
+def test_the_command_says_the_verdict_and_what_decided_it(living):
+    output = StringIO()
+    call_command("check_control", living.slug, stdout=output)
+    check = ControlCheck.objects.get()
+    assert check.verdict == Verdict.STABLE
+    verdict, detectable = output.getvalue().splitlines()
+    assert verdict == f"{living}: stable. {check.statistics['decided_by']}"
+    assert detectable == check.statistics["detectable_in_words"] != ""
 
 
 def test_what_a_scorer_answered_is_not_kept_beyond_the_check(living, settings):
