@@ -445,12 +445,12 @@ def test_the_value_of_an_entry_is_that_of_its_measure_over_all_texts_of_its_attr
     def measurement(measure: str, name: str) -> Measurement:
         return Measurement(measure=measure, slice=name, value=0.5, n=1, missing=0)
 
-    found = measurement("mean", "insult:all")
+    whole = measurement("mean", "insult:all")
     others = [
         measurement("share", "insult:all"),
         measurement("mean", "threat:all"),
         measurement("mean", "insult:toxic"),
     ]
-    assert find_measurement([*others, found], "mean", "insult") is found
+    assert find_measurement([*others, whole], "mean", "insult") is whole
     assert find_measurement(others, "mean", "insult") is None
     assert find_measurement([measurement("mean", "insult")], "mean", "insult").slice == "insult"

@@ -139,9 +139,9 @@ def test_an_honest_report_has_no_flags():
 
 
 def test_shares_that_are_alike_are_no_flag_however_large_they_are():
-    known = {"all": TextGroup(1000, 500, 0.25), HARMFUL: TextGroup(500, 250, 0.26), BENIGN: TextGroup(500, 250, 0.24)}
+    groups = {"all": TextGroup(1000, 500, 0.25), HARMFUL: TextGroup(500, 250, 0.26), BENIGN: TextGroup(500, 250, 0.24)}
     canaries = {**HONEST.canaries, "all": TextGroup(200, 100, 0.3)}
-    assert keys(changed(known=known, canaries=canaries)) == ["round_trip"]
+    assert keys(changed(known=groups, canaries=canaries)) == ["round_trip"]
 
 
 @pytest.mark.parametrize(
