@@ -20,5 +20,3 @@ code()  # reads the names of all files, once for all web processes
 application = answer_early(django_application)
 # What was imported stays: no page has to wait while the garbage collector looks through all libraries for garbage.
 gc.freeze()
-# And seldom among the many objects of a page, which nearly all go with it: that took a twentieth of its time.
-gc.set_threshold(20_000)

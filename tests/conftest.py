@@ -1,6 +1,7 @@
 """The database that tests run on, migrated once for all of them."""
 
 import fcntl
+import gc
 import hashlib
 import os
 import shutil
@@ -62,6 +63,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker(pytest.mark.databases)
     yield
     items.sort(key=lambda item: item.get_closest_marker("longest") is None)  # after plugins, which sort by databases
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking through all tests and libraries while tests run."""
+    gc.collect()
+    gc.freeze()
 
 
 FORGET_RELEASE = "DELETE FROM leaderboard_release"  # each run notes the code of its own

@@ -36,10 +36,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the supervisor decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wardens are nobody's to wait for
+    gc.disable()  # it would look through all libraries again and again while they come
     import scoring.cage.work  # noqa: F401 - what cages need, once for all of them
 
     gc.collect()
     gc.freeze()  # or every cage would copy what the collector touches
+    gc.enable()
     control.send(b"ready")
     while True:
         request, ends, _, _ = socket.recv_fds(control, MOST_REQUEST, 2)
