@@ -24,6 +24,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from leaderboard import tasks
+from leaderboard.card.form import FIELDS
 from leaderboard.exchange import downloads
 from leaderboard.exchange import package as packages
 from leaderboard.exchange.export import FORMAT
@@ -636,13 +637,29 @@ def test_a_table_with_a_name_that_is_no_text_is_refused(package):
     assert "tables/models.parquet: is no Parquet file" in refused(edit(package, "models", None))
 
 
+ADDED = {
+    "artefacts": ("state",),
+    "evaluation_sets": ("irregularities", "source", "languages"),
+    "metrics": ("flag_policy", "most_missing", "brake_after", "labels", "chat_protocol"),
+    "models": (
+        *(name for name in FIELDS if name not in ("name", "family", "licence", "context", "notes")),
+        *("source_name", "identity", "interface", "precision", "weight_format", "chat_template", "service_changed_at"),
+    ),
+    "versions": ("attributes", "undeclared", "most_missing", "fallback_measure", "chat_protocol"),
+    "runs": ("loaded_files", "tokenizer_report", "self_test", "chat"),
+    "scorings": ("texts", "texts_missing", "lost_files"),
+    "results": ("missing_texts", "worst_low", "worst_high", "derived", "interval_derived"),
+    "control_sets": ("check_version",),
+    "rescorings": ("by_upgrade",),
+}
+
+
 def test_a_package_of_older_code_lacks_what_was_added_since_and_is_read(package):
-    path = package / "tables" / "rescorings.parquet"
-    pq.write_table(pq.read_table(path).drop_columns(["by_upgrade"]), path)
-    edit(package, "rescorings", None)
-    path = package / "tables" / "control_sets.parquet"
-    pq.write_table(pq.read_table(path).drop_columns(["check_version"]), path)
-    run("import_results", str(edit(package, "control_sets", None)))
+    for table, columns in ADDED.items():
+        path = package / "tables" / f"{table}.parquet"
+        pq.write_table(pq.read_table(path).drop_columns(list(columns)), path)
+        edit(package, table, None)
+    run("import_results", str(package))
     assert set(Rescoring.objects.values_list("by_upgrade", flat=True)) == {False}
     assert set(ControlSet.objects.values_list("check_version", flat=True)) == {1}
 
