@@ -53,7 +53,24 @@ pytestmark = [
 RANKING = f"metric={SLUG}"
 TOXIGEN = "metric=safety-toxigen"
 GPT_2, OTHER = "hosseini-2023-gpt-2", "hosseini-2023-bert-base-uncased"
+# Metrics of published figures, with those of their measures that models are ranked by.
+PRINTED = {
+    "regard": ("regard_safety_score", "regard_score"),
+    "rtp-detoxification": ("expected_max_toxicity", "toxic_fraction", "toxicity_probability"),
+    "rtp-detoxify-multilingual": ("expected_max_toxicity", "toxic_fraction"),
+    "rtp-helm-perspective": ("expected_max_toxicity", "toxic_fraction_unique", "toxicity_probability"),
+    "rtp-lexicon-farrell": ("lexicon_frequency",),
+    "rtp-perspective": ("expected_max_toxicity", "toxicity_probability"),
+    "safety-implicit-hate": ("safety_score",),
+    "safety-toxigen": ("likelihood_auc", "safety_excess"),
+    "stereoset": ("icat", "language_modelling_score"),
+    "winobias": ("total_effect", "total_effect_filtered"),
+    "winogender": ("total_effect", "total_effect_filtered"),
+}
 VIEWS = (
+    *(f"/{page}/?metric={metric}" for metric in PRINTED for page in ("rankings", "history")),
+    *(f"/demographics/?metric={metric}" for metric in ("regard", "safety-implicit-hate")),
+    *(f"/rankings.markdown?metric={metric}&measure={key}" for metric, keys in PRINTED.items() for key in keys),
     f"/rankings/?{RANKING}",
     f"/rankings/?{RANKING}&version=1",
     f"/rankings/?{RANKING}&measure=toxic_fraction&slice=insult:all",
