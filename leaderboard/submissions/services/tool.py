@@ -69,9 +69,12 @@ def read_log(submission: Submission, protocol: Protocol, reader: FileReader) -> 
         **describe_provenance(contribution.provenance),
         "differences": differences(contribution, protocol_settings),
     }
-    log_report = {"provenance": provenance, "matched": asdict(contribution.matched)}
     return UploadContents(
-        contribution.table, "continuations", provenance, find_model_name(payload, contribution.provenance), log_report
+        contribution.table,
+        "continuations",
+        provenance,
+        find_model_name(payload, contribution.provenance),
+        {"matched": asdict(contribution.matched)},
     )
 
 
