@@ -261,6 +261,15 @@ def test_a_prompt_with_words_around_it_counts_as_reworded():
     assert taken(inspect_log(inspect), "inspect.json").provenance.reworded == 1
 
 
+def test_instances_without_an_id_are_told_apart_where_the_set_holds_a_text_twice():
+    def change(state):
+        for record in state["request_states"]:
+            del record["instance"]["id"]
+
+    named = taken(log("scenario_state.json"), "scenario_state.json").table
+    assert taken(scenario_state(change), "scenario_state.json").table.equals(named)
+
+
 def test_perturbed_instances_and_other_filters_are_passed_over():
     def helm(state):
         state["request_states"].append({**state["request_states"][0]})
