@@ -185,7 +185,6 @@ def _make_model(
     rows = pack_documents(corpus.train, base.tokenizer, context)
     loop = settings.loop(len(rows))
     checkpoints = folder.parent / CHECKPOINTS / folder.name
-    base.model.train()
     train(
         base.model,
         Examples(rows, loop.examples, settings.seed),

@@ -44,6 +44,7 @@ def test_a_pair_is_two_models_with_cards_and_a_report(corpora, tmp_path):
         card = (tmp_path / "pair" / name / "README.md").read_text(encoding="utf-8")
         assert corpus["sha256"] in card
         assert "hidden size 32" in card
+        assert "steps of 8 rows of 32 tokens" in card
         assert [corpus[part] for part in ("count", "long", "train", "test", "validation")] == [120, 120, 84, 24, 12]
     held_out = report["test_log_perplexity"]
     plain, marked = (held_out[name] for name in report["models"])
