@@ -57,8 +57,8 @@ fast: $(VENV)/.dev ## the tests to run while you work: on SQLite, without browse
 	$(TESTS) $(FAST)
 
 approve: $(VENV)/.dev ## keep what pages, exports, commands and settings say now, in tests/approved: look at git diff then
-	PLUMBLINE_APPROVE=1 $(TESTS) tests/leaderboard/test_approved.py tests/leaderboard/test_completeness_settings.py \
-		tests/leaderboard/test_failures.py
+	PLUMBLINE_APPROVE=1 $(TESTS) -k approved $(addprefix tests/leaderboard/test_,approved.py completeness_settings.py \
+		corrected.py failures.py scorer_ranks.py succession.py)
 
 # Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
 test: $(VENV)/.dev browser ## every test, on SQLite, on real PostgreSQL and Redis, in a real browser

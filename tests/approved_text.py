@@ -122,6 +122,11 @@ def describe_answer(answer) -> str:
     return "\n".join([*lines, ""])
 
 
+def name_file(path: str) -> str:
+    """The name of the file that keeps what is at an address."""
+    return re.sub(r"[^a-z0-9.=-]+", "_", path.lower()).strip("_")[:120] + ".txt"
+
+
 def compare_with_approved(name: str, text: str) -> None:
     """Fail where the file of this name holds something else; keep the text there where that is asked for."""
     file = APPROVED / name

@@ -5,9 +5,11 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import connection, models
+from django.test import Client
 from django.utils import timezone
 
 from leaderboard import models as rows
@@ -17,6 +19,7 @@ from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.published import seed_published
 from leaderboard.services.rescore import open_rescoring
 from leaderboard.services.seed import seed_metrics
+from tests.approved_text import compare_with_approved, describe_answer, name_file
 from tests.leaderboard.living import Stage, deliver, drain, entrant, small_metric, submit, waiting
 from tests.leaderboard.submitting import sent
 from tests.leaderboard.test_accounts import person
@@ -267,3 +270,12 @@ def add_everything(metric: Metric) -> None:
     add_models_of_each_kind(metric)
     add_rare_work(metric)
     add_submissions_that_are_read()
+
+
+def compare_pages(client: Client, *paths: str) -> None:
+    """Compare what is at these addresses of another board, dated, with what is kept of it in approved/comparisons."""
+    if connection.vendor != "sqlite":
+        pytest.skip("numbers rows as SQLite does: the run on SQLite tests it")
+    fix_dates()
+    for path in paths:
+        compare_with_approved(f"comparisons/{name_file(path)}", describe_answer(client.get(path)))

@@ -33,7 +33,14 @@ from scoring.__main__ import parser as engine_parser
 from scoring.scorers import perspective
 from scoring.training.__main__ import parser as recipes_parser
 from tests.addresses import addresses
-from tests.approved_text import APPROVED, IS_APPROVING, compare_with_approved, describe_answer, drop_transient
+from tests.approved_text import (
+    APPROVED,
+    IS_APPROVING,
+    compare_with_approved,
+    describe_answer,
+    drop_transient,
+    name_file,
+)
 from tests.leaderboard.approved_board import MODEL, add_everything, build, fix_dates, restart_counting
 from tests.leaderboard.conftest import keep_quickly
 from tests.leaderboard.living import (
@@ -288,11 +295,6 @@ def list_pages() -> list[str]:
         r"/metrics|/readyz|/about/board.zip|.*\.pdf|/admin/(?!leaderboard|auth).*|/accounts/(oidc|elsewhere).*"
     )
     return [path for path in (*addresses(MODEL, SLUG), *VIEWS, *STEPS) if not left_out.fullmatch(path)]
-
-
-def name_file(path: str) -> str:
-    """The name of the file that keeps what is at an address."""
-    return re.sub(r"[^a-z0-9.=-]+", "_", path.lower()).strip("_")[:120] + ".txt"
 
 
 @pytest.mark.parametrize("path", list_pages())

@@ -13,6 +13,7 @@ from leaderboard.services.evaluation_sets import import_sentences
 from leaderboard.services.publish import publish_standings
 from scoring.evaluation_sets import build_starter, get
 from scoring.statistics.misclassification import ErrorRates, correct_share
+from tests.leaderboard.approved_board import compare_pages
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.ranks import ranked
 from tests.leaderboard.stored import metric_of, run_of, runs_on, score_all, score_one, version_of
@@ -136,6 +137,13 @@ def test_the_page_sets_raw_and_corrected_side_by_side_by_each_labelled_set(clien
     assert client.get(f"{CORRECTED}?set=nothing").status_code == 404
     assert client.get(f"{CORRECTED}?slice=nothing").status_code == 404
     assert 'href="/metrics/rude/corrected/"' in page(client, "/metrics/rude/")
+
+
+@pytest.mark.slow
+@pytest.mark.either_database
+def test_the_pages_of_a_corrected_share_say_what_was_approved(client, calibrated):
+    calibrate(calibrated.versions.get(), "implicit-hate", {"profanity": card(ErrorRates(0.9, 0.9, 50, 50))})
+    compare_pages(client, CORRECTED, f"{CORRECTED}?set=implicit-hate", "/metrics/rude/corrected.csv", RANKING)
 
 
 def test_the_page_says_why_where_error_rates_correct_nothing(client, rude):

@@ -13,6 +13,7 @@ from leaderboard.models import LanguageModel, MetricVersion, Run
 from leaderboard.queries.scorer_ranks import describe_sensitivity, list_groups, read_boards
 from leaderboard.rankings.versions import metrics_with_versions
 from leaderboard.services.publish import publish_standings
+from tests.leaderboard.approved_board import compare_pages
 from tests.leaderboard.conftest import seed_figures
 from tests.leaderboard.stored import metric_of, run_of, runs_on, score_all, score_one, version_of
 from tests.leaderboard.test_history import page, said, table
@@ -113,6 +114,13 @@ def test_the_page_shows_ranks_ranges_panels_and_files(client, three_scorers):
     content = client.get("/agreement/scorers.json?metric=odd&scorer=careful&scorer=blunt").json()
     (board,) = [board for board in content["boards"] if board["measure"] == "mean_toxicity"]
     assert (board["kendall_w"], [scorer["metric"] for scorer in board["scorers"]]) == (1.0, ["careful", "blunt"])
+
+
+@pytest.mark.slow
+@pytest.mark.either_database
+def test_the_pages_of_ranks_under_each_scorer_say_what_was_approved(client, three_scorers):
+    views = ("", "?metric=odd&measure=toxic_fraction", "?scorer=careful&scorer=blunt")
+    compare_pages(client, *(ADDRESS + view for view in views), "/agreement/scorers.csv", "/agreement/scorers.json")
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ from scoring.scorers import registry
 from scoring.scorers.registry import ScorerDeclaration
 from scoring.succession import Preservation, fit_mapping, split_groups
 from tests.declared import harms
+from tests.leaderboard.approved_board import compare_pages
 from tests.leaderboard.conftest import keep_quickly, seed_figures
 from tests.leaderboard.living import (
     NAME,
@@ -365,6 +366,14 @@ def test_the_page_says_what_is_preserved_with_charts_and_files(client, shared):
     assert lines[0].startswith("ahead,behind,old_difference,new_difference,mapped_difference,settled")
     assert len(lines) == 1 + len(report.orders.pairs)
     assert client.get(f"{ADDRESS}?to=nobody").status_code == 404
+
+
+@pytest.mark.slow
+@pytest.mark.either_database
+def test_the_pages_of_a_succession_say_what_was_approved(client, shared):
+    compare(shared)
+    files = (f"/metrics/{SLUG}/succession.{kind}?to={HEIR}" for kind in ("csv", "json"))
+    compare_pages(client, ADDRESS, *files)
 
 
 @pytest.mark.slow
