@@ -15,6 +15,11 @@ VALID = f"""
  {LONG} A <unk> came by . She saw 3 @,@ 000 birds . {SHORT}
  It is the miller 's well @-@ known " old mill " ( of 1 @.@ 5 floors ) !
 """
+VALID_DOCUMENTS = [
+    LONG,
+    f"She saw 3,000 birds. {SHORT}",
+    'It is the miller\'s well-known "old mill" (of 1.5 floors)!',
+]
 
 
 @pytest.fixture
@@ -33,11 +38,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_sentence_with_an_unknown_word_ends_a_run_and_headings_are_none(data):
-    assert list(wikitext_documents(data / "wikitext-2", ["valid.txt"])) == [
-        LONG,
-        f"She saw 3,000 birds. {SHORT}",
-        'It is the miller\'s well-known "old mill" (of 1.5 floors)!',
-    ]
+    assert list(wikitext_documents(data / "wikitext-2", ["valid.txt"])) == VALID_DOCUMENTS
 
 
 @pytest.mark.parametrize(
@@ -59,11 +60,7 @@ def test_sentences_of_bold_come_file_by_file_on_one_line_each(data):
 
 def test_texts_of_forty_characters_and_more_are_written_once(data, tmp_path):
     valid, test, bold = write_texts(data, tmp_path / "out" / "texts")
-    assert valid.read_text(encoding="utf-8").splitlines() == [
-        LONG,
-        f"She saw 3,000 birds. {SHORT}",
-        'It is the miller\'s well-known "old mill" (of 1.5 floors)!',
-    ]
+    assert valid.read_text(encoding="utf-8").splitlines() == VALID_DOCUMENTS
     assert test.read_text(encoding="utf-8") == f"{LONG}\n{LONG} Twice.\n"
     assert bold.read_text(encoding="utf-8").splitlines() == [LONG, LONG + " And so on."]
 
