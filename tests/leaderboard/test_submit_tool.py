@@ -8,6 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from leaderboard.models import LanguageModel, Metric, Submission
 from leaderboard.services.evaluation_sets import declare, import_prompts, import_sentences
 from leaderboard.services.metrics import Declaration, declare_metric
+from leaderboard.submissions.queries.submissions import read_contents
 from leaderboard.submissions.services.moderation import decide
 from leaderboard.submissions.services.refusals import SubmissionRefused
 from scoring.contributed import Flaw
@@ -241,3 +242,9 @@ def test_the_page_takes_a_log(client, metric):
     wrong = client.post(PAGE, {**values, "k": "x", "file": uploaded(b"", "inspect.eval")}).content.decode()
     assert "from 1 to 100" in wrong
     assert "The file is empty" in wrong
+
+
+def test_what_the_checks_found_shows_dates_as_they_are_and_groups_the_digits_of_numbers():
+    facts = {"made": "2026-01-02T03:04:05", "file": {"size": 1_234_567}, "leave_out_others": False}
+    findings = {field.label: field.text for field in read_contents(Submission(payload=facts), {}).findings}
+    assert findings == {"Made": "2026-01-02T03:04:05", "Size": "1,234,567", "Leave out others": "no"}

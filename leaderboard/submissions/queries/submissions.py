@@ -431,5 +431,15 @@ def read_contents(submission: Submission, titles: dict[str, str] | None = None) 
 def _flatten(name: str, value: object) -> list[tuple[str, str]]:
     if isinstance(value, dict):
         return [row for inner, item in value.items() for row in _flatten(str(inner), item)]
-    text = ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+    match value:
+        case None:
+            text = ""
+        case bool():
+            text = "yes" if value else "no"
+        case int():
+            text = f"{value:,}"
+        case list():
+            text = ", ".join(map(str, value))
+        case _:
+            text = str(value)
     return [(name.replace("_", " ").capitalize(), text[:500])]
