@@ -165,7 +165,7 @@ def test_each_field_of_a_form_of_operators_can_be_filled_in_on_its_page(
 
 
 CARD_VALUES = {name: f"Granite {name}" for name in FIELDS} | {"context": "4321", "release_date": "2026-11-02"}
-IN_WORDS = {"text": str(LanguageModel.Interface.TEXT.label)}  # else as it was filled in
+IN_WORDS = {"text": str(LanguageModel.Interface.TEXT.label), "True": "yes"}  # else as it was filled in
 
 
 def read_by_moderators(form: str, payload: Mapping[str, Any]) -> str:
