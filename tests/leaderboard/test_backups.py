@@ -120,7 +120,10 @@ def test_a_set_made_during_a_publication_restores_with_one_whole_version_and_the
     with pytest.raises(Refused, match="give the file with its key"):
         restoring.open_set(place, "", None)
     monkeypatch.chdir(tmp_path)
+    own_folder = tmp_path / "own"
+    monkeypatch.setenv("PLUMBLINE_VAR", str(own_folder))
     trial = verify_set(place, "backups", first.name, Path(key.name))
+    assert not own_folder.exists(), "a trial leaves the board's own files alone"
     assert (trial.differences, trial.counts["versions"], trial.counts["entries"]) == ((), 1, 4)
     assert trial.counts["artefacts"] >= 13
     assert Backup.objects.get(name=first.name).verified_at

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from leaderboard.models import EvaluationSet, LanguageModel, Run, Scoring
+from leaderboard.models import EvaluationSet, LanguageModel, Metric, MetricVersion, Run, Scoring
 from leaderboard.services.evaluate import request_evaluation
 from leaderboard.services.seed import seed, seed_metrics
 from scoring.evaluation_sets import get
@@ -52,6 +52,14 @@ def test_without_better_data_the_starter_set_is_seeded_and_every_bundled_model_q
     assert continued.count() == count < bundled.count()
     queued = f"evaluations under toxicity-openings are queued ({count} models)"
     assert any(line.startswith(queued) for line in lines)
+    published = MetricVersion.objects.filter(provenance="published")
+    assert len(published) > 1
+    for version in published:
+        assert f"published figures: {version.scorings.count()} models under {version} ({version.source})" in lines
+    assert f"metrics: {', '.join(Metric.objects.order_by('pk').values_list('slug', flat=True))}" in lines
+    assert f"bundled models: {', '.join(bundled.order_by('pk').values_list('slug', flat=True))}" in lines
+    for texts in here:
+        assert f"evaluation set: {texts} ({texts.artefact.rows} texts)" in lines
 
 
 @pytest.mark.slow

@@ -70,6 +70,13 @@ def test_an_artefact_is_named_by_a_sha256():
     refused(lambda: Artefact.objects.create(sha256="zz", kind="k", rows=1, size=1, schema_version=1))
 
 
+def test_figures_of_a_paper_that_wait_to_be_published_are_no_measured_version(metric):
+    figures = {"provenance": "published", "source": "A paper", "formula_version": metric.formula.version}
+    entered = metric.versions.create(number=1, protocol=metric.protocol, scorer=metric.scorer, **figures)
+    first = open_first_version(metric)
+    assert (first.pk != entered.pk, first.measured, first.number) == (True, True, 2)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_result_is_a_number(scoring, value):
     refused(lambda: Result.objects.create(scoring=scoring, measure="m", slice="s", value=value))

@@ -43,6 +43,7 @@ from leaderboard.services.rescore import (
 from leaderboard.services.score import record_entry
 from leaderboard.services.scorers import cost_of
 from leaderboard.services.shards import Shards
+from leaderboard.views.rankings import work_under_way
 from scoring.metrics import instruments
 from scoring.refusals import Refused
 from tests.leaderboard.conftest import CAUSAL, OTHER_CAUSAL, finish
@@ -93,6 +94,15 @@ def test_the_record_tells_a_first_scoring_from_a_later_one_outside_a_rescoring(b
     record_entry(scoring)
     event = AuditEvent.objects.latest("pk")
     assert (event.verb, event.detail) == ("score entry again", {"model": "entrant-1", "version": 2})
+
+
+def test_a_ranking_says_beside_a_rescoring_which_entries_wait_under_another_version(board):
+    rescoring = open_rescoring(board, "to be sure")
+    assert set(rescoring.to_version.scorings.values_list("state", flat=True)) == {Work.State.QUEUED}
+    assert work_under_way(board, rescoring) == [], "it says itself how many of its own are done"
+    scoring = board.current_version().scorings.get(model__slug="entrant-1")
+    board.current_version().scorings.filter(pk=scoring.pk).update(state=Work.State.QUEUED)
+    assert work_under_way(board, rescoring) == [scoring]
 
 
 def check_by_hand(metric: Metric) -> ControlCheck:

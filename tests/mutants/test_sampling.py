@@ -9,6 +9,7 @@ import pytest
 from coverage import CoverageData
 
 from tests.mutants import touching
+from tests.mutants.__main__ import read_reasons
 from tests.mutants.declarations import list_declarations, list_functions
 from tests.mutants.operators import Mutant, list_mutants
 from tests.mutants.sample import share_out
@@ -253,3 +254,13 @@ def test_a_test_module_that_has_gone_ends_the_run(tmp_path: Path, monkeypatch: p
         judge(
             bench, Mutant("module.py", "", "constant", 1, 1, 1, 0, 1, "2"), LineMap(tmp_path), 1.0, ["tests/test_a.py"]
         )
+
+
+def test_each_mutant_that_is_listed_as_no_hole_can_be_drawn():
+    """Else its reason is of code that has changed since, and has to be thought over."""
+    drawn = {
+        (mutant.path, mutant.function, *mutant.show_change(Path(path).read_bytes()))
+        for path in {module for module, *_ in read_reasons()}
+        for mutant in list_mutants(Path(), path)
+    }
+    assert read_reasons().keys() <= drawn
