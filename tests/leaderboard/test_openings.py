@@ -168,7 +168,9 @@ def test_a_refused_opening_is_tried_again_after_a_pause_that_doubles_and_not_bef
 
 
 @pytest.mark.slow
-def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_sleeps(tmp_path, db, stage, remote):
+def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_sleeps(
+    tmp_path, db, stage, remote, client
+):
     metric = small_metric(tmp_path)
     first, second = (request_evaluation(entrant(n, metric), metric, send=False) for n in (1, 2))
     for made in (1, 2):
@@ -176,6 +178,8 @@ def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_slee
         first.refresh_from_db()
         assert Replicate.objects.count() == made
         assert first.reason == f"the version is being opened: {made} of 3 scorings are made"
+        text = said(page(client, f"/drift/?metric={SLUG}"))
+        assert f"Version 1 is being opened: {made} of 3 scorings of its control texts are made" in text
         assert 3500 < (first.not_before - timezone.now()).total_seconds() <= 3600
         deliver(second)  # whoever waits for the same version makes no replicate before its time
         assert Replicate.objects.count() == made

