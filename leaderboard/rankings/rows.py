@@ -43,10 +43,22 @@ from scoring.statistics.ranks import Rank, competition_ranks
 GONE = "The ranks of that day cannot be taken again: a file that they were made from is gone."
 Ranks = dict[tuple[str, int], Rank]  # by population and result
 ALL_OF_IT = ("model__identity", "result__scoring__run", "result__scoring__entry_check")  # what belongs to a row
-RUN = "result__scoring__run__"
+SCORING = "result__scoring__"
+RUN = f"{SCORING}run__"
+# What no page, file or answer says of a row, by what it belongs to.
+UNSAID = {
+    "model__": ("heads", "hidden_size", "notes", "created_at"),
+    "model__identity__": ("organisation", "family", "parameters", "licence", "aliases", "created_at"),
+    SCORING: ("artefact", "replicates", "texts", "texts_missing"),
+    f"{SCORING}entry_check__": ("state", "reason", "decided_by", "decided_at", "created_at"),
+    RUN: (
+        *("model", "protocol", "epoch", "artefact", "requester", "requests_made", "tokens_used"),
+        *("loaded_files", "special_tokens", "tokenizer_report", "self_test"),
+    ),
+}
 UNREAD = [
-    *(*course_fields("result__scoring__"), *course_fields(RUN)),
-    *(f"{RUN}{name}" for name in ("loaded_files", "special_tokens", "tokenizer_report")),
+    *(*course_fields(SCORING), *course_fields(RUN)),
+    *(f"{owner}{name}" for owner, names in UNSAID.items() for name in names),
 ]
 GROUPED = (
     *("family", "kind", "access", "source", "hidden_note", "release_date__year"),
