@@ -27,7 +27,7 @@ WITHHELD = "(its message is withheld: it may quote a text)"
 LONGEST = 500  # characters of an exception's message
 SECRET_SETTINGS = (
     *("SECRET_KEY", "HUB_TOKEN", "COMPLETIONS_API_KEY", "EMAIL_HOST_PASSWORD", "METRICS_TOKEN"),
-    *("ALERT_SECRET", "SENTRY_DSN"),
+    *("ALERT_SECRET", "SENTRY_DSN", "BACKUP_SECRET_ACCESS_KEY"),
     *SERVICE_KEYS,
 )
 PATTERNS = (

@@ -256,10 +256,12 @@ DEAD_MAN_PING = env.str("DEAD_MAN_PING", "", validate=ADDRESS).rstrip("/")
 SENTRY_DSN = env.str("SENTRY_DSN", "")
 
 # Backups: seconds between two of them (0: none are configured), and for the process that writes them, where to and for
-# whose keys: public keys of age, or names of GPG keys.
+# whose keys: public keys of age, or names of GPG keys. A bucket may have other credentials than the storage's.
 BACKUP_SECONDS = env.float("BACKUP_SECONDS", 0.0, validate=NOT_NEGATIVE)
 BACKUP_TARGET = env.str("BACKUP_TARGET", "")
 BACKUP_RECIPIENT: list[str] = env.list("BACKUP_RECIPIENT", [])
+BACKUP_ACCESS_KEY_ID = env.str("BACKUP_ACCESS_KEY_ID", "")
+BACKUP_SECRET_ACCESS_KEY = env.str("BACKUP_SECRET_ACCESS_KEY", "")
 
 # Files
 PLUMBLINE_DATA = env.path("PLUMBLINE_DATA", VAR / "data")

@@ -39,6 +39,7 @@ from leaderboard.services.publish import publish_standings
 from leaderboard.services.signs_of_life import pulse
 from scoring.refusals import Refused
 from tests.leaderboard.stored import metric_of, runs_on, score_all, score_one, version_of
+from tests.object_store import KEY_ID, SECRET
 
 RELEASES = board_settings.BASE_DIR / "tests" / "releases"
 
@@ -122,6 +123,7 @@ def test_a_set_made_during_a_publication_restores_with_one_whole_version_and_the
     monkeypatch.chdir(tmp_path)
     own_folder = tmp_path / "own"
     monkeypatch.setenv("PLUMBLINE_VAR", str(own_folder))
+    monkeypatch.setenv("STORAGE_ALSO_URL", f"file://{own_folder}/files")
     trial = verify_set(place, "backups", first.name, Path(key.name))
     assert not own_folder.exists(), "a trial leaves the board's own files alone"
     assert (trial.differences, trial.counts["versions"], trial.counts["entries"]) == ((), 1, 4)
@@ -234,6 +236,43 @@ def test_a_set_of_a_later_release_or_another_database_and_a_board_in_use_are_ref
     with pytest.raises(Refused, match="DATABASE_URL names one of oracle"):
         restoring.open_set(place, "", None)
     monkeypatch.undo()
+
+
+@pytest.mark.parametrize("credentials", ["those of the storage", "its own"])
+def test_a_bucket_takes_backups_and_gives_them_back(
+    version: MetricVersion, bucket_address: str, credentials: str, settings, monkeypatch: pytest.MonkeyPatch
+):
+    if credentials == "its own":
+        settings.BACKUP_ACCESS_KEY_ID, settings.BACKUP_SECRET_ACCESS_KEY = KEY_ID, SECRET
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.delenv(name)
+    place = open_place(bucket_address)
+    first, second = back_up(place), back_up(place)
+    assert [envelope.name for envelope in sets.list_sets(place)[0]] == [second.name, first.name]
+    assert second.copied < first.copied
+    files = restoring.open_set(place, second.name, None).manifest.files
+    assert {file.sha256 for file in files} == {artefact.sha256 for artefact in Artefact.objects.all()}
+    assert sets.remove_old_sets(place, 1)[0] == [first.name]
+    assert sets.list_sets(place) == ([second], [])
+
+
+def test_half_of_a_buckets_credentials_is_refused(settings):
+    settings.BACKUP_ACCESS_KEY_ID = KEY_ID
+    with pytest.raises(Refused, match="one of them is empty; set both or neither"):
+        open_place("s3://backups/board")
+
+
+def test_a_set_that_anybody_can_read_follows_an_encrypted_one_only_where_it_is_meant(
+    version: MetricVersion, place: BackupPlace, tmp_path: Path
+):
+    recipient, folder = str(pyrage.x25519.Identity.generate().to_public()), str(tmp_path / "backups")
+    call_command("backup", folder, "--recipient", recipient)
+    with pytest.raises(CommandError, match="is encrypted by age, and this one would not be: give --recipient"):
+        call_command("backup", folder)
+    with pytest.raises(CommandError, match="--plain and --recipient: give one of them"):
+        call_command("backup", folder, "--plain", "--recipient", recipient)
+    call_command("backup", folder, "--plain")
+    assert [envelope.encryption for envelope in sets.list_sets(place)[0]] == ["", "age"]
 
 
 def test_a_second_backup_at_a_time_is_refused(version: MetricVersion, place: BackupPlace):

@@ -13,7 +13,7 @@ from leaderboard.management.progress import step_progress
 from leaderboard.operations.backups.encryption import cipher_for
 from leaderboard.operations.backups.making import back_up
 from leaderboard.operations.backups.places import BackupPlace, open_place
-from leaderboard.operations.backups.sets import Envelope, list_sets, remove_old_sets
+from leaderboard.operations.backups.sets import Envelope, list_sets, refuse_plain_successor, remove_old_sets
 from leaderboard.operations.backups.verifying import verify_set
 from leaderboard.services.backup_state import next_backup_at
 from leaderboard.services.signs_of_life import hang_up
@@ -40,6 +40,9 @@ class Command(BoardCommand):
             action="append",
             help="encrypt for this public key of age (age1...) or GPG key; may be repeated (default: BACKUP_RECIPIENT)",
         )
+        parser.add_argument(
+            "--plain", action="store_true", help="encrypt for nobody, also where the newest set in TARGET is encrypted"
+        )
         parser.add_argument("--keep", type=int, default=0, metavar="N", help="then remove all sets but the newest N")
         task = parser.add_mutually_exclusive_group()
         task.add_argument("--list", action="store_true", help="list the sets in TARGET instead")
@@ -58,19 +61,23 @@ class Command(BoardCommand):
             raise CommandError(f"--keep {keep}: give a number of sets, 1 or more")
         target = target or settings.BACKUP_TARGET
         place = open_place(target)
-        recipients = options["recipient"] or settings.BACKUP_RECIPIENT
+        if options["plain"] and options["recipient"]:
+            raise CommandError("--plain and --recipient: give one of them")
+        recipients = [] if options["plain"] else options["recipient"] or settings.BACKUP_RECIPIENT
         if options["list"]:
             self.list_sets(place)
         elif options["verify"]:
             name = "" if options["verify"] == NEWEST else options["verify"]
             self.verify(place, target, name, options["identity"])
         elif options["repeat"]:
-            self.repeat(place, recipients, keep)
+            self.repeat(place, recipients, keep, options["plain"])
         else:
-            self.make_set(place, recipients, keep)
+            self.make_set(place, recipients, keep, options["plain"])
 
-    def make_set(self, place: BackupPlace, recipients: list[str], keep: int) -> None:
-        """Write a set, and say what it holds."""
+    def make_set(self, place: BackupPlace, recipients: list[str], keep: int, plain: bool) -> None:
+        """Write a set, and say what it holds. plain: also where the newest one is encrypted and this one is not."""
+        if not recipients and not plain:
+            refuse_plain_successor(place)
         cipher = cipher_for(recipients)
         with step_progress(sys.stderr) as show:
             envelope = back_up(place, cipher, show)
@@ -105,7 +112,7 @@ class Command(BoardCommand):
         counts = ", ".join(f"{count} {name}" for name, count in trial.counts.items() if count)
         self.say(f"set {trial.name} restores, and nothing differs: {counts}")
 
-    def repeat(self, place: BackupPlace, recipients: list[str], keep: int) -> None:
+    def repeat(self, place: BackupPlace, recipients: list[str], keep: int, plain: bool) -> None:
         """Write a set every BACKUP_SECONDS; after a failure again in ten minutes."""
         if not settings.BACKUP_SECONDS:
             raise CommandError("BACKUP_SECONDS = 0: set it to the seconds between two backups, such as 86400")
@@ -116,7 +123,7 @@ class Command(BoardCommand):
                 time.sleep(min(pause, LOOK_SECONDS))
                 continue
             try:
-                self.make_set(place, recipients, keep)
+                self.make_set(place, recipients, keep, plain)
             except Exception as error:  # noqa: BLE001 (it is noted, an incident tells of it, and the next attempt may do)
                 self.stderr.write(f"the backup failed: {error}")
                 time.sleep(min(RETRY_SECONDS, settings.BACKUP_SECONDS))

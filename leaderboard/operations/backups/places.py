@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import cast
 
+from django.conf import settings
 from django.core.files.base import ContentFile
 from django.core.files.storage import storages
 
@@ -49,7 +50,16 @@ def open_place(target: str) -> BackupPlace:
     options = entry["OPTIONS"]
     if "bucket_name" in options:
         label = target.partition("?")[0]
+        options |= _read_keys()
     else:
         label = str(options["location"])
         Path(label).mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     return BackupPlace(cast(BoardStorage, storages.create_storage(entry)), label)
+
+
+def _read_keys() -> dict[str, str]:
+    """The credentials of a bucket of backups; none where they are those of the storage, which boto3 reads itself."""
+    key_id, secret = settings.BACKUP_ACCESS_KEY_ID, settings.BACKUP_SECRET_ACCESS_KEY
+    if bool(key_id) != bool(secret):
+        raise Refused("BACKUP_ACCESS_KEY_ID and BACKUP_SECRET_ACCESS_KEY: one of them is empty; set both or neither")
+    return {"access_key": key_id, "secret_key": secret} if key_id else {}

@@ -272,6 +272,16 @@ def list_sets(place: BackupPlace) -> tuple[list[Envelope], list[str]]:
     )
 
 
+def refuse_plain_successor(place: BackupPlace) -> None:
+    """Raise Refused where the newest set is encrypted: one that is not must be meant."""
+    for envelope in list_sets(place)[0][:1]:
+        if envelope.encryption:
+            raise Refused(
+                f"the newest set in {place.label} is encrypted by {envelope.encryption}, and this one would not be: "
+                "give --recipient or set BACKUP_RECIPIENT, or give --plain where that is meant"
+            )
+
+
 def read_envelope(place: BackupPlace, name: str) -> Envelope:
     """The envelope of a whole set. Raises Refused where there is none of that name."""
     try:

@@ -35,7 +35,8 @@ def verify_set(place: BackupPlace, target: str, name: str, identity: Path | None
     """Restore a set on trial and run `verify` there. Raises Refused where it cannot be restored."""
     envelope = choose_set(place, name)
     with tempfile.TemporaryDirectory(dir=settings.VAR, prefix="trial-") as folder, scratch_database(folder) as url:
-        environment = os.environ | {"DATABASE_URL": url, "PLUMBLINE_VAR": folder, "STORAGE_URL": ""}
+        storages = {"PLUMBLINE_VAR": folder, "STORAGE_URL": "", "STORAGE_ALSO_URL": ""}
+        environment = os.environ | {"DATABASE_URL": url} | storages
         key = ["--identity", str(identity.resolve())] if identity else []
         process = _manage(environment, "restore", target, envelope.name, *key)
         if process.returncode:
