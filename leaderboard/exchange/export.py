@@ -222,14 +222,20 @@ def describe_artefact_file(artefact: Artefact) -> dict[str, Any]:
 
 
 def licence_texts(artefact: Artefact) -> dict[str, Any]:
-    """Return under which licences and from where the texts of a file are; {} where it holds only numbers.
+    """Return under which licences and from where a file's contents are; {} where they are this board's own numbers.
 
-    Texts of an evaluation set are under its licence; what a model wrote, under what its makers say of outputs.
+    What came with an evaluation set, published scores too, is under its licence; what a model wrote, under what its
+    makers say of outputs.
     """
-    if artefact.kind not in SCHEMAS or "text" not in SCHEMAS[artefact.kind].names:
+    came_with = Q(artefact=artefact) | Q(continuations=artefact)
+    came_with |= Q(prompt_scores=artefact) | Q(continuation_scores=artefact)
+    sets = list(EvaluationSet.objects.filter(came_with))
+    has_texts = artefact.kind in SCHEMAS and "text" in SCHEMAS[artefact.kind].names
+    if not (sets or has_texts):
         return {}
-    sets = list(EvaluationSet.objects.filter(Q(artefact=artefact) | Q(continuations=artefact)))
-    authors = LanguageModel.objects.listed().filter(runs__artefact=artefact).distinct().order_by("slug")
+    authors = LanguageModel.objects.none()
+    if has_texts:
+        authors = LanguageModel.objects.listed().filter(runs__artefact=artefact).distinct().order_by("slug")
     licences = {f"Of {texts.title}": texts.licence for texts in sets}
     licences |= {f"Of {model.name}, which wrote the texts": model.licence for model in authors}
     return {

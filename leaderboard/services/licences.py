@@ -10,8 +10,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("site", "engine")
-NOT_STATED = "not project_table"
+EXTRAS = ("site", "engine", "quantised", "sentry")
+NOT_STATED = "not stated"
 _LICENCE_FILE = re.compile(r"(^|/)(licen[cs]es?|copying|notice|copyright)([-._][^/]*)?$", re.IGNORECASE)
 
 

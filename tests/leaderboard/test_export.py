@@ -27,7 +27,7 @@ from leaderboard import tasks
 from leaderboard.card.form import FIELDS
 from leaderboard.exchange import downloads
 from leaderboard.exchange import package as packages
-from leaderboard.exchange.export import FORMAT
+from leaderboard.exchange.export import FORMAT, licence_texts
 from leaderboard.exchange.tables import TABLES
 from leaderboard.models import (
     Artefact,
@@ -52,7 +52,7 @@ from leaderboard.models import (
 )
 from leaderboard.services import artefacts, calibrations, checks, rescore
 from leaderboard.services.access import set_access
-from leaderboard.services.evaluation_sets import import_sentences
+from leaderboard.services.evaluation_sets import declare, import_sentences
 from leaderboard.services.published import PUBLICATIONS, publish
 from leaderboard.services.seed import seed_metrics
 from scoring.evaluation_sets import build_starter, get
@@ -332,6 +332,17 @@ def test_a_zip_file_holds_the_same_and_a_package_of_artefacts_brings_them(export
     assert [(one["name"], one["title"]) for one in about] == [
         (written.model.licence or "not stated", f"Of {written.model.name}, which wrote the texts")
     ]
+
+
+def test_published_scores_of_prompts_are_under_the_licence_of_their_set(db):
+    files = [
+        Artefact.objects.create(sha256=f"{n:064x}", kind="scores", rows=1, size=1, schema_version=1) for n in (1, 2)
+    ]
+    texts = declare(get("real-toxicity-prompts-sample"))
+    EvaluationSet.objects.filter(pk=texts.pk).update(prompt_scores=files[0])
+    (licence,) = licence_texts(files[0])["licenses"]
+    assert licence == {"name": texts.licence, "title": f"Of {texts.title}"}
+    assert licence_texts(files[1]) == {}, "this board's own numbers"
 
 
 def downloadable_by_manifests(exported: Exported) -> set[str]:
