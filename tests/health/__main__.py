@@ -35,17 +35,19 @@ def print_code() -> None:
 
 def print_tests() -> None:
     """How long tests took in the last `make test`."""
-    if not records.REPORT.exists():
+    report = records.newest([*records.REPORTS.glob("*.xml")])
+    if report is None:
         print("test times   not measured: make test")
         return
     times = records.read_test_times()
-    print(f"test times   {len(times):,} tests, {sum(times.values()):,.0f} s, {format_date(records.REPORT)}")
-    layers: dict[str, float] = defaultdict(float)
-    for test, seconds in times.items():
-        layers["/".join(Path(test.split("::")[0]).parts[:2])] += seconds
-    print("            ", ", ".join(f"{layer} {seconds:,.0f} s" for layer, seconds in sorted(layers.items())))
-    for test in sorted(times, key=times.__getitem__, reverse=True)[:WORST]:
-        print(f"             {times[test]:6.0f} s  {test}")
+    print(f"test times   {len(times):,} tests, {sum(times.values()):,.0f} s, {format_date(report)}")
+    for name_group in (lambda layer, _test: layer, lambda _layer, test: "/".join(Path(test.split("::")[0]).parts[:2])):
+        groups: dict[str, float] = defaultdict(float)
+        for key, seconds in times.items():
+            groups[name_group(*key)] += seconds
+        print("            ", ", ".join(f"{group} {seconds:,.0f} s" for group, seconds in sorted(groups.items())))
+    for layer, test in sorted(times, key=times.__getitem__, reverse=True)[:WORST]:
+        print(f"             {times[layer, test]:6.0f} s  {test}")
 
 
 def print_coverage() -> None:

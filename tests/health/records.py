@@ -9,13 +9,14 @@ from collections import defaultdict
 from pathlib import Path
 
 from coverage import Coverage, CoverageData
+from packaging.utils import canonicalize_name
 
 from tests.mutants.sample import name_stratum
 from tests.mutants.touching import CACHE, PACKAGES, hash_code, read_times
 
-REPORT = Path("var/tests.xml")
+REPORTS = Path("var/tests")  # a report of each layer
 SCORES = Path("var/mutants")
-LOCKS = ("requirements.lock", "requirements-site.lock", "requirements-dev.lock")
+LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-site.lock", "requirements-dev.lock")
 
 
 def newest(paths: list[Path]) -> Path | None:
@@ -23,9 +24,13 @@ def newest(paths: list[Path]) -> Path | None:
     return max(paths, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def read_test_times() -> dict[str, float]:
-    """Seconds of each test of the last `make test` that passed."""
-    return read_times(REPORT)
+def read_test_times() -> dict[tuple[str, str], float]:
+    """Seconds of each test of the last `make test` that passed, by layer and test: some run on both databases."""
+    return {
+        (report.stem, test): seconds
+        for report in sorted(REPORTS.glob("*.xml"))
+        for test, seconds in read_times(report).items()
+    }
 
 
 def read_scores() -> tuple[Path, dict[str, int]] | None:
@@ -66,9 +71,8 @@ def measure_coverage() -> dict[str, tuple[float, float]]:
 
 def list_outdated() -> dict[str, str] | None:
     """What the locks pin behind its newest version, as "1.0 < 2.0" by name; None where no index can be asked."""
-    names = {
-        line.split("==")[0].lower() for lock in LOCKS for line in Path(lock).read_text().splitlines() if "==" in line
-    }
+    lines = [line for lock in LOCKS for line in Path(lock).read_text().splitlines()]
+    names = {canonicalize_name(line.split("==")[0].strip()) for line in lines if "==" in line}
     command = [sys.executable, "-m", "pip", "list", "--outdated", "--format", "json", "--disable-pip-version-check"]
     if os.environ.get("PIP_NO_INDEX"):
         return None
@@ -79,5 +83,5 @@ def list_outdated() -> dict[str, str] | None:
     return {
         package["name"]: f"{package['version']} < {package['latest_version']}"
         for package in packages
-        if package["name"].lower() in names
+        if canonicalize_name(package["name"]) in names
     }

@@ -119,11 +119,14 @@ REPORT = """
 """
 
 
-def test_times_of_tests_are_those_of_the_last_report_with_its_date(write, capsys):
-    write("var/tests.xml", REPORT)
+def test_times_of_tests_are_those_of_every_layers_report_with_the_date_of_the_last(write, capsys):
+    write("var/tests/fast.xml", REPORT)
+    slow_test = '<testcase file="tests/leaderboard/test_a.py" name="test_slow[1]" time="2"/>'
+    write("var/tests/postgresql.xml", f"<testsuites><testsuite>{slow_test}</testsuite></testsuites>")
     text = printed(screen.print_tests, capsys)
-    assert f"test times 3 tests, 16 s, {WHEN}\n" in text
-    assert " tests/leaderboard 13 s, tests/scoring 3 s\n" in text
+    assert f"test times 4 tests, 18 s, {WHEN}\n" in text
+    assert " fast 16 s, postgresql 2 s\n" in text
+    assert " tests/leaderboard 15 s, tests/scoring 3 s\n" in text
     assert text.index(" 12 s tests/leaderboard/test_a.py::test_slow[1]") < text.index(" 3 s tests/scoring/test_b.py")
     assert "test_failed" not in text
 
@@ -204,16 +207,17 @@ def test_where_the_long_run_never_was_its_figure_says_what_to_run(write, capsys,
 
 
 class Index(BaseHTTPRequestHandler):
-    """An index of packages that has a newer version of pytest and of pip, and knows nothing else."""
+    """An index of packages that has a newer version of four, and knows nothing else."""
 
     def do_GET(self) -> None:
         name = self.path.strip("/").split("/")[-1]
-        is_listed = name in ("pytest", "pip")
+        is_listed = name in ("pytest", "pip", "torch", "typing-extensions")
         self.send_response(200 if is_listed else 404)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
         if is_listed:
-            self.wfile.write(f'<a href="{name}-9999.0-py3-none-any.whl">{name}-9999.0-py3-none-any.whl</a>'.encode())
+            wheel = f"{name.replace('-', '_')}-9999.0-py3-none-any.whl"
+            self.wfile.write(f'<a href="{wheel}">{wheel}</a>'.encode())
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -235,11 +239,15 @@ def package_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_pins_behind_their_newest_version_are_those_of_the_locks(write, package_index, capsys):
-    installed = version("pytest")
+    names = ("pytest", "torch", "typing-extensions")  # pip calls the last one typing_extensions
+    pytest_pin, torch_pin, typing_pin = (f"{name}=={version(name)}" for name in names)
     for lock in records.LOCKS:
-        write(lock, f"django==5.0 \\\n    --hash=sha256:00\npytest=={installed}\n# via pip\n")
+        write(lock, f"django==5.0 \\\n    --hash=sha256:00\n{pytest_pin}\n{typing_pin}\n# via pip\n")
+    write("requirements-torch.lock", f"{torch_pin}\n")
     text = printed(screen.print_locks, capsys)
-    assert text == f"locks 1 behind: pytest {installed} < 9999.0\n"
+    assert text.startswith("locks 3 behind: ")
+    for name, word in zip(names, ("pytest", "torch", "typing_extensions"), strict=True):
+        assert f"{word} {version(name).partition('+')[0]}" in text
 
 
 def test_pins_are_not_measured_where_no_index_may_be_asked(write, capsys, monkeypatch):
@@ -283,7 +291,7 @@ def test_the_whole_screen_is_not_longer_than_a_screen(write, capsys, monkeypatch
         f'<testcase file="tests/folder_{number % 9}/test_a.py" name="test_{"long_" * 12}{number}" time="{number}"/>'
         for number in range(400)
     )
-    write("var/tests.xml", f"<testsuite>{tests}</testsuite>")
+    write("var/tests/fast.xml", f"<testsuite>{tests}</testsuite>")
     cover(CACHE / hash_code() / "1", {})
     monkeypatch.setattr(
         records, "measure_coverage", lambda: {f"leaderboard/package_{number}": (0.5, 0.5) for number in range(40)}
