@@ -79,7 +79,7 @@ def order_steps(recipes: list[Recipe]) -> list[str]:
     runs = [run for recipe in recipes for run in recipe.runs if not run.command.startswith("pytest ")]
     commands = list(dict.fromkeys(run.command for run in runs if run.command))
     order = {name: place for place, name in enumerate(FIRST)}
-    commands.sort(key=lambda command: order.get(command.split()[1], len(order)))
+    commands.sort(key=lambda command: order.get(command.split()[2], len(order)))
     return [*commands, *dict.fromkeys(run.page for run in runs if run.page)]
 
 
