@@ -6,7 +6,8 @@
 3. In dist/VERSION: the code as an archive, the engine as a wheel, the image where docker, podman or buildah runs,
    SHA256SUMS, and provenance.json, an in-toto statement of what they were made from.
 
-Steps that are done already are left as they are, so an interrupted release goes on with the same command. `--rehearse`
+An interrupted first step leaves the tree as it was; a commit and a tag that are there are left as they are. The same
+command goes on. `--rehearse`
 does everything in a clone, whose folder it prints.
 """
 
@@ -47,12 +48,17 @@ def release(root: Path, version: str) -> Path:
         raise ReleaseRefused("the tree has changes that are not committed: commit or remove them")
     tag = f"v{version}"
     if not run(root, "git", "tag", "--list", tag):
-        write_version(root, version, f"{datetime.now(UTC):%Y-%m-%d}")
-        freeze_migrations(root)
-        dump_board(root, root / "tests" / "releases" / f"{version}.board.sql.gz")
-        run(root, "git", "add", "--all")
-        if run(root, "git", "status", "--porcelain"):
-            run(root, "git", "commit", "--quiet", "--message", f"Release {version}")
+        try:
+            write_version(root, version, f"{datetime.now(UTC):%Y-%m-%d}")
+            freeze_migrations(root)
+            dump_board(root, root / "tests" / "releases" / f"{version}.board.sql.gz")
+            run(root, "git", "add", "--all")
+            if run(root, "git", "status", "--porcelain"):
+                run(root, "git", "commit", "--quiet", "--message", f"Release {version}")
+        except BaseException:  # Ctrl-C, too: the tree was as committed, and is so again
+            run(root, "git", "reset", "--quiet", "--hard")
+            run(root, "git", "clean", "--quiet", "--force", "tests/releases")
+            raise
         run(root, "git", "tag", "--annotate", tag, "--message", f"Plumbline {version}")
     if run(root, "git", "rev-parse", f"{tag}^{{commit}}") != run(root, "git", "rev-parse", "HEAD"):
         raise ReleaseRefused(f"{tag} is another commit than this one: check that out, or choose another version")

@@ -68,6 +68,26 @@ def test_a_release_without_changes_for_people_a_dirty_tree_and_no_version_are_re
     assert 'version = "0.1.0"' in (checkout / "pyproject.toml").read_text()
 
 
+def test_a_release_that_is_interrupted_goes_on_with_the_same_command(checkout, monkeypatch):
+    for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
+        run(checkout, "git", "config", name, value)
+
+    def interrupt(_root: Path, target: Path) -> None:
+        target.write_bytes(b"half a board")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tests.release.dump_board", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        release(checkout, "0.2.0")
+    assert run(checkout, "git", "status", "--porcelain") == ""
+    assert not list((checkout / "tests/releases").glob("*.gz"))
+    monkeypatch.setattr("tests.release.dump_board", lambda _root, target: target.write_bytes(b"a board"))
+    monkeypatch.setattr("tests.release.build_files", lambda _root, _version, folder: folder)
+    assert release(checkout, "0.2.0") == checkout / "dist" / "0.2.0"
+    assert run(checkout, "git", "tag", "--list").strip() == "v0.2.0"
+    assert (checkout / "tests/releases/0.2.0.board.sql.gz").read_bytes() == b"a board"
+
+
 def test_a_version_whose_tag_is_another_commit_is_refused(checkout):
     run(checkout, "git", "tag", "v0.2.0")
     identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
