@@ -168,9 +168,7 @@ def test_a_refused_opening_is_tried_again_after_a_pause_that_doubles_and_not_bef
 
 
 @pytest.mark.slow
-def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_sleeps(
-    tmp_path, db, stage, remote, client
-):
+def test_replicates_of_a_remote_scorer_are_spread_over_time_while_no_worker_sleeps(tmp_path, db, stage, remote, client):
     metric = small_metric(tmp_path)
     first, second = (request_evaluation(entrant(n, metric), metric, send=False) for n in (1, 2))
     for made in (1, 2):
