@@ -80,9 +80,9 @@ class Campaign:
             self.look_at_page(name)
         if (name, state) == ("web", "pulled"):
             self.switch.change_cable(name, "good")
-        if (name, state) == ("web", "bad"):  # every query of every worker crosses this cable: work goes on slowly
+        if (name, state) == ("web", "bad"):  # every query and file of every worker crosses this cable
             slow_seconds = wait_for(
-                own_scorings.filter(state=Work.State.DONE).exists, "one entry is scored", WORK_SECONDS
+                own_scorings.filter(state=Work.State.DONE).exists, "one entry is scored", 2 * WORK_SECONDS
             )
             say(f"web    bad     the first of {len(scorings)} entries is scored after {slow_seconds:5.1f} s")
             self.switch.change_cable(name, "good")

@@ -25,7 +25,10 @@ KEPT_OUT = shutil.ignore_patterns(
 )
 FIRST = ("makemigrations", "migrate", "seed")  # these come once for all changes, in this order
 OF_TESTS = ("PYTEST", "DJANGO", "PLUMBLINE", "DATABASE_URL", "BROKER_URL", "CACHE_URL", "COV")
-LINTERS = ("ruff check .", "ruff format --check .", "lint-imports", "python tests/names.py leaderboard scoring")
+LINTERS = (  # all of `make lint` but the types, whose check takes a minute
+    *("ruff check .", "ruff format --check .", "lint-imports", "python tests/names.py leaderboard scoring"),
+    *("djlint templates --lint --quiet", "python -W error manage.py check --fail-level WARNING"),
+)
 
 
 @dataclass
