@@ -76,6 +76,11 @@ def find_open_incidents() -> list[str]:
     return incidents + [f"not delivered: {message}" for message in waiting.select_related("incident")]
 
 
+def is_idle() -> bool:
+    """Whether no work of any kind waits or is under way."""
+    return not any(table.objects.unfinished().exists() for table in WORK_TABLES)
+
+
 def find_leftovers() -> list[str]:
     """Checkpoints of work that is over."""
     return [f"{file.name} is left" for file in board_storage().list_files("shards")]

@@ -229,6 +229,10 @@ class Trial:
     def conclude(self) -> list[str]:
         """What does not hold at the end: numbers that do not follow from files, files of work that is over, noise."""
         self.reader.stop()
+        try:
+            wait_for(invariants.is_idle, RECOVERY_SECONDS, "no work is under way")  # report cards come by themselves
+        except AssertionError as error:
+            return [str(error)]
         verified = self.board.manage("verify")
         return [
             *([f"`manage.py verify` ended with {verified.returncode}"] if verified.wait() else []),
