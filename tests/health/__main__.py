@@ -33,6 +33,11 @@ def print_code() -> None:
     print("layers      ", code.check_layers())
 
 
+def list_seconds(sums: dict[str, float]) -> str:
+    """Sums of seconds by name, in a line."""
+    return ", ".join(f"{name} {seconds:,.0f} s" for name, seconds in sorted(sums.items()))
+
+
 def print_tests() -> None:
     """How long tests took in the last `make test`."""
     report = records.newest([*records.REPORTS.glob("*.xml")])
@@ -40,12 +45,13 @@ def print_tests() -> None:
         print("test times   not measured: make test")
         return
     times = records.read_test_times()
-    print(f"test times   {len(times):,} tests, {sum(times.values()):,.0f} s, {format_date(report)}")
-    for name_group in (lambda layer, _test: layer, lambda _layer, test: "/".join(Path(test.split("::")[0]).parts[:2])):
-        groups: dict[str, float] = defaultdict(float)
-        for key, seconds in times.items():
-            groups[name_group(*key)] += seconds
-        print("            ", ", ".join(f"{group} {seconds:,.0f} s" for group, seconds in sorted(groups.items())))
+    layers: dict[str, float] = defaultdict(float)
+    folders: dict[str, float] = defaultdict(float)
+    for (layer, test), seconds in times.items():
+        layers[layer] += seconds
+        folders["/".join(Path(test.split("::")[0]).parts[:2])] += seconds
+    print(f"test times   {len(times):,} tests, {list_seconds(layers)}, {format_date(report)}")
+    print("            ", list_seconds(folders))
     for layer, test in sorted(times, key=times.__getitem__, reverse=True)[:WORST]:
         print(f"             {times[layer, test]:6.0f} s  {test}")
 

@@ -321,12 +321,15 @@ def test_a_zip_file_holds_the_same_and_a_package_of_artefacts_brings_them(export
     assert len(description["resources"]) == len(TABLES) + len(artefacts)
     names = {path.removeprefix("artefacts/").removesuffix(".parquet") for path in artefacts}
     texts = set(Artefact.objects.filter(sha256__in=names, kind__in=["prompts", "continuations"]).values_list("sha256"))
+    scores = set(EvaluationSet.objects.filter(prompt_scores__sha256__in=names).values_list("prompt_scores__sha256"))
     licensed = {
         resource["name"]: resource["licenses"]
         for resource in description["resources"][len(TABLES) :]
         if "licenses" in resource
     }
-    assert {f"artefact-{sha256}" for (sha256,) in texts} == set(licensed) != set()
+    assert {f"artefact-{sha256}" for (sha256,) in texts | scores} == set(licensed)
+    assert texts
+    assert scores
     written = Run.objects.filter(model__slug="entrant-1").latest("pk")
     about = licensed[f"artefact-{written.artefact.sha256}"]
     assert [(one["name"], one["title"]) for one in about] == [
