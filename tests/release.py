@@ -7,8 +7,7 @@
    SHA256SUMS, and provenance.json, an in-toto statement of what they were made from.
 
 An interrupted first step leaves the tree as it was; a commit and a tag that are there are left as they are. The same
-command goes on. `--rehearse`
-does everything in a clone, whose folder it prints.
+command goes on. `--rehearse` does everything in a clone, whose folder it prints.
 """
 
 import argparse

@@ -171,6 +171,15 @@ def test_the_project_the_command_the_checks_and_the_documents_name_the_same_pyth
         assert f"Python {classifiers[0]} to {classifiers[-1]}" in (ROOT / name).read_text(), name
 
 
+@pytest.mark.parametrize("name", ["wrong-number", "fault", "idea"])
+def test_a_template_of_issues_is_a_form_whose_fields_have_labels(name):
+    form = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{name}.yml").read_text())
+    assert {"name", "description"} <= form.keys()
+    fields = [part for part in form["body"] if part["type"] != "markdown"]
+    assert fields
+    assert all(field["attributes"]["label"] for field in fields)
+
+
 @pytest.mark.parametrize(("variable", "workers"), [(None, 2), ("5", 5)])
 def test_web_processes_is_how_many_processes_serve_the_site(variable, workers, monkeypatch):
     monkeypatch.delenv("WEB_PROCESSES", raising=False)
